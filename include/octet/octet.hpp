@@ -1,0 +1,23 @@
+// The C++ API. octet/octet.h is the same in plain C.
+#pragma once
+
+#include <octet/buffer.hpp>
+#include <octet/device.hpp>
+#include <octet/dtype.hpp>
+#include <octet/error.hpp>
+#include <octet/ops/dequantize.hpp>
+#include <octet/ops/fp8_linear.hpp>
+#include <octet/ops/gemm.hpp>
+#include <octet/ops/quantize.hpp>
+#include <octet/ops/repack.hpp>
+#include <octet/plan.hpp>
+#include <octet/quantized.hpp>
+#include <octet/tensor.hpp>
+#include <octet/version.h>
+
+namespace octet {
+
+// The version of the loaded library, as OCTET_VERSION spells it.
+OCTET_API int version() noexcept;
+
+}  // namespace octet

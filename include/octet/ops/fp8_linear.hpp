@@ -1,0 +1,123 @@
+// fp8_linear: the block-scaled FP8 linear layer, forward and backward.
+//
+//   forward          y[M, N]  = x[M, K] w[N, K]^T     x 1x128 along K       w 128x128
+//   data gradient    dx[M, K] = dy[M, N] w[N, K]      dy 1x128 along N      w^T, the same bytes
+//   weight gradient  dw[N, K] = dy^T[N, M] x[M, K]    dy^T 1x128 along M    x^T 1x128 along M
+//
+// x and dy are quantised twice from one read; w is quantised once and stored twice. The products
+// are those of gemm.hpp, the casts those of quantize.hpp, in every bit.
+// wgrad_blocks = square quantises x^T in 128x128 blocks instead, so that the weight gradient is a
+// 1x128 . 128x128 product too.
+//
+// What backward needs is Fp8LinearSaved: views the caller allocates, of the layouts below.
+#pragma once
+
+#include <octet/plan.hpp>
+#include <octet/quantized.hpp>
+
+namespace octet {
+
+enum class WgradBlocks : std::int32_t { rows = 1, square = 2 };  // 1x128 ("1d"), 128x128 ("2d")
+
+struct Fp8LinearProblem {
+  std::int64_t m = 0;               // tokens
+  std::int64_t n = 0;               // output features
+  std::int64_t k = 0;               // input features
+  Dtype dtype = Dtype::bf16;        // of x, w, y, dy and dx: bf16, f16 or f32
+  Dtype format = Dtype::e4m3;       // of x and w
+  Dtype grad_format = Dtype::e4m3;  // of dy
+  bool weights_quantized = false;   // w comes as Fp8LinearWeights instead of `dtype`
+  bool training = true;             // false: forward alone, nothing is saved
+  bool need_dx = true;
+  bool need_dw = true;
+  Dtype dw = Dtype::bf16;           // f32, f16 or bf16
+  bool accumulate_dw = false;       // dw += into an f32 or bf16 main gradient
+  WgradBlocks wgrad_blocks = WgradBlocks::rows;
+  float amax_floor = 0;
+  bool pow2_scales = false;
+  Device device{};
+};
+
+// Weights quantised ahead of time, with quantize: block = transposed_block = 128x128.
+struct Fp8LinearWeights {
+  QuantizedView w;    // [N, K] 128x128
+  QuantizedView w_t;  // [K, N] 128x128
+};
+
+struct Fp8LinearWeightsLayout {
+  QuantizedLayout w;
+  QuantizedLayout w_t;
+};
+
+// What forward leaves for backward.
+struct Fp8LinearSaved {
+  QuantizedView x_t;  // [K, M] 1x128, or 128x128 with wgrad_blocks = square
+  QuantizedView w_t;  // [K, N] 128x128; the caller's own w_t where weights come quantised
+};
+
+struct Fp8LinearSavedLayout {
+  QuantizedLayout x_t;  // bytes == 0 where need_dw is false
+  QuantizedLayout w_t;  // bytes == 0 where weights come quantised or need_dx is false
+};
+
+struct Fp8LinearForwardArgs {
+  TensorView x;              // [M, K]
+  TensorView w;              // [N, K]; ignored where weights come quantised
+  Fp8LinearWeights weights;  // ignored otherwise
+  TensorView y;              // [M, N]
+  Fp8LinearSaved saved;      // written; ignored where training is false
+};
+
+struct Fp8LinearBackwardArgs {
+  TensorView dy;         // [M, N]
+  Fp8LinearSaved saved;  // read
+  TensorView dx;         // [M, K]; ignored where need_dx is false
+  TensorView dw;         // [N, K]; ignored where need_dw is false
+};
+
+// One problem, two plans.
+struct Fp8LinearForward {
+  Fp8LinearProblem problem;
+};
+struct Fp8LinearBackward {
+  Fp8LinearProblem problem;
+};
+using Fp8LinearForwardPlan = Plan<Fp8LinearForward>;
+using Fp8LinearBackwardPlan = Plan<Fp8LinearBackward>;
+
+// Implementations may be forced per operator, as the environment does.
+struct Fp8LinearOptions {
+  std::string gemm_backend;
+  std::string quantize_backend;
+  int threads = 0;
+};
+
+OCTET_API std::string describe(const Fp8LinearProblem& problem);
+OCTET_API Fp8LinearSavedLayout fp8_linear_saved_layout(const Fp8LinearProblem& problem);
+OCTET_API Fp8LinearWeightsLayout fp8_linear_weights_layout(const Fp8LinearProblem& problem);
+OCTET_API Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
+                                                       const Fp8LinearOptions& = {});
+OCTET_API Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
+                                                         const Fp8LinearOptions& = {});
+OCTET_API void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+OCTET_API void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+
+// The convenience layer: plans, workspace and saved state in one object, for one caller at a time.
+class OCTET_API Fp8Linear {
+ public:
+  explicit Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator = {});
+
+  void forward(const TensorView& x, const TensorView& w, const TensorView& y);
+  void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw);
+
+ private:
+  Fp8LinearForwardPlan forward_;
+  Fp8LinearBackwardPlan backward_;
+  QuantizedTensor x_t_;
+  QuantizedTensor w_t_;
+  Buffer workspace_;
+};
+
+}  // namespace octet

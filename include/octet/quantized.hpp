@@ -1,0 +1,90 @@
+// Quantised tensors: FP8 values, their scales, and the shape of the block that shares a scale.
+//
+// x is recovered as value * scale. Scales are a logical matrix [ceil(rows/block.rows),
+// ceil(cols/block.cols)]; its strides say how they lie in memory. Our own buffers use:
+//   1x128:    [ceil(cols/128)][rows padded to 4], rows contiguous
+//   128x1:    [ceil(rows/128)][cols padded to 4], cols contiguous
+//   128x128:  [ceil(rows/128)][ceil(cols/128) padded to 4], cols contiguous
+// Values start on 16-byte boundaries, rows are padded to 128 bytes with zeros.
+#pragma once
+
+#include <octet/buffer.hpp>
+#include <octet/tensor.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace octet {
+
+inline constexpr std::int64_t kBlock = 128;
+
+// The rows and columns of a tensor that share one scale; 0 means all of them.
+struct BlockShape {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
+inline constexpr BlockShape kBlock1x128{1, kBlock};
+inline constexpr BlockShape kBlock128x1{kBlock, 1};
+inline constexpr BlockShape kBlock128x128{kBlock, kBlock};
+
+// "1x128"
+OCTET_API std::string name(BlockShape block);
+OCTET_API std::optional<BlockShape> parse_block(std::string_view text);
+
+struct QuantizedView {
+  TensorView values;  // [rows, cols], e4m3 or e5m2; f32, f16 or bf16 where nothing is scaled
+  TensorView scales;  // [ceil(rows/block.rows), ceil(cols/block.cols)], f32; no data where unscaled
+  BlockShape block{};
+  // The bytes between the logical extents and the pitch belong to this view, so whoever writes the
+  // view clears them (values to 0, scales to 1). Views made by QuantizedLayout own their padding.
+  bool owns_padding = false;
+
+  QuantizedView() = default;
+  QuantizedView(const TensorView& unscaled) : values(unscaled) {}  // NOLINT: meant to convert
+  QuantizedView(const TensorView& values_, const TensorView& scales_, BlockShape block_)
+      : values(values_), scales(scales_), block(block_) {}
+};
+
+// "e4m3[512, 4096] with 128x128 blocks, scales [4, 32]"
+OCTET_API std::string describe(const QuantizedView& view);
+
+// How octet lays a quantised tensor out in one piece of memory: values, then scales.
+struct OCTET_API QuantizedLayout {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  Dtype dtype = Dtype::e4m3;
+  BlockShape block{};
+  std::int64_t pitch = 0;                     // bytes from one row of values to the next
+  std::int64_t scale_shape[2] = {0, 0};       // logical
+  std::int64_t scale_strides[2] = {0, 0};     // in elements
+  std::size_t scales_offset = 0;              // bytes from the start of the values
+  std::size_t bytes = 0;                      // values and scales together; 0: nothing to store
+
+  QuantizedLayout() = default;
+  // Throws Error where the block is not supported or the size passes 2^63.
+  QuantizedLayout(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block);
+
+  // The view over `memory`, which has `bytes` bytes and is aligned to kAlignment.
+  QuantizedView view(void* memory, Device device = kCpu) const;
+};
+
+// An owning quantised tensor in our own layout.
+class OCTET_API QuantizedTensor {
+ public:
+  QuantizedTensor() = default;
+  QuantizedTensor(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block,
+                  Device device = kCpu, const Allocator& allocator = {});
+
+  const QuantizedView& view() const { return view_; }
+  operator const QuantizedView&() const { return view_; }  // NOLINT: meant to convert
+
+ private:
+  Buffer buffer_;
+  QuantizedView view_;
+};
+
+}  // namespace octet

@@ -1,0 +1,77 @@
+#include <octet/buffer.hpp>
+
+#include "core/checks.hpp"
+#include "core/device_memory.hpp"
+#include "core/message.hpp"
+
+#include <utility>
+
+namespace octet {
+
+Buffer::Buffer(std::size_t bytes, Device device, const Allocator& allocator)
+    : bytes_(bytes), device_(device), allocator_(allocator) {
+  if ((allocator.allocate == nullptr) != (allocator.release == nullptr)) {
+    refuse_argument("buffer: an allocator must have both allocate and release, or neither");
+  }
+  check_device("buffer", device);
+  if (bytes == 0) return;
+  data_ = allocator.allocate != nullptr ? allocator.allocate(bytes, device, allocator.user)
+                                        : allocate_memory(bytes, device);
+  if (data_ == nullptr) {
+    fail(ErrorCode::out_of_memory, "buffer: ", bytes, " bytes on ", name(device),
+         " could not be allocated");
+  }
+  if (reinterpret_cast<std::uintptr_t>(data_) % kAlignment != 0) {
+    const void* given = data_;
+    release();
+    refuse_argument("buffer: an allocator must return memory aligned to ", kAlignment,
+                    " bytes, got address ", given);
+  }
+  clear_memory(data_, bytes, device);
+}
+
+Buffer::~Buffer() { release(); }
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      device_(other.device_),
+      allocator_(other.allocator_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    release();
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    device_ = other.device_;
+    allocator_ = other.allocator_;
+  }
+  return *this;
+}
+
+void Buffer::release() noexcept {
+  if (data_ == nullptr) return;
+  if (allocator_.release != nullptr) {
+    allocator_.release(data_, bytes_, device_, allocator_.user);
+  } else {
+    release_memory(data_, device_);
+  }
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device device,
+               const Allocator& allocator) {
+  view_ = make_view(static_cast<void*>(nullptr), dtype, shape, device);
+  std::int64_t elements = 1;
+  for (std::int64_t extent : shape) {
+    check_extent("tensor", "every extent", extent);
+    elements *= extent;  // make_view has checked the product
+  }
+  check_size("tensor", elements, 1, dtype);
+  const auto bytes = static_cast<std::size_t>(elements * size_bytes(dtype));
+  buffer_ = Buffer(bytes, device, allocator);
+  view_.data = buffer_.data();
+}
+
+}  // namespace octet

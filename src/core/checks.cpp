@@ -1,0 +1,221 @@
+#include "core/checks.hpp"
+
+#include "core/message.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace octet {
+namespace {
+
+struct ByteRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+
+// First to last byte a view may touch. Negative strides are refused before this is asked.
+ByteRange byte_range(const TensorView& view) {
+  if (view.data == nullptr || view.rank == 0) return {};
+  std::int64_t last = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] <= 0) return {};
+    last += (view.shape[i] - 1) * view.strides[i];
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
+  return {begin, begin + static_cast<std::uintptr_t>((last + 1) * size_bytes(view.dtype))};
+}
+
+bool overlap(const TensorView& x, const TensorView& y) {
+  if (!(x.device == y.device)) return false;
+  const ByteRange a = byte_range(x);
+  const ByteRange b = byte_range(y);
+  return a.begin < b.end && b.begin < a.end;
+}
+
+void check_memory(Argument argument, const TensorView& view, Device device) {
+  if (view.data == nullptr) {
+    refuse_argument(argument.op, ": ", argument.name, " has a null pointer");
+  }
+  if (!(view.device == device)) {
+    refuse_argument(argument.op, ": ", argument.name, " is on ", name(view.device),
+                    ", the problem is on ", name(device));
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(view.data);
+  if (address % static_cast<std::uintptr_t>(size_bytes(view.dtype)) != 0) {
+    refuse_argument(argument.op, ": ", argument.name, " must be aligned to ",
+                    size_bytes(view.dtype), " bytes for ", name(view.dtype), ", got address ",
+                    view.data);
+  }
+}
+
+void check_matrix_shape(Argument argument, const TensorView& view, std::int64_t rows,
+                        std::int64_t cols, std::string_view wanted) {
+  if (view.rank != 2) {
+    refuse_argument(argument.op, ": ", argument.name, " must have rank 2, ", wanted,
+                    ", got rank ", view.rank);
+  }
+  if (view.rows() != rows || view.cols() != cols) {
+    refuse_argument(argument.op, ": ", argument.name, " must be ", wanted, " = [", rows, ", ", cols,
+                    "], got ", describe_shape(view));
+  }
+}
+
+void check_dtype(Argument argument, Dtype given, Dtype wanted) {
+  if (given != wanted) {
+    refuse_argument(argument.op, ": ", argument.name, " must be ", name(wanted), ", got ",
+                    name(given));
+  }
+}
+
+// Strides within reach: no element further than 2^62 bytes from the first.
+void check_reach(Argument argument, const TensorView& view) {
+  std::int64_t last = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    std::int64_t step = 0;
+    if (view.strides[i] < 0 || __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &step) ||
+        __builtin_add_overflow(last, step, &last) || last > (std::int64_t{1} << 60)) {
+      refuse_argument(argument.op, ": ", argument.name,
+                      " has a stride that is negative or out of range: ", describe(view));
+    }
+  }
+}
+
+void check_scales(Argument argument, const QuantizedView& view, BlockShape block, Device device) {
+  const TensorView& scales = view.scales;
+  const std::int64_t rows = block.rows == 0 ? 1 : ceil_div(view.values.rows(), block.rows);
+  const std::int64_t cols = block.cols == 0 ? 1 : ceil_div(view.values.cols(), block.cols);
+  if (scales.data == nullptr) {
+    refuse_argument(argument.op, ": scale of ", argument.name, " has a null pointer");
+  }
+  if (scales.rank != 2 || scales.rows() != rows || scales.cols() != cols) {
+    refuse_argument(argument.op, ": scale of ", argument.name, " must be [", rows, ", ", cols,
+                    "] for ", name(block), " blocks of ", argument.name,
+                    describe_shape(view.values), ", got ", describe_shape(scales));
+  }
+  if (scales.dtype != Dtype::f32) {
+    refuse_argument(argument.op, ": scale of ", argument.name, " must be f32, got ",
+                    name(scales.dtype));
+  }
+  const std::string scale_name = text("scale of ", argument.name);
+  check_memory({argument.op, scale_name}, scales, device);
+  check_reach({argument.op, scale_name}, scales);
+}
+
+}  // namespace
+
+void check_extent(std::string_view op, std::string_view name, std::int64_t extent) {
+  if (extent < 1) refuse_argument(op, ": ", name, " must be at least 1, got ", extent);
+}
+
+void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(rows, cols, &bytes) ||
+      __builtin_mul_overflow(bytes, size_bytes(dtype), &bytes) ||
+      bytes > (std::int64_t{1} << 60)) {
+    refuse_argument(op, ": a tensor of ", rows, " x ", cols, " ", name(dtype),
+                    " passes the 2^60 bytes octet can address");
+  }
+}
+
+void check_device(std::string_view op, Device device) {
+  if (device.type == DeviceType::cpu) {
+    if (device.index != 0) refuse_argument(op, ": the CPU is cpu:0, got cpu:", device.index);
+    return;
+  }
+  if (device.type != DeviceType::cuda) {
+    refuse_argument(op, ": device must be cpu or cuda, got type ",
+                    static_cast<std::int32_t>(device.type));
+  }
+  const int count = cuda_device_count();
+  if (device.index < 0 || device.index >= count) {
+    fail(ErrorCode::no_device, op, ": device ", name(device), " is not on this machine, which has ",
+         count, " CUDA devices; device cpu is always there");
+  }
+}
+
+void check_float(Argument argument, Dtype dtype) {
+  if (dtype != Dtype::f32 && !is_16bit(dtype)) {
+    refuse_argument(argument.op, ": ", argument.name, " must be f32, f16 or bf16, got ",
+                    name(dtype));
+  }
+}
+
+void check_fp8(Argument argument, Dtype dtype) {
+  if (!is_fp8(dtype)) {
+    refuse_argument(argument.op, ": ", argument.name, " must be e4m3 or e5m2, got ", name(dtype));
+  }
+}
+
+void check_strided_matrix(Argument argument, const TensorView& view, Dtype dtype, std::int64_t rows,
+                          std::int64_t cols, Device device, std::string_view wanted) {
+  check_matrix_shape(argument, view, rows, cols, wanted);
+  check_dtype(argument, view.dtype, dtype);
+  check_memory(argument, view, device);
+  check_reach(argument, view);
+}
+
+void check_matrix(Argument argument, const TensorView& view, Dtype dtype, std::int64_t rows,
+                  std::int64_t cols, Device device, std::string_view wanted) {
+  check_strided_matrix(argument, view, dtype, rows, cols, device, wanted);
+  if (cols > 1 && view.strides[1] != 1) {
+    refuse_argument(argument.op, ": ", argument.name,
+                    " must have contiguous columns (stride 1), got ", describe(view));
+  }
+  if (rows > 1 && view.strides[0] < cols) {
+    refuse_argument(argument.op, ": rows of ", argument.name, " overlap: their stride must be at least ",
+                    cols, ", got ", view.strides[0]);
+  }
+}
+
+void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, std::int64_t rows,
+                     std::int64_t cols, BlockShape block, Device device, Pitch pitch,
+                     std::string_view wanted) {
+  if (pitch == Pitch::any) {
+    check_strided_matrix(argument, view.values, dtype, rows, cols, device, wanted);
+  } else {
+    check_matrix(argument, view.values, dtype, rows, cols, device, wanted);
+    const auto address = reinterpret_cast<std::uintptr_t>(view.values.data);
+    if (address % 16 != 0 || (rows > 1 && view.values.strides[0] % 16 != 0)) {
+      refuse_argument(argument.op, ": rows of ", argument.name,
+                      " must start on 16-byte boundaries, got address ", view.values.data,
+                      " and a row stride of ", view.values.strides[0],
+                      " bytes; repack copies it into such a layout");
+    }
+  }
+  if (!(view.block == block)) {
+    refuse_argument(argument.op, ": ", argument.name, " must have ", name(block), " blocks, got ",
+                    name(view.block));
+  }
+  check_scales(argument, view, block, device);
+}
+
+void check_workspace(std::string_view op, std::size_t wanted_bytes, const Workspace& workspace) {
+  if (wanted_bytes == 0) return;
+  if (workspace.data == nullptr || workspace.bytes < wanted_bytes) {
+    refuse_argument(op, ": workspace must have ", wanted_bytes, " bytes, got ",
+                    workspace.data == nullptr ? 0 : workspace.bytes);
+  }
+  if (reinterpret_cast<std::uintptr_t>(workspace.data) % kAlignment != 0) {
+    refuse_argument(op, ": workspace must be aligned to ", kAlignment, " bytes, got address ",
+                    workspace.data);
+  }
+}
+
+void check_no_overlap(std::string_view op, std::string_view out_name, const TensorView& out,
+                      std::string_view in_name, const TensorView& in) {
+  if (overlap(out, in)) {
+    refuse_argument(op, ": output ", out_name, " overlaps ", in_name,
+                    ": their memory must be apart");
+  }
+}
+
+void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out,
+                      std::string_view in_name, const QuantizedView& in) {
+  check_no_overlap(op, out_name, out.values, in_name, in.values);
+  check_no_overlap(op, out_name, out.values, text("scale of ", in_name), in.scales);
+  check_no_overlap(op, text("scale of ", out_name), out.scales, in_name, in.values);
+  check_no_overlap(op, text("scale of ", out_name), out.scales, text("scale of ", in_name),
+                   in.scales);
+}
+
+}  // namespace octet

@@ -1,0 +1,58 @@
+// What every operator asks of its arguments. Each function throws an Error that names operator,
+// argument, what was given and what was wanted.
+#pragma once
+
+#include <octet/plan.hpp>
+#include <octet/quantized.hpp>
+
+#include <string_view>
+
+namespace octet {
+
+// Names an argument in messages: {"gemm", "a"}.
+struct Argument {
+  std::string_view op;
+  std::string_view name;
+};
+
+constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t step) {
+  return value / step + (value % step != 0);
+}
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return ceil_div(value, step) * step;
+}
+
+// `name` >= 1.
+void check_extent(std::string_view op, std::string_view name, std::int64_t extent);
+// rows * cols * size_bytes(dtype) stays below 2^63.
+void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype);
+// A device of this machine.
+void check_device(std::string_view op, Device device);
+// One of f32, f16, bf16.
+void check_float(Argument argument, Dtype dtype);
+void check_fp8(Argument argument, Dtype dtype);
+
+// [rows, cols] of `dtype` on `device`, not null, aligned to its element, columns contiguous, rows
+// that do not overlap. `wanted` says where the shape comes from: "[M, N]".
+void check_matrix(Argument argument, const TensorView& view, Dtype dtype, std::int64_t rows,
+                  std::int64_t cols, Device device, std::string_view wanted);
+// The same for a matrix in which either dimension may be the contiguous one.
+void check_strided_matrix(Argument argument, const TensorView& view, Dtype dtype, std::int64_t rows,
+                          std::int64_t cols, Device device, std::string_view wanted);
+
+enum class Pitch { any, aligned16 };  // aligned16: rows start on 16-byte boundaries
+
+// FP8 values and f32 scales of `block`.
+void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, std::int64_t rows,
+                     std::int64_t cols, BlockShape block, Device device, Pitch pitch,
+                     std::string_view wanted);
+
+void check_workspace(std::string_view op, std::size_t wanted_bytes, const Workspace& workspace);
+
+// `out` shares no byte with `in`. Views without data never overlap.
+void check_no_overlap(std::string_view op, std::string_view out_name, const TensorView& out,
+                      std::string_view in_name, const TensorView& in);
+void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out,
+                      std::string_view in_name, const QuantizedView& in);
+
+}  // namespace octet

@@ -1,0 +1,88 @@
+#include <octet/quantized.hpp>
+
+#include "core/checks.hpp"
+#include "core/message.hpp"
+
+#include <charconv>
+
+namespace octet {
+namespace {
+
+constexpr std::int64_t kScalePadding = 4;  // floats: one 16-byte load
+
+}  // namespace
+
+std::string name(BlockShape block) {
+  const auto extent = [](std::int64_t value) {
+    return value == 0 ? std::string("all") : std::to_string(value);
+  };
+  return extent(block.rows) + "x" + extent(block.cols);
+}
+
+std::optional<BlockShape> parse_block(std::string_view text) {
+  const std::size_t cross = text.find('x');
+  if (cross == std::string_view::npos) return std::nullopt;
+  const auto extent = [](std::string_view part) -> std::optional<std::int64_t> {
+    if (part == "all") return 0;
+    std::int64_t value = 0;
+    const auto result = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (result.ec != std::errc{} || result.ptr != part.data() + part.size() || value < 1) {
+      return std::nullopt;
+    }
+    return value;
+  };
+  const auto rows = extent(text.substr(0, cross));
+  const auto cols = extent(text.substr(cross + 1));
+  if (!rows || !cols) return std::nullopt;
+  return BlockShape{*rows, *cols};
+}
+
+std::string describe(const QuantizedView& view) {
+  if (view.scales.data == nullptr) return describe(view.values);
+  return text(describe(view.values), " with ", name(view.block), " blocks, scales ",
+              describe_shape(view.scales));
+}
+
+QuantizedLayout::QuantizedLayout(std::int64_t rows_, std::int64_t cols_, Dtype dtype_,
+                                 BlockShape block_)
+    : rows(rows_), cols(cols_), dtype(dtype_), block(block_) {
+  constexpr std::string_view kOp = "quantized layout";
+  check_extent(kOp, "rows", rows);
+  check_extent(kOp, "cols", cols);
+  check_size(kOp, rows, cols, Dtype::f32);
+  check_fp8({kOp, "dtype"}, dtype);
+  if (!(block == kBlock1x128 || block == kBlock128x1 || block == kBlock128x128)) {
+    fail(ErrorCode::unsupported, kOp, ": blocks must be 1x128, 128x1 or 128x128, got ",
+         name(block));
+  }
+  pitch = round_up(cols, kBlock);
+  scale_shape[0] = ceil_div(rows, block.rows);
+  scale_shape[1] = ceil_div(cols, block.cols);
+  const int contiguous = block == kBlock1x128 ? 0 : 1;
+  scale_strides[contiguous] = 1;
+  scale_strides[1 - contiguous] = round_up(scale_shape[contiguous], kScalePadding);
+  check_size(kOp, rows, pitch, Dtype::f32);
+  const std::int64_t scale_count = scale_shape[1 - contiguous] * scale_strides[1 - contiguous];
+  scales_offset = static_cast<std::size_t>(round_up(rows * pitch, kAlignment));
+  bytes = scales_offset + static_cast<std::size_t>(round_up(scale_count * 4, kAlignment));
+}
+
+QuantizedView QuantizedLayout::view(void* memory, Device device) const {
+  QuantizedView result;
+  result.values = make_matrix(memory, dtype, rows, cols, pitch, device);
+  result.scales = make_matrix(static_cast<char*>(memory) + scales_offset, Dtype::f32,
+                              scale_shape[0], scale_shape[1], scale_strides[0], device);
+  result.scales.strides[1] = scale_strides[1];
+  result.block = block;
+  result.owns_padding = true;
+  return result;
+}
+
+QuantizedTensor::QuantizedTensor(std::int64_t rows, std::int64_t cols, Dtype dtype,
+                                 BlockShape block, Device device, const Allocator& allocator) {
+  const QuantizedLayout layout(rows, cols, dtype, block);
+  buffer_ = Buffer(layout.bytes, device, allocator);
+  view_ = layout.view(buffer_.data(), device);
+}
+
+}  // namespace octet

@@ -1,0 +1,20 @@
+// CPU threads of one call. Workers are started once and shared by every caller; a caller works on
+// its own loop, so that many callers at once make progress whatever the workers do.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace octet {
+
+inline constexpr int kMaxThreads = 1024;
+
+// OCTET_NUM_THREADS, or else the cores this process may use.
+int default_threads();
+
+// Calls task(0) ... task(count - 1), in any order, on up to `threads` threads, and returns when all
+// have ended. Tasks run with IEEE arithmetic (round to nearest, subnormals kept) whatever the
+// caller's floating-point environment is, and must not throw.
+void parallel_for(int threads, std::int64_t count, const std::function<void(std::int64_t)>& task);
+
+}  // namespace octet

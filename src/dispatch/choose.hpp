@@ -1,0 +1,43 @@
+// The choice of an implementation: argument beats environment beats the order of the list.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace octet {
+
+// What is asked for.
+struct Request {
+  std::string_view op;            // "gemm"; its variable is OCTET_GEMM_BACKEND
+  std::string_view precision;     // "fp8" or "other": the key of OCTET_GEMM_BACKEND=fp8:NAME,other:NAME
+  std::string problem;            // the command line that repeats it
+  std::string forced_argument;    // an implementation's name, or empty
+  std::string forced_environment; // the same, from the environment
+};
+
+// What could serve it.
+struct Candidate {
+  std::string name;
+  std::string refusal;  // empty: takes the problem
+};
+
+struct Choice {
+  std::size_t index = 0;
+  std::string why;
+};
+
+// A pure function, apart from what OCTET_LOG=dispatch prints. Throws Error where a forced name is
+// unknown or refuses the problem, and where nobody takes it, listing every refusal.
+Choice choose(const Request& request, const std::vector<Candidate>& candidates);
+
+// A request with the environment read into it.
+Request make_request(std::string_view op, std::string_view precision, std::string problem,
+                     std::string forced_argument);
+
+// Reads "NAME" or "fp8:NAME,other:NAME"; empty where `precision` is not named. Throws Error.
+std::string parse_forced(std::string_view variable, std::string_view value,
+                         std::string_view precision);
+
+}  // namespace octet

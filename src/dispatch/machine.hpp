@@ -1,0 +1,21 @@
+// What a choice may depend on besides the problem. Read once per plan, so that a choice is a pure
+// function of problem, machine and request.
+#pragma once
+
+#include <octet/device.hpp>
+
+namespace octet {
+
+struct Machine {
+  int threads = 1;      // CPU threads a run may use
+  bool avx2 = false;    // with FMA and F16C
+  bool avx512 = false;  // F, BW, CD, DQ and VL
+  int sm_major = 0;     // of the problem's CUDA device; 0: none
+  int sm_minor = 0;
+  int multiprocessors = 0;
+};
+
+// threads = 0: OCTET_NUM_THREADS, or else every core this process may use.
+Machine this_machine(Device device, int threads);
+
+}  // namespace octet

@@ -1,0 +1,102 @@
+#include <octet/ops/fp8_linear.hpp>
+
+#include "core/message.hpp"
+#include "ops/fp8_linear/state.hpp"
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kOp = "fp8_linear";
+
+Fp8LinearProblem training_problem(Fp8LinearProblem problem) {
+  problem.training = true;
+  problem.weights_quantized = false;
+  return problem;
+}
+
+QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator) {
+  if (layout.bytes == 0) return {};
+  return {layout.rows, layout.cols, layout.dtype, layout.block, device, allocator};
+}
+
+}  // namespace
+
+void check(const Fp8LinearProblem& problem) {
+  check_extent(kOp, "M", problem.m);
+  check_extent(kOp, "N", problem.n);
+  check_extent(kOp, "K", problem.k);
+  check_float({kOp, "dtype"}, problem.dtype);
+  check_fp8({kOp, "format"}, problem.format);
+  check_fp8({kOp, "grad_format"}, problem.grad_format);
+  check_float({kOp, "dw"}, problem.dw);
+  if (problem.accumulate_dw && problem.dw == Dtype::f16) {
+    fail(ErrorCode::unsupported, kOp, ": accumulate_dw needs an f32 or bf16 dw, got f16");
+  }
+  if (problem.wgrad_blocks != WgradBlocks::rows && problem.wgrad_blocks != WgradBlocks::square) {
+    refuse_argument(kOp, ": wgrad_blocks must be rows (1) or square (2), got ",
+                    static_cast<std::int32_t>(problem.wgrad_blocks));
+  }
+  check_device(kOp, problem.device);
+}
+
+std::string describe(const Fp8LinearProblem& problem) {
+  std::string result =
+      text("gemm --dtype fp8 --granularity blockwise --shape ", problem.m, "x", problem.n, "x",
+           problem.k, " --format ", name(problem.format), " --grad-format ",
+           name(problem.grad_format), " --wgrad-blocks ",
+           problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");
+  if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
+  if (problem.dw != Dtype::bf16) result += text(" --dw ", name(problem.dw));
+  if (problem.accumulate_dw) result += " --accumulate-dw";
+  if (problem.amax_floor != 0) result += text(" --amax-floor ", problem.amax_floor);
+  if (problem.pow2_scales) result += " --pow2-scales";
+  return result + " --device " + name(problem.device);
+}
+
+Fp8LinearSavedLayout fp8_linear_saved_layout(const Fp8LinearProblem& problem) {
+  check(problem);
+  Fp8LinearSavedLayout layout;
+  if (saves_x(problem)) {
+    layout.x_t = QuantizedLayout(problem.k, problem.m, problem.format, x_t_block(problem));
+  }
+  if (saves_w(problem) && !problem.weights_quantized) {
+    layout.w_t = QuantizedLayout(problem.k, problem.n, problem.format, kBlock128x128);
+  }
+  return layout;
+}
+
+Fp8LinearWeightsLayout fp8_linear_weights_layout(const Fp8LinearProblem& problem) {
+  check(problem);
+  return {QuantizedLayout(problem.n, problem.k, problem.format, kBlock128x128),
+          QuantizedLayout(problem.k, problem.n, problem.format, kBlock128x128)};
+}
+
+Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator)
+    : forward_(plan_fp8_linear_forward(training_problem(problem))),
+      backward_(plan_fp8_linear_backward(training_problem(problem))) {
+  const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(training_problem(problem));
+  x_t_ = allocate(layout.x_t, problem.device, allocator);
+  w_t_ = allocate(layout.w_t, problem.device, allocator);
+  workspace_ = Buffer(std::max(forward_.workspace_bytes, backward_.workspace_bytes),
+                      problem.device, allocator);
+}
+
+void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorView& y) {
+  Fp8LinearForwardArgs args;
+  args.x = x;
+  args.w = w;
+  args.y = y;
+  args.saved = {x_t_.view(), w_t_.view()};
+  run(forward_, args, {workspace_.data(), workspace_.bytes()});
+}
+
+void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw) {
+  Fp8LinearBackwardArgs args;
+  args.dy = dy;
+  args.saved = {x_t_.view(), w_t_.view()};
+  args.dx = dx;
+  args.dw = dw;
+  run(backward_, args, {workspace_.data(), workspace_.bytes()});
+}
+
+}  // namespace octet

@@ -1,0 +1,135 @@
+#include "core/checks.hpp"
+#include "ops/gemm/problem.hpp"
+
+#include <array>
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kOp = "gemm";
+
+std::string describe_operand(const GemmOperand& operand) {
+  std::string result(name(operand.dtype));
+  if (is_fp8(operand.dtype)) result += ":" + name(operand.block);
+  if (operand.major == Major::mn) result += ":mn";
+  return result;
+}
+
+void check_operand(const char* argument, const GemmOperand& operand) {
+  if (operand.major != Major::k && operand.major != Major::mn) {
+    refuse_argument(kOp, ": major of ", argument, " must be k or mn, got ",
+                    static_cast<std::int32_t>(operand.major));
+  }
+  if (!is_fp8(operand.dtype)) {
+    check_float({kOp, argument}, operand.dtype);
+    if (!(operand.block == BlockShape{})) {
+      refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
+                      ", which has no scales, got ", name(operand.block), " blocks");
+    }
+    return;
+  }
+  if (operand.major != Major::k) {
+    fail(ErrorCode::unsupported, kOp, ": FP8 operands must be contiguous along the contraction, ",
+         argument, " is not; quantize writes a transposed copy");
+  }
+  if (!(operand.block == kBlock1x128 || operand.block == kBlock128x128)) {
+    fail(ErrorCode::unsupported, kOp, ": blocks of ", argument, " must be 1x128 or 128x128, got ",
+         name(operand.block));
+  }
+}
+
+void check_argument(const char* argument, const GemmOperand& operand, const QuantizedView& view,
+                    std::int64_t rows, std::int64_t k, Device device, const char* wanted) {
+  if (is_fp8(operand.dtype)) {
+    check_quantized({kOp, argument}, view, operand.dtype, rows, k, operand.block, device,
+                    Pitch::aligned16, wanted);
+    return;
+  }
+  check_strided_matrix({kOp, argument}, view.values, operand.dtype, rows, k, device, wanted);
+  if (view.scales.data != nullptr) {
+    refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
+                    ", which has no scales, but scales were given");
+  }
+  const int contiguous = operand.major == Major::k ? 1 : 0;
+  if (view.values.shape[contiguous] > 1 && view.values.strides[contiguous] != 1) {
+    refuse_argument(kOp, ": ", argument, " must have stride 1 along its ",
+                    contiguous == 1 ? "columns" : "rows", " (major ",
+                    contiguous == 1 ? "k" : "mn", "), got ", describe(view.values));
+  }
+}
+
+}  // namespace
+
+std::span<const GemmImplementation> gemm_implementations() {
+  static const std::array<GemmImplementation, 1> list{kGemmCpuReference};
+  return list;
+}
+
+std::string describe(const GemmProblem& problem) {
+  return text("gemm --shape ", problem.m, "x", problem.n, "x", problem.k, " --a ",
+              describe_operand(problem.a), " --b ", describe_operand(problem.b), " --out ",
+              name(problem.out), problem.accumulate ? " --accumulate" : "", " --device ",
+              name(problem.device));
+}
+
+void check(const GemmProblem& problem) {
+  check_extent(kOp, "M", problem.m);
+  check_extent(kOp, "N", problem.n);
+  check_extent(kOp, "K", problem.k);
+  check_operand("a", problem.a);
+  check_operand("b", problem.b);
+  check_float({kOp, "out"}, problem.out);
+  if (is_fp8(problem.a.dtype) != is_fp8(problem.b.dtype) ||
+      (!is_fp8(problem.a.dtype) && problem.a.dtype != problem.b.dtype)) {
+    fail(ErrorCode::unsupported, kOp, ": a and b must both be FP8 or have the same dtype, got ",
+         name(problem.a.dtype), " and ", name(problem.b.dtype));
+  }
+  if (problem.a.block == kBlock128x128 && problem.b.block == kBlock128x128) {
+    fail(ErrorCode::unsupported, kOp,
+         ": a and b have both 128x128 blocks; at least one must have 1x128");
+  }
+  if (problem.accumulate && problem.out == Dtype::f16) {
+    fail(ErrorCode::unsupported, kOp, ": accumulate needs an f32 or bf16 output, got f16");
+  }
+  if (problem.groups != GroupKind::none) {
+    fail(ErrorCode::unsupported, kOp, ": groups are not supported by this version of octet");
+  }
+  if (problem.bias || problem.activation != Activation::none) {
+    fail(ErrorCode::unsupported, kOp,
+         ": bias and activation are not supported by this version of octet");
+  }
+  check_size(kOp, problem.m, problem.k, Dtype::f32);
+  check_size(kOp, problem.n, problem.k, Dtype::f32);
+  check_size(kOp, problem.m, problem.n, Dtype::f32);
+  check_device(kOp, problem.device);
+}
+
+void check(const GemmProblem& problem, const GemmArgs& args) {
+  if (args.a.values.rank == 2 && args.b.values.rank == 2 &&
+      args.a.values.cols() != args.b.values.cols()) {
+    refuse_argument(kOp, ": a and b must have the same K, got a", describe_shape(args.a.values),
+                    " and b", describe_shape(args.b.values));
+  }
+  check_argument("a", problem.a, args.a, problem.m, problem.k, problem.device, "[M, K]");
+  check_argument("b", problem.b, args.b, problem.n, problem.k, problem.device, "[N, K]");
+  check_matrix({kOp, "d"}, args.d, problem.out, problem.m, problem.n, problem.device, "[M, N]");
+  const QuantizedView d = args.d;
+  check_no_overlap(kOp, "d", d, "a", args.a);
+  check_no_overlap(kOp, "d", d, "b", args.b);
+}
+
+GemmPlan plan_gemm(const GemmProblem& problem, const PlanOptions& options) {
+  check(problem);
+  return make_plan(gemm_implementations(), problem,
+                   make_request(kOp, precision(problem), describe(problem), options.backend),
+                   options);
+}
+
+void run(const GemmPlan& plan, const GemmArgs& args, Workspace workspace, void* stream) {
+  check_plan(kOp, plan.state.get());
+  check(plan.problem, args);
+  check_workspace(kOp, plan.workspace_bytes, workspace);
+  run_plan(plan, args, workspace, stream);
+}
+
+}  // namespace octet

@@ -1,0 +1,33 @@
+// The checked problem of gemm, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/gemm.hpp>
+
+#include <span>
+
+namespace octet {
+
+using GemmImplementation = Implementation<GemmProblem, GemmArgs>;
+
+extern const GemmImplementation kGemmCpuSimd;
+extern const GemmImplementation kGemmCpuReference;
+
+// In the order they are tried.
+std::span<const GemmImplementation> gemm_implementations();
+
+void check(const GemmProblem& problem);
+void check(const GemmProblem& problem, const GemmArgs& args);
+
+// Where both operands have a scale per row, fma(slice * sa, sb, acc); else fma(slice, sa * sb, acc).
+inline bool scales_one_by_one(const GemmProblem& problem) {
+  return problem.a.block.rows == 1 && problem.b.block.rows == 1;
+}
+
+// "fp8" or "other": the key of OCTET_GEMM_BACKEND.
+inline std::string_view precision(const GemmProblem& problem) {
+  return is_fp8(problem.a.dtype) ? "fp8" : "other";
+}
+
+}  // namespace octet

@@ -1,0 +1,23 @@
+// The checked problem of quantize, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/quantize.hpp>
+
+#include <span>
+
+namespace octet {
+
+using QuantizeImplementation = Implementation<QuantizeProblem, QuantizeArgs>;
+
+extern const QuantizeImplementation kQuantizeCpuSimd;
+extern const QuantizeImplementation kQuantizeCpuReference;
+
+// In the order they are tried.
+std::span<const QuantizeImplementation> quantize_implementations();
+
+void check(const QuantizeProblem& problem);
+void check(const QuantizeProblem& problem, const QuantizeArgs& args);
+
+}  // namespace octet
