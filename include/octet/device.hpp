@@ -1,4 +1,5 @@
-// Where a tensor lives and an operator runs. There is no current device: every view carries its own.
+// Where a tensor lives and an operator runs. There is no current device: every view carries its
+// own.
 #pragma once
 
 #include <octet/export.h>

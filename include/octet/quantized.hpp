@@ -58,11 +58,11 @@ struct OCTET_API QuantizedLayout {
   std::int64_t cols = 0;
   Dtype dtype = Dtype::e4m3;
   BlockShape block{};
-  std::int64_t pitch = 0;                     // bytes from one row of values to the next
-  std::int64_t scale_shape[2] = {0, 0};       // logical
-  std::int64_t scale_strides[2] = {0, 0};     // in elements
-  std::size_t scales_offset = 0;              // bytes from the start of the values
-  std::size_t bytes = 0;                      // values and scales together; 0: nothing to store
+  std::int64_t pitch = 0;                  // bytes from one row of values to the next
+  std::int64_t scale_shape[2] = {0, 0};    // logical
+  std::int64_t scale_strides[2] = {0, 0};  // in elements
+  std::size_t scales_offset = 0;           // bytes from the start of the values
+  std::size_t bytes = 0;                   // values and scales together; 0: nothing to store
 
   QuantizedLayout() = default;
   // Throws Error where the block is not supported or the size passes 2^63.

@@ -51,8 +51,8 @@ void check_memory(Argument argument, const TensorView& view, Device device) {
 void check_matrix_shape(Argument argument, const TensorView& view, std::int64_t rows,
                         std::int64_t cols, std::string_view wanted) {
   if (view.rank != 2) {
-    refuse_argument(argument.op, ": ", argument.name, " must have rank 2, ", wanted,
-                    ", got rank ", view.rank);
+    refuse_argument(argument.op, ": ", argument.name, " must have rank 2, ", wanted, ", got rank ",
+                    view.rank);
   }
   if (view.rows() != rows || view.cols() != cols) {
     refuse_argument(argument.op, ": ", argument.name, " must be ", wanted, " = [", rows, ", ", cols,
@@ -110,8 +110,7 @@ void check_extent(std::string_view op, std::string_view name, std::int64_t exten
 void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(rows, cols, &bytes) ||
-      __builtin_mul_overflow(bytes, size_bytes(dtype), &bytes) ||
-      bytes > (std::int64_t{1} << 60)) {
+      __builtin_mul_overflow(bytes, size_bytes(dtype), &bytes) || bytes > (std::int64_t{1} << 60)) {
     refuse_argument(op, ": a tensor of ", rows, " x ", cols, " ", name(dtype),
                     " passes the 2^60 bytes octet can address");
   }
@@ -162,8 +161,8 @@ void check_matrix(Argument argument, const TensorView& view, Dtype dtype, std::i
                     " must have contiguous columns (stride 1), got ", describe(view));
   }
   if (rows > 1 && view.strides[0] < cols) {
-    refuse_argument(argument.op, ": rows of ", argument.name, " overlap: their stride must be at least ",
-                    cols, ", got ", view.strides[0]);
+    refuse_argument(argument.op, ": rows of ", argument.name,
+                    " overlap: their stride must be at least ", cols, ", got ", view.strides[0]);
   }
 }
 

@@ -62,8 +62,8 @@ OCTET_HOST_DEVICE constexpr std::uint16_t f16_from_f32(float value) {
 struct Fp8Format {
   int mantissa_bits;
   int exponent_bias;
-  float limit;                 // largest finite value
-  std::uint8_t limit_code;     // its encoding
+  float limit;              // largest finite value
+  std::uint8_t limit_code;  // its encoding
   std::uint8_t nan_code;
   std::uint8_t infinity_code;  // without the sign; NaN again where there are no infinities
 };
@@ -86,9 +86,11 @@ OCTET_HOST_DEVICE constexpr std::uint8_t fp8_from_f32(float value, const Fp8Form
                ? format.nan_code
                : static_cast<std::uint8_t>(sign | format.infinity_code);
   }
-  if (magnitude >= bits_of(format.limit)) return static_cast<std::uint8_t>(sign | format.limit_code);
+  if (magnitude >= bits_of(format.limit))
+    return static_cast<std::uint8_t>(sign | format.limit_code);
   const int dropped_bits = 23 - format.mantissa_bits;
-  const std::uint32_t smallest_normal = static_cast<std::uint32_t>(128 - format.exponent_bias) << 23;
+  const std::uint32_t smallest_normal = static_cast<std::uint32_t>(128 - format.exponent_bias)
+                                        << 23;
   if (magnitude < smallest_normal) {
     // Adding a power of two whose ulp is the subnormal step rounds to nearest even.
     const int step_exponent = 1 - format.exponent_bias - format.mantissa_bits;

@@ -42,8 +42,8 @@ Choice choose_forced(const Request& request, const std::vector<Candidate>& candi
     if (candidates[i].name != forced) continue;
     if (!candidates[i].refusal.empty()) {
       fail(ErrorCode::unsupported, request.op, ": ", forced, ", forced by ", source,
-           ", does not take this problem: ", candidates[i].refusal, "\n  problem: ",
-           request.problem);
+           ", does not take this problem: ", candidates[i].refusal,
+           "\n  problem: ", request.problem);
     }
     return {i, "forced by " + source};
   }
@@ -58,8 +58,8 @@ Choice choose_first(const Request& request, const std::vector<Candidate>& candid
                       ", the first that takes the problem")};
     }
   }
-  fail(ErrorCode::unsupported, "no implementation takes this problem\n  problem: ",
-       request.problem, refusals(candidates));
+  fail(ErrorCode::unsupported, "no implementation takes this problem\n  problem: ", request.problem,
+       refusals(candidates));
 }
 
 void log_choice(const Request& request, const std::vector<Candidate>& candidates,
@@ -77,7 +77,8 @@ Choice choose(const Request& request, const std::vector<Candidate>& candidates) 
       !request.forced_argument.empty()
           ? choose_forced(request, candidates, request.forced_argument, "argument")
       : !request.forced_environment.empty()
-          ? choose_forced(request, candidates, request.forced_environment, variable_name(request.op))
+          ? choose_forced(request, candidates, request.forced_environment,
+                          variable_name(request.op))
           : choose_first(request, candidates);
   if (logs_dispatch()) log_choice(request, candidates, choice);
   return choice;

@@ -10,11 +10,12 @@ namespace octet {
 
 // What is asked for.
 struct Request {
-  std::string_view op;            // "gemm"; its variable is OCTET_GEMM_BACKEND
-  std::string_view precision;     // "fp8" or "other": the key of OCTET_GEMM_BACKEND=fp8:NAME,other:NAME
-  std::string problem;            // the command line that repeats it
-  std::string forced_argument;    // an implementation's name, or empty
-  std::string forced_environment; // the same, from the environment
+  std::string_view op;  // "gemm"; its variable is OCTET_GEMM_BACKEND
+  std::string_view
+      precision;        // "fp8" or "other": the key of OCTET_GEMM_BACKEND=fp8:NAME,other:NAME
+  std::string problem;  // the command line that repeats it
+  std::string forced_argument;     // an implementation's name, or empty
+  std::string forced_environment;  // the same, from the environment
 };
 
 // What could serve it.

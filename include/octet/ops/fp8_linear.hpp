@@ -30,8 +30,8 @@ struct Fp8LinearProblem {
   bool training = true;             // false: forward alone, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
-  Dtype dw = Dtype::bf16;           // f32, f16 or bf16
-  bool accumulate_dw = false;       // dw += into an f32 or bf16 main gradient
+  Dtype dw = Dtype::bf16;      // f32, f16 or bf16
+  bool accumulate_dw = false;  // dw += into an f32 or bf16 main gradient
   WgradBlocks wgrad_blocks = WgradBlocks::rows;
   float amax_floor = 0;
   bool pow2_scales = false;

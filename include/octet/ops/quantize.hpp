@@ -29,9 +29,9 @@ struct QuantizeProblem {
   std::int64_t cols = 0;
   Dtype input = Dtype::bf16;
   Dtype format = Dtype::e4m3;
-  std::optional<BlockShape> block = kBlock1x128;   // empty: no copy in the input's orientation
-  std::optional<BlockShape> transposed_block{};    // empty: no transposed copy
-  float amax_floor = 0;                            // finite, >= 0
+  std::optional<BlockShape> block = kBlock1x128;  // empty: no copy in the input's orientation
+  std::optional<BlockShape> transposed_block{};   // empty: no transposed copy
+  float amax_floor = 0;                           // finite, >= 0
   bool pow2_scales = false;
   Device device{};
 };

@@ -40,11 +40,10 @@ void check(const Fp8LinearProblem& problem) {
 }
 
 std::string describe(const Fp8LinearProblem& problem) {
-  std::string result =
-      text("gemm --dtype fp8 --granularity blockwise --shape ", problem.m, "x", problem.n, "x",
-           problem.k, " --format ", name(problem.format), " --grad-format ",
-           name(problem.grad_format), " --wgrad-blocks ",
-           problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");
+  std::string result = text("gemm --dtype fp8 --granularity blockwise --shape ", problem.m, "x",
+                            problem.n, "x", problem.k, " --format ", name(problem.format),
+                            " --grad-format ", name(problem.grad_format), " --wgrad-blocks ",
+                            problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");
   if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
   if (problem.dw != Dtype::bf16) result += text(" --dw ", name(problem.dw));
   if (problem.accumulate_dw) result += " --accumulate-dw";
@@ -77,8 +76,8 @@ Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator
   const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(training_problem(problem));
   x_t_ = allocate(layout.x_t, problem.device, allocator);
   w_t_ = allocate(layout.w_t, problem.device, allocator);
-  workspace_ = Buffer(std::max(forward_.workspace_bytes, backward_.workspace_bytes),
-                      problem.device, allocator);
+  workspace_ = Buffer(std::max(forward_.workspace_bytes, backward_.workspace_bytes), problem.device,
+                      allocator);
 }
 
 void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorView& y) {

@@ -72,8 +72,7 @@ Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
       describe_products(state->quantize_x.implementation, state->product.implementation);
   plan.configuration = state->product.configuration;
   plan.why = state->product.why;
-  std::size_t scratch =
-      std::max(state->quantize_x.workspace_bytes, state->product.workspace_bytes);
+  std::size_t scratch = std::max(state->quantize_x.workspace_bytes, state->product.workspace_bytes);
   if (state->quantize_w) scratch = std::max(scratch, state->quantize_w->workspace_bytes);
   plan.workspace_bytes = aligned_bytes(state->x_layout.bytes) +
                          aligned_bytes(state->w_layout.bytes) + aligned_bytes(scratch);

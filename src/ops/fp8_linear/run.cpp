@@ -126,8 +126,10 @@ void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args, W
     dy_t = state.dy_t_layout.view(memory, problem.device);
   }
   run(state.quantize_dy, {args.dy, dy, dy_t}, carver.rest(), stream);
-  if (state.dx_product) run(*state.dx_product, {dy, args.saved.w_t, args.dx}, carver.rest(), stream);
-  if (state.dw_product) run(*state.dw_product, {dy_t, args.saved.x_t, args.dw}, carver.rest(), stream);
+  if (state.dx_product)
+    run(*state.dx_product, {dy, args.saved.w_t, args.dx}, carver.rest(), stream);
+  if (state.dw_product)
+    run(*state.dw_product, {dy_t, args.saved.x_t, args.dw}, carver.rest(), stream);
 }
 
 }  // namespace octet

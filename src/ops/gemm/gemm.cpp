@@ -53,15 +53,15 @@ void check_argument(const char* argument, const GemmOperand& operand, const Quan
   const int contiguous = operand.major == Major::k ? 1 : 0;
   if (view.values.shape[contiguous] > 1 && view.values.strides[contiguous] != 1) {
     refuse_argument(kOp, ": ", argument, " must have stride 1 along its ",
-                    contiguous == 1 ? "columns" : "rows", " (major ",
-                    contiguous == 1 ? "k" : "mn", "), got ", describe(view.values));
+                    contiguous == 1 ? "columns" : "rows", " (major ", contiguous == 1 ? "k" : "mn",
+                    "), got ", describe(view.values));
   }
 }
 
 }  // namespace
 
 std::span<const GemmImplementation> gemm_implementations() {
-  static const std::array<GemmImplementation, 1> list{kGemmCpuReference};
+  static const std::array<GemmImplementation, 2> list{kGemmCpuSimd, kGemmCpuReference};
   return list;
 }
 

@@ -20,7 +20,8 @@ std::span<const GemmImplementation> gemm_implementations();
 void check(const GemmProblem& problem);
 void check(const GemmProblem& problem, const GemmArgs& args);
 
-// Where both operands have a scale per row, fma(slice * sa, sb, acc); else fma(slice, sa * sb, acc).
+// Where both operands have a scale per row, fma(slice * sa, sb, acc); else fma(slice, sa * sb,
+// acc).
 inline bool scales_one_by_one(const GemmProblem& problem) {
   return problem.a.block.rows == 1 && problem.b.block.rows == 1;
 }

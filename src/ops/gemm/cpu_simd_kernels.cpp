@@ -1,0 +1,302 @@
+// The kernels of the cpu_simd product, compiled once for AVX2 and once for AVX-512. Every output is
+// one lane: its slice is the same chain of FMAs on each instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/gemm/cpu_simd_kernels.cpp"
+#include "cpu/simd_targets.hpp"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "core/checks.hpp"
+#include "core/numeric.hpp"
+#include "ops/gemm/cpu_simd.hpp"
+
+#include <cstring>
+
+#if OCTET_SIMD_TARGET
+#include "cpu/decode_simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+namespace {
+
+constexpr F32 kF32;
+constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(kF32));
+constexpr std::int64_t kVectors = 3;  // of a micro-tile's row: 3 vectors of b and 1 of a at a time
+constexpr std::int64_t kCols = kVectors * kLanes;
+constexpr std::int64_t kRows = HWY_TARGET == HWY_AVX2 ? 4 : 8;  // 12 or 24 accumulators
+
+// Where the elements of an operand lie, seen from one panel.
+template <class Decode>
+struct Lines {
+  const typename Decode::Storage* data;  // element (line, k) of the panel's first line
+  std::int64_t line_stride;
+  std::int64_t k_stride;
+  std::int64_t valid;  // lines of the panel that exist
+};
+
+constexpr std::int64_t kPair = 2 * kLanes;  // what a decoder reads at a time
+
+// Up to two vectors of consecutive elements; zero beyond `count`.
+template <class Decode>
+HWY_INLINE void load_some(const typename Decode::Storage* from, std::int64_t count,
+                          hn::Vec<F32>& low, hn::Vec<F32>& high) {
+  if (HWY_LIKELY(count >= kPair)) {
+    Decode::load(from, low, high);
+    return;
+  }
+  typename Decode::Storage buffer[kPair] = {};
+  if (count > 0) {
+    std::memcpy(buffer, from, static_cast<std::size_t>(count) * sizeof(buffer[0]));
+  }
+  Decode::load(buffer, low, high);
+}
+
+// Four lines by a vector of k, turned inside each 128-bit block: block i of out[j] has k = 4i + j.
+HWY_INLINE void transpose_blocks(const hn::Vec<F32> (&lines)[4], hn::Vec<F32> (&out)[4]) {
+  const hn::RepartitionToWide<F32> d64;
+  const auto low01 = hn::BitCast(d64, hn::InterleaveLower(kF32, lines[0], lines[1]));
+  const auto low23 = hn::BitCast(d64, hn::InterleaveLower(kF32, lines[2], lines[3]));
+  const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(kF32, lines[0], lines[1]));
+  const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(kF32, lines[2], lines[3]));
+  out[0] = hn::BitCast(kF32, hn::InterleaveLower(d64, low01, low23));
+  out[1] = hn::BitCast(kF32, hn::InterleaveUpper(d64, low01, low23));
+  out[2] = hn::BitCast(kF32, hn::InterleaveLower(d64, high01, high23));
+  out[3] = hn::BitCast(kF32, hn::InterleaveUpper(d64, high01, high23));
+}
+
+// Each 128-bit block of a vector to its own place.
+template <class D>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> vector, float* to, std::int64_t step) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    hn::StoreU(vector, d, to);
+  } else {
+    const hn::Half<D> half;
+    store_blocks(half, hn::LowerHalf(half, vector), to, step);
+    store_blocks(half, hn::UpperHalf(half, vector), to + hn::MaxLanes(d) / 8 * step, step);
+  }
+}
+
+// Four lines by a vector of k to [k][line].
+template <std::int64_t kPanelLines>
+HWY_INLINE void store_transposed(const hn::Vec<F32> (&lines)[4], float* to) {
+  hn::Vec<F32> blocks[4];
+  transpose_blocks(lines, blocks);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    store_blocks(kF32, blocks[i], to + i * kPanelLines, 4 * kPanelLines);
+  }
+}
+
+// The contraction is contiguous: [line][k] is turned to [k][line].
+template <class Decode, std::int64_t kPanelLines>
+void pack_k_major(const Lines<Decode>& lines, std::int64_t depth, float* panel) {
+  // k outermost, so that what is written stays in the L1 cache until its lines are full.
+  for (std::int64_t k = 0; k < depth; k += kPair) {
+    for (std::int64_t line = 0; line < kPanelLines; line += 4) {
+      hn::Vec<F32> low[4];
+      hn::Vec<F32> high[4];
+      for (std::int64_t i = 0; i < 4; ++i) {
+        const std::int64_t count = line + i < lines.valid ? depth - k : 0;
+        const auto* from = count > 0 ? lines.data + (line + i) * lines.line_stride + k : lines.data;
+        load_some<Decode>(from, count, low[i], high[i]);
+      }
+      store_transposed<kPanelLines>(low, panel + k * kPanelLines + line);
+      store_transposed<kPanelLines>(high, panel + (k + kLanes) * kPanelLines + line);
+    }
+  }
+}
+
+// The lines are contiguous: a panel's row of lines is copied for each k.
+template <class Decode, std::int64_t kPanelLines>
+void pack_mn_major(const Lines<Decode>& lines, std::int64_t depth, float* panel) {
+  for (std::int64_t k = 0; k < depth; ++k) {
+    const auto* from = lines.data + k * lines.k_stride;
+    float row[kPanelLines + kPair];
+    for (std::int64_t line = 0; line < kPanelLines; line += kPair) {
+      const std::int64_t count = lines.valid - line;
+      hn::Vec<F32> low;
+      hn::Vec<F32> high;
+      load_some<Decode>(count > 0 ? from + line : from, count, low, high);
+      hn::StoreU(low, kF32, row + line);
+      hn::StoreU(high, kF32, row + line + kLanes);
+    }
+    std::memcpy(panel + k * kPanelLines, row, sizeof(float) * kPanelLines);
+  }
+}
+
+template <class Decode, std::int64_t kPanelLines>
+void pack_values(const PackTask& task, std::int64_t valid) {
+  const TensorView& values = task.operand->values;
+  const auto* data = static_cast<const typename Decode::Storage*>(values.data);
+  const Lines<Decode> lines{data + task.line * values.strides[0] + task.k * values.strides[1],
+                            values.strides[0], values.strides[1], valid};
+  // One line of one element is contiguous either way.
+  if (values.strides[1] == 1 || values.cols() == 1) {
+    pack_k_major<Decode, kPanelLines>(lines, task.depth, task.panel);
+  } else {
+    pack_mn_major<Decode, kPanelLines>(lines, task.depth, task.panel);
+  }
+}
+
+// One scale per line and slice, whatever the block; 1 where nothing is scaled.
+template <std::int64_t kPanelLines>
+void pack_scales(const PackTask& task, std::int64_t valid, float* to) {
+  const QuantizedView& operand = *task.operand;
+  const auto* scales = static_cast<const float*>(operand.scales.data);
+  for (std::int64_t k = 0; k < task.depth; k += kBlock) {
+    for (std::int64_t line = 0; line < kPanelLines; ++line, ++to) {
+      *to = 1;
+      if (scales == nullptr || line >= valid) continue;
+      *to = scales[(task.line + line) / operand.block.rows * operand.scales.strides[0] +
+                   (task.k + k) / kBlock * operand.scales.strides[1]];
+    }
+  }
+}
+
+template <std::int64_t kPanelLines>
+void pack(const PackTask& task) {
+  const TensorView& values = task.operand->values;
+  const std::int64_t valid = std::min(kPanelLines, values.rows() - task.line);
+  switch (values.dtype) {
+    case Dtype::f32: pack_values<DecodeF32, kPanelLines>(task, valid); break;
+    case Dtype::f16: pack_values<DecodeF16, kPanelLines>(task, valid); break;
+    case Dtype::bf16: pack_values<DecodeBf16, kPanelLines>(task, valid); break;
+    case Dtype::e4m3: pack_values<DecodeE4m3, kPanelLines>(task, valid); break;
+    case Dtype::e5m2: pack_values<DecodeE5m2, kPanelLines>(task, valid); break;
+    case Dtype::ue8m0: break;
+  }
+  pack_scales<kPanelLines>(task, valid, task.panel + task.capacity * kPanelLines);
+}
+
+template <bool kOneByOne>
+void multiply(const MultiplyTask& task) {
+  using V = hn::Vec<F32>;
+  const float* HWY_RESTRICT a = task.a;
+  const float* HWY_RESTRICT b = task.b;
+  for (std::int64_t k = 0; k < task.depth; k += kBlock) {
+    V slice[kRows][kVectors];
+    for (auto& row : slice) {
+      for (V& sum : row) sum = hn::Zero(kF32);
+    }
+    for (std::int64_t i = std::min(kBlock, task.depth - k); i > 0; --i) {
+      const V b0 = hn::LoadU(kF32, b);
+      const V b1 = hn::LoadU(kF32, b + kLanes);
+      const V b2 = hn::LoadU(kF32, b + 2 * kLanes);
+      HWY_UNROLL(kRows)
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        const V broadcast = hn::Set(kF32, a[row]);
+        slice[row][0] = hn::MulAdd(broadcast, b0, slice[row][0]);
+        slice[row][1] = hn::MulAdd(broadcast, b1, slice[row][1]);
+        slice[row][2] = hn::MulAdd(broadcast, b2, slice[row][2]);
+      }
+      a += kRows;
+      b += kCols;
+    }
+    const float* a_scales = task.a_scales + k / kBlock * kRows;
+    const float* b_scales = task.b_scales + k / kBlock * kCols;
+    const bool first = task.first && k == 0;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const V sa = hn::Set(kF32, a_scales[row]);
+      for (std::int64_t i = 0; i < kVectors; ++i) {
+        float* to = task.acc + row * kCols + i * kLanes;
+        const V sb = hn::LoadU(kF32, b_scales + i * kLanes);
+        const V acc = first ? hn::Zero(kF32) : hn::LoadU(kF32, to);
+        const V sum = slice[row][i];
+        hn::StoreU(kOneByOne ? hn::MulAdd(hn::Mul(sum, sa), sb, acc)
+                             : hn::MulAdd(sum, hn::Mul(sa, sb), acc),
+                   kF32, to);
+      }
+    }
+  }
+}
+
+// Each encoder rounds a vector of f32 to nearest even, as core/numeric.hpp does one element.
+struct EncodeF32 : DecodeF32 {
+  static HWY_INLINE void store(hn::Vec<F32> value, float* to) { hn::StoreU(value, kF32, to); }
+};
+
+struct EncodeF16 : DecodeF16 {
+  static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
+    const hn::Rebind<std::uint16_t, F32> d16;
+    const hn::Rebind<hwy::float16_t, F32> df16;
+    hn::StoreU(hn::BitCast(d16, hn::DemoteTo(df16, value)), d16, to);
+  }
+};
+
+struct EncodeBf16 : DecodeBf16 {
+  static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
+    const hn::Rebind<std::uint16_t, F32> d16;
+    const hn::Rebind<std::uint32_t, F32> d32;
+    const auto bits = hn::BitCast(d32, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7FFF)));
+    const auto quiet = hn::Or(bits, hn::Set(d32, 0x400000));
+    const auto chosen = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), quiet, rounded);
+    hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(chosen)), d16, to);
+  }
+};
+
+template <class Encode>
+void store_rows(const StoreTask& task) {
+  using Storage = typename Encode::Storage;
+  const std::int64_t rows = std::min(kRows, task.d->rows() - task.m);
+  const std::int64_t cols = std::min(kCols, task.d->cols() - task.n);
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) * sizeof(Storage);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Storage* to =
+        static_cast<Storage*>(task.d->data) + (task.m + row) * task.d->strides[0] + task.n;
+    const float* acc = task.acc + row * kCols;
+    float sum[kCols + kLanes] = {};
+    Storage buffer[kCols + kLanes] = {};
+    if (task.accumulate) std::memcpy(buffer, to, row_bytes);
+    for (std::int64_t i = 0; i < kCols; i += kPair) {
+      hn::Vec<F32> low;
+      hn::Vec<F32> high;
+      Encode::load(buffer + i, low, high);
+      hn::StoreU(low, kF32, sum + i);
+      hn::StoreU(high, kF32, sum + i + kLanes);
+    }
+    for (std::int64_t i = 0; i < kCols; i += kLanes) {
+      auto value = hn::LoadU(kF32, acc + i);
+      if (task.accumulate) value = hn::Add(value, hn::LoadU(kF32, sum + i));
+      Encode::store(value, buffer + i);
+    }
+    std::memcpy(to, buffer, row_bytes);
+  }
+}
+
+void store(const StoreTask& task) {
+  switch (task.d->dtype) {
+    case Dtype::f32: store_rows<EncodeF32>(task); break;
+    case Dtype::f16: store_rows<EncodeF16>(task); break;
+    case Dtype::bf16: store_rows<EncodeBf16>(task); break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+const GemmKernels& gemm_kernels() {
+  static const GemmKernels kernels{HWY_TARGET == HWY_AVX2 ? "avx2" : "avx512",
+                                   kRows,
+                                   kCols,
+                                   pack<kRows>,
+                                   pack<kCols>,
+                                   multiply<false>,
+                                   multiply<true>,
+                                   store};
+  return kernels;
+}
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace octet {
+
+const GemmKernels& gemm_kernels_avx2() { return N_AVX2::gemm_kernels(); }
+const GemmKernels& gemm_kernels_avx512() { return N_AVX3::gemm_kernels(); }
+
+}  // namespace octet
+#endif

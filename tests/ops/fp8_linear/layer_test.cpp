@@ -1,0 +1,207 @@
+// The layer is its parts: the same bits as quantize and gemm called one by one, in every variant.
+#include <gtest/gtest.h>
+
+#include "core/numeric.hpp"
+
+#include <octet/octet.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace octet::testing {
+namespace {
+
+Tensor random_tensor(std::int64_t rows, std::int64_t cols, unsigned seed) {
+  Tensor tensor(Dtype::bf16, {rows, cols});
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    store_f32(tensor.data(), i, Dtype::bf16, normal(random));
+  }
+  return tensor;
+}
+
+bool equal(const Tensor& x, const Tensor& y) {
+  return x.bytes() == y.bytes() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;
+}
+
+void multiply(const QuantizedView& a, const QuantizedView& b, const TensorView& d) {
+  GemmProblem problem;
+  problem.m = a.values.rows();
+  problem.n = b.values.rows();
+  problem.k = a.values.cols();
+  problem.a = {a.values.dtype, a.block};
+  problem.b = {b.values.dtype, b.block};
+  problem.out = d.dtype;
+  const GemmPlan plan = plan_gemm(problem);
+  const Buffer workspace(plan.workspace_bytes);
+  run(plan, {a, b, d}, {workspace.data(), workspace.bytes()});
+}
+
+struct BothWays {
+  QuantizedTensor out;
+  QuantizedTensor transposed;
+
+  BothWays(const Tensor& input, Dtype format, BlockShape block, BlockShape transposed_block)
+      : out(input.view().rows(), input.view().cols(), format, block),
+        transposed(input.view().cols(), input.view().rows(), format, transposed_block) {
+    QuantizeProblem problem;
+    problem.rows = input.view().rows();
+    problem.cols = input.view().cols();
+    problem.format = format;
+    problem.block = block;
+    problem.transposed_block = transposed_block;
+    const QuantizePlan plan = plan_quantize(problem);
+    const Buffer workspace(plan.workspace_bytes);
+    run(plan, {input, out, transposed}, {workspace.data(), workspace.bytes()});
+  }
+};
+
+struct Layer {
+  Fp8LinearProblem problem;
+  Tensor x, w, dy, y, dx, dw;
+
+  explicit Layer(const Fp8LinearProblem& given)
+      : problem(given),
+        x(random_tensor(given.m, given.k, 1)),
+        w(random_tensor(given.n, given.k, 2)),
+        dy(random_tensor(given.m, given.n, 3)),
+        y(Dtype::bf16, {given.m, given.n}),
+        dx(Dtype::bf16, {given.m, given.k}),
+        dw(Dtype::bf16, {given.n, given.k}) {}
+
+  void run_parts() const {
+    const BlockShape x_t_block =
+        problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+    const BothWays x_q(x, problem.format, kBlock1x128, x_t_block);
+    const BothWays w_q(w, problem.format, kBlock128x128, kBlock128x128);
+    const BothWays dy_q(dy, problem.grad_format, kBlock1x128, kBlock1x128);
+    multiply(x_q.out, w_q.out, y);
+    multiply(dy_q.out, w_q.transposed, dx);
+    multiply(dy_q.transposed, x_q.transposed, dw);
+  }
+
+  void run_layer() const {
+    Fp8Linear layer(problem);
+    layer.forward(x, w, y);
+    layer.backward(dy, dx, dw);
+  }
+};
+
+Fp8LinearProblem small_problem() {
+  Fp8LinearProblem problem;
+  problem.m = 140;
+  problem.n = 270;
+  problem.k = 200;
+  return problem;
+}
+
+TEST(Fp8Linear, IsQuantizeAndGemmInEveryBit) {
+  for (const Dtype grad_format : {Dtype::e4m3, Dtype::e5m2}) {
+    for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
+      Fp8LinearProblem problem = small_problem();
+      problem.grad_format = grad_format;
+      problem.wgrad_blocks = blocks;
+      const Layer parts(problem);
+      const Layer whole(problem);
+      parts.run_parts();
+      whole.run_layer();
+      EXPECT_TRUE(equal(parts.y, whole.y)) << describe(problem);
+      EXPECT_TRUE(equal(parts.dx, whole.dx)) << describe(problem);
+      EXPECT_TRUE(equal(parts.dw, whole.dw)) << describe(problem);
+    }
+  }
+}
+
+TEST(Fp8Linear, WeightsQuantizedAheadGiveTheSameBits) {
+  const Layer on_the_fly(small_problem());
+  on_the_fly.run_layer();
+
+  Fp8LinearProblem problem = small_problem();
+  problem.weights_quantized = true;
+  const Layer ahead(problem);
+  const BothWays weights(ahead.w, problem.format, kBlock128x128, kBlock128x128);
+  const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
+  EXPECT_EQ(layout.w_t.bytes, 0u);
+  const Buffer x_t(layout.x_t.bytes);
+  const Fp8LinearForwardPlan forward = plan_fp8_linear_forward(problem);
+  const Fp8LinearBackwardPlan backward = plan_fp8_linear_backward(problem);
+  const Buffer workspace(std::max(forward.workspace_bytes, backward.workspace_bytes));
+  const Fp8LinearSaved saved{layout.x_t.view(x_t.data()), weights.transposed};
+  Fp8LinearForwardArgs forward_args;
+  forward_args.x = ahead.x;
+  forward_args.weights = {weights.out, weights.transposed};
+  forward_args.y = ahead.y;
+  forward_args.saved = saved;
+  run(forward, forward_args, {workspace.data(), workspace.bytes()});
+  run(backward, {ahead.dy, saved, ahead.dx, ahead.dw}, {workspace.data(), workspace.bytes()});
+  EXPECT_TRUE(equal(on_the_fly.y, ahead.y));
+  EXPECT_TRUE(equal(on_the_fly.dx, ahead.dx));
+  EXPECT_TRUE(equal(on_the_fly.dw, ahead.dw));
+}
+
+TEST(Fp8Linear, ComputesOnlyTheGradientsAskedFor) {
+  const Layer both(small_problem());
+  both.run_layer();
+  for (const bool need_dx : {false, true}) {
+    Fp8LinearProblem problem = small_problem();
+    problem.need_dx = need_dx;
+    problem.need_dw = !need_dx;
+    const Layer one(problem);
+    Fp8Linear layer(problem);
+    layer.forward(one.x, one.w, one.y);
+    layer.backward(one.dy, need_dx ? one.dx.view() : TensorView{},
+                   need_dx ? TensorView{} : one.dw.view());
+    EXPECT_TRUE(equal(one.y, both.y));
+    EXPECT_TRUE(need_dx ? equal(one.dx, both.dx) : equal(one.dw, both.dw));
+    const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
+    EXPECT_EQ(layout.x_t.bytes == 0, need_dx);
+    EXPECT_EQ(layout.w_t.bytes == 0, !need_dx);
+  }
+}
+
+TEST(Fp8Linear, InferenceSavesNothing) {
+  const Layer training(small_problem());
+  training.run_layer();
+  Fp8LinearProblem problem = small_problem();
+  problem.training = false;
+  const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
+  EXPECT_EQ(layout.x_t.bytes + layout.w_t.bytes, 0u);
+  const Layer inference(problem);
+  const Fp8LinearForwardPlan plan = plan_fp8_linear_forward(problem);
+  const Buffer workspace(plan.workspace_bytes);
+  Fp8LinearForwardArgs args;
+  args.x = inference.x;
+  args.w = inference.w;
+  args.y = inference.y;
+  run(plan, args, {workspace.data(), workspace.bytes()});
+  EXPECT_TRUE(equal(training.y, inference.y));
+  EXPECT_THROW(plan_fp8_linear_backward(problem), Error);
+}
+
+TEST(Fp8Linear, APoisonedInputPoisonsExactlyItsOwnOutputs) {
+  const Layer clean(small_problem());
+  clean.run_layer();
+  const Layer poisoned(small_problem());
+  constexpr std::int64_t kRow = 17;
+  constexpr std::int64_t kColumn = 150;
+  store_f32(poisoned.x.data(), kRow * poisoned.problem.k + kColumn, Dtype::bf16, INFINITY);
+  poisoned.run_layer();
+  for (std::int64_t m = 0; m < poisoned.problem.m; ++m) {
+    for (std::int64_t n = 0; n < poisoned.problem.n; ++n) {
+      const float value = load_f32(poisoned.y.data(), m * poisoned.problem.n + n, Dtype::bf16);
+      EXPECT_EQ(std::isfinite(value), m != kRow) << m << ", " << n;
+    }
+  }
+  for (std::int64_t n = 0; n < poisoned.problem.n; ++n) {
+    for (std::int64_t k = 0; k < poisoned.problem.k; ++k) {
+      const float value = load_f32(poisoned.dw.data(), n * poisoned.problem.k + k, Dtype::bf16);
+      EXPECT_EQ(std::isfinite(value), k != kColumn) << n << ", " << k;
+    }
+  }
+  EXPECT_TRUE(equal(clean.dx, poisoned.dx));
+}
+
+}  // namespace
+}  // namespace octet::testing

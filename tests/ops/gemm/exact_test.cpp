@@ -1,0 +1,146 @@
+// Small integers with power-of-two scales: every result is an integer that f32 holds exactly, so
+// int64 arithmetic tells it bit for bit, whatever the order of the sum.
+#include <gtest/gtest.h>
+
+#include "ops/gemm/product_case.hpp"
+#include "support/rounding.hpp"
+
+#include <array>
+
+namespace octet::testing {
+namespace {
+
+struct ExactOperand {
+  QuantizedTensor tensor;
+  std::vector<std::int64_t> numbers;  // [rows][k], scales multiplied in
+};
+
+// Integers in [-2, 2], each block scaled by a power of two in [1, 2^4].
+ExactOperand make_operand(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
+                          std::mt19937_64& random) {
+  ExactOperand result{QuantizedTensor(rows, k, operand.dtype, operand.block), {}};
+  const QuantizedView& view = result.tensor.view();
+  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
+    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
+      scale_at(view, r, c) = static_cast<float>(1 << (random() % 5));
+    }
+  }
+  std::uint8_t codes[5];
+  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
+  result.numbers.resize(static_cast<std::size_t>(rows * k));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < k; ++c) {
+      const int choice = static_cast<int>(random() % 5);
+      value_at(view, r, c) = codes[choice];
+      const auto scale =
+          static_cast<std::int64_t>(scale_at(view, r / operand.block.rows, c / operand.block.cols));
+      result.numbers[static_cast<std::size_t>(r * k + c)] = (choice - 2) * scale;
+    }
+  }
+  return result;
+}
+
+struct ExactProduct {
+  GemmProblem problem;
+  ExactOperand a;
+  ExactOperand b;
+  std::vector<std::int64_t> expected;  // [m][n], without what d held before
+
+  ExactProduct(const GemmProblem& given, std::mt19937_64& random)
+      : problem(given),
+        a(make_operand(given.m, given.k, given.a, random)),
+        b(make_operand(given.n, given.k, given.b, random)),
+        expected(static_cast<std::size_t>(given.m * given.n)) {
+    for (std::int64_t m = 0; m < given.m; ++m) {
+      for (std::int64_t n = 0; n < given.n; ++n) {
+        std::int64_t sum = 0;
+        for (std::int64_t k = 0; k < given.k; ++k) {
+          sum += a.numbers[static_cast<std::size_t>(m * given.k + k)] *
+                 b.numbers[static_cast<std::size_t>(n * given.k + k)];
+        }
+        expected[static_cast<std::size_t>(m * given.n + n)] = sum;
+      }
+    }
+  }
+
+  // Runs it into a poisoned d and compares every element.
+  void expect_exact(Dtype out, bool accumulate, const Runner& runner) const {
+    GemmProblem run_problem = problem;
+    run_problem.out = out;
+    run_problem.accumulate = accumulate;
+    const Tensor d(out, {problem.m, problem.n});
+    constexpr float kBefore = 3;
+    for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
+      store_f32(d.data(), i, out, accumulate ? kBefore : NAN);
+    }
+    runner.run(run_problem, {a.tensor, b.tensor, d}, 2);
+    for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
+      const auto exact = static_cast<double>(expected[static_cast<std::size_t>(i)]);
+      const double wanted = rounded(accumulate ? exact + kBefore : exact, out);
+      ASSERT_EQ(load_f32(d.data(), i, out), wanted)
+          << runner.name << ": octet check " << describe(run_problem) << " at row " << i / problem.n
+          << ", column " << i % problem.n;
+    }
+  }
+};
+
+struct Pairing {
+  const char* name;
+  GemmOperand a;
+  GemmOperand b;
+};
+
+class GemmExact : public ::testing::TestWithParam<Pairing> {};
+
+constexpr std::int64_t kShapes[][3] = {
+    {1, 1, 1},    {1, 129, 127}, {127, 1, 129},   {128, 128, 128}, {129, 127, 257},
+    {8, 48, 256}, {9, 49, 384},  {257, 130, 300}, {64, 257, 128},  {7, 47, 385},
+    {4, 24, 127}, {5, 25, 640},  {130, 257, 1},   {2, 300, 31},    {300, 2, 33},
+};
+
+TEST_P(GemmExact, EqualsIntegerArithmeticInEveryBit) {
+  std::mt19937_64 random(20250101);
+  for (const auto& shape : kShapes) {
+    GemmProblem problem;
+    problem.m = shape[0];
+    problem.n = shape[1];
+    problem.k = shape[2];
+    problem.a = GetParam().a;
+    problem.b = GetParam().b;
+    const ExactProduct product(problem, random);
+    for (const Runner& runner : all_runners()) {
+      for (const Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+        product.expect_exact(out, false, runner);
+        if (out != Dtype::f16) product.expect_exact(out, true, runner);
+      }
+    }
+  }
+}
+
+// More than one chunk along every dimension of the cut, and a depth that is packed in pieces.
+TEST_P(GemmExact, HoldsAcrossChunks) {
+  std::mt19937_64 random(7);
+  for (const auto& shape : {std::array<std::int64_t, 3>{2050, 50, 1000}, {9, 2100, 1400}}) {
+    GemmProblem problem;
+    problem.m = shape[0];
+    problem.n = shape[1];
+    problem.k = shape[2];
+    problem.a = GetParam().a;
+    problem.b = GetParam().b;
+    const ExactProduct product(problem, random);
+    for (const Runner& runner : simd_runners()) product.expect_exact(Dtype::f32, true, runner);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pairings, GemmExact,
+    ::testing::Values(
+        Pairing{"rows_by_squares", {Dtype::e4m3, kBlock1x128}, {Dtype::e4m3, kBlock128x128}},
+        Pairing{"rows_by_rows", {Dtype::e4m3, kBlock1x128}, {Dtype::e4m3, kBlock1x128}},
+        Pairing{"squares_by_rows", {Dtype::e4m3, kBlock128x128}, {Dtype::e4m3, kBlock1x128}},
+        Pairing{"e5m2_by_e4m3", {Dtype::e5m2, kBlock1x128}, {Dtype::e4m3, kBlock128x128}},
+        Pairing{"e5m2_by_e5m2", {Dtype::e5m2, kBlock1x128}, {Dtype::e5m2, kBlock1x128}}),
+    [](const auto& pairing) { return pairing.param.name; });
+
+}  // namespace
+}  // namespace octet::testing

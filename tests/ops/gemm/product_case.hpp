@@ -1,0 +1,80 @@
+// Operands, an output and the ways to run one product, for the tests of gemm.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "core/numeric.hpp"
+#include "ops/gemm/cpu_simd.hpp"
+#include "ops/gemm/problem.hpp"
+
+#include <octet/octet.hpp>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace octet::testing {
+
+// One way to compute a product.
+struct Runner {
+  std::string name;
+  std::function<void(const GemmProblem&, const GemmArgs&, int threads)> run;
+};
+
+inline Runner through_the_api(const std::string& backend) {
+  return {backend, [backend](const GemmProblem& problem, const GemmArgs& args, int threads) {
+            const GemmPlan plan = plan_gemm(problem, {backend, threads});
+            const Buffer workspace(plan.workspace_bytes);
+            run(plan, args, {workspace.data(), workspace.bytes()});
+          }};
+}
+
+inline Runner with_kernels(const GemmKernels& kernels) {
+  return {kernels.name, [&kernels](const GemmProblem& problem, const GemmArgs& args, int threads) {
+            const Buffer workspace(gemm_chunks(problem, kernels).bytes());
+            run_gemm(problem, args, kernels, workspace.data(), threads);
+          }};
+}
+
+// Every SIMD path this CPU has.
+inline std::vector<Runner> simd_runners() {
+  const Machine machine = this_machine(kCpu, 1);
+  std::vector<Runner> runners;
+  if (machine.avx2) runners.push_back(with_kernels(gemm_kernels_avx2()));
+  if (machine.avx512) runners.push_back(with_kernels(gemm_kernels_avx512()));
+  return runners;
+}
+
+inline std::vector<Runner> all_runners() {
+  std::vector<Runner> runners = simd_runners();
+  runners.push_back(through_the_api("cpu_reference"));
+  return runners;
+}
+
+// The FP8 code of a value that has one.
+inline std::uint8_t code_of(float value, Dtype dtype) {
+  for (int code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    const float decoded = dtype == Dtype::e4m3 ? f32_from_e4m3(byte) : f32_from_e5m2(byte);
+    if (decoded == value) return byte;
+  }
+  ADD_FAILURE() << value << " is not an " << name(dtype);
+  return 0;
+}
+
+inline std::uint8_t& value_at(const QuantizedView& view, std::int64_t row, std::int64_t col) {
+  return static_cast<std::uint8_t*>(view.values.data)[row * view.values.strides[0] + col];
+}
+
+inline float& scale_at(const QuantizedView& view, std::int64_t row, std::int64_t col) {
+  return static_cast<float*>(
+      view.scales.data)[row * view.scales.strides[0] + col * view.scales.strides[1]];
+}
+
+inline std::string seed_and_command(std::uint64_t seed, const GemmProblem& problem) {
+  return "seed " + std::to_string(seed) + ", octet check " + describe(problem);
+}
+
+}  // namespace octet::testing
