@@ -68,12 +68,13 @@ struct Fp8Format {
   std::uint8_t infinity_code;  // without the sign; NaN again where there are no infinities
 };
 
-inline constexpr Fp8Format kE4m3{3, 7, 448.0f, 0x7E, 0x7F, 0x7F};
-inline constexpr Fp8Format kE5m2{2, 15, 57344.0f, 0x7B, 0x7F, 0x7C};
-
-OCTET_HOST_DEVICE constexpr const Fp8Format& fp8_format(Dtype dtype) {
-  return dtype == Dtype::e5m2 ? kE5m2 : kE4m3;
+OCTET_HOST_DEVICE constexpr Fp8Format fp8_format(Dtype dtype) {
+  return dtype == Dtype::e5m2 ? Fp8Format{2, 15, 57344.0f, 0x7B, 0x7F, 0x7C}
+                              : Fp8Format{3, 7, 448.0f, 0x7E, 0x7F, 0x7F};
 }
+
+inline constexpr Fp8Format kE4m3 = fp8_format(Dtype::e4m3);
+inline constexpr Fp8Format kE5m2 = fp8_format(Dtype::e5m2);
 
 // Finite values saturate; NaN and, in e4m3, infinities become 0x7F.
 OCTET_HOST_DEVICE constexpr std::uint8_t fp8_from_f32(float value, const Fp8Format& format) {

@@ -1,35 +1,8 @@
 // Device memory and properties through the static CUDA runtime.
-#include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
-
-#include <cuda_runtime.h>
+#include "device/scope.hpp"
 
 namespace octet::cuda {
-namespace {
-
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // a failed call leaves no trace for the next one
-  fail(ErrorCode::device_error, "cuda: ", what, ": ", cudaGetErrorString(status));
-}
-
-// Selects a device for one scope, so that the caller's current device stays as it was.
-class DeviceScope {
- public:
-  explicit DeviceScope(int device) {
-    check(cudaGetDevice(&previous_), "cudaGetDevice");
-    check(cudaSetDevice(device), "cudaSetDevice");
-  }
-  ~DeviceScope() { (void)cudaSetDevice(previous_); }
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-
- private:
-  int previous_ = 0;
-};
-
-}  // namespace
-
 bool built_with_cuda() noexcept { return true; }
 
 int device_count() noexcept {
@@ -62,6 +35,13 @@ DeviceProperties properties(int device) {
   return result;
 }
 
+int multiprocessors(int device) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  return count;
+}
+
 void* allocate(std::size_t bytes, int device) {
   const DeviceScope scope(device);
   void* memory = nullptr;
@@ -85,6 +65,16 @@ void release(void* memory, int device) noexcept {
 void clear(void* memory, std::size_t bytes, int device) {
   const DeviceScope scope(device);
   check(cudaMemset(memory, 0, bytes), "cudaMemset");
+}
+
+void copy(void* to, const void* from, std::size_t bytes, int device) {
+  const DeviceScope scope(device);
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+}
+
+void synchronize(int device) {
+  const DeviceScope scope(device);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 }  // namespace octet::cuda

@@ -20,8 +20,12 @@ bool built_with_cuda() noexcept;
 int device_count() noexcept;                    // 0 without a driver
 std::string driver_status();                    // "driver 13.0", or why there is none
 DeviceProperties properties(int device);        // throws Error
+int multiprocessors(int device);                // throws Error
 void* allocate(std::size_t bytes, int device);  // null: out of memory
 void release(void* memory, int device) noexcept;
 void clear(void* memory, std::size_t bytes, int device);
+// Between host and device or within it; waits until the copy is done.
+void copy(void* to, const void* from, std::size_t bytes, int device);
+void synchronize(int device);
 
 }  // namespace octet::cuda

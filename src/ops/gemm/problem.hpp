@@ -11,6 +11,7 @@ namespace octet {
 
 using GemmImplementation = Implementation<GemmProblem, GemmArgs>;
 
+extern const GemmImplementation kGemmCudaSm90Wgmma;
 extern const GemmImplementation kGemmCpuSimd;
 extern const GemmImplementation kGemmCpuReference;
 

@@ -11,6 +11,7 @@ namespace octet {
 
 using QuantizeImplementation = Implementation<QuantizeProblem, QuantizeArgs>;
 
+extern const QuantizeImplementation kQuantizeCudaSm90Tile;
 extern const QuantizeImplementation kQuantizeCpuSimd;
 extern const QuantizeImplementation kQuantizeCpuReference;
 

@@ -132,6 +132,31 @@ TEST_P(GemmExact, HoldsAcrossChunks) {
   }
 }
 
+TEST_P(GemmExact, HoldsOnHopper) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  if (GetParam().a.block == kBlock128x128)
+    GTEST_SKIP() << "the Hopper kernel takes 1x128 blocks of a";
+  std::mt19937_64 random(20250102);
+  constexpr std::int64_t kMore[][3] = {{256, 128, 512}, {300, 520, 1100}, {513, 257, 129},
+                                       {64, 512, 700},  {60, 300, 1300},  {1000, 700, 260},
+                                       {16, 4096, 256}, {1500, 1400, 200}};
+  const auto expect = [&](const std::int64_t(&shape)[3]) {
+    GemmProblem problem;
+    problem.m = shape[0];
+    problem.n = shape[1];
+    problem.k = shape[2];
+    problem.a = GetParam().a;
+    problem.b = GetParam().b;
+    const ExactProduct product(problem, random);
+    for (const Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+      product.expect_exact(out, false, on_cuda());
+      if (out != Dtype::f16) product.expect_exact(out, true, on_cuda());
+    }
+  };
+  for (const auto& shape : kShapes) expect(shape);
+  for (const auto& shape : kMore) expect(shape);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Pairings, GemmExact,
     ::testing::Values(

@@ -6,6 +6,7 @@
 #include "core/numeric.hpp"
 #include "ops/gemm/cpu_simd.hpp"
 #include "ops/gemm/problem.hpp"
+#include "support/on_cuda.hpp"
 
 #include <octet/octet.hpp>
 
@@ -35,6 +36,21 @@ inline Runner with_kernels(const GemmKernels& kernels) {
   return {kernels.name, [&kernels](const GemmProblem& problem, const GemmArgs& args, int threads) {
             const Buffer workspace(gemm_chunks(problem, kernels).bytes());
             run_gemm(problem, args, kernels, workspace.data(), threads);
+          }};
+}
+
+// The Hopper kernel on device copies of everything; d comes back.
+inline Runner on_cuda() {
+  return {"cuda_sm90_wgmma", [](const GemmProblem& problem, const GemmArgs& args, int) {
+            GemmProblem device_problem = problem;
+            device_problem.device = OnCuda::kDevice;
+            OnCuda device;
+            const GemmArgs device_args{device.copy_in(args.a), device.copy_in(args.b),
+                                       device.copy_in(args.d)};
+            const GemmPlan plan = plan_gemm(device_problem);
+            run(plan, device_args);
+            cuda::synchronize(0);
+            OnCuda::copy_out(device_args.d, args.d);
           }};
 }
 

@@ -1,0 +1,65 @@
+// The bulk tensor copy engine: global to shared on an mbarrier, shared to global in groups.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace octet::ptx {
+
+// A box of a 2-D tensor, its first element at (x, y), x contiguous; zero beyond the tensor.
+__device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* map, int x, int y,
+                                         std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
+}
+
+// `bytes` contiguous bytes, a multiple of 16 like both addresses.
+__device__ __forceinline__ void load_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
+                                           std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ __forceinline__ void store_box(const CUtensorMap* map, std::uint32_t from, int x,
+                                          int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+      "r"(x), "r"(y), "r"(from)
+      : "memory");
+}
+
+// Adds a box of f32 to what the tensor holds, at the L2 cache.
+__device__ __forceinline__ void add_box(const CUtensorMap* map, std::uint32_t from, int x, int y) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "
+      "[%0, {%1, %2}], [%3];" ::"l"(map),
+      "r"(x), "r"(y), "r"(from)
+      : "memory");
+}
+
+__device__ __forceinline__ void commit_stores() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// The shared memory of earlier stores may be written again.
+__device__ __forceinline__ void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_stores_done() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Ordinary writes to shared memory become visible to the copy engine and the tensor cores.
+__device__ __forceinline__ void fence_shared_writes() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace octet::ptx

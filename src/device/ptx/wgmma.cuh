@@ -1,0 +1,61 @@
+// wgmma m64n128k32 on FP8 operands in shared memory, f32 accumulators in registers.
+#pragma once
+
+#include <octet/dtype.hpp>
+
+#include <cstdint>
+
+namespace octet::ptx {
+
+__device__ __forceinline__ void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// Keeps accumulators in their registers across the asynchronous products.
+template <int kCount>
+__device__ __forceinline__ void pin(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+
+#define OCTET_ACC8(d, i)                                                                      \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+
+#define OCTET_WGMMA_N128(types)                                                           \
+  asm volatile(                                                                           \
+      "{\n.reg .pred keep;\nsetp.ne.b32 keep, %66, 0;\n"                                  \
+      "wgmma.mma_async.sync.aligned.m64n128k32.f32." types                                \
+      " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "  \
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " \
+      "%64, %65, keep, 1, 1;\n}"                                                          \
+      : OCTET_ACC8(d, 0), OCTET_ACC8(d, 8), OCTET_ACC8(d, 16), OCTET_ACC8(d, 24),         \
+        OCTET_ACC8(d, 32), OCTET_ACC8(d, 40), OCTET_ACC8(d, 48), OCTET_ACC8(d, 56)        \
+      : "l"(a), "l"(b), "r"(keep))
+
+// d = a b^T + (keep ? d : 0): 64 rows of a, 128 rows of b, 32 of the contraction.
+template <Dtype kA, Dtype kB>
+__device__ __forceinline__ void wgmma(float (&d)[64], std::uint64_t a, std::uint64_t b, int keep) {
+  if constexpr (kA == Dtype::e4m3 && kB == Dtype::e4m3) {
+    OCTET_WGMMA_N128("e4m3.e4m3");
+  } else if constexpr (kA == Dtype::e5m2 && kB == Dtype::e4m3) {
+    OCTET_WGMMA_N128("e5m2.e4m3");
+  } else if constexpr (kA == Dtype::e4m3 && kB == Dtype::e5m2) {
+    OCTET_WGMMA_N128("e4m3.e5m2");
+  } else {
+    OCTET_WGMMA_N128("e5m2.e5m2");
+  }
+}
+
+#undef OCTET_WGMMA_N128
+#undef OCTET_ACC8
+
+}  // namespace octet::ptx

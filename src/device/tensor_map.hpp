@@ -1,0 +1,25 @@
+// Tensor maps for the bulk copy engine, encoded by the driver at launch.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace octet::cuda {
+
+struct MatrixMap {
+  CUtensorMapDataType type;
+  int element_bytes;
+  const void* data;  // aligned to 16 bytes
+  std::int64_t rows;
+  std::int64_t cols;         // contiguous
+  std::int64_t pitch_bytes;  // a multiple of 16
+  int box_rows;
+  int box_cols;
+  CUtensorMapSwizzle swizzle;
+};
+
+// Throws Error where the driver refuses.
+CUtensorMap encode(const MatrixMap& matrix);
+
+}  // namespace octet::cuda

@@ -1,0 +1,142 @@
+// Launches the Hopper product: tensor maps, the kernel of a configuration, the store of d.
+#include "ops/gemm/cuda_sm90_wgmma.cuh"
+
+#include "core/checks.hpp"
+#include "device/cuda_runtime.hpp"
+#include "device/scope.hpp"
+#include "device/tensor_map.hpp"
+#include "ops/gemm/cuda_sm90_choose.hpp"
+#include "ops/gemm/cuda_sm90_kernels.hpp"
+#include "ops/gemm/problem.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+using sm90::GemmMaps;
+using sm90::GemmParams;
+using sm90::Store;
+
+CUtensorMap operand_map(const TensorView& values, int box_rows) {
+  const std::int64_t pitch = values.rows() > 1 ? values.strides[0] : round_up(values.cols(), 16);
+  return cuda::encode({CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, values.data, values.rows(), values.cols(),
+                       pitch, box_rows, kSliceBytes, CU_TENSOR_MAP_SWIZZLE_128B});
+}
+
+// 1x128 scales as the kernel reads them: [slice][row].
+CUtensorMap scale_map(const char* argument, const TensorView& scales, int box_rows) {
+  const bool one_slice = scales.cols() == 1;
+  if ((scales.rows() > 1 && scales.strides[0] != 1) || (!one_slice && scales.strides[1] % 4 != 0) ||
+      reinterpret_cast<std::uintptr_t>(scales.data) % 16 != 0) {
+    refuse_argument("gemm: scale of ", argument,
+                    " must be contiguous along the rows, with 16-byte slices, got ",
+                    describe(scales), "; repack copies it into such a layout");
+  }
+  const std::int64_t pitch = one_slice ? round_up(scales.rows(), 4) : scales.strides[1];
+  return cuda::encode({CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, scales.data, scales.cols(),
+                       scales.rows(), pitch * 4, 1, box_rows, CU_TENSOR_MAP_SWIZZLE_NONE});
+}
+
+void check_square_scales(const TensorView& scales) {
+  if ((scales.cols() > 1 && scales.strides[1] != 1) ||
+      (scales.rows() > 1 && scales.strides[0] % 4 != 0) ||
+      reinterpret_cast<std::uintptr_t>(scales.data) % 16 != 0) {
+    refuse_argument(
+        "gemm: scale of b must be contiguous along the contraction, with rows padded to "
+        "16 bytes, got ",
+        describe(scales), "; repack copies it into such a layout");
+  }
+}
+
+// The copy engine needs 16-byte rows, and adds f32 alone.
+Store store_of(const GemmProblem& problem, const TensorView& d) {
+  const std::int64_t pitch_bytes = d.strides[0] * size_bytes(d.dtype);
+  const bool boxes = reinterpret_cast<std::uintptr_t>(d.data) % 16 == 0 &&
+                     (d.rows() == 1 || pitch_bytes % 16 == 0);
+  if (!boxes) return Store::elements;
+  if (d.dtype == Dtype::f32) return problem.accumulate ? Store::add32 : Store::box32;
+  return problem.accumulate ? Store::elements : Store::box16;
+}
+
+CUtensorMap output_map(const TensorView& d, Store store) {
+  if (store == Store::elements) return {};
+  const int bytes = size_bytes(d.dtype);
+  const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
+  const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                   : d.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  return cuda::encode({type, bytes, d.data, d.rows(), d.cols(), pitch, 16, 128 / bytes,
+                       CU_TENSOR_MAP_SWIZZLE_128B});
+}
+
+std::string refuse(const GemmProblem& problem, const Machine& machine) {
+  if (problem.device.type != DeviceType::cuda) return "the problem is on " + name(problem.device);
+  if (machine.sm_major != 9 || machine.sm_minor != 0) {
+    return text("needs compute capability 9.0 (Hopper), the device has ", machine.sm_major, ".",
+                machine.sm_minor);
+  }
+  if (!is_fp8(problem.a.dtype)) return text("operands are ", name(problem.a.dtype), ", not FP8");
+  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
+  constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+  if (problem.m > kLargest || problem.n > kLargest || problem.k > kLargest) {
+    return "M, N and K must be at most 2^30";
+  }
+  return "";
+}
+
+std::string configuration(const GemmProblem& problem, const Machine& machine) {
+  return name(choose_sm90_gemm(problem, machine.multiprocessors));
+}
+
+// Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
+int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.tile_m); }
+
+void run_wgmma(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
+  const cuda::DeviceScope scope(problem.device.index);
+  const int multiprocessors = cuda::multiprocessors(problem.device.index);
+  const Sm90GemmConfig& config = choose_sm90_gemm(problem, multiprocessors);
+  const Sm90GemmKernel& kernel = sm90_gemm_kernel(config);
+
+  GemmMaps maps{};
+  maps.a = operand_map(args.a.values, config.tile_m);
+  maps.b = operand_map(args.b.values, config.tile_n);
+  maps.a_scales = scale_map("a", args.a.scales, config.tile_m);
+  GemmParams params{};
+  params.m = static_cast<int>(problem.m);
+  params.n = static_cast<int>(problem.n);
+  params.slices = static_cast<int>(ceil_div(problem.k, kBlock));
+  params.raster = {static_cast<int>(ceil_div(problem.m, config.tile_m)),
+                   static_cast<int>(ceil_div(problem.n, config.tile_n)), group_of(config)};
+  if (config.promotion == Promotion::one_by_one) {
+    maps.b_scales = scale_map("b", args.b.scales, config.tile_n);
+  } else {
+    check_square_scales(args.b.scales);
+    params.b_scales = static_cast<const float*>(args.b.scales.data);
+    params.b_scale_pitch = args.b.scales.strides[0];
+    params.b_scale_rows = static_cast<int>(args.b.scales.rows());
+  }
+  params.store = store_of(problem, args.d);
+  params.d = args.d.data;
+  params.d_pitch = args.d.strides[0];
+  params.d_dtype = args.d.dtype;
+  params.accumulate = problem.accumulate;
+  maps.d = output_map(args.d, params.store);
+
+  cuda::check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   kernel.shared_bytes),
+              "cudaFuncSetAttribute");
+  const int blocks = std::min(params.raster.count(), multiprocessors);
+  void* arguments[] = {&maps, &params};
+  cuda::check(cudaLaunchKernel(kernel.function, dim3(blocks), dim3(kThreads), arguments,
+                               kernel.shared_bytes, static_cast<cudaStream_t>(context.stream)),
+              "launch of cuda_sm90_wgmma");
+}
+
+}  // namespace
+
+const GemmImplementation kGemmCudaSm90Wgmma{
+    "cuda_sm90_wgmma", refuse, configuration,
+    [](const GemmProblem&, const Machine&) { return std::size_t{0}; }, run_wgmma};
+
+}  // namespace octet

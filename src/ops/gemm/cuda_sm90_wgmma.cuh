@@ -1,0 +1,515 @@
+// d[M, N] (+)= a[M, K] b[N, K]^T on FP8 operands with block scales, for Hopper.
+//
+// A persistent grid of one block per multiprocessor: one warpgroup loads, two multiply. A stage of
+// the ring is 128 of the contraction, the operands of a tile and their scales. Each consumer runs
+// waves of m64n128: four wgmma steps give a slice, which is promoted to f32 accumulators with the
+// scales. The wait for the next stage and the loads of its scales lie under the last wave of a
+// stage. Without block scales the loop is bound by the tensor cores; 1x128 . 128x128 adds one f32
+// operation per accumulator and slice, which they hide; 1x128 . 1x128 adds two, which they do not.
+// Extents beyond M, N and K are zero: the copy engine fills and clips them.
+#pragma once
+
+#include "device/constant.hpp"
+#include "device/mma/layout.hpp"
+#include "device/ptx/barrier.cuh"
+#include "device/ptx/bulk_copy.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/scheduler/raster.hpp"
+#include "ops/gemm/cuda_sm90_config.hpp"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <utility>
+
+namespace octet::sm90 {
+
+// How a finished tile leaves: through the copy engine, or element by element where d's pitch or
+// dtype does not allow it.
+enum class Store { box16, box32, add32, elements };
+
+struct GemmParams {
+  int m;
+  int n;
+  int slices;  // ceil(K / 128)
+  Raster raster;
+  const float* b_scales;  // [ceil(N / 128)][b_scale_pitch], 128x128 blocks alone
+  std::int64_t b_scale_pitch;
+  int b_scale_rows;
+  Store store;
+  void* d;  // [M, N], rows d_pitch elements apart
+  std::int64_t d_pitch;
+  Dtype d_dtype;
+  bool accumulate;
+};
+
+struct GemmMaps {
+  CUtensorMap a;         // [M, K] bytes, boxes of 128 x tile_m
+  CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n
+  CUtensorMap a_scales;  // [slices, M] f32, boxes of tile_m x 1
+  CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
+  CUtensorMap d;         // [M, N], boxes of 128 bytes x 16
+};
+
+template <class C>
+struct alignas(1024) SharedStorage {
+  static constexpr Sm90GemmConfig config = C::value;
+  std::uint8_t a[config.stages][config.tile_m * kSliceBytes];
+  std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
+  std::uint8_t staging[kConsumers * 4][kStagingBytes];
+  float a_scales[config.stages][config.tile_m];
+  float b_scales[config.stages][b_scale_floats(config) < 32 ? 32 : b_scale_floats(config)];
+  std::uint64_t full[config.stages];
+  std::uint64_t empty[config.stages];
+};
+
+// Bytes a launch asks for: the storage, and room to align it.
+template <class C>
+constexpr int shared_bytes() {
+  static_assert(sizeof(SharedStorage<C>) + 1024 <= kSharedLimit, "the stages do not fit");
+  return static_cast<int>(sizeof(SharedStorage<C>)) + 1024;
+}
+
+// A value ptxas may not recompute from its source: keeps the main loop free of address arithmetic.
+__device__ __forceinline__ int opaque(int value) { return __shfl_sync(~0u, value, 0); }
+__device__ __forceinline__ std::uint32_t opaque(std::uint32_t value) {
+  return __shfl_sync(~0u, value, 0);
+}
+
+// Asked for where they are used, so that the main loop holds no register for them.
+__device__ __forceinline__ int lane_index() { return threadIdx.x % 32; }
+__device__ __forceinline__ int warp_index() { return threadIdx.x / 32 % 4; }  // of the warpgroup
+__device__ __forceinline__ int consumer_warpgroup() { return threadIdx.x / 128 - 1; }
+
+__device__ __forceinline__ float shared_f32(std::uint32_t address) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address));
+  return value;
+}
+
+__device__ __forceinline__ void shared_f32x2(std::uint32_t address, float& x, float& y) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address));
+}
+
+// Loads ---------------------------------------------------------------------------------------
+
+template <class C>
+__device__ __forceinline__ void load_stage(std::uint32_t base, const GemmMaps& maps,
+                                           const GemmParams& params, int stage, int slice, int m0,
+                                           int n0) {
+  constexpr Sm90GemmConfig c = C::value;
+  using Storage = SharedStorage<C>;
+  const std::uint32_t full = base + offsetof(Storage, full) + 8 * stage;
+  ptx::barrier_expect_bytes(full, stage_bytes(c));
+  ptx::load_box(base + offsetof(Storage, a) + stage * sizeof(Storage::a[0]), &maps.a,
+                slice * kSliceBytes, m0, full);
+  ptx::load_box(base + offsetof(Storage, b) + stage * sizeof(Storage::b[0]), &maps.b,
+                slice * kSliceBytes, n0, full);
+  ptx::load_box(base + offsetof(Storage, a_scales) + stage * sizeof(Storage::a_scales[0]),
+                &maps.a_scales, m0, slice, full);
+  const std::uint32_t b_scales =
+      base + offsetof(Storage, b_scales) + stage * sizeof(Storage::b_scales[0]);
+  if constexpr (c.promotion == Promotion::one_by_one) {
+    ptx::load_box(b_scales, &maps.b_scales, n0, slice, full);
+  } else {
+    // 16 bytes: the scales of four slices, of which the consumer takes one.
+#pragma unroll
+    for (int block = 0; block < c.tile_n / kWaveN; ++block) {
+      const int row = min(n0 / kWaveN + block, params.b_scale_rows - 1);
+      ptx::load_bytes(b_scales + 16 * block,
+                      params.b_scales + row * params.b_scale_pitch + (slice & ~3), 16, full);
+    }
+  }
+}
+
+template <class C>
+__device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
+  constexpr Sm90GemmConfig c = C::value;
+  using Storage = SharedStorage<C>;
+  std::uint32_t phases = ~0u;  // an empty ring: the first wait for each stage returns at once
+#pragma unroll 1
+  for (int index = blockIdx.x; index < params.raster.count(); index += gridDim.x) {
+    const TileIndex tile = params.raster.tile(index);
+    int stage = 0;
+#pragma unroll 1
+    for (int slice = 0; slice < params.slices; ++slice) {
+      ptx::barrier_wait(base + offsetof(Storage, empty) + 8 * stage, phases >> stage & 1);
+      phases ^= 1u << stage;
+      load_stage<C>(base, maps, params, stage, slice, tile.m * c.tile_m, tile.n * c.tile_n);
+      stage = stage + 1 == c.stages ? 0 : stage + 1;
+    }
+  }
+}
+
+// Products ------------------------------------------------------------------------------------
+
+template <class C>
+struct Consumer {
+  static constexpr Sm90GemmConfig c = C::value;
+  static constexpr bool kOneByOne = c.promotion == Promotion::one_by_one;
+  static constexpr int kWavesM = waves_m(c);
+  static constexpr int kWavesN = waves_n(c);
+  static constexpr int kWaves = kWavesM * kWavesN;
+  using Storage = SharedStorage<C>;
+  static_assert(!kOneByOne || kWavesN == 1, "scales of b are held for one wave of columns");
+
+  std::uint32_t base;
+  std::uint32_t a_low;
+  std::uint32_t b_low;
+  std::uint32_t a_scale_address;
+  std::uint32_t b_scale_address;
+  std::uint32_t phases = 0;
+  float acc[kWaves][64];                             // (wave, n/8*4), f32, the whole contraction
+  float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the stage at hand
+  float next[kOneByOne ? 1 : kWavesN][kWavesM][2];
+  float b_scale[kOneByOne ? 32 : 1];  // (n/8*2) of the stage at hand
+
+  __device__ __forceinline__ explicit Consumer(std::uint32_t base_) : base(opaque(base_)) {
+    const int warpgroup = opaque(consumer_warpgroup());
+    const int lane = lane_index();
+    const int warp = warp_index();
+    const int row = consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0;
+    const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
+    a_low = descriptor_low(base + offsetof(Storage, a) + row * kSliceBytes);
+    b_low = descriptor_low(base + offsetof(Storage, b) + col * kSliceBytes);
+    a_scale_address = base + offsetof(Storage, a_scales) + (row + warp * 16 + lane / 4) * 4;
+    b_scale_address = base + offsetof(Storage, b_scales) +
+                      (kOneByOne ? col * 4 + lane % 4 * 8 : col / kWaveN * 16);
+  }
+
+  __device__ __forceinline__ void wait_full(int stage) {
+    ptx::barrier_wait(base + offsetof(Storage, full) + 8 * stage, phases >> stage & 1);
+    phases ^= 1u << stage;
+  }
+
+  __device__ __forceinline__ void release(int stage) {
+    if (lane_index() == 0) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
+  }
+
+  // The scales of the next stage's rows; multiplied with those of b where these are uniform.
+  __device__ __forceinline__ void load_scales(int stage, int slice) {
+    const std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
+    const std::uint32_t b_at =
+        b_scale_address + stage * sizeof(Storage::b_scales[0]) + (slice & 3) * 4;
+#pragma unroll
+    for (int m = 0; m < kWavesM; ++m) {
+      const float upper = shared_f32(a_at + m * kWaveM * 4);
+      const float lower = shared_f32(a_at + m * kWaveM * 4 + 32);
+#pragma unroll
+      for (int n = 0; n < (kOneByOne ? 1 : kWavesN); ++n) {
+        const float b = kOneByOne ? 1.0f : shared_f32(b_at + n * 16);
+        next[n][m][0] = kOneByOne ? upper : __fmul_rn(upper, b);
+        next[n][m][1] = kOneByOne ? lower : __fmul_rn(lower, b);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load_b_scales(int stage, int group) {
+    shared_f32x2(b_scale_address + stage * sizeof(Storage::b_scales[0]) + group * 32,
+                 b_scale[2 * group], b_scale[2 * group + 1]);
+  }
+
+  __device__ __forceinline__ void take_next_scales() {
+#pragma unroll
+    for (int n = 0; n < (kOneByOne ? 1 : kWavesN); ++n) {
+#pragma unroll
+      for (int m = 0; m < kWavesM; ++m) {
+        scale[n][m][0] = next[n][m][0];
+        scale[n][m][1] = next[n][m][1];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void issue(float (&slice)[64], int stage, int wave_m, int wave_n) {
+    ptx::pin(slice);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const std::uint32_t a = a_low + stage * (c.tile_m * kSliceBytes / 16) +
+                              wave_m * (kWaveM * kSliceBytes / 16) + 2 * k;
+      const std::uint32_t b = b_low + stage * (c.tile_n * kSliceBytes / 16) +
+                              wave_n * (kWaveN * kSliceBytes / 16) + 2 * k;
+      std::uint64_t a_descriptor;
+      std::uint64_t b_descriptor;
+      asm("mov.b64 %0, {%1, %2};" : "=l"(a_descriptor) : "r"(a), "r"(kDescriptorHigh));
+      asm("mov.b64 %0, {%1, %2};" : "=l"(b_descriptor) : "r"(b), "r"(kDescriptorHigh));
+      ptx::wgmma<c.a, c.b>(slice, a_descriptor, b_descriptor, k == 0 ? 0 : 1);
+    }
+    ptx::wgmma_commit();
+  }
+
+  // One stage. `next_stage` < 0: there is none, and the tile is the last one.
+  template <class Stage>
+  __device__ __forceinline__ void multiply_stage(Stage stage, int next_stage, int next_slice) {
+    float slice[64];
+#pragma unroll
+    for (int wave = 0; wave < kWaves; ++wave) {
+      const int wave_m = wave / kWavesN;
+      const int wave_n = wave % kWavesN;
+      const bool last = wave == kWaves - 1;
+      issue(slice, stage, wave_m, wave_n);
+      if (last && next_stage >= 0) {
+        wait_full(next_stage);
+        load_scales(next_stage, next_slice);
+      }
+      ptx::wgmma_wait();
+      ptx::pin(slice);
+      if (last) release(stage);
+      const float upper = scale[kOneByOne ? 0 : wave_n][wave_m][0];
+      const float lower = scale[kOneByOne ? 0 : wave_n][wave_m][1];
+#pragma unroll
+      for (int j = 0; j < 16; ++j) {
+        if constexpr (kOneByOne) {
+          const float b0 = b_scale[2 * j];
+          const float b1 = b_scale[2 * j + 1];
+          acc[wave][4 * j] = fmaf(__fmul_rn(slice[4 * j], upper), b0, acc[wave][4 * j]);
+          acc[wave][4 * j + 1] = fmaf(__fmul_rn(slice[4 * j + 1], upper), b1, acc[wave][4 * j + 1]);
+          acc[wave][4 * j + 2] = fmaf(__fmul_rn(slice[4 * j + 2], lower), b0, acc[wave][4 * j + 2]);
+          acc[wave][4 * j + 3] = fmaf(__fmul_rn(slice[4 * j + 3], lower), b1, acc[wave][4 * j + 3]);
+          if (last) load_b_scales(max(next_stage, 0), j);  // of the next stage, into what is free
+        } else {
+          acc[wave][4 * j] = fmaf(slice[4 * j], upper, acc[wave][4 * j]);
+          acc[wave][4 * j + 1] = fmaf(slice[4 * j + 1], upper, acc[wave][4 * j + 1]);
+          acc[wave][4 * j + 2] = fmaf(slice[4 * j + 2], lower, acc[wave][4 * j + 2]);
+          acc[wave][4 * j + 3] = fmaf(slice[4 * j + 3], lower, acc[wave][4 * j + 3]);
+        }
+      }
+    }
+    take_next_scales();
+  }
+
+  // The first stage of a tile follows the last of the one before; `more_tiles`: there is another.
+  template <int... kStages>
+  __device__ __forceinline__ void multiply_tile(int slices, bool more_tiles,
+                                                std::integer_sequence<int, kStages...>) {
+#pragma unroll
+    for (int wave = 0; wave < kWaves; ++wave) {
+#pragma unroll
+      for (int i = 0; i < 64; ++i) acc[wave][i] = 0;
+    }
+    int slice = 0;
+    const auto step = [&](auto stage) {
+      constexpr int following =
+          decltype(stage)::value + 1 == c.stages ? 0 : decltype(stage)::value + 1;
+      ++slice;
+      if (slice < slices) {
+        multiply_stage(stage, following, slice);
+        return true;
+      }
+      multiply_stage(stage, more_tiles ? 0 : -1, 0);
+      return false;
+    };
+    while ((step(std::integral_constant<int, kStages>()) && ...)) {
+    }
+  }
+
+  // The stage index as a run-time value: unrolled, the promotion with two operations spills.
+  __device__ __forceinline__ void multiply_tile_rolled(int slices, bool more_tiles) {
+#pragma unroll
+    for (int wave = 0; wave < kWaves; ++wave) {
+#pragma unroll
+      for (int i = 0; i < 64; ++i) acc[wave][i] = 0;
+    }
+    int stage = 0;
+#pragma unroll 1
+    for (int slice = 1; slice <= slices; ++slice) {
+      const int following = stage + 1 == c.stages ? 0 : stage + 1;
+      const int next_stage = slice < slices ? following : (more_tiles ? 0 : -1);
+      multiply_stage(stage, next_stage, slice < slices ? slice : 0);
+      stage = following;
+    }
+  }
+
+  __device__ __forceinline__ void multiply(const GemmParams& params, bool more_tiles) {
+    const int slices = opaque(params.slices);
+    if constexpr (kOneByOne) {
+      multiply_tile_rolled(slices, more_tiles);
+    } else {
+      multiply_tile(slices, more_tiles, std::make_integer_sequence<int, c.stages>());
+    }
+  }
+
+  // The ring's first stage, before the first tile.
+  __device__ __forceinline__ void begin() {
+    wait_full(0);
+    load_scales(0, 0);
+    take_next_scales();
+    if constexpr (kOneByOne) {
+#pragma unroll
+      for (int j = 0; j < 16; ++j) load_b_scales(0, j);
+    }
+  }
+};
+
+// Stores --------------------------------------------------------------------------------------
+
+__device__ __forceinline__ std::uint32_t pack16(float low, float high, Dtype dtype) {
+  std::uint32_t bits;
+  if (dtype == Dtype::bf16) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    bits = reinterpret_cast<const std::uint32_t&>(pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    bits = reinterpret_cast<const std::uint32_t&>(pair);
+  }
+  return bits;
+}
+
+// 16 rows by 64 columns of one warp, to 16 bits, through the copy engine.
+__device__ __forceinline__ void store_box16(const float* acc, std::uint32_t staging, int lane,
+                                            const GemmMaps& maps, const GemmParams& params, int row,
+                                            int col) {
+  ptx::wait_stores_read();
+  __syncwarp();
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    std::uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = pack16(acc[8 * q + 2 * i], acc[8 * q + 2 * i + 1], params.d_dtype);
+    }
+    const int matrix = lane / 8;
+    const int matrix_row = matrix % 2 * 8 + lane % 8;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     staging + swizzle128(matrix_row, 2 * q + matrix / 2)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+  }
+  ptx::fence_shared_writes();
+  __syncwarp();
+  if (lane == 0) {
+    ptx::store_box(&maps.d, staging, col, row);
+    ptx::commit_stores();
+  }
+}
+
+__device__ __forceinline__ void store_element(const GemmParams& params, int row, int col,
+                                              float value) {
+  const std::int64_t index = row * params.d_pitch + col;
+  if (params.d_dtype == Dtype::f32) {
+    float* to = static_cast<float*>(params.d) + index;
+    *to = params.accumulate ? *to + value : value;
+  } else if (params.d_dtype == Dtype::bf16) {
+    __nv_bfloat16* to = static_cast<__nv_bfloat16*>(params.d) + index;
+    *to = __float2bfloat16_rn(params.accumulate ? __bfloat162float(*to) + value : value);
+  } else {
+    static_cast<__half*>(params.d)[index] = __float2half_rn(value);
+  }
+}
+
+// 16 rows by 32 columns of one warp as f32, through the copy engine or element by element.
+__device__ __forceinline__ void store_box32(const float* acc, std::uint32_t staging, int lane,
+                                            const GemmMaps& maps, const GemmParams& params, int row,
+                                            int col) {
+  ptx::wait_stores_read();
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int box_row = lane / 4 + 8 * half;
+      const std::uint32_t to = staging + swizzle128(box_row, 2 * j + lane % 4 / 2) + lane % 2 * 8;
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(acc[4 * j + 2 * half]),
+                   "f"(acc[4 * j + 2 * half + 1])
+                   : "memory");
+    }
+  }
+  if (params.store == Store::elements) {
+    __syncwarp();
+#pragma unroll 4
+    for (int i = 0; i < 16; ++i) {
+      const float value = shared_f32(staging + swizzle128(i, lane / 4) + lane % 4 * 4);
+      if (row + i < params.m && col + lane < params.n) {
+        store_element(params, row + i, col + lane, value);
+      }
+    }
+    return;
+  }
+  ptx::fence_shared_writes();
+  __syncwarp();
+  if (lane == 0) {
+    if (params.store == Store::add32) {
+      ptx::add_box(&maps.d, staging, col, row);
+    } else {
+      ptx::store_box(&maps.d, staging, col, row);
+    }
+    ptx::commit_stores();
+  }
+}
+
+template <class C>
+__device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const GemmMaps& maps,
+                                           const GemmParams& params, TileIndex tile) {
+  constexpr Sm90GemmConfig c = C::value;
+  const int lane = lane_index();
+  const int warp = warp_index();
+  const int warpgroup = consumer_warpgroup();
+  const std::uint32_t staging =
+      consumer.base + offsetof(SharedStorage<C>, staging) + (warpgroup * 4 + warp) * kStagingBytes;
+  const int row0 =
+      tile.m * c.tile_m + warp * 16 + (consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0);
+  const int col0 = tile.n * c.tile_n + (consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c));
+#pragma unroll
+  for (int wave = 0; wave < Consumer<C>::kWaves; ++wave) {
+    const int row = row0 + wave / Consumer<C>::kWavesN * kWaveM;
+    const int col = col0 + wave % Consumer<C>::kWavesN * kWaveN;
+    if (params.store == Store::box16) {
+#pragma unroll
+      for (int chunk = 0; chunk < 2; ++chunk) {
+        store_box16(&consumer.acc[wave][32 * chunk], staging, lane, maps, params, row,
+                    col + 64 * chunk);
+      }
+    } else {
+#pragma unroll
+      for (int chunk = 0; chunk < 4; ++chunk) {
+        store_box32(&consumer.acc[wave][16 * chunk], staging, lane, maps, params, row,
+                    col + 32 * chunk);
+      }
+    }
+  }
+}
+
+template <class C>
+__device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
+  Consumer<C> consumer(base);
+  const int count = params.raster.count();
+  if (static_cast<int>(blockIdx.x) < count) consumer.begin();
+#pragma unroll 1
+  for (int index = blockIdx.x; index < count; index += gridDim.x) {
+    consumer.multiply(params, index + static_cast<int>(gridDim.x) < count);
+    store_tile(consumer, maps, params, params.raster.tile(index));
+  }
+  ptx::wait_stores_done();
+}
+
+// The kernel ----------------------------------------------------------------------------------
+
+template <class C>
+__global__ __launch_bounds__(kThreads,
+                             1) void gemm_kernel(const __grid_constant__ GemmMaps maps,
+                                                 const __grid_constant__ GemmParams params) {
+  using Storage = SharedStorage<C>;
+  extern __shared__ std::uint8_t raw[];
+  const std::uint32_t base = (ptx::shared_address(raw) + 1023) & ~1023u;
+
+  // Barriers: a stage is full after one arrival and its bytes, empty after one arrival per warp.
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < C::value.stages; ++stage) {
+      ptx::barrier_init(base + offsetof(Storage, full) + 8 * stage, 1);
+      ptx::barrier_init(base + offsetof(Storage, empty) + 8 * stage, 4 * kConsumers);
+    }
+    ptx::fence_barrier_init();
+  }
+  __syncthreads();
+
+  // Roles
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 0) load_tiles<C>(base, maps, params);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    multiply_tiles<C>(base, maps, params);
+  }
+}
+
+}  // namespace octet::sm90
