@@ -184,7 +184,11 @@ TEST(Tensor, RefusesShapesWithoutElementsOrBeyondMemory) {
   refusal([] { Tensor(Dtype::f32, {-4}); }, ErrorCode::invalid_argument);
   // The product of all three is 0, that of the first two passes 2^63.
   const std::int64_t big = std::int64_t{1} << 40;
-  EXPECT_EQ(refusal([&] { Tensor(Dtype::f32, {big, big, 0}); }, ErrorCode::invalid_argument),
+  EXPECT_EQ(refusal(
+                [&] {
+                  Tensor(Dtype::f32, {big, big, 0});
+                },
+                ErrorCode::invalid_argument),
             "tensor: every extent must be at least 1, got 0");
   refusal([] { Tensor(Dtype::f32, {std::int64_t{1} << 59}); }, ErrorCode::invalid_argument);
   refusal([] { Tensor(Dtype::f32, {std::int64_t{1} << 57}); }, ErrorCode::out_of_memory);
