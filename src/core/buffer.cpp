@@ -67,9 +67,9 @@ void Buffer::release() noexcept {
 
 Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device device,
                const Allocator& allocator) {
-  for (std::int64_t extent : shape) check_extent("tensor", "every extent", extent);
   view_ = make_view(static_cast<void*>(nullptr), dtype, shape, device);
   std::int64_t elements = 1;
+  for (std::int64_t extent : shape) check_extent("tensor", "every extent", extent);
   for (std::int64_t extent : shape) elements *= extent;  // make_view has checked the product
   check_size("tensor", elements, 1, dtype);
   const auto bytes = static_cast<std::size_t>(elements * size_bytes(dtype));
