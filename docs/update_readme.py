@@ -32,7 +32,7 @@ def quote_example(path, language):
 def support_table(octet):
     if not octet.is_file():
         sys.exit(f"{octet} is not there: ./dev build makes it, or give another with --octet")
-    command = [str(octet), "ops", "--markdown"]
+    command = [str(octet.resolve()), "ops", "--markdown"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
