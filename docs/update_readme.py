@@ -63,7 +63,8 @@ def refreshed(octet):
 
 def broken_links():
     for page in [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#\s]+)", prose):
             if "://" not in target and not (page.parent / target).exists():
                 yield f"{page.relative_to(ROOT)}: link to {target}, which is not there"
 
