@@ -27,7 +27,12 @@ Buffer::Buffer(std::size_t bytes, Device device, const Allocator& allocator)
     refuse_argument("buffer: an allocator must return memory aligned to ", kAlignment,
                     " bytes, got address ", given);
   }
-  clear_memory(data_, bytes, device);
+  try {
+    clear_memory(data_, bytes, device);
+  } catch (...) {
+    release();  // no destructor runs where a constructor throws
+    throw;
+  }
 }
 
 Buffer::~Buffer() { release(); }
@@ -64,10 +69,8 @@ Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device de
                const Allocator& allocator) {
   view_ = make_view(static_cast<void*>(nullptr), dtype, shape, device);
   std::int64_t elements = 1;
-  for (std::int64_t extent : shape) {
-    check_extent("tensor", "every extent", extent);
-    elements *= extent;  // make_view has checked the product
-  }
+  for (std::int64_t extent : shape) check_extent("tensor", "every extent", extent);
+  for (std::int64_t extent : shape) elements *= extent;  // make_view has checked the product
   check_size("tensor", elements, 1, dtype);
   const auto bytes = static_cast<std::size_t>(elements * size_bytes(dtype));
   buffer_ = Buffer(bytes, device, allocator);
