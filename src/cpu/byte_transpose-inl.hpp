@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Interleaves rows i and i + 8 into rows 2i and 2i + 1: the perfect shuffle of 16 rows. Four of them
-// bring byte c of row r to byte r of row c.
+// Interleaves rows i and i + 8 into rows 2i and 2i + 1: the perfect shuffle of 16 rows. Four of
+// them bring byte c of row r to byte r of row c.
 template <class Vector>
 HWY_INLINE void InterleaveRows(const Vector (&from)[16], Vector (&to)[16]) {
   const hn::ScalableTag<std::uint8_t> d;

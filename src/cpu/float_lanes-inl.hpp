@@ -1,5 +1,5 @@
-// How the lanes of f32, f16 and bf16 are read: as pairs of f32 for a cast, as integers for a maximum
-// (magnitudes of one float type order as their bits do). Included once per instruction set.
+// How the lanes of f32, f16 and bf16 are read: as pairs of f32 for a cast, as integers for a
+// maximum (magnitudes of one float type order as their bits do). Included once per instruction set.
 #if defined(OCTET_CPU_FLOAT_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_FLOAT_LANES_INL
 #undef OCTET_CPU_FLOAT_LANES_INL

@@ -25,7 +25,7 @@ using U32 = hn::ScalableTag<std::uint32_t>;
 using F32 = hn::ScalableTag<float>;
 
 struct Pair {
-  hn::Vec<F32> even;   // magnitudes
+  hn::Vec<F32> even;  // magnitudes
   hn::Vec<F32> odd;
   hn::Vec<U16> signs;  // of the whole run, in the top bit of each lane; the rest is noise
 };
@@ -40,14 +40,15 @@ HWY_INLINE hn::Vec<U16> LowHalves(hn::Vec<U32> even, hn::Vec<U32> odd) {
 
 // Adds the power of two whose ulp is the step of the format at this magnitude, so that the hardware
 // rounds to nearest even. What is left is the exponent in the upper and the mantissa, with its
-// leading bit, in the lower half.
+// leading bit, in the lower half. The product inside the FMA is exact: both are powers of two.
 template <class Format>
 HWY_INLINE hn::Vec<U32> RoundToStep(hn::Vec<F32> magnitude) {
   const U32 du;
+  const F32 df;
   const auto exponent = hn::And(hn::BitCast(du, magnitude), hn::Set(du, 0x7F800000u));
   const auto clamped = hn::Max(exponent, hn::Set(du, Format::kSmallestNormalExponent << 23));
-  const auto anchor = hn::Add(clamped, hn::Set(du, Format::kDroppedBits << 23));
-  return hn::BitCast(du, hn::Add(magnitude, hn::BitCast(F32(), anchor)));
+  const auto step_to_anchor = hn::Set(df, static_cast<float>(1u << Format::kDroppedBits));
+  return hn::BitCast(du, hn::MulAdd(hn::BitCast(df, clamped), step_to_anchor, magnitude));
 }
 
 // fp8_from_f32 for magnitudes that are finite and round to no more than the format's limit.

@@ -39,8 +39,7 @@ void quantize_block(const Source& source, const QuantizedView& out, const Quanti
   }
 
   const Fp8Format& format = fp8_format(problem.format);
-  const BlockScale scale =
-      block_scale(amax, format.limit, problem.amax_floor, problem.pow2_scales);
+  const BlockScale scale = block_scale(amax, format.limit, problem.amax_floor, problem.pow2_scales);
   auto* values = static_cast<std::uint8_t*>(out.values.data);
   auto* scales = static_cast<float*>(out.scales.data);
   scales[block_row * out.scales.strides[0] + block_col * out.scales.strides[1]] = scale.inverse;

@@ -1,6 +1,6 @@
 // 128x128 tiles of the input, one read each, written to one or two copies; threads take runs of
-// neighbouring tiles. The kernels need no workspace: a thread keeps one tile (at most 90 KiB) on its
-// stack.
+// neighbouring tiles. The kernels need no workspace: a thread keeps one tile (at most 90 KiB) on
+// its stack.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/quantize/cpu_simd.cpp"
 #include "cpu/simd_targets.hpp"
@@ -61,8 +61,7 @@ TileCopy tile_copy(const QuantizedView& copy, bool is_transposed, std::int64_t r
   result.shared = shared_scale(copy.block, is_transposed);
   result.pitch = copy.values.strides[0];
   result.values = static_cast<std::uint8_t*>(copy.values.data) + row * result.pitch + col;
-  result.scales = static_cast<float*>(scales.data) +
-                  row / copy.block.rows * scales.strides[0] +
+  result.scales = static_cast<float*>(scales.data) + row / copy.block.rows * scales.strides[0] +
                   col / copy.block.cols * scales.strides[1];
   result.scale_step = copy.block.rows == 1 ? scales.strides[0] : scales.strides[1];
   result.stream = streams(copy);
@@ -89,18 +88,16 @@ Tile tile_at(const QuantizeProblem& problem, const QuantizeArgs& args, std::int6
 }
 
 void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context) {
-  static const InstructionSet kBest = best_instruction_set(this_machine(kCpu, 1));
-  quantize_cpu_simd(problem, args, context.threads, kBest);
+  quantize_cpu_simd(problem, args, context.threads, best_instruction_set());
 }
 
 }  // namespace
 
 void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args, int threads,
                        InstructionSet instructions) {
-  const QuantizeTile quantize_tile =
-      tile_kernel(instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels
-                                                         : N_AVX2::kQuantizeKernels,
-                  problem.input, problem.format);
+  const QuantizeTile quantize_tile = tile_kernel(
+      instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels : N_AVX2::kQuantizeKernels,
+      problem.input, problem.format);
   const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
   const std::int64_t tiles = ceil_div(problem.rows, kBlock) * tile_cols;
   const std::int64_t run =
@@ -120,11 +117,10 @@ const QuantizeImplementation kQuantizeCpuSimd{
     "cpu_simd",
     [](const QuantizeProblem& problem, const Machine& machine) {
       const std::string refusal = refuse_off_cpu(problem.device);
-      if (!refusal.empty() || machine.avx2) return refusal;
-      return std::string("this CPU has no AVX2");
+      return refusal.empty() ? refuse_without_avx2(machine) : refusal;
     },
     [](const QuantizeProblem&, const Machine& machine) {
-      return text(machine.avx512 ? "avx512" : "avx2", " threads=", machine.threads);
+      return text(name(best_instruction_set(machine)), " threads=", machine.threads);
     },
     [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; },
     run_simd,

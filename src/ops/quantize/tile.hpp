@@ -16,9 +16,9 @@ struct TileCopy {
   SharedScale shared = SharedScale::row;
   std::uint8_t* values = nullptr;  // first byte of the tile in this copy
   std::int64_t pitch = 0;
-  float* scales = nullptr;         // first scale of the tile
-  std::int64_t scale_step = 0;     // elements from one scale of the tile to the next
-  bool stream = false;             // past the caches: rows start on 64-byte boundaries
+  float* scales = nullptr;      // first scale of the tile
+  std::int64_t scale_step = 0;  // elements from one scale of the tile to the next
+  bool stream = false;          // past the caches: rows start on 64-byte boundaries
 };
 
 struct Tile {

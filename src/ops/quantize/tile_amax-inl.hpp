@@ -69,10 +69,10 @@ HWY_INLINE void FindAmax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax)
   amax.tile = MaxLane(largest);
 }
 
-// forward: x * forward is cast; inverse: the scale that is stored.
 struct TileScales {
-  alignas(64) float forward[kTile];
-  alignas(64) float inverse[kTile];
+  alignas(64) float forward[kTile];  // x * forward is cast
+  alignas(64) float inverse[kTile];  // the scale that is stored
+  alignas(64) float split[kTile];    // forward, in the order in which columns are cast
 };
 
 // block_scale() of every amax: the same IEEE operations, a vector at a time.

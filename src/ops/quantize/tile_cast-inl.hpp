@@ -35,14 +35,24 @@ struct FactorPerRow {
 };
 
 struct FactorPerColumn {
-  const float* forward;
+  const float* split;  // as SplitRuns leaves them
 
   HWY_INLINE Factors At(int /*row*/, int column) const {
-    const auto first = hn::Load(F32(), forward + column);
-    const auto second = hn::Load(F32(), forward + column + hn::Lanes(F32()));
-    return {hn::ConcatEven(F32(), second, first), hn::ConcatOdd(F32(), second, first)};
+    return {hn::Load(F32(), split + column), hn::Load(F32(), split + column + hn::Lanes(F32()))};
   }
 };
+
+// Sorts every run of two vectors into its even and its odd elements, once per tile.
+HWY_INLINE void SplitRuns(const float* factors, float* split) {
+  const F32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t c = 0; c < kTile; c += 2 * lanes) {
+    const auto first = hn::Load(d, factors + c);
+    const auto second = hn::Load(d, factors + c + lanes);
+    hn::Store(hn::ConcatEven(d, second, first), d, split + c);
+    hn::Store(hn::ConcatOdd(d, second, first), d, split + c + lanes);
+  }
+}
 
 // Gives infinities and NaN their codes, whatever the product made of them.
 template <class Format>
@@ -78,13 +88,14 @@ HWY_INLINE hn::Vec<U16> CastRun(const typename Lanes::Element* from, const Facto
 
 // Rows [begin, end) of the tile to the rows of the strip.
 template <class Lanes, class Format, bool kNonFinite, class Factor>
-HWY_NOINLINE void CastRows(const TileSource<Lanes>& source, const Factor& factor, int begin, int end,
-                           Strip& strip) {
+HWY_NOINLINE void CastRows(const TileSource<Lanes>& source, const Factor& factor, int begin,
+                           int end, Strip& strip) {
   constexpr int kRun = static_cast<int>(HWY_LANES(std::uint16_t));
+  const int width = source.width;
   for (int r = begin; r < end; ++r) {
     const typename Lanes::Element* row = source.row(r);
     std::uint8_t* codes = strip.codes[r - begin];
-    for (int c = 0; c < source.width; c += 2 * kRun) {
+    for (int c = 0; c < width; c += 2 * kRun) {
       hn::Vec<U16> signs_a;
       hn::Vec<U16> signs_b;
       const auto a = CastRun<Lanes, Format, kNonFinite>(row + c, factor, r, c, signs_a);

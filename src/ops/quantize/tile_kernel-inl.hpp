@@ -1,7 +1,7 @@
 // One tile, start to end: its maxima, its scales, then strip by strip the cast into each copy. The
-// input is read from memory once; its second reading finds it in the cache. What bounds it: the cast,
-// some 11 instructions per vector of f32 and copy; with two copies it comes near to the memory.
-// Included once per instruction set.
+// input is read from memory once; its second reading finds it in the cache. What bounds it: the
+// cast, some 11 instructions per vector of f32 and copy; with two copies it comes near to the
+// memory. Included once per instruction set.
 #if defined(OCTET_OPS_QUANTIZE_TILE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
 #undef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
@@ -65,6 +65,7 @@ HWY_INLINE void ScalesOf(const TileAmax<Lanes>& amax, const Tile& tile, const Ti
     FindScales<Lanes, Format>(rows ? amax.row : amax.column, tile, scales);
     const int count = rows ? tile.rows : tile.cols;
     for (int i = 0; i < count; ++i) copy.scales[i * copy.scale_step] = scales.inverse[i];
+    if (!rows) SplitRuns(scales.forward, scales.split);
     return;
   }
   alignas(64) typename Lanes::Element same[kTile];
@@ -77,7 +78,7 @@ template <class Lanes, class Format>
 HWY_INLINE void CastStrip(const TileSource<Lanes>& source, bool non_finite, SharedScale shared,
                           const TileScales& scales, int begin, int end, Strip& strip) {
   if (shared == SharedScale::column) {
-    const FactorPerColumn factor{scales.forward};
+    const FactorPerColumn factor{scales.split};
     if (non_finite) {
       CastRows<Lanes, Format, true>(source, factor, begin, end, strip);
     } else {
@@ -134,7 +135,8 @@ void QuantizeOneTile(const Tile& tile) {
   const bool same_codes =
       tile.out.wanted && tile.transposed.wanted && tile.out.shared == tile.transposed.shared;
 
-  Strip strip{};
+  Strip strip;
+  if (tile.rows % kStrip != 0) strip = {};
   Turned turned;
   for (int begin = 0; begin < tile.rows; begin += kStrip) {
     const int end = std::min(begin + kStrip, tile.rows);
