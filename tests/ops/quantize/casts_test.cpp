@@ -26,7 +26,8 @@ void add_with_neighbours(float value, std::vector<float>& values) {
   }
 }
 
-// Every 1024th bit pattern, and every value and rounding boundary of the format with its neighbours.
+// Every 1024th bit pattern, and every value and rounding boundary of the format with its
+// neighbours.
 std::vector<float> sweep_of_f32(const oracle::Fp8Table& table) {
   std::vector<float> values;
   for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 1024) {

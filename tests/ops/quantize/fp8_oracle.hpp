@@ -1,5 +1,5 @@
-// What FP8 and its scales must be, from the definition of the formats in f64: a table of all values,
-// nearest by exact comparison. Shares no code with what it judges.
+// What FP8 and its scales must be, from the definition of the formats in f64: a table of all
+// values, nearest by exact comparison. Shares no code with what it judges.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -22,10 +22,9 @@ class Fp8Table {
     for (int code = 0; code <= last; ++code) {
       const int exponent = code >> mantissa_bits;
       const int mantissa = code & ((1 << mantissa_bits) - 1);
-      values_.push_back(exponent == 0
-                            ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
-                            : std::ldexp((1 << mantissa_bits) + mantissa,
-                                         exponent - bias - mantissa_bits));
+      values_.push_back(exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                      : std::ldexp((1 << mantissa_bits) + mantissa,
+                                                   exponent - bias - mantissa_bits));
     }
   }
 

@@ -57,10 +57,10 @@ class ForeignCopy {
         values_(static_cast<std::size_t>(48 + rows * pitch_ + 48), 0xA5),
         scales_(static_cast<std::size_t>(3 + scale_rows_ * (2 * scale_cols_ + 1)),
                 f32_from_bits(0xA5A5A5A5u)) {
-    view_ = QuantizedView(make_matrix(values_.data() + 48, dtype, rows, cols, pitch_),
-                          make_matrix(scales_.data() + 1, Dtype::f32, scale_rows_, scale_cols_,
-                                      2 * scale_cols_ + 1),
-                          block);
+    view_ = QuantizedView(
+        make_matrix(values_.data() + 48, dtype, rows, cols, pitch_),
+        make_matrix(scales_.data() + 1, Dtype::f32, scale_rows_, scale_cols_, 2 * scale_cols_ + 1),
+        block);
     view_.scales.strides[1] = 2;
   }
   ForeignCopy(const ForeignCopy&) = delete;
@@ -99,7 +99,9 @@ struct ForeignCopies {
         transposed(problem.cols, problem.rows, problem.format,
                    problem.transposed_block.value_or(kBlock128x128)) {}
 
-  QuantizeArgs args(const TensorView& input) const { return {input, out.view(), transposed.view()}; }
+  QuantizeArgs args(const TensorView& input) const {
+    return {input, out.view(), transposed.view()};
+  }
 };
 
 // A matrix of any float dtype whose rows are `gap` elements further apart than they are long, and

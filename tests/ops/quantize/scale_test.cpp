@@ -31,7 +31,8 @@ const Case kCases[] = {
     {"a huge floor", {0.5f, -0.25f, 1e30f}, kLargest},
     {"a subnormal floor", {0, 1e-45f}, 1e-42f},
     {"a power of two times the limit", {448, 57344, 1, -3}, 0},
-    {"one ulp above a power of two", {std::nextafter(448.0f, 1e3f), std::nextafter(57344.0f, 1e6f)},
+    {"one ulp above a power of two",
+     {std::nextafter(448.0f, 1e3f), std::nextafter(57344.0f, 1e6f)},
      0},
     {"thirds", {1.0f / 3, -2.0f / 3, 1.0f / 7, 3.3333f}, 0},
     {"nothing finite", {kNan, kInfinity, -kInfinity, -kNan}, 0},
@@ -52,8 +53,8 @@ void expect_row(const Case& given, const QuantizeProblem& problem, Path path) {
   for (std::int64_t block = 0; block * kBlock < problem.cols; ++block) {
     const auto begin = row.begin() + block * kBlock;
     const auto end = row.begin() + std::min((block + 1) * kBlock, problem.cols);
-    const oracle::Scale scale = oracle::block_scale({begin, end}, table.limit(), problem.amax_floor,
-                                                    problem.pow2_scales);
+    const oracle::Scale scale =
+        oracle::block_scale({begin, end}, table.limit(), problem.amax_floor, problem.pow2_scales);
     EXPECT_EQ(bits_of(copies.out.scale(0, block)), bits_of(scale.inverse))
         << given.what << ", " << name(path) << ": " << describe(problem);
     for (auto x = begin; x != end; ++x) {
