@@ -104,10 +104,13 @@ void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
       std::clamp<std::int64_t>(tiles / (threads * kRunsPerThread), 1, kLongestRun);
   parallel_for(threads, ceil_div(tiles, run), [&](std::int64_t index) {
     const std::int64_t end = std::min((index + 1) * run, tiles);
+    bool streamed = false;
     for (std::int64_t i = index * run; i < end; ++i) {
-      quantize_tile(tile_at(problem, args, i / tile_cols * kBlock, i % tile_cols * kBlock));
+      const Tile tile = tile_at(problem, args, i / tile_cols * kBlock, i % tile_cols * kBlock);
+      quantize_tile(tile);
+      streamed |= tile.out.stream || tile.transposed.stream;
     }
-    hwy::FlushStream();  // streamed lines are in order with what follows the loop
+    if (streamed) hwy::FlushStream();  // no later read of another thread may overtake them
   });
   if (problem.block) clear_padding(args.out);
   if (problem.transposed_block) clear_padding(args.transposed);

@@ -18,13 +18,12 @@ namespace octet::HWY_NAMESPACE {
 
 inline constexpr int kTile = 128;
 
-// The input of a tile: `width` columns may be read, a multiple of 64; those past the tile are zero.
+// The input of a tile. All of its 128 columns may be read; those past the matrix are zero.
 template <class Lanes>
 struct TileSource {
   const typename Lanes::Element* data;
   std::int64_t pitch;
   int rows;
-  int width;
 
   const typename Lanes::Element* row(int r) const { return data + r * pitch; }
 };
@@ -45,11 +44,10 @@ HWY_INLINE void FindAmax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax)
   constexpr int kStep = static_cast<int>(HWY_LANES(Element));
   const auto magnitude_mask = hn::Set(d, Lanes::kMagnitude);
   const auto infinity = hn::Set(d, Lanes::kInfinity);
-  for (int c = 0; c < kTile; c += kStep) hn::Store(hn::Zero(d), d, amax.column + c);
-  // 64 columns at a time: their maxima stay in registers.
-  constexpr int kVectors = 64 / kStep;
+  // As many columns at a time as let their maxima stay in registers.
+  constexpr int kVectors = 4 * 64 / HWY_MAX_BYTES;
   std::fill_n(amax.row, kTile, Element{0});
-  for (int c = 0; c < source.width; c += 64) {
+  for (int c = 0; c < kTile; c += kVectors * kStep) {
     hn::Vec<decltype(d)> column[kVectors];
     for (int v = 0; v < kVectors; ++v) column[v] = hn::Zero(d);
     for (int r = 0; r < source.rows; ++r) {

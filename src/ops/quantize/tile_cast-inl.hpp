@@ -91,11 +91,10 @@ template <class Lanes, class Format, bool kNonFinite, class Factor>
 HWY_NOINLINE void CastRows(const TileSource<Lanes>& source, const Factor& factor, int begin,
                            int end, Strip& strip) {
   constexpr int kRun = static_cast<int>(HWY_LANES(std::uint16_t));
-  const int width = source.width;
   for (int r = begin; r < end; ++r) {
     const typename Lanes::Element* row = source.row(r);
     std::uint8_t* codes = strip.codes[r - begin];
-    for (int c = 0; c < width; c += 2 * kRun) {
+    for (int c = 0; c < kTile; c += 2 * kRun) {
       hn::Vec<U16> signs_a;
       hn::Vec<U16> signs_b;
       const auto a = CastRun<Lanes, Format, kNonFinite>(row + c, factor, r, c, signs_a);

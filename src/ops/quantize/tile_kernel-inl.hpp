@@ -23,7 +23,7 @@ struct Turned {
   alignas(64) std::uint8_t codes[kTile][kTile];
 };
 
-// A tile with too few columns, followed by zeros up to the next 64.
+// A tile with fewer than 128 columns, followed by zeros.
 template <class Lanes>
 struct Widened {
   alignas(64) typename Lanes::Element elements[kTile][kTile];
@@ -33,14 +33,13 @@ template <class Lanes>
 HWY_INLINE TileSource<Lanes> SourceOf(const Tile& tile, Widened<Lanes>& widened) {
   using Element = typename Lanes::Element;
   const auto* input = static_cast<const Element*>(tile.input);
-  if (tile.cols % 64 == 0) return {input, tile.pitch, tile.rows, tile.cols};
-  const int width = tile.cols < 64 ? 64 : kTile;
+  if (tile.cols == kTile) return {input, tile.pitch, tile.rows};
   for (int r = 0; r < tile.rows; ++r) {
     Element* row = widened.elements[r];
     std::memcpy(row, input + r * tile.pitch, sizeof(Element) * static_cast<std::size_t>(tile.cols));
-    std::memset(row + tile.cols, 0, sizeof(Element) * static_cast<std::size_t>(width - tile.cols));
+    std::memset(row + tile.cols, 0, sizeof(Element) * static_cast<std::size_t>(kTile - tile.cols));
   }
-  return {widened.elements[0], kTile, tile.rows, width};
+  return {widened.elements[0], kTile, tile.rows};
 }
 
 // Brings rows [begin, end) of the tile that follows nearer while this one is worked on.
@@ -110,9 +109,9 @@ HWY_INLINE void StoreRows(const std::uint8_t* from, int rows, int cols, std::uin
   }
 }
 
-HWY_INLINE void TransposeStrip(const Strip& strip, int begin, int width, Turned& turned) {
+HWY_INLINE void TransposeStrip(const Strip& strip, int begin, Turned& turned) {
   constexpr int kStep = static_cast<int>(HWY_LANES(std::uint8_t));
-  for (int c = 0; c < width; c += kStep) {
+  for (int c = 0; c < kTile; c += kStep) {
     TransposeRows16(&strip.codes[0][c], kTile, &turned.codes[c][begin], kTile);
   }
 }
@@ -151,7 +150,7 @@ void QuantizeOneTile(const Tile& tile) {
         CastStrip<Lanes, Format>(source, non_finite, tile.transposed.shared, transposed_scales,
                                  begin, end, strip);
       }
-      TransposeStrip(strip, begin, source.width, turned);
+      TransposeStrip(strip, begin, turned);
     }
   }
   if (tile.transposed.wanted) {
