@@ -20,7 +20,7 @@ void check_block(const char* option, const std::optional<BlockShape>& block) {
 }  // namespace
 
 std::span<const QuantizeImplementation> quantize_implementations() {
-  static const std::array<QuantizeImplementation, 1> list{kQuantizeCpuReference};
+  static const std::array<QuantizeImplementation, 2> list{kQuantizeCpuSimd, kQuantizeCpuReference};
   return list;
 }
 
