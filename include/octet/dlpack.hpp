@@ -88,17 +88,18 @@ inline TensorView from_dlpack(const DLTensor& tensor) {
 }
 
 // A DLTensor of the same memory. Shape and strides stay in `view`, which must outlive the result;
-// nothing writes through them.
-inline DLTensor to_dlpack(TensorView& view) {
+// nothing may write through them.
+inline DLTensor to_dlpack(const TensorView& view) {
   DLTensor tensor{};
   tensor.data = view.data;
   tensor.device.device_type = static_cast<DLDeviceType>(view.device.type);
   tensor.device.device_id = view.device.index;
   tensor.ndim = view.rank;
   tensor.dtype = to_dlpack(view.dtype);
-  tensor.shape = view.shape.data();
-  tensor.strides = view.strides.data();
+  tensor.shape = const_cast<std::int64_t*>(view.shape.data());
+  tensor.strides = const_cast<std::int64_t*>(view.strides.data());
   return tensor;
 }
+DLTensor to_dlpack(const TensorView&& view) = delete;
 
 }  // namespace octet
