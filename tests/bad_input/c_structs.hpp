@@ -10,6 +10,10 @@ inline octet_device to_c(Device device) {
   return {static_cast<octet_device_type>(device.type), device.index};
 }
 inline octet_block to_c(BlockShape block) { return {block.rows, block.cols}; }
+// Not inlined: GCC 12 then takes an empty optional for an uninitialised one.
+[[gnu::noinline]] inline octet_block to_c(const std::optional<BlockShape>& block) {
+  return block ? to_c(*block) : octet_block{0, 0};
+}
 inline octet_tensor to_c(const TensorView& view) {
   octet_tensor tensor{};
   tensor.data = view.data;
@@ -60,8 +64,8 @@ inline octet_quantize_problem to_c(const QuantizeProblem& problem) {
   c.cols = problem.cols;
   c.input = static_cast<octet_dtype>(problem.input);
   c.format = static_cast<octet_dtype>(problem.format);
-  c.block = to_c(problem.block.value_or(BlockShape{}));
-  c.transposed_block = to_c(problem.transposed_block.value_or(BlockShape{}));
+  c.block = to_c(problem.block);
+  c.transposed_block = to_c(problem.transposed_block);
   c.amax_floor = problem.amax_floor;
   c.pow2_scales = problem.pow2_scales;
   c.device = to_c(problem.device);

@@ -29,7 +29,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 // Under the address sanitizer a size beyond its limits must fail as it does without it.
-extern "C" const char* __asan_default_options() {  // NOLINT: the sanitizer's own name
+extern "C" OCTET_API const char* __asan_default_options() {  // NOLINT: the sanitizer's own name
   return "allocator_may_return_null=1";
 }
 
