@@ -3,14 +3,15 @@
 namespace octet::c_api {
 namespace {
 
-// What every plan tells about itself; null, with an error kept, where there is no plan.
+// What every plan tells about itself; nothing, with an error kept, where there is no plan.
 template <class Get>
-auto ask(const octet_plan* plan, const Get& get) noexcept -> decltype(get(plan->any)) {
-  if (plan == nullptr) {
-    remember(OCTET_INVALID_ARGUMENT, "plan: the plan is a null pointer");
-    return {};
-  }
-  return get(plan->any);
+auto ask(const octet_plan* plan, const Get& get) noexcept {
+  decltype(get(plan->any)) answer{};
+  guarded([&] {
+    check_pointer("plan", "the plan", plan);
+    answer = get(plan->any);
+  });
+  return answer;
 }
 
 }  // namespace
