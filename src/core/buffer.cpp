@@ -67,6 +67,9 @@ void Buffer::release() noexcept {
 
 Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device device,
                const Allocator& allocator) {
+  if (size_bytes(dtype) == 0) {
+    refuse_argument("tensor: no dtype has the number ", static_cast<std::int32_t>(dtype));
+  }
   view_ = make_view(static_cast<void*>(nullptr), dtype, shape, device);
   std::int64_t elements = 1;
   for (std::int64_t extent : shape) check_extent("tensor", "every extent", extent);
