@@ -1,11 +1,11 @@
-// 32 random bits to N(0, 1), in integer arithmetic and f32 sums and products that are rounded one by
-// one, so that every device and instruction set makes the same bits.
+// 32 random bits to N(0, 1), in integer arithmetic and f32 sums and products that are rounded one
+// by one, so that every device and instruction set makes the same bits.
 //
 //   sign: bit 31;  p2 = (the other bits + 4.5) * 2^-31, twice the tail probability, in (0, 1]
 //   w = -2 log(p2),  s = sqrt(w),  z = w * polynomial(s), within 1e-4 of the quantile, |z| < 6
 //
-// The offset 4.5 puts the furthest quantile at 5.995. Near p2 = 1 the quantile is proportional to w,
-// hence the factor in front of the polynomial, which a least-squares fit on [0, 6.33] has given.
+// The offset 4.5 puts the furthest quantile at 5.995. Near p2 = 1 the quantile is proportional to
+// w, hence the factor in front of the polynomial, which a least-squares fit on [0, 6.33] has given.
 #pragma once
 
 #include "core/numeric.hpp"
@@ -14,7 +14,8 @@
 
 namespace octet {
 
-// A sum and a product that no compiler may contract: intrinsics on the device, -ffp-contract=off here.
+// A sum and a product that no compiler may contract: intrinsics on the device, -ffp-contract=off
+// here.
 #ifdef __CUDA_ARCH__
 __device__ inline float rounded_sum(float x, float y) { return __fadd_rn(x, y); }
 __device__ inline float rounded_product(float x, float y) { return __fmul_rn(x, y); }

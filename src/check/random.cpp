@@ -11,10 +11,10 @@
 namespace octet {
 namespace {
 
-constexpr int kCounters = 16;                // of one group
+constexpr int kCounters = 16;  // of one group
 constexpr std::uint64_t kGroup = 4 * kCounters;
-constexpr std::int64_t kRun = 32 * kGroup;   // numbers made at a time: 8 KiB, within the L1 cache
-constexpr std::int64_t kTask = 64 * kRun;    // numbers of one task of a thread
+constexpr std::int64_t kRun = 32 * kGroup;  // numbers made at a time: 8 KiB, within the L1 cache
+constexpr std::int64_t kTask = 64 * kRun;   // numbers of one task of a thread
 
 // The numbers of one group. Lane by lane, so that the compiler can use whole vectors.
 inline __attribute__((always_inline)) void make_group(RandomStream stream, std::uint64_t group,

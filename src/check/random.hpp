@@ -1,5 +1,6 @@
-// Test data from a counter-based generator: element i of a stream is a pure function of seed, stream
-// and i, in integer and plain IEEE f32 arithmetic, so CPU and GPU make the same bits in any order.
+// Test data from a counter-based generator: element i of a stream is a pure function of seed,
+// stream and i, in integer and plain IEEE f32 arithmetic, so CPU and GPU make the same bits in any
+// order.
 //
 // Numbers come in groups of 64, made of 16 counters of four words each: number i is word
 // (i / 16) % 4 of counter i / 64 * 16 + i % 16, so that a vector of counters fills whole vectors.
@@ -15,9 +16,9 @@
 namespace octet {
 
 enum class Distribution {
-  normal,       // N(0, 1)
-  skewed,       // N(0, 1) times 2^u per 128x128 block, u drawn from -3..3
-  one_signed,   // |N(0, 1)|
+  normal,      // N(0, 1)
+  skewed,      // N(0, 1) times 2^u per 128x128 block, u drawn from -3..3
+  one_signed,  // |N(0, 1)|
 };
 
 struct RandomStream {
@@ -30,10 +31,10 @@ enum class RandomUse : std::uint32_t { value = 0, block_exponent = 1, sample = 2
 
 OCTET_HOST_DEVICE constexpr PhiloxBlock random_words(RandomStream stream, RandomUse use,
                                                      std::uint64_t counter) {
-  return philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-                  stream.stream, static_cast<std::uint32_t>(use)}},
-                {{static_cast<std::uint32_t>(stream.seed),
-                  static_cast<std::uint32_t>(stream.seed >> 32)}});
+  return philox(
+      {{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
+        stream.stream, static_cast<std::uint32_t>(use)}},
+      {{static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32)}});
 }
 
 // A number in [0, bound).
@@ -51,8 +52,9 @@ OCTET_HOST_DEVICE constexpr float skew(RandomStream stream, std::uint64_t block)
 
 // Element `index` of N(0, 1), within +-6.
 float random_normal(RandomStream stream, std::uint64_t index);
-// Fills a matrix (f32, f16, bf16; contiguous columns) on the CPU; element (r, c) of a [R, C] matrix is
-// number r * C + c whatever the strides and threads.
-void fill_random(const TensorView& matrix, Distribution distribution, RandomStream stream, int threads);
+// Fills a matrix (f32, f16, bf16; contiguous columns) on the CPU; element (r, c) of a [R, C] matrix
+// is number r * C + c whatever the strides and threads.
+void fill_random(const TensorView& matrix, Distribution distribution, RandomStream stream,
+                 int threads);
 
 }  // namespace octet
