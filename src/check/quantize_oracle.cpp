@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace octet {
 namespace {
@@ -42,16 +44,39 @@ const Rounding& rounding_of(Dtype format) {
   return format == Dtype::e4m3 ? e4m3 : e5m2;
 }
 
-// How many of 127 ascending thresholds each magnitude has reached, by bisection.
-OCTET_CPU_CLONES void count_thresholds(const float* magnitudes, int count, const float* thresholds,
-                                       std::int32_t* codes) {
+// Codes of finite values: their signs, and how many of 127 ascending thresholds their magnitudes,
+// once scaled, have reached, by bisection.
+OCTET_CPU_CLONES void cast_finite(const float* x, int count, float scale, const float* thresholds,
+                                  std::int32_t limit_code, std::int32_t* codes) {
   for (int i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(x[i] * scale);
     std::int32_t code = 0;
     for (int step = 64; step > 0; step /= 2) {
-      code += thresholds[code + step - 1] <= magnitudes[i] ? step : 0;
+      code += thresholds[code + step - 1] <= magnitude ? step : 0;
     }
-    codes[i] = code;
+    code = code < limit_code ? code : limit_code;
+    codes[i] = code | static_cast<std::int32_t>((std::bit_cast<std::uint32_t>(x[i]) >> 24) & 0x80);
   }
+}
+
+// The bits of a finite f32 without its sign ascend with its magnitude; those of others lie above.
+constexpr std::int32_t kInfinityBits = 0x7F800000;
+
+struct LargestBits {
+  std::int32_t finite = 0;
+  std::int32_t any = 0;
+};
+
+OCTET_CPU_CLONES LargestBits largest_bits(const float* x, int count) {
+  std::int32_t finite = 0;
+  std::int32_t any = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto bits = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu);
+    const std::int32_t finite_bits = bits < kInfinityBits ? bits : 0;
+    finite = finite > finite_bits ? finite : finite_bits;
+    any = any > bits ? any : bits;
+  }
+  return {finite, any};
 }
 
 struct Scales {
@@ -76,70 +101,96 @@ std::uint8_t code_of_special(float x, Dtype format) {
   return x > 0 ? 0x7C : 0xFC;
 }
 
-// Part of a row of at most 128 elements.
-struct Segment {
-  float x[kBlock];
-  int count = 0;
+// The elements of one block, at most 128x128.
+struct Block {
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  int rows = 0;
+  int cols = 0;
+  std::vector<float> x = std::vector<float>(kBlock * kBlock);  // [rows][cols]
 
-  void read(const TensorView& input, std::int64_t row, std::int64_t first, std::int64_t end) {
+  void read(const TensorView& input) {
     double decoded[kBlock];
-    count = static_cast<int>(end - first);
-    decode_panel(input, &row, 1, 1, first, count, decoded);
-    for (int i = 0; i < count; ++i) x[i] = static_cast<float>(decoded[i]);
-  }
-  float largest_finite() const {
-    float amax = 0;
-    for (int i = 0; i < count; ++i) {
-      if (std::isfinite(x[i])) amax = std::max(amax, std::fabs(x[i]));
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t input_row = row + r;
+      decode_panel(input, &input_row, 1, 1, col, cols, decoded);
+      for (int c = 0; c < cols; ++c)
+        x[static_cast<std::size_t>(r * cols + c)] = static_cast<float>(decoded[c]);
     }
-    return amax;
   }
-  void cast(float scale, Dtype format, std::uint8_t* out) const {
+  void cast(float scale, Dtype format, bool all_finite, OracleTensor& out) const {
     const Rounding& rounding = rounding_of(format);
-    float magnitudes[kBlock];
     std::int32_t codes[kBlock];
-    for (int i = 0; i < count; ++i) magnitudes[i] = std::fabs(x[i] * scale);
-    count_thresholds(magnitudes, count, rounding.thresholds.data(), codes);
-    for (int i = 0; i < count; ++i) {
-      const int code = std::min<int>(codes[i], rounding.limit_code);
-      out[i] = std::isfinite(x[i])
-                   ? static_cast<std::uint8_t>(code | (std::signbit(x[i]) ? 0x80 : 0))
-                   : code_of_special(x[i], format);
+    for (int r = 0; r < rows; ++r) {
+      const float* from = x.data() + static_cast<std::ptrdiff_t>(r) * cols;
+      std::uint8_t* to = out.values.data() + (row + r) * out.cols + col;
+      cast_finite(from, cols, scale, rounding.thresholds.data(), rounding.limit_code, codes);
+      for (int c = 0; c < cols; ++c) to[c] = static_cast<std::uint8_t>(codes[c]);
+      for (int c = 0; !all_finite && c < cols; ++c) {
+        if (!std::isfinite(from[c])) to[c] = code_of_special(from[c], format);
+      }
     }
   }
 };
 
-void quantize_block(const TensorView& input, OracleTensor& out, std::int64_t block_row,
-                    std::int64_t block_col, std::int64_t block_cols) {
-  const BlockShape block = out.rules.block;
-  const std::int64_t row_end = std::min((block_row + 1) * block.rows, out.rows);
-  const std::int64_t first = block_col * block.cols;
-  const std::int64_t end = std::min(first + block.cols, out.cols);
-  Segment segment;
-  float amax = 0;
-  for (std::int64_t row = block_row * block.rows; row < row_end; ++row) {
-    segment.read(input, row, first, end);
-    amax = std::max(amax, segment.largest_finite());
-  }
-  const Scales scales = scales_of_block(amax, out.rules);
-  out.scales[static_cast<std::size_t>(block_row * block_cols + block_col)] = scales.inverse;
-  for (std::int64_t row = block_row * block.rows; row < row_end; ++row) {
-    if (block.rows > 1) segment.read(input, row, first, end);
-    segment.cast(scales.forward, out.rules.format, out.values.data() + row * out.cols + first);
+void quantize_block(const TensorView& input, OracleTensor& out, Block& block) {
+  const OracleRules& rules = out.rules;
+  block.rows = static_cast<int>(std::min(rules.block.rows, out.rows - block.row));
+  block.cols = static_cast<int>(std::min(rules.block.cols, out.cols - block.col));
+  block.read(input);
+  const LargestBits largest = largest_bits(block.x.data(), block.rows * block.cols);
+  const Scales scales = scales_of_block(std::bit_cast<float>(largest.finite), rules);
+  const std::int64_t block_cols = (out.cols + rules.block.cols - 1) / rules.block.cols;
+  const std::int64_t at = block.row / rules.block.rows * block_cols + block.col / rules.block.cols;
+  out.scales[static_cast<std::size_t>(at)] = scales.inverse;
+  block.cast(scales.forward, rules.format, largest.any < kInfinityBits, out);
+}
+
+// Calls visit(offset in x, offset in y) for every element of two matrices of one shape, in squares,
+// as the two may differ in which of their dimensions is the contiguous one.
+template <class Visit>
+void visit_both(const TensorView& x, const TensorView& y, std::int64_t first_row,
+                std::int64_t end_row, const Visit& visit) {
+  constexpr std::int64_t kSquare = 64;
+  for (std::int64_t row = first_row; row < end_row; row += kSquare) {
+    for (std::int64_t col = 0; col < x.cols(); col += kSquare) {
+      for (std::int64_t r = row; r < std::min(row + kSquare, end_row); ++r) {
+        for (std::int64_t c = col; c < std::min(col + kSquare, x.cols()); ++c) {
+          visit(r * x.strides[0] + c * x.strides[1], r * y.strides[0] + c * y.strides[1]);
+        }
+      }
+    }
   }
 }
 
-// Calls visit(offset in x, offset in y) for every element of two matrices of one shape.
+// The same from several threads; visit(part, i, j) knows which of kParts it belongs to.
+constexpr std::int64_t kParts = 64;
+
 template <class Visit>
-void visit_both(const TensorView& x, const TensorView& y, const Visit& visit) {
-  const bool down = x.strides[0] < x.strides[1];  // along whichever lies closer in memory
-  const int inner = down ? 0 : 1;
-  for (std::int64_t i = 0; i < x.shape[1 - inner]; ++i) {
-    for (std::int64_t j = 0; j < x.shape[inner]; ++j) {
-      visit(i * x.strides[1 - inner] + j * x.strides[inner],
-            i * y.strides[1 - inner] + j * y.strides[inner]);
-    }
-  }
+void visit_in_parts(const TensorView& x, const TensorView& y, const Visit& visit) {
+  parallel_for(default_threads(), kParts, [&](std::int64_t part) {
+    visit_both(x, y, x.rows() * part / kParts, x.rows() * (part + 1) / kParts,
+               [&](std::int64_t i, std::int64_t j) { visit(part, i, j); });
+  });
+}
+
+template <class T>
+void copy_matrix(const TensorView& from, const TensorView& to) {
+  const auto* x = static_cast<const T*>(from.data);
+  auto* y = static_cast<T*>(to.data);
+  visit_in_parts(from, to, [=](std::int64_t, std::int64_t i, std::int64_t j) { y[j] = x[i]; });
+}
+
+template <class Bits>
+std::int64_t differences(const TensorView& given, const TensorView& wanted) {
+  const auto* x = static_cast<const unsigned char*>(given.data);
+  const auto* y = static_cast<const unsigned char*>(wanted.data);
+  constexpr std::int64_t kSize = sizeof(Bits);
+  std::array<std::int64_t, kParts> counts{};
+  visit_in_parts(given, wanted, [&](std::int64_t part, std::int64_t i, std::int64_t j) {
+    counts[static_cast<std::size_t>(part)] += std::memcmp(x + i * kSize, y + j * kSize, kSize) != 0;
+  });
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 }  // namespace
@@ -157,37 +208,28 @@ OracleTensor quantize_oracle(const TensorView& input, const OracleRules& rules, 
   const std::int64_t block_cols = (out.cols + rules.block.cols - 1) / rules.block.cols;
   out.values.resize(static_cast<std::size_t>(out.rows * out.cols));
   out.scales.resize(static_cast<std::size_t>(block_rows * block_cols));
-  parallel_for(threads != 0 ? threads : default_threads(), block_rows, [&](std::int64_t row) {
-    for (std::int64_t col = 0; col < block_cols; ++col) {
-      quantize_block(input, out, row, col, block_cols);
-    }
-  });
+  // A task has 128 rows in any case, so that 1x128 blocks make no task of their own.
+  parallel_for(threads != 0 ? threads : default_threads(), (out.rows + kBlock - 1) / kBlock,
+               [&](std::int64_t task) {
+                 Block block;
+                 const std::int64_t end = std::min((task + 1) * kBlock, out.rows);
+                 for (block.row = task * kBlock; block.row < end; block.row += rules.block.rows) {
+                   for (block.col = 0; block.col < out.cols; block.col += rules.block.cols) {
+                     quantize_block(input, out, block);
+                   }
+                 }
+               });
   return out;
 }
 
 void copy_quantized(const QuantizedView& from, const QuantizedView& to) {
-  visit_both(from.values, to.values, [&](std::int64_t i, std::int64_t j) {
-    static_cast<std::uint8_t*>(to.values.data)[j] =
-        static_cast<const std::uint8_t*>(from.values.data)[i];
-  });
-  visit_both(from.scales, to.scales, [&](std::int64_t i, std::int64_t j) {
-    static_cast<float*>(to.scales.data)[j] = static_cast<const float*>(from.scales.data)[i];
-  });
+  copy_matrix<std::uint8_t>(from.values, to.values);
+  copy_matrix<float>(from.scales, to.scales);
 }
 
 std::int64_t count_differences(const QuantizedView& given, const QuantizedView& wanted) {
-  std::int64_t differences = 0;
-  const auto* given_values = static_cast<const std::uint8_t*>(given.values.data);
-  const auto* wanted_values = static_cast<const std::uint8_t*>(wanted.values.data);
-  visit_both(given.values, wanted.values, [&](std::int64_t i, std::int64_t j) {
-    differences += given_values[i] != wanted_values[j];
-  });
-  const auto* given_scales = static_cast<const float*>(given.scales.data);
-  const auto* wanted_scales = static_cast<const float*>(wanted.scales.data);
-  visit_both(given.scales, wanted.scales, [&](std::int64_t i, std::int64_t j) {
-    differences += std::memcmp(given_scales + i, wanted_scales + j, sizeof(float)) != 0;
-  });
-  return differences;
+  return differences<std::uint8_t>(given.values, wanted.values) +
+         differences<float>(given.scales, wanted.scales);
 }
 
 }  // namespace octet
