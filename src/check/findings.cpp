@@ -6,35 +6,18 @@
 #include "core/message.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <mutex>
 
 namespace octet {
 namespace {
 
+// A bound that every finite output keeps.
+constexpr double kAnyError = 1e300;
+
 double decibels(double signal, double noise) {
   if (noise == 0) return Findings::kNone;
   return 10 * std::log10(signal / noise);
-}
-
-struct FloatFormat {
-  double half_ulp_of_one;
-  double smallest_normal;
-  double overflow;  // the smallest magnitude that rounds to infinity
-};
-
-FloatFormat float_format(Dtype dtype) {
-  if (dtype == Dtype::f16) return {std::ldexp(1, -11), std::ldexp(1, -14), 65520};
-  const double half_ulp = std::ldexp(1, dtype == Dtype::bf16 ? -8 : -24);
-  return {half_ulp, std::ldexp(1, -126), std::ldexp(2 - half_ulp, 127)};
-}
-
-// Half the distance of neighbours in the format around a magnitude.
-double half_ulp(const FloatFormat& format, double magnitude) {
-  const double power_of_two =
-      std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) & 0x7FF0000000000000u);
-  return std::max(power_of_two, format.smallest_normal) * format.half_ulp_of_one;
 }
 
 // The output as the reference sees it: perhaps transposed, perhaps only some of its rows.
@@ -47,6 +30,7 @@ struct Comparison {
   FloatFormat format{};
   double close_factor = 0;  // 1 / sqrt(K)
   bool elements = true;
+  bool closeness = false;
 
   std::int64_t row_of(const ReferenceTile& tile, int row) const {
     const std::int64_t index = tile.first_row + row;
@@ -60,38 +44,10 @@ struct Strip {
   double scale = 0;  // energy of sum |a * b|
   int count = 0;
 
-  void add(double ref, double error, double magnitude) {
-    signal += ref * ref;
-    noise += error * error;
-    scale += magnitude * magnitude;
-    ++count;
-  }
   bool is_judged() const {
     return count >= kStripLength && signal >= kCancelling * kCancelling * scale;
   }
 };
-
-// How an element compares: its error, and what it may be.
-struct Element {
-  double error = 0;
-  double share = 0;
-  bool counts = true;  // towards SNRs; false where reference and output are rightly not finite
-};
-
-Element judge_element(const Comparison& comparison, double out, double ref, double magnitude) {
-  if (!std::isfinite(ref)) return {0, std::isfinite(out) ? Findings::kNone : 0, false};
-  const double slack =
-      comparison.bound.relative * magnitude + (magnitude > 0 ? comparison.bound.absolute : 0);
-  if (!std::isfinite(out)) {
-    const bool overflow = std::isinf(out) && std::signbit(out) == std::signbit(ref) &&
-                          std::fabs(ref) + slack >= comparison.format.overflow;
-    return {overflow ? 0 : Findings::kNone, overflow ? 0 : Findings::kNone, !overflow};
-  }
-  const double error = std::fabs(out - ref);
-  if (error == 0) return {};
-  if (ref == 0 && magnitude == 0) return {error, Findings::kNone, true};
-  return {error, error / (half_ulp(comparison.format, std::fabs(ref) + slack) + slack), true};
-}
 
 class TileSearch {
  public:
@@ -101,7 +57,7 @@ class TileSearch {
   Findings search() {
     for (int row = 0; row < tile_.rows; ++row) search_row(row);
     for (int col = 0; comparison_.strips_down && col < tile_.cols; ++col) {
-      judge_strip(down_[col], col, true);
+      judge_strip({signal_[col], noise_[col], scale_[col], tile_.rows}, col, true);
     }
     return std::move(findings_);
   }
@@ -111,40 +67,48 @@ class TileSearch {
     decode_panel(matrix, &row, 1, 1, tile_.first_col, tile_.cols, to);
   }
 
-  void search_row(int row) {
+  // The old output is part of the reference, and one more term of the sum of magnitudes.
+  void prepare_row(int row) {
     const std::int64_t out_row = comparison_.row_of(tile_, row);
-    double out[kTile];
+    row_.cols = tile_.cols;
+    read_row(comparison_.claim.out, out_row, row_.out);
     double old[kTile] = {};
-    read_row(comparison_.claim.out, out_row, out);
     if (comparison_.claim.old.data != nullptr) read_row(comparison_.claim.old, out_row, old);
-    Strip along;
-    double worst = findings_.element_share;
-    int worst_col = -1;
     for (int col = 0; col < tile_.cols; ++col) {
       const int i = row * kTile + col;
-      const double ref = tile_.value[i] + old[col];
-      const double magnitude =
-          comparison_.elements ? double{tile_.magnitude[i]} + std::fabs(old[col]) : 0;
-      const Element element = judge_element(comparison_, out[col], ref, magnitude);
-      if (element.share > worst) {
-        worst = element.share;
-        worst_col = col;
-      }
-      if (!element.counts) continue;
-      const double close = 0.01 * (std::fabs(ref) + magnitude * comparison_.close_factor);
-      if (element.error > findings_.close_share * close) {
-        findings_.close_share = close > 0 ? element.error / close : Findings::kNone;
-      }
-      along.add(ref, element.error, magnitude);
-      down_[col].add(ref, element.error, magnitude);
+      row_.ref[col] = tile_.value[i] + old[col];
+      row_.magnitude[col] =
+          tile_.magnitude != nullptr ? double{tile_.magnitude[i]} + std::fabs(old[col]) : 1;
     }
-    if (worst_col >= 0) {
-      const double ref = tile_.value[row * kTile + worst_col] + old[worst_col];
-      name_element(out_row, tile_.first_col + worst_col, worst, out[worst_col], ref);
+  }
+
+  void search_row(int row) {
+    prepare_row(row);
+    row_.judge(comparison_.bound, comparison_.format);
+    const Largest worst = largest(row_.share);
+    if (worst.value > findings_.element_share) {
+      name_element(comparison_.row_of(tile_, row), tile_.first_col + worst.index, worst.value,
+                   row_.out[worst.index], row_.ref[worst.index]);
     }
+    if (comparison_.closeness) find_closeness();
+    const Strip along{energy(row_.ref), energy(row_.error), energy(row_.magnitude), row_.counted};
     findings_.signal += along.signal;
     findings_.noise += along.noise;
     judge_strip(along, row, false);
+    if (!comparison_.strips_down) return;
+    add_squares(row_.ref, signal_);
+    add_squares(row_.error, noise_);
+    add_squares(row_.magnitude, scale_);
+  }
+
+  void find_closeness() {
+    for (int col = 0; col < tile_.cols; ++col) {
+      if (row_.error[col] == 0) continue;
+      const double wanted =
+          0.01 * (std::fabs(row_.ref[col]) + row_.magnitude[col] * comparison_.close_factor);
+      findings_.close_share =
+          std::max(findings_.close_share, wanted > 0 ? row_.error[col] / wanted : Findings::kNone);
+    }
   }
 
   void name_element(std::int64_t row, std::int64_t col, double share, double out, double ref) {
@@ -169,7 +133,10 @@ class TileSearch {
 
   const Comparison& comparison_;
   const ReferenceTile& tile_;
-  Strip down_[kTile];
+  RowErrors row_;
+  double signal_[kTile] = {};  // of the strips down the columns
+  double noise_[kTile] = {};
+  double scale_[kTile] = {};
   Findings findings_;
 };
 
@@ -221,8 +188,9 @@ double Findings::snr_db() const { return decibels(signal, noise); }
 Findings compare(const ProductClaim& claim, const SearchOptions& options) {
   Comparison comparison;
   comparison.claim = claim;
-  comparison.bound = options.bound;
+  comparison.bound = options.elements ? options.bound : ElementBound{0, kAnyError};
   comparison.elements = options.elements;
+  comparison.closeness = options.closeness;
   comparison.format = float_format(claim.out.dtype);
   comparison.close_factor = 1 / std::sqrt(static_cast<double>(claim.a.values.cols()));
   Findings findings;

@@ -8,6 +8,8 @@
 // judges alone.
 #pragma once
 
+#include "check/row_errors.hpp"
+
 #include <octet/quantized.hpp>
 
 #include <cstdint>
@@ -29,16 +31,10 @@ struct ProductClaim {
   TensorView old{};  // [M, N] before the call; no data where out was overwritten
 };
 
-// An output may be off by half an ulp of its dtype + relative * sum |a * b| + absolute; with no
-// operand but zeros it is exactly zero.
-struct ElementBound {
-  double relative = 0;
-  double absolute = 0;
-};
-
 struct SearchOptions {
   ElementBound bound;
-  bool elements = true;  // false: the SNR of the whole is all that is wanted
+  bool elements = true;    // false: the SNR of the whole is all that is wanted
+  bool closeness = false;  // close_share is wanted
   std::int64_t sample_beyond = kSampleBeyond;
   std::uint64_t seed = 1;  // of the sample
   int threads = 0;

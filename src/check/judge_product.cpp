@@ -149,8 +149,9 @@ std::vector<GateResult> judge_kernel(const std::string& tensor, const ProductCla
 
 std::vector<GateResult> judge_float_product(const std::string& tensor, const ProductClaim& claim,
                                             const JudgeOptions& options) {
-  const Findings findings =
-      compare(claim, search_options(options, {summation_error(options.device), 0}));
+  SearchOptions search = search_options(options, {summation_error(options.device), 0});
+  search.closeness = true;
+  const Findings findings = compare(claim, search);
   const bool is_f32 = claim.a.values.dtype == Dtype::f32 && claim.out.dtype == Dtype::f32;
   const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs;
   GateResult g4 = has_snr ? snr_result("G4", tensor, findings, is_f32 ? 100 : 45)

@@ -16,12 +16,17 @@ namespace octet {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int kLowerBits = 20;                      // of the 31 bits of a magnitude
+constexpr int kUpperBits = 1 << (31 - kLowerBits);  // values of the others: exponent, 3 of mantissa
 
 // The format's largest value, and for each of its codes the smallest f32 that rounds past it.
 struct Rounding {
   int limit_code = 0;
   double limit = 0;
-  std::array<float, 128> thresholds{};
+  std::array<float, 128> thresholds{};  // ascending, infinite from limit_code on
+  // How many thresholds the smallest f32 with these upper bits has reached. Among the numbers that
+  // share their upper bits there is one more at most.
+  std::array<std::int32_t, kUpperBits> reached{};
 };
 
 Rounding make_rounding(Dtype format) {
@@ -35,6 +40,12 @@ Rounding make_rounding(Dtype format) {
     // A tie goes to the even code: it stays where `code` is even.
     rounding.thresholds[code] = code % 2 == 0 ? std::nextafter(middle, kInfinity) : middle;
   }
+  for (int upper = 0; upper < kUpperBits; ++upper) {
+    const auto smallest = std::bit_cast<float>(static_cast<std::uint32_t>(upper) << kLowerBits);
+    const auto end = rounding.thresholds.begin() + rounding.limit_code;
+    rounding.reached[static_cast<std::size_t>(upper)] = static_cast<std::int32_t>(
+        std::upper_bound(rounding.thresholds.begin(), end, smallest) - rounding.thresholds.begin());
+  }
   return rounding;
 }
 
@@ -44,16 +55,17 @@ const Rounding& rounding_of(Dtype format) {
   return format == Dtype::e4m3 ? e4m3 : e5m2;
 }
 
-// Codes of finite values: their signs, and how many of 127 ascending thresholds their magnitudes,
-// once scaled, have reached, by bisection.
-OCTET_CPU_CLONES void cast_finite(const float* x, int count, float scale, const float* thresholds,
-                                  std::int32_t limit_code, std::int32_t* codes) {
+// Codes of finite values: their signs, and how many thresholds their scaled magnitudes have
+// reached.
+OCTET_CPU_CLONES void cast_finite(const float* x, int count, float scale, const Rounding& rounding,
+                                  std::int32_t* codes) {
+  const float* thresholds = rounding.thresholds.data();
+  const std::int32_t* reached = rounding.reached.data();
+  const std::int32_t limit_code = rounding.limit_code;
   for (int i = 0; i < count; ++i) {
     const float magnitude = std::fabs(x[i] * scale);
-    std::int32_t code = 0;
-    for (int step = 64; step > 0; step /= 2) {
-      code += thresholds[code + step - 1] <= magnitude ? step : 0;
-    }
+    std::int32_t code = reached[std::bit_cast<std::uint32_t>(magnitude) >> kLowerBits];
+    code += thresholds[code] <= magnitude ? 1 : 0;
     code = code < limit_code ? code : limit_code;
     codes[i] = code | static_cast<std::int32_t>((std::bit_cast<std::uint32_t>(x[i]) >> 24) & 0x80);
   }
@@ -124,7 +136,7 @@ struct Block {
     for (int r = 0; r < rows; ++r) {
       const float* from = x.data() + static_cast<std::ptrdiff_t>(r) * cols;
       std::uint8_t* to = out.values.data() + (row + r) * out.cols + col;
-      cast_finite(from, cols, scale, rounding.thresholds.data(), rounding.limit_code, codes);
+      cast_finite(from, cols, scale, rounding, codes);
       for (int c = 0; c < cols; ++c) to[c] = static_cast<std::uint8_t>(codes[c]);
       for (int c = 0; !all_finite && c < cols; ++c) {
         if (!std::isfinite(from[c])) to[c] = code_of_special(from[c], format);
