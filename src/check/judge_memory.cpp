@@ -1,6 +1,6 @@
 // G5, G6 and Q: bits and memory.
 #include "check/judge.hpp"
-#include "check/quantize_oracle.hpp"
+#include "check/quantized_copies.hpp"
 #include "core/message.hpp"
 
 #include <cmath>

@@ -30,9 +30,5 @@ struct OracleTensor {
 
 // `input`: f32, f16 or bf16 in any strides.
 OracleTensor quantize_oracle(const TensorView& input, const OracleRules& rules, int threads);
-// Writes a tensor into a view of the same shape and block in any layout.
-void copy_quantized(const QuantizedView& from, const QuantizedView& to);
-// Values and scales of two views of one shape and block that differ in any bit.
-std::int64_t count_differences(const QuantizedView& given, const QuantizedView& wanted);
 
 }  // namespace octet

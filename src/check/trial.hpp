@@ -3,6 +3,7 @@
 
 #include "check/judge.hpp"
 #include "check/quantize_oracle.hpp"
+#include "check/quantized_copies.hpp"
 
 #include <octet/octet.hpp>
 

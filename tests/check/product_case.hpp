@@ -4,6 +4,7 @@
 #include "check/decode.hpp"
 #include "check/judge.hpp"
 #include "check/quantize_oracle.hpp"
+#include "check/quantized_copies.hpp"
 #include "check/random.hpp"
 
 #include <octet/octet.hpp>

@@ -1,6 +1,7 @@
 // The independent quantiser against what product.md says of single values and blocks.
 #include "check/decode.hpp"
 #include "check/quantize_oracle.hpp"
+#include "check/quantized_copies.hpp"
 #include "check/random.hpp"
 
 #include <octet/buffer.hpp>
