@@ -6,6 +6,7 @@
 #include "dispatch/implementation.hpp"
 
 #include <octet/dtype.hpp>
+#include <octet/quantized.hpp>
 
 #include <fmt/format.h>
 

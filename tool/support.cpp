@@ -53,7 +53,7 @@ std::vector<std::string> support_devices() {
 
 std::vector<Support> probe_everything() {
   std::vector<Support> result;
-  for (const auto probe : {probe_quantize, probe_gemm, probe_fp8_linear}) {
+  for (const auto probe : {probe_quantize, probe_copies, probe_gemm, probe_fp8_linear}) {
     for (const Support& support : merge_support(probe())) result.push_back(support);
   }
   return result;

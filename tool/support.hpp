@@ -20,8 +20,9 @@ struct Support {
 // The machines the probes are asked for, whatever this one is: "cpu AVX-512", ...
 std::vector<std::string> support_devices();
 
-// One file each: support_<operator>.cpp.
+// support_<operator>.cpp has each.
 std::vector<Support> probe_quantize();
+std::vector<Support> probe_copies();  // dequantize and repack
 std::vector<Support> probe_gemm();
 std::vector<Support> probe_fp8_linear();
 

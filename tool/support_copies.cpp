@@ -1,0 +1,38 @@
+// dequantize and repack, where the tree has them.
+#include "probe.hpp"
+
+#if __has_include("ops/dequantize/problem.hpp") && __has_include("ops/repack/problem.hpp")
+#include "ops/dequantize/problem.hpp"
+#include "ops/repack/problem.hpp"
+#define OCTET_HAS_COPIES 1
+#endif
+
+namespace octet::tool {
+
+std::vector<Support> probe_copies() {
+  std::vector<Support> result;
+#ifdef OCTET_HAS_COPIES
+  for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
+    for (const Dtype format : kProbeFp8) {
+      for (const Dtype out : kProbeFloats) {
+        DequantizeProblem problem;
+        problem.rows = problem.cols = kProbeExtent;
+        problem.format = format;
+        problem.block = block;
+        problem.out = out;
+        result.push_back({"dequantize", name(block), std::string(name(format)),
+                          std::string(name(out)), answers(dequantize_implementations(), problem)});
+      }
+      RepackProblem problem;
+      problem.rows = problem.cols = kProbeExtent;
+      problem.format = format;
+      problem.block = block;
+      result.push_back({"repack", name(block), std::string(name(format)), "the same",
+                        answers(repack_implementations(), problem)});
+    }
+  }
+#endif
+  return result;
+}
+
+}  // namespace octet::tool
