@@ -12,7 +12,8 @@ namespace octet::tool {
 std::vector<Support> probe_copies() {
   std::vector<Support> result;
 #ifdef OCTET_HAS_COPIES
-  for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
+  const BlockShape blocks[] = {kBlock1x128, kBlock128x1, kBlock128x128};
+  for (const BlockShape block : blocks) {
     for (const Dtype format : kProbeFp8) {
       for (const Dtype out : kProbeFloats) {
         DequantizeProblem problem;
@@ -23,6 +24,10 @@ std::vector<Support> probe_copies() {
         result.push_back({"dequantize", name(block), std::string(name(format)),
                           std::string(name(out)), answers(dequantize_implementations(), problem)});
       }
+    }
+  }
+  for (const BlockShape block : blocks) {
+    for (const Dtype format : kProbeFp8) {
       RepackProblem problem;
       problem.rows = problem.cols = kProbeExtent;
       problem.format = format;

@@ -54,8 +54,6 @@ void QuantizeWorkload::allocate(std::int64_t uses) {
     sets_.push_back(make_set());
     std::memcpy(sets_.back().input.data(), sets_[0].input.data(), sets_[0].input.bytes());
   }
-  // Zeroed pages may all be one page of the system's; a copy shall read memory.
-  for (const Set& set : sets_) std::memset(set.copy_from.data(), 1, set.copy_from.bytes());
   workspace_ = Buffer(plan_.workspace_bytes);
 }
 
