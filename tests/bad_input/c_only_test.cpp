@@ -30,24 +30,30 @@ void expect_gemm_problem_refused(ErrorCode code, const std::string& message,
 
 class CGemm : public testing::Test {
  protected:
-  CGemm() : arena_(1 << 12) {
+  CGemm() : arena_(1 << 16) {
     args_.a = arena_.matrix(Dtype::f32, 2, 4);
     args_.b = arena_.matrix(Dtype::f32, 3, 4);
     args_.d = arena_.matrix(Dtype::f32, 2, 3);
     c_args_ = to_c(args_);
     const octet_gemm_problem problem = c_problem();
     EXPECT_EQ(octet_plan_gemm(&problem, nullptr, &plan_), OCTET_OK) << octet_last_error();
+    workspace_ = arena_.workspace(octet_plan_workspace_bytes(plan_));
   }
   ~CGemm() override { octet_plan_destroy(plan_); }
 
   void refused(ErrorCode code, const std::string& message) {
     const std::vector<char> before = arena_.snapshot();
-    expect_status(code, message, octet_run_gemm(plan_, &c_args_, nullptr, 0, nullptr));
+    expect_status(code, message, run());
     EXPECT_EQ(arena_.snapshot(), before);
+  }
+
+  octet_status run() {
+    return octet_run_gemm(plan_, &c_args_, workspace_.data, workspace_.bytes, nullptr);
   }
 
   Arena arena_;
   GemmArgs args_;
+  Workspace workspace_;
   octet_gemm_args c_args_;
   octet_plan* plan_ = nullptr;
 };
@@ -189,9 +195,7 @@ TEST(CBadInput, RefusesBadOptions) {
                 octet_plan_gemm(&problem, &options, &plan));
 }
 
-TEST_F(CGemm, RunsTheCallTheTestsSpoil) {
-  EXPECT_EQ(octet_run_gemm(plan_, &c_args_, nullptr, 0, nullptr), OCTET_OK) << octet_last_error();
-}
+TEST_F(CGemm, RunsTheCallTheTestsSpoil) { EXPECT_EQ(run(), OCTET_OK) << octet_last_error(); }
 
 TEST_F(CGemm, RefusesBadArgumentStructs) {
   expect_status(kInvalid, "gemm: args is a null pointer",

@@ -20,7 +20,7 @@ GemmProblem small_problem() {
 
 // A call that is right; every test spoils one thing.
 struct GemmCall {
-  explicit GemmCall(const GemmProblem& given = small_problem(), std::size_t arena_bytes = 1 << 18)
+  explicit GemmCall(const GemmProblem& given = small_problem(), std::size_t arena_bytes = 1 << 20)
       : arena(arena_bytes), problem(given) {
     args.a = operand(problem.a, problem.m);
     args.b = operand(problem.b, problem.n);
@@ -242,7 +242,7 @@ TEST(GemmBadInput, SaysWhichScalesItWanted) {
   problem.m = 1;
   problem.n = 512;
   problem.k = 4096;
-  GemmCall call(problem, 4 << 20);
+  GemmCall call(problem, 16 << 20);
   call.args.b.scales.shape[1] = 31;
   call.refused("gemm: scale of b must be [4, 32] for 128x128 blocks of b[512, 4096], got [4, 31]");
 }

@@ -119,15 +119,17 @@ TEST(Repack, MakesAForeignViewFitForGemm) {
   problem.k = 200;
   problem.out = Dtype::f32;
   const GemmPlan gemm = plan_gemm(problem);
+  const Buffer memory(gemm.workspace_bytes);
+  const Workspace workspace{memory.data(), memory.bytes()};
   try {
-    run(gemm, {a.view, b, d});
+    run(gemm, {a.view, b, d}, workspace);
     FAIL() << "gemm took a misaligned operand";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("repack"), std::string::npos) << error.what();
   }
   const QuantizedTensor packed(5, 200, Dtype::e4m3, kBlock1x128);
   run(plan_repack({5, 200, Dtype::e4m3, kBlock1x128, kCpu}), {a.view, packed});
-  run(gemm, {packed, b, d});
+  run(gemm, {packed, b, d}, workspace);
   for (std::int64_t r = 0; r < 5; ++r) {
     double wanted = 0;
     double magnitude = 0;
