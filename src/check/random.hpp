@@ -1,9 +1,13 @@
 // Test data from a counter-based generator: element i of a stream is a pure function of seed,
 // stream and i, in integer and plain IEEE f32 arithmetic, so CPU and GPU make the same bits in any
 // order.
+//
+// Numbers come in groups of 64, made of 16 counters of four words each: number i is word
+// (i / 16) % 4 of counter i / 64 * 16 + i % 16, so that a vector of counters fills whole vectors.
 #pragma once
 
-#include "core/numeric.hpp"
+#include "check/normal.hpp"
+#include "check/philox.hpp"
 
 #include <octet/tensor.hpp>
 
@@ -21,6 +25,30 @@ struct RandomStream {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;  // tells tensors of one seed apart
 };
+
+// What the numbers of a stream are for; each use has words of its own.
+enum class RandomUse : std::uint32_t { value = 0, block_exponent = 1, sample = 2 };
+
+OCTET_HOST_DEVICE constexpr PhiloxBlock random_words(RandomStream stream, RandomUse use,
+                                                     std::uint64_t counter) {
+  return philox(
+      {{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
+        stream.stream, static_cast<std::uint32_t>(use)}},
+      {{static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32)}});
+}
+
+// A number in [0, bound).
+OCTET_HOST_DEVICE constexpr std::uint32_t random_below(RandomStream stream, RandomUse use,
+                                                       std::uint64_t counter, std::uint32_t bound) {
+  const std::uint64_t word = random_words(stream, use, counter).word[0];
+  return static_cast<std::uint32_t>((word * bound) >> 32);
+}
+
+// The power of two that Distribution::skewed gives to a block, numbered row by row.
+OCTET_HOST_DEVICE constexpr float skew(RandomStream stream, std::uint64_t block) {
+  const std::uint32_t u = random_below(stream, RandomUse::block_exponent, block, 7);
+  return f32_from_bits((u + 124u) << 23);  // 2^(u - 3)
+}
 
 // Element `index` of N(0, 1), within +-6.
 float random_normal(RandomStream stream, std::uint64_t index);

@@ -27,7 +27,12 @@ Buffer::Buffer(std::size_t bytes, Device device, const Allocator& allocator)
     refuse_argument("buffer: an allocator must return memory aligned to ", kAlignment,
                     " bytes, got address ", given);
   }
-  clear_memory(data_, bytes, device);
+  try {
+    clear_memory(data_, bytes, device);
+  } catch (...) {
+    release();  // no destructor runs where a constructor throws
+    throw;
+  }
 }
 
 Buffer::~Buffer() { release(); }
@@ -62,12 +67,13 @@ void Buffer::release() noexcept {
 
 Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device device,
                const Allocator& allocator) {
+  if (size_bytes(dtype) == 0) {
+    refuse_argument("tensor: no dtype has the number ", static_cast<std::int32_t>(dtype));
+  }
   view_ = make_view(static_cast<void*>(nullptr), dtype, shape, device);
   std::int64_t elements = 1;
-  for (std::int64_t extent : shape) {
-    check_extent("tensor", "every extent", extent);
-    elements *= extent;  // make_view has checked the product
-  }
+  for (std::int64_t extent : shape) check_extent("tensor", "every extent", extent);
+  for (std::int64_t extent : shape) elements *= extent;  // make_view has checked the product
   check_size("tensor", elements, 1, dtype);
   const auto bytes = static_cast<std::size_t>(elements * size_bytes(dtype));
   buffer_ = Buffer(bytes, device, allocator);

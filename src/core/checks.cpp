@@ -2,11 +2,15 @@
 
 #include "core/message.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 
 namespace octet {
 namespace {
+
+// No element may lie further from the first, and no line from the next: so bytes fit 64 bits.
+constexpr std::int64_t kReach = std::int64_t{1} << 58;  // elements
 
 struct ByteRange {
   std::uintptr_t begin = 0;
@@ -25,11 +29,47 @@ ByteRange byte_range(const TensorView& view) {
   return {begin, begin + static_cast<std::uintptr_t>((last + 1) * size_bytes(view.dtype))};
 }
 
+bool overlap(const ByteRange& a, const ByteRange& b) { return a.begin < b.end && b.begin < a.end; }
+
 bool overlap(const TensorView& x, const TensorView& y) {
-  if (!(x.device == y.device)) return false;
-  const ByteRange a = byte_range(x);
-  const ByteRange b = byte_range(y);
-  return a.begin < b.end && b.begin < a.end;
+  return x.device == y.device && overlap(byte_range(x), byte_range(y));
+}
+
+// Scales that lie line behind line: which of their dimensions runs along a line.
+int contiguous_dimension(const TensorView& scales) { return scales.strides[0] == 1 ? 0 : 1; }
+
+// A matrix and the padding behind each of its lines.
+TensorView with_padding(TensorView view, int contiguous) {
+  const std::int64_t pitch = view.strides[1 - contiguous];
+  const bool in_lines = view.strides[contiguous] == 1 || view.shape[contiguous] == 1;
+  if (view.data != nullptr && in_lines && pitch > view.shape[contiguous] && pitch <= kReach) {
+    view.shape[contiguous] = pitch;
+    view.strides[contiguous] = 1;
+  }
+  return view;
+}
+
+// What whoever writes the view may touch.
+QuantizedView with_padding(QuantizedView view) {
+  if (!view.owns_padding) return view;
+  view.values = with_padding(view.values, 1);
+  view.scales = with_padding(view.scales, contiguous_dimension(view.scales));
+  return view;
+}
+
+// No two elements of a matrix share memory.
+bool elements_lie_apart(const TensorView& matrix) {
+  const int inner = matrix.strides[1] <= matrix.strides[0] ? 1 : 0;
+  const int outer = 1 - inner;
+  if (matrix.shape[inner] > 1 && matrix.strides[inner] < 1) return false;
+  if (matrix.shape[outer] == 1) return true;
+  return matrix.strides[outer] > (matrix.shape[inner] - 1) * matrix.strides[inner];
+}
+
+// "e4m3", or the number where it names no dtype.
+std::string spell(Dtype dtype) {
+  if (size_bytes(dtype) != 0) return std::string(name(dtype));
+  return text("the unknown dtype ", static_cast<std::int32_t>(dtype));
 }
 
 void check_memory(Argument argument, const TensorView& view, Device device) {
@@ -63,17 +103,16 @@ void check_matrix_shape(Argument argument, const TensorView& view, std::int64_t 
 void check_dtype(Argument argument, Dtype given, Dtype wanted) {
   if (given != wanted) {
     refuse_argument(argument.op, ": ", argument.name, " must be ", name(wanted), ", got ",
-                    name(given));
+                    spell(given));
   }
 }
 
-// Strides within reach: no element further than 2^62 bytes from the first.
 void check_reach(Argument argument, const TensorView& view) {
   std::int64_t last = 0;
   for (int i = 0; i < view.rank; ++i) {
     std::int64_t step = 0;
     if (view.strides[i] < 0 || __builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &step) ||
-        __builtin_add_overflow(last, step, &last) || last > (std::int64_t{1} << 60)) {
+        __builtin_add_overflow(last, step, &last) || last > kReach) {
       refuse_argument(argument.op, ": ", argument.name,
                       " has a stride that is negative or out of range: ", describe(view));
     }
@@ -94,11 +133,30 @@ void check_scales(Argument argument, const QuantizedView& view, BlockShape block
   }
   if (scales.dtype != Dtype::f32) {
     refuse_argument(argument.op, ": scale of ", argument.name, " must be f32, got ",
-                    name(scales.dtype));
+                    spell(scales.dtype));
   }
   const std::string scale_name = text("scale of ", argument.name);
   check_memory({argument.op, scale_name}, scales, device);
   check_reach({argument.op, scale_name}, scales);
+}
+
+// What is written at the same time must not share memory with itself.
+void check_written(std::string_view op, std::string_view name, const QuantizedView& out) {
+  if (out.scales.data == nullptr) return;
+  if (!elements_lie_apart(out.scales)) {
+    refuse_argument(op, ": elements of scale of ", name, " share memory: ", describe(out.scales));
+  }
+  const int contiguous = contiguous_dimension(out.scales);
+  if (!out.owns_padding) return;
+  if (out.scales.strides[contiguous] != 1 && out.scales.shape[contiguous] != 1) {
+    refuse_argument(op, ": scale of ", name,
+                    " owns its padding, so one of its strides must be 1, got ",
+                    describe(out.scales));
+  }
+  if (out.values.strides[0] > kReach || out.scales.strides[1 - contiguous] > kReach) {
+    refuse_argument(op, ": ", name, " owns its padding, so its strides must be at most ", kReach,
+                    ", got ", describe(out));
+  }
 }
 
 }  // namespace
@@ -135,13 +193,19 @@ void check_device(std::string_view op, Device device) {
 void check_float(Argument argument, Dtype dtype) {
   if (dtype != Dtype::f32 && !is_16bit(dtype)) {
     refuse_argument(argument.op, ": ", argument.name, " must be f32, f16 or bf16, got ",
-                    name(dtype));
+                    spell(dtype));
+  }
+}
+
+void check_amax_floor(std::string_view op, float amax_floor) {
+  if (!(amax_floor >= 0) || std::isinf(amax_floor)) {
+    refuse_argument(op, ": amax_floor must be finite and at least 0, got ", amax_floor);
   }
 }
 
 void check_fp8(Argument argument, Dtype dtype) {
   if (!is_fp8(dtype)) {
-    refuse_argument(argument.op, ": ", argument.name, " must be e4m3 or e5m2, got ", name(dtype));
+    refuse_argument(argument.op, ": ", argument.name, " must be e4m3 or e5m2, got ", spell(dtype));
   }
 }
 
@@ -208,13 +272,31 @@ void check_no_overlap(std::string_view op, std::string_view out_name, const Tens
   }
 }
 
-void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out,
-                      std::string_view in_name, const QuantizedView& in) {
+void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out_view,
+                      std::string_view in_name, const QuantizedView& in_view) {
+  check_written(op, out_name, out_view);
+  const QuantizedView out = with_padding(out_view);
+  const QuantizedView in = with_padding(in_view);
+  const std::string out_scale = text("scale of ", out_name);
+  const std::string in_scale = text("scale of ", in_name);
+  check_no_overlap(op, out_name, out.values, out_scale, out.scales);
   check_no_overlap(op, out_name, out.values, in_name, in.values);
-  check_no_overlap(op, out_name, out.values, text("scale of ", in_name), in.scales);
-  check_no_overlap(op, text("scale of ", out_name), out.scales, in_name, in.values);
-  check_no_overlap(op, text("scale of ", out_name), out.scales, text("scale of ", in_name),
-                   in.scales);
+  check_no_overlap(op, out_name, out.values, in_scale, in.scales);
+  check_no_overlap(op, out_scale, out.scales, in_name, in.values);
+  check_no_overlap(op, out_scale, out.scales, in_scale, in.scales);
+}
+
+void check_workspace_apart(std::string_view op, std::size_t used_bytes, const Workspace& workspace,
+                           std::initializer_list<NamedView> arguments) {
+  if (used_bytes == 0) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(workspace.data);
+  const ByteRange used{begin, begin + used_bytes};
+  for (const NamedView& argument : arguments) {
+    const QuantizedView padded = with_padding(argument.view);
+    if (overlap(used, byte_range(padded.values)) || overlap(used, byte_range(padded.scales))) {
+      refuse_argument(op, ": workspace overlaps ", argument.name, ": their memory must be apart");
+    }
+  }
 }
 
 }  // namespace octet

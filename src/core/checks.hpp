@@ -5,6 +5,7 @@
 #include <octet/plan.hpp>
 #include <octet/quantized.hpp>
 
+#include <initializer_list>
 #include <string_view>
 
 namespace octet {
@@ -24,13 +25,15 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
 
 // `name` >= 1.
 void check_extent(std::string_view op, std::string_view name, std::int64_t extent);
-// rows * cols * size_bytes(dtype) stays below 2^63.
+// rows * cols * size_bytes(dtype) stays within 2^60.
 void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype);
 // A device of this machine.
 void check_device(std::string_view op, Device device);
 // One of f32, f16, bf16.
 void check_float(Argument argument, Dtype dtype);
 void check_fp8(Argument argument, Dtype dtype);
+// Finite, >= 0.
+void check_amax_floor(std::string_view op, float amax_floor);
 
 // [rows, cols] of `dtype` on `device`, not null, aligned to its element, columns contiguous, rows
 // that do not overlap. `wanted` says where the shape comes from: "[M, N]".
@@ -49,10 +52,19 @@ void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, 
 
 void check_workspace(std::string_view op, std::size_t wanted_bytes, const Workspace& workspace);
 
-// `out` shares no byte with `in`. Views without data never overlap.
+// `out` shares no byte with `in`, nor do its scales with one another or with its values; padding
+// counts where a view owns it. Views without data never overlap.
 void check_no_overlap(std::string_view op, std::string_view out_name, const TensorView& out,
                       std::string_view in_name, const TensorView& in);
 void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out,
                       std::string_view in_name, const QuantizedView& in);
+
+// The part of a workspace that is used shares no byte with the arguments of the call.
+struct NamedView {
+  std::string_view name;
+  QuantizedView view;
+};
+void check_workspace_apart(std::string_view op, std::size_t used_bytes, const Workspace& workspace,
+                           std::initializer_list<NamedView> arguments);
 
 }  // namespace octet

@@ -93,7 +93,8 @@ std::string parse_forced(std::string_view variable, std::string_view value,
     value.remove_prefix(entry.size() < value.size() ? entry.size() + 1 : entry.size());
     const std::size_t colon = entry.find(':');
     const std::string_view key = entry.substr(0, colon);
-    if (colon == std::string_view::npos || (key != "fp8" && key != "other")) {
+    if (colon == std::string_view::npos || colon + 1 == entry.size() ||
+        (key != "fp8" && key != "other")) {
       refuse_argument(variable, " must be NAME or fp8:NAME,other:NAME, got \"", entry, "\" in it");
     }
     if (key == precision) forced = entry.substr(colon + 1);

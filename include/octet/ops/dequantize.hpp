@@ -17,7 +17,7 @@ struct DequantizeProblem {
 };
 
 struct DequantizeArgs {
-  QuantizedView input;  // [rows, cols]
+  QuantizedView input;  // [rows, cols]; values and scales of any strides and alignment
   TensorView out;       // [rows, cols], columns contiguous
 };
 

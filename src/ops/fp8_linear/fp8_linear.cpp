@@ -36,6 +36,10 @@ void check(const Fp8LinearProblem& problem) {
     refuse_argument(kOp, ": wgrad_blocks must be rows (1) or square (2), got ",
                     static_cast<std::int32_t>(problem.wgrad_blocks));
   }
+  check_amax_floor(kOp, problem.amax_floor);
+  check_size(kOp, problem.m, problem.k, Dtype::f32);
+  check_size(kOp, problem.n, problem.k, Dtype::f32);
+  check_size(kOp, problem.m, problem.n, Dtype::f32);
   check_device(kOp, problem.device);
 }
 

@@ -93,6 +93,13 @@ void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args, Wor
   const Fp8LinearProblem& problem = plan.problem.problem;
   check(problem, args);
   check_workspace(kForward, plan.workspace_bytes, workspace);
+  const bool writes_w = saves_w(problem) && !problem.weights_quantized;
+  check_workspace_apart(kForward, plan.workspace_bytes, workspace,
+                        {{"x", args.x},
+                         {"w", problem.weights_quantized ? args.weights.w : QuantizedView(args.w)},
+                         {"y", args.y},
+                         {"saved.x_t", saves_x(problem) ? args.saved.x_t : QuantizedView()},
+                         {"saved.w_t", writes_w ? args.saved.w_t : QuantizedView()}});
 
   const auto& state = *static_cast<const ForwardState*>(plan.state.get());
   WorkspaceCarver carver(workspace);
@@ -114,6 +121,12 @@ void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args, W
   const Fp8LinearProblem& problem = plan.problem.problem;
   check(problem, args);
   check_workspace(kBackward, plan.workspace_bytes, workspace);
+  check_workspace_apart(kBackward, plan.workspace_bytes, workspace,
+                        {{"dy", args.dy},
+                         {"dx", problem.need_dx ? args.dx : TensorView()},
+                         {"dw", problem.need_dw ? args.dw : TensorView()},
+                         {"saved.x_t", saves_x(problem) ? args.saved.x_t : QuantizedView()},
+                         {"saved.w_t", saves_w(problem) ? args.saved.w_t : QuantizedView()}});
 
   const auto& state = *static_cast<const BackwardState*>(plan.state.get());
   WorkspaceCarver carver(workspace);

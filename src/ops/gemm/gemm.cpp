@@ -21,7 +21,7 @@ void check_operand(const char* argument, const GemmOperand& operand) {
                     static_cast<std::int32_t>(operand.major));
   }
   if (!is_fp8(operand.dtype)) {
-    check_float({kOp, argument}, operand.dtype);
+    check_float({kOp, text("where it is not FP8, ", argument)}, operand.dtype);
     if (!(operand.block == BlockShape{})) {
       refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
                       ", which has no scales, got ", name(operand.block), " blocks");
@@ -130,6 +130,8 @@ void run(const GemmPlan& plan, const GemmArgs& args, Workspace workspace, void* 
   check_plan(kOp, plan.state.get());
   check(plan.problem, args);
   check_workspace(kOp, plan.workspace_bytes, workspace);
+  check_workspace_apart(kOp, plan.workspace_bytes, workspace,
+                        {{"a", args.a}, {"b", args.b}, {"d", args.d}});
   run_plan(plan, args, workspace, stream);
 }
 

@@ -2,7 +2,6 @@
 #include "ops/quantize/problem.hpp"
 
 #include <array>
-#include <cmath>
 
 namespace octet {
 namespace {
@@ -20,7 +19,7 @@ void check_block(const char* option, const std::optional<BlockShape>& block) {
 }  // namespace
 
 std::span<const QuantizeImplementation> quantize_implementations() {
-  static const std::array<QuantizeImplementation, 2> list{kQuantizeCudaSm90Tile,
+  static const std::array<QuantizeImplementation, 3> list{kQuantizeCudaSm90Tile, kQuantizeCpuSimd,
                                                           kQuantizeCpuReference};
   return list;
 }
@@ -46,9 +45,7 @@ void check(const QuantizeProblem& problem) {
   }
   check_block("block", problem.block);
   check_block("transposed_block", problem.transposed_block);
-  if (!(problem.amax_floor >= 0) || std::isinf(problem.amax_floor)) {
-    refuse_argument(kOp, ": amax_floor must be finite and at least 0, got ", problem.amax_floor);
-  }
+  check_amax_floor(kOp, problem.amax_floor);
   check_device(kOp, problem.device);
 }
 
@@ -82,6 +79,11 @@ void run(const QuantizePlan& plan, const QuantizeArgs& args, Workspace workspace
   check_plan(kOp, plan.state.get());
   check(plan.problem, args);
   check_workspace(kOp, plan.workspace_bytes, workspace);
+  check_workspace_apart(
+      kOp, plan.workspace_bytes, workspace,
+      {{"input", args.input},
+       {"out", plan.problem.block ? args.out : QuantizedView()},
+       {"transposed", plan.problem.transposed_block ? args.transposed : QuantizedView()}});
   run_plan(plan, args, workspace, stream);
 }
 

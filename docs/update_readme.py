@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Refreshes the parts of README.md that come from elsewhere: the examples and the support table.
+
+    docs/update_readme.py [--octet build/release/octet]           rewrite them in place
+    docs/update_readme.py --check [--octet build/release/octet]   say what is stale, exit status 1
+
+A part lies between <!-- NAME --> and <!-- /NAME -->. The examples are quoted from between the
+[readme] and [/readme] lines of examples/linear.*; the table is what `octet ops --markdown` prints.
+--check also follows every relative link of README.md, CONTRIBUTING.md and docs/*.md.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+
+
+def quote_example(path, language):
+    lines = (ROOT / path).read_text().splitlines()
+    begin = next((i for i, line in enumerate(lines) if "[readme]" in line), None)
+    end = next((i for i, line in enumerate(lines) if "[/readme]" in line), None)
+    if begin is None or end is None or end < begin:
+        sys.exit(f"{path}: no lines between [readme] and [/readme]")
+    body = textwrap.dedent("\n".join(lines[begin + 1:end]))
+    return f"```{language}\n{body}\n```"
+
+
+def support_table(octet):
+    if not octet.is_file():
+        sys.exit(f"{octet} is not there: ./dev build makes it, or give another with --octet")
+    command = [str(octet.resolve()), "ops", "--markdown"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
+    return result.stdout.strip()
+
+
+def replace_part(text, name, body):
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        sys.exit(f"README.md must have one part <!-- {name} --> ... <!-- /{name} -->")
+    return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
+
+
+def refreshed(octet):
+    text = README.read_text()
+    stale = []
+    for name, body in [
+        ("example:cpp", quote_example("examples/linear.cpp", "cpp")),
+        ("example:c", quote_example("examples/linear.c", "c")),
+        ("ops", support_table(octet)),
+    ]:
+        before = text
+        text = replace_part(text, name, body)
+        if text != before:
+            stale.append(name)
+    return text, stale
+
+
+def broken_links():
+    for page in [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#\s]+)", prose):
+            if "://" not in target and not (page.parent / target).exists():
+                yield f"{page.relative_to(ROOT)}: link to {target}, which is not there"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Refreshes the generated parts of README.md.")
+    parser.add_argument("--check", action="store_true", help="change nothing, fail where stale")
+    parser.add_argument("--octet", type=pathlib.Path, default=ROOT / "build/release/octet")
+    options = parser.parse_args()
+    text, stale = refreshed(options.octet)
+    if not options.check:
+        README.write_text(text)
+        print("README.md: " + (f"refreshed {', '.join(stale)}" if stale else "nothing was stale"))
+        return 0
+    problems = [f"README.md: {name} is stale: run docs/update_readme.py" for name in stale]
+    problems += broken_links()
+    print("\n".join(problems) or "README.md is up to date")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

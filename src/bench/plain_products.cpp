@@ -1,0 +1,97 @@
+#include "bench/workload.hpp"
+
+#include <algorithm>
+
+namespace octet::bench {
+namespace {
+
+GemmProblem plain_problem(LayerShape shape, GemmOperand a, GemmOperand b, Dtype out,
+                          Device device) {
+  GemmProblem problem;
+  problem.m = shape.m;
+  problem.n = shape.n;
+  problem.k = shape.k;
+  problem.a = a;
+  problem.b = b;
+  problem.out = out;
+  problem.device = device;
+  return problem;
+}
+
+class PlainProducts : public Workload {
+ public:
+  PlainProducts(const LayerProducts& products, const WorkloadOptions& options)
+      : options_(options),
+        forward_(plan_gemm(products.forward, {options.gemm_backend, options.threads})),
+        dx_plan_(plan_gemm(products.dx, {options.gemm_backend, options.threads})),
+        dw_plan_(plan_gemm(products.dw, {options.gemm_backend, options.threads})) {
+    implementation_ = "gemm=" + forward_.implementation;
+    configuration_ = forward_.configuration;
+    for (const GemmPlan* plan : {&dx_plan_, &dw_plan_}) {
+      if (plan->implementation != forward_.implementation) {
+        implementation_ += "," + plan->implementation;
+      }
+      if (plan->configuration != forward_.configuration) {
+        configuration_ += "; " + plan->configuration;
+      }
+    }
+  }
+
+  void allocate(std::int64_t uses) override {
+    const GemmProblem& problem = forward_.problem;
+    inputs_ = make_layer_inputs({problem.m, problem.n, problem.k}, problem.a.dtype, options_, uses);
+    y_ = Tensor(problem.out, {problem.m, problem.n});
+    dx_ = Tensor(dx_plan_.problem.out, {problem.m, problem.k});
+    dw_ = Tensor(dw_plan_.problem.out, {problem.n, problem.k});
+    workspace_ = Buffer(
+        std::max({forward_.workspace_bytes, dx_plan_.workspace_bytes, dw_plan_.workspace_bytes}));
+  }
+
+  void forward(std::int64_t iteration) override {
+    const LayerInputs& set = inputs(iteration);
+    run(forward_, {set.x.view(), set.w.view(), y_}, workspace());
+  }
+
+  void backward(std::int64_t iteration) override {
+    const LayerInputs& set = inputs(iteration);
+    run(dx_plan_, {set.dy.view(), transposed(set.w), dx_}, workspace());
+    run(dw_plan_, {transposed(set.dy), transposed(set.x), dw_}, workspace());
+  }
+
+ private:
+  Workspace workspace() const { return {workspace_.data(), workspace_.bytes()}; }
+  const LayerInputs& inputs(std::int64_t iteration) const {
+    return inputs_[static_cast<std::size_t>(iteration) % inputs_.size()];
+  }
+
+  WorkloadOptions options_;
+  GemmPlan forward_;
+  GemmPlan dx_plan_;
+  GemmPlan dw_plan_;
+  std::vector<LayerInputs> inputs_;
+  Tensor y_;
+  Tensor dx_;
+  Tensor dw_;
+  Buffer workspace_;
+};
+
+}  // namespace
+
+LayerProducts plain_layer_products(const LayerShape& shape, Dtype dtype, Dtype dw,
+                                   bool accumulate_dw, Device device) {
+  const GemmOperand stored{dtype, {}, Major::k};
+  const GemmOperand viewed{dtype, {}, Major::mn};
+  const auto [m, n, k] = shape;
+  LayerProducts products{plain_problem({m, n, k}, stored, stored, dtype, device),
+                         plain_problem({m, k, n}, stored, viewed, dtype, device),
+                         plain_problem({n, k, m}, viewed, viewed, dw, device)};
+  products.dw.accumulate = accumulate_dw;
+  return products;
+}
+
+std::unique_ptr<Workload> make_plain_products(const LayerProducts& products,
+                                              const WorkloadOptions& options) {
+  return std::make_unique<PlainProducts>(products, options);
+}
+
+}  // namespace octet::bench

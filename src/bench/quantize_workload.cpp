@@ -1,0 +1,78 @@
+#include "bench/quantize_workload.hpp"
+
+#include "bench/host.hpp"
+#include "cpu/threads.hpp"
+#include "dispatch/machine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace octet::bench {
+namespace {
+
+std::size_t copy_bytes(const QuantizeProblem& problem, std::int64_t rows, std::int64_t cols,
+                       const std::optional<BlockShape>& block) {
+  if (!block) return 0;
+  const QuantizedLayout layout(rows, cols, problem.format, *block);
+  const auto values = static_cast<std::size_t>(rows * cols);
+  const auto scales = static_cast<std::size_t>(layout.scale_shape[0] * layout.scale_shape[1]);
+  return values + scales * sizeof(float);
+}
+
+}  // namespace
+
+QuantizeWorkload::QuantizeWorkload(const QuantizeProblem& problem, const WorkloadOptions& options)
+    : plan_(plan_quantize(problem, {options.quantize_backend, options.threads})),
+      options_(options),
+      threads_(this_machine(kCpu, options.threads).threads) {
+  bytes_ = static_cast<std::size_t>(problem.rows * problem.cols * size_bytes(problem.input)) +
+           copy_bytes(problem, problem.rows, problem.cols, problem.block) +
+           copy_bytes(problem, problem.cols, problem.rows, problem.transposed_block);
+}
+
+QuantizeWorkload::Set QuantizeWorkload::make_set() const {
+  const QuantizeProblem& problem = plan_.problem;
+  Set set;
+  set.input = Tensor(problem.input, {problem.rows, problem.cols});
+  if (problem.block) {
+    set.out = QuantizedTensor(problem.rows, problem.cols, problem.format, *problem.block);
+  }
+  if (problem.transposed_block) {
+    set.transposed =
+        QuantizedTensor(problem.cols, problem.rows, problem.format, *problem.transposed_block);
+  }
+  set.copy_from = Buffer(bytes_ / 2);
+  set.copy_to = Buffer(bytes_ / 2);
+  return set;
+}
+
+void QuantizeWorkload::allocate(std::int64_t uses) {
+  sets_.push_back(make_set());
+  fill_random(sets_[0].input, options_.distribution, {options_.seed, 0}, threads_);
+  const std::int64_t count = input_set_count(bytes_, last_level_cache_bytes(), uses);
+  while (static_cast<std::int64_t>(sets_.size()) < count) {
+    sets_.push_back(make_set());
+    std::memcpy(sets_.back().input.data(), sets_[0].input.data(), sets_[0].input.bytes());
+  }
+  workspace_ = Buffer(plan_.workspace_bytes);
+}
+
+void QuantizeWorkload::quantize(std::int64_t iteration) {
+  const Set& set = sets_[static_cast<std::size_t>(iteration) % sets_.size()];
+  run(plan_, {set.input, set.out, set.transposed}, {workspace_.data(), workspace_.bytes()});
+}
+
+void QuantizeWorkload::copy(std::int64_t iteration) {
+  const Set& set = sets_[static_cast<std::size_t>(iteration) % sets_.size()];
+  const std::size_t bytes = set.copy_from.bytes();
+  const std::size_t piece =
+      (bytes + static_cast<std::size_t>(threads_) - 1) / static_cast<std::size_t>(threads_);
+  parallel_for(threads_, threads_, [&](std::int64_t i) {
+    const std::size_t begin = std::min(bytes, static_cast<std::size_t>(i) * piece);
+    const std::size_t end = std::min(bytes, begin + piece);
+    std::memcpy(static_cast<char*>(set.copy_to.data()) + begin,
+                static_cast<const char*>(set.copy_from.data()) + begin, end - begin);
+  });
+}
+
+}  // namespace octet::bench

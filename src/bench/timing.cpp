@@ -1,0 +1,142 @@
+#include "bench/timing.hpp"
+
+#include "bench/statistics.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace octet::bench {
+namespace {
+
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+std::vector<double> medians(const Samples& samples) {
+  std::vector<double> result;
+  for (const auto& part : samples.parts) result.push_back(median(part));
+  return result;
+}
+
+// A task and how often it has been called.
+class Runner {
+ public:
+  Runner(const Task& task, const Protocol& protocol, const Clock& clock)
+      : task_(task), protocol_(protocol), clock_(clock) {
+    samples_.parts.resize(task.size());
+  }
+
+  // At least one call: the first pays for pages and caches.
+  void warm_up() {
+    const double start = clock_.seconds();
+    do {
+      call();
+      ++samples_.warmup;
+    } while (samples_.warmup < protocol_.warmup &&
+             clock_.seconds() - start < protocol_.seconds / 4);
+  }
+
+  // Timed calls until their number or their time is reached. Returns these samples alone.
+  Samples iterate(int most, int least, double seconds) {
+    Samples turn;
+    turn.parts.resize(task_.size());
+    const double start = clock_.seconds();
+    for (int i = 0; i < most && (i < least || clock_.seconds() - start < seconds); ++i) {
+      const std::vector<double> times = call();
+      for (std::size_t part = 0; part < times.size(); ++part) {
+        turn.parts[part].push_back(times[part]);
+        samples_.parts[part].push_back(times[part]);
+      }
+    }
+    return turn;
+  }
+
+  std::vector<double> call() {
+    std::vector<double> times;
+    for (const Part& part : task_) {
+      const double start = clock_.seconds();
+      part(calls_);
+      times.push_back(clock_.seconds() - start);
+    }
+    ++calls_;
+    return times;
+  }
+
+  const Samples& samples() const { return samples_; }
+
+ private:
+  const Task& task_;
+  const Protocol& protocol_;
+  const Clock& clock_;
+  Samples samples_;
+  std::int64_t calls_ = 0;
+};
+
+}  // namespace
+
+Clock steady_clock() {
+  return {
+      [] {
+        const auto now = std::chrono::steady_clock::now().time_since_epoch();
+        return std::chrono::duration<double>(now).count();
+      },
+      [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }};
+}
+
+double Samples::median_seconds(std::size_t part) const { return median(parts[part]); }
+
+double Samples::spread() const {
+  std::vector<double> whole(static_cast<std::size_t>(iterations()), 0);
+  for (const auto& part : parts) {
+    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += part[i];
+  }
+  return bench::spread(whole);
+}
+
+Samples measure(const Task& task, const Protocol& protocol, const Clock& clock) {
+  Runner runner(task, protocol, clock);
+  runner.warm_up();
+  runner.iterate(std::max(protocol.iterations, 1), protocol.least_iterations, protocol.seconds);
+  return runner.samples();
+}
+
+Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
+                   const Clock& clock) {
+  Runner our_runner(ours, protocol, clock);
+  Runner peer_runner(peer, protocol, clock);
+  const int rounds = std::max(protocol.rounds, 1);
+  const int most = std::max((protocol.iterations + rounds - 1) / rounds, 1);
+  const double turn_seconds = protocol.seconds / (2 * rounds);
+  // The call after the pause finds cold caches, so it is not timed.
+  const auto take_turn = [&](Runner& runner) {
+    clock.sleep_seconds(protocol.settle_seconds);
+    runner.call();
+    return medians(runner.iterate(most, 1, turn_seconds));
+  };
+
+  our_runner.warm_up();
+  peer_runner.warm_up();
+  std::vector<std::vector<double>> part_ratios(ours.size());
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    // Who begins alternates, so that neither always runs on the warmer machine.
+    const bool ours_first = round % 2 == 0;
+    std::vector<double> our_times;
+    if (ours_first) our_times = take_turn(our_runner);
+    const std::vector<double> peer_times = take_turn(peer_runner);
+    if (!ours_first) our_times = take_turn(our_runner);
+    for (std::size_t part = 0; part < ours.size(); ++part) {
+      part_ratios[part].push_back(peer_times[part] / our_times[part]);
+    }
+    ratios.push_back(total(peer_times) / total(our_times));
+  }
+
+  Comparison result{our_runner.samples(), peer_runner.samples(), {}, median(ratios)};
+  for (const auto& part : part_ratios) result.part_ratios.push_back(median(part));
+  return result;
+}
+
+}  // namespace octet::bench

@@ -1,0 +1,138 @@
+#include "c_api/plan.hpp"
+
+namespace octet::c_api {
+namespace {
+
+constexpr const char* kOp = "fp8_linear";
+constexpr const char* kForward = "fp8_linear_forward";
+constexpr const char* kBackward = "fp8_linear_backward";
+
+Fp8LinearProblem read(const octet_fp8_linear_problem* given) {
+  const auto c = read_struct(kOp, "problem", given);
+  check_unused(kOp, "bias", c.bias == 0);
+  check_unused(kOp, "activation", c.activation == OCTET_ACTIVATION_NONE);
+  check_unused(kOp, "determinism", c.determinism == 0);
+  Fp8LinearProblem problem;
+  problem.m = c.m;
+  problem.n = c.n;
+  problem.k = c.k;
+  problem.dtype = read_dtype(kOp, "x", c.dtype);
+  problem.format = read_dtype(kOp, "format", c.format);
+  problem.grad_format = read_dtype(kOp, "grad_format", c.grad_format);
+  problem.weights_quantized = read_flag(kOp, "weights_quantized", c.weights_quantized);
+  problem.training = read_flag(kOp, "training", c.training);
+  problem.need_dx = read_flag(kOp, "need_dx", c.need_dx);
+  problem.need_dw = read_flag(kOp, "need_dw", c.need_dw);
+  problem.dw = read_dtype(kOp, "dw", c.dw);
+  problem.accumulate_dw = read_flag(kOp, "accumulate_dw", c.accumulate_dw);
+  problem.wgrad_blocks = static_cast<WgradBlocks>(c.wgrad_blocks);
+  problem.amax_floor = c.amax_floor;
+  problem.pow2_scales = read_flag(kOp, "pow2_scales", c.pow2_scales);
+  problem.device = read_device(kOp, "problem", c.device);
+  return problem;
+}
+
+Fp8LinearOptions read(const octet_fp8_linear_options* given) {
+  const auto c = read_options(kOp, given);
+  return {read_text(c.gemm_backend), read_text(c.quantize_backend), c.threads};
+}
+
+// Only what the problem keeps is looked at.
+Fp8LinearSaved read(const char* op, const octet_fp8_linear_saved& c, bool x_t, bool w_t) {
+  Fp8LinearSaved saved;
+  if (x_t) saved.x_t = read_quantized(op, "saved.x_t", c.x_t);
+  if (w_t) saved.w_t = read_quantized(op, "saved.w_t", c.w_t);
+  return saved;
+}
+
+Fp8LinearForwardArgs read(const Fp8LinearProblem& problem,
+                          const octet_fp8_linear_forward_args* given) {
+  const auto c = read_struct(kForward, "args", given);
+  Fp8LinearForwardArgs args;
+  args.x = read_tensor(kForward, "x", c.x);
+  if (problem.weights_quantized) {
+    args.weights.w = read_quantized(kForward, "weights.w", c.weights.w);
+  } else {
+    args.w = read_tensor(kForward, "w", c.w);
+  }
+  args.y = read_tensor(kForward, "y", c.y);
+  args.saved = read(kForward, c.saved, problem.training && problem.need_dw,
+                    problem.training && problem.need_dx && !problem.weights_quantized);
+  return args;
+}
+
+Fp8LinearBackwardArgs read(const Fp8LinearProblem& problem,
+                           const octet_fp8_linear_backward_args* given) {
+  const auto c = read_struct(kBackward, "args", given);
+  Fp8LinearBackwardArgs args;
+  args.dy = read_tensor(kBackward, "dy", c.dy);
+  args.saved = read(kBackward, c.saved, problem.need_dw, problem.need_dx);
+  if (problem.need_dx) args.dx = read_tensor(kBackward, "dx", c.dx);
+  if (problem.need_dw) args.dw = read_tensor(kBackward, "dw", c.dw);
+  return args;
+}
+
+}  // namespace
+}  // namespace octet::c_api
+
+using namespace octet::c_api;
+
+extern "C" {
+
+octet_status octet_layout_fp8_linear_saved(const octet_fp8_linear_problem* problem,
+                                           octet_fp8_linear_saved_layout* layout) {
+  return guarded([&] {
+    check_pointer(kOp, "layout", layout);
+    const octet::Fp8LinearSavedLayout result = octet::fp8_linear_saved_layout(read(problem));
+    *layout = {write_layout(result.x_t), write_layout(result.w_t)};
+  });
+}
+
+octet_status octet_layout_fp8_linear_weights(const octet_fp8_linear_problem* problem,
+                                             octet_fp8_linear_weights_layout* layout) {
+  return guarded([&] {
+    check_pointer(kOp, "layout", layout);
+    const octet::Fp8LinearWeightsLayout result = octet::fp8_linear_weights_layout(read(problem));
+    *layout = {write_layout(result.w), write_layout(result.w_t)};
+  });
+}
+
+octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* problem,
+                                           const octet_fp8_linear_options* options,
+                                           octet_plan** plan) {
+  return make_plan(kForward, plan, [&] {
+    const octet::Fp8LinearProblem checked = read(problem);
+    return std::pair(octet::plan_fp8_linear_forward(checked, read(options)),
+                     octet::describe(checked));
+  });
+}
+
+octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* problem,
+                                            const octet_fp8_linear_options* options,
+                                            octet_plan** plan) {
+  return make_plan(kBackward, plan, [&] {
+    const octet::Fp8LinearProblem checked = read(problem);
+    return std::pair(octet::plan_fp8_linear_backward(checked, read(options)),
+                     octet::describe(checked));
+  });
+}
+
+octet_status octet_run_fp8_linear_forward(const octet_plan* plan,
+                                          const octet_fp8_linear_forward_args* args,
+                                          void* workspace, size_t workspace_bytes, void* stream) {
+  return guarded([&] {
+    const auto& checked = plan_of<octet::Fp8LinearForwardPlan>(kForward, plan);
+    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
+  });
+}
+
+octet_status octet_run_fp8_linear_backward(const octet_plan* plan,
+                                           const octet_fp8_linear_backward_args* args,
+                                           void* workspace, size_t workspace_bytes, void* stream) {
+  return guarded([&] {
+    const auto& checked = plan_of<octet::Fp8LinearBackwardPlan>(kBackward, plan);
+    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
+  });
+}
+
+}  // extern "C"

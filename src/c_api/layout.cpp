@@ -1,0 +1,52 @@
+#include "c_api/read.hpp"
+#include "c_api/status.hpp"
+
+#include <cstdint>
+
+namespace octet::c_api {
+namespace {
+
+constexpr const char* kOp = "quantized layout";
+
+QuantizedLayout read_layout(std::int64_t rows, std::int64_t cols, octet_dtype dtype,
+                            octet_block block) {
+  return {rows, cols, read_dtype(kOp, "the tensor", dtype), read_block(kOp, "the tensor", block)};
+}
+
+void check_layout_memory(const void* memory) {
+  check_pointer(kOp, "memory", memory);
+  if (reinterpret_cast<std::uintptr_t>(memory) % kAlignment != 0) {
+    refuse_argument(kOp, ": memory must be aligned to ", kAlignment, " bytes, got address ",
+                    memory);
+  }
+}
+
+}  // namespace
+}  // namespace octet::c_api
+
+using namespace octet::c_api;
+
+extern "C" {
+
+octet_status octet_layout_quantized(int64_t rows, int64_t cols, octet_dtype dtype,
+                                    octet_block block, octet_quantized_layout* layout) {
+  return guarded([&] {
+    check_pointer(kOp, "layout", layout);
+    *layout = write_layout(read_layout(rows, cols, dtype, block));
+  });
+}
+
+// The offsets follow from shape, dtype and block, so those of the struct are not trusted.
+octet_status octet_view_quantized(const octet_quantized_layout* layout, void* memory,
+                                  octet_device device, octet_quantized* view) {
+  return guarded([&] {
+    check_pointer(kOp, "layout", layout);
+    check_pointer(kOp, "view", view);
+    check_layout_memory(memory);
+    const octet::QuantizedLayout checked =
+        read_layout(layout->rows, layout->cols, layout->dtype, layout->block);
+    *view = write_quantized(checked.view(memory, read_device(kOp, "memory", device)));
+  });
+}
+
+}  // extern "C"

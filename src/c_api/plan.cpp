@@ -1,0 +1,54 @@
+#include "c_api/plan.hpp"
+
+namespace octet::c_api {
+namespace {
+
+// What every plan tells about itself; nothing, with an error kept, where there is no plan.
+template <class Get>
+auto ask(const octet_plan* plan, const Get& get) noexcept {
+  decltype(get(plan->any)) answer{};
+  guarded([&] {
+    check_pointer("plan", "the plan", plan);
+    answer = get(plan->any);
+  });
+  return answer;
+}
+
+}  // namespace
+}  // namespace octet::c_api
+
+using octet::c_api::ask;
+
+extern "C" {
+
+size_t octet_plan_workspace_bytes(const octet_plan* plan) {
+  return ask(plan, [](const octet_plan::Any& any) {
+    return std::visit([](const auto& given) { return given.workspace_bytes; }, any);
+  });
+}
+
+const char* octet_plan_implementation(const octet_plan* plan) {
+  return ask(plan, [](const octet_plan::Any& any) {
+    return std::visit([](const auto& given) { return given.implementation.c_str(); }, any);
+  });
+}
+
+const char* octet_plan_configuration(const octet_plan* plan) {
+  return ask(plan, [](const octet_plan::Any& any) {
+    return std::visit([](const auto& given) { return given.configuration.c_str(); }, any);
+  });
+}
+
+const char* octet_plan_why(const octet_plan* plan) {
+  return ask(plan, [](const octet_plan::Any& any) {
+    return std::visit([](const auto& given) { return given.why.c_str(); }, any);
+  });
+}
+
+const char* octet_plan_problem(const octet_plan* plan) {
+  return ask(plan, [plan](const octet_plan::Any&) { return plan->problem.c_str(); });
+}
+
+void octet_plan_destroy(octet_plan* plan) { delete plan; }
+
+}  // extern "C"

@@ -1,0 +1,61 @@
+#include "c_api/plan.hpp"
+
+namespace octet::c_api {
+namespace {
+
+constexpr const char* kOp = "quantize";
+
+std::optional<BlockShape> read_optional_block(const char* name, octet_block block) {
+  if (block.rows == 0 && block.cols == 0) return std::nullopt;
+  return read_block(kOp, name, block);
+}
+
+QuantizeProblem read(const octet_quantize_problem* given) {
+  const auto c = read_struct(kOp, "problem", given);
+  QuantizeProblem problem;
+  problem.rows = c.rows;
+  problem.cols = c.cols;
+  problem.input = read_dtype(kOp, "input", c.input);
+  problem.format = read_dtype(kOp, "format", c.format);
+  problem.block = read_optional_block("out", c.block);
+  problem.transposed_block = read_optional_block("transposed", c.transposed_block);
+  problem.amax_floor = c.amax_floor;
+  problem.pow2_scales = read_flag(kOp, "pow2_scales", c.pow2_scales);
+  problem.device = read_device(kOp, "problem", c.device);
+  return problem;
+}
+
+QuantizeArgs read(const QuantizeProblem& problem, const octet_quantize_args* given) {
+  const auto c = read_struct(kOp, "args", given);
+  QuantizeArgs args;
+  args.input = read_tensor(kOp, "input", c.input);
+  if (problem.block) args.out = read_quantized(kOp, "out", c.out);
+  if (problem.transposed_block) args.transposed = read_quantized(kOp, "transposed", c.transposed);
+  return args;
+}
+
+}  // namespace
+}  // namespace octet::c_api
+
+using namespace octet::c_api;
+
+extern "C" {
+
+octet_status octet_plan_quantize(const octet_quantize_problem* problem,
+                                 const octet_plan_options* options, octet_plan** plan) {
+  return make_plan(kOp, plan, [&] {
+    const octet::QuantizeProblem checked = read(problem);
+    return std::pair(octet::plan_quantize(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked));
+  });
+}
+
+octet_status octet_run_quantize(const octet_plan* plan, const octet_quantize_args* args,
+                                void* workspace, size_t workspace_bytes, void* stream) {
+  return guarded([&] {
+    const auto& checked = plan_of<octet::QuantizePlan>(kOp, plan);
+    octet::run(checked, read(checked.problem, args), {workspace, workspace_bytes}, stream);
+  });
+}
+
+}  // extern "C"

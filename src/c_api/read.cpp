@@ -1,0 +1,135 @@
+#include "c_api/read.hpp"
+
+namespace octet::c_api {
+
+std::uint32_t read_struct_size(std::string_view op, std::string_view argument, const void* given,
+                               std::uint32_t first_size, std::uint32_t known_size) {
+  check_pointer(op, argument, given);
+  std::uint32_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < first_size || size > kLargestStruct) {
+    refuse_argument(op, ": struct_size of ", argument, " must be at least ", first_size,
+                    " and at most ", kLargestStruct, ", got ", size,
+                    "; OCTET_INIT or the struct's own init function sets it");
+  }
+  const auto* bytes = static_cast<const unsigned char*>(given);
+  for (std::uint32_t i = known_size; i < size; ++i) {
+    if (bytes[i] != 0) {
+      fail(ErrorCode::unsupported, op, ": ", argument,
+           " comes from newer headers and uses a field that octet ", OCTET_VERSION_MAJOR, ".",
+           OCTET_VERSION_MINOR, ".", OCTET_VERSION_PATCH, " does not know (struct_size ", size,
+           ", known ", known_size, ")");
+    }
+  }
+  return size;
+}
+
+bool read_flag(std::string_view op, std::string_view field, std::int32_t value) {
+  if (value != 0 && value != 1) {
+    refuse_argument(op, ": ", field, " must be 0 or 1, got ", value);
+  }
+  return value == 1;
+}
+
+void check_unused(std::string_view op, std::string_view field, bool unused) {
+  if (!unused) {
+    fail(ErrorCode::unsupported, op, ": ", field,
+         " is not supported by this version of octet: leave it zero");
+  }
+}
+
+std::string read_text(const char* text) { return text == nullptr ? "" : text; }
+
+Dtype read_dtype(std::string_view op, std::string_view argument, octet_dtype dtype) {
+  if (size_bytes(static_cast<Dtype>(dtype)) == 0) {
+    refuse_argument(op, ": dtype of ", argument, " must be one of the numbers 1 (f32) to 6 (ue8m0)",
+                    ", got ", dtype);
+  }
+  return static_cast<Dtype>(dtype);
+}
+
+Device read_device(std::string_view op, std::string_view argument, octet_device device) {
+  if (device.type != OCTET_CPU && device.type != OCTET_CUDA) {
+    refuse_argument(op, ": device type of ", argument, " must be 1 (cpu) or 2 (cuda), got ",
+                    device.type);
+  }
+  return {static_cast<DeviceType>(device.type), device.index};
+}
+
+BlockShape read_block(std::string_view op, std::string_view argument, octet_block block) {
+  if (block.rows < 0 || block.cols < 0) {
+    refuse_argument(op, ": block of ", argument, " must not be negative, got ", block.rows, "x",
+                    block.cols);
+  }
+  return {block.rows, block.cols};
+}
+
+TensorView read_tensor(std::string_view op, std::string_view argument, const octet_tensor& tensor) {
+  if (tensor.data == nullptr && tensor.rank == 0) return {};
+  if (tensor.rank < 0 || tensor.rank > OCTET_MAX_RANK) {
+    refuse_argument(op, ": rank of ", argument, " must be between 0 and ", OCTET_MAX_RANK, ", got ",
+                    tensor.rank);
+  }
+  TensorView view;
+  view.data = tensor.data;
+  view.dtype = read_dtype(op, argument, tensor.dtype);
+  view.rank = tensor.rank;
+  std::copy_n(tensor.shape, tensor.rank, view.shape.begin());
+  std::copy_n(tensor.strides, tensor.rank, view.strides.begin());
+  view.device = read_device(op, argument, tensor.device);
+  return view;
+}
+
+QuantizedView read_quantized(std::string_view op, std::string_view argument,
+                             const octet_quantized& quantized) {
+  QuantizedView view;
+  view.values = read_tensor(op, argument, quantized.values);
+  view.scales = read_tensor(op, text("scale of ", argument), quantized.scales);
+  view.block = read_block(op, argument, quantized.block);
+  view.owns_padding = read_flag(op, text("owns_padding of ", argument), quantized.owns_padding);
+  if (quantized.reserved != 0) {
+    refuse_argument(op, ": reserved room of ", argument, " must be zero");
+  }
+  return view;
+}
+
+PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options) {
+  const octet_plan_options given = read_options(op, options);
+  return {read_text(given.backend), given.threads};
+}
+
+octet_tensor write_tensor(const TensorView& view) {
+  octet_tensor tensor{};
+  tensor.data = view.data;
+  tensor.dtype = static_cast<octet_dtype>(view.dtype);
+  tensor.rank = view.rank;
+  std::copy_n(view.shape.begin(), view.rank, tensor.shape);
+  std::copy_n(view.strides.begin(), view.rank, tensor.strides);
+  tensor.device = {static_cast<octet_device_type>(view.device.type), view.device.index};
+  return tensor;
+}
+
+octet_quantized write_quantized(const QuantizedView& view) {
+  octet_quantized quantized{};
+  quantized.values = write_tensor(view.values);
+  quantized.scales = write_tensor(view.scales);
+  quantized.block = {view.block.rows, view.block.cols};
+  quantized.owns_padding = view.owns_padding;
+  return quantized;
+}
+
+octet_quantized_layout write_layout(const QuantizedLayout& layout) {
+  octet_quantized_layout result{};
+  result.rows = layout.rows;
+  result.cols = layout.cols;
+  result.dtype = static_cast<octet_dtype>(layout.dtype);
+  result.block = {layout.block.rows, layout.block.cols};
+  result.pitch = layout.pitch;
+  std::copy_n(layout.scale_shape, 2, result.scale_shape);
+  std::copy_n(layout.scale_strides, 2, result.scale_strides);
+  result.scales_offset = layout.scales_offset;
+  result.bytes = layout.bytes;
+  return result;
+}
+
+}  // namespace octet::c_api

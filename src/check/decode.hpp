@@ -1,0 +1,29 @@
+// The numbers behind the bits of every format, from the definition of the format: sign, exponent
+// and mantissa put together with ldexp. Shares nothing with src/core/numeric.hpp, which it judges.
+#pragma once
+
+#include <octet/quantized.hpp>
+
+#include <cstdint>
+
+namespace octet {
+
+// The value of one code of e4m3 or e5m2.
+double decode_fp8(std::uint8_t code, Dtype dtype);
+// 256 values, by code.
+const double* fp8_values(Dtype dtype);
+
+// Element `index` of a tensor of any dtype but ue8m0.
+double decode(const void* data, std::int64_t index, Dtype dtype);
+// Element (row, col) of a matrix.
+double decode(const TensorView& matrix, std::int64_t row, std::int64_t col);
+
+// The same quantised matrix with rows and columns exchanged.
+QuantizedView transposed(const QuantizedView& view);
+
+// out[k * width + i] = element (rows[i], first + k) of a matrix, times its scale where it has one,
+// for i < count and k < depth; zero for count <= i < width.
+void decode_panel(const QuantizedView& view, const std::int64_t* rows, int count, int width,
+                  std::int64_t first, int depth, double* out);
+
+}  // namespace octet

@@ -1,0 +1,34 @@
+// The quantiser as product.md defines it, written a second time to judge the first: a value's code
+// is the number of rounding thresholds at or below its magnitude, where the thresholds are the
+// midpoints between neighbouring values of the format, taken from its definition (decode.hpp).
+#pragma once
+
+#include <octet/quantized.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace octet {
+
+struct OracleRules {
+  Dtype format = Dtype::e4m3;
+  BlockShape block = kBlock1x128;
+  float amax_floor = 0;
+  bool pow2_scales = false;
+};
+
+// Values [rows, cols] and scales, both dense.
+struct OracleTensor {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  OracleRules rules;
+  std::vector<std::uint8_t> values;
+  std::vector<float> scales;
+
+  QuantizedView view() const;
+};
+
+// `input`: f32, f16 or bf16 in any strides.
+OracleTensor quantize_oracle(const TensorView& input, const OracleRules& rules, int threads);
+
+}  // namespace octet

@@ -1,0 +1,41 @@
+// One element at a time: decode, multiply by the scale of its block, round.
+#include "core/numeric.hpp"
+#include "cpu/threads.hpp"
+#include "ops/dequantize/problem.hpp"
+
+namespace octet {
+namespace {
+
+float dequantized(const QuantizedView& input, std::int64_t row, std::int64_t col) {
+  const TensorView& values = input.values;
+  const TensorView& scales = input.scales;
+  const float value =
+      load_f32(values.data, row * values.strides[0] + col * values.strides[1], values.dtype);
+  const float scale = load_f32(
+      scales.data,
+      row / input.block.rows * scales.strides[0] + col / input.block.cols * scales.strides[1],
+      Dtype::f32);
+  return value * scale;
+}
+
+void run_reference(const DequantizeProblem& problem, const DequantizeArgs& args,
+                   const RunContext& context) {
+  parallel_for(context.threads, problem.rows, [&](std::int64_t row) {
+    for (std::int64_t col = 0; col < problem.cols; ++col) {
+      store_f32(args.out.data, row * args.out.strides[0] + col, problem.out,
+                dequantized(args.input, row, col));
+    }
+  });
+}
+
+}  // namespace
+
+const DequantizeImplementation kDequantizeCpuReference{
+    "cpu_reference",
+    [](const DequantizeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
+    [](const DequantizeProblem&, const Machine&) { return std::string("scalar"); },
+    [](const DequantizeProblem&, const Machine&) { return std::size_t{0}; },
+    run_reference,
+};
+
+}  // namespace octet

@@ -1,0 +1,134 @@
+// 128x128 tiles of the input, one read each, written to one or two copies; threads take runs of
+// neighbouring tiles. The kernels need no workspace: a thread keeps one tile (at most 90 KiB) on
+// its stack.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/quantize/cpu_simd.cpp"
+#include "cpu/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+
+#include "ops/quantize/tile_kernel-inl.hpp"
+
+#if OCTET_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+
+extern const QuantizeKernels kQuantizeKernels;
+const QuantizeKernels kQuantizeKernels{
+    {QuantizeOneTile<F32Lanes, E4m3>, QuantizeOneTile<F32Lanes, E5m2>},
+    {QuantizeOneTile<F16Lanes, E4m3>, QuantizeOneTile<F16Lanes, E5m2>},
+    {QuantizeOneTile<Bf16Lanes, E4m3>, QuantizeOneTile<Bf16Lanes, E5m2>},
+};
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+#include "core/checks.hpp"
+#include "cpu/padding.hpp"
+#include "cpu/threads.hpp"
+#include "ops/quantize/cpu_simd.hpp"
+#include "ops/quantize/problem.hpp"
+
+#include <hwy/cache_control.h>
+
+namespace octet {
+namespace {
+
+// Outputs beyond this are written past the caches: nobody will find them there anyway. Dual, bf16
+// 4096x4096, one thread of a 2.8 GHz Xeon with AVX-512: 7.8 GB/s against 4.6 GB/s through them.
+constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
+// Enough runs per thread to even out, long enough to prefetch along a row of tiles.
+constexpr std::int64_t kRunsPerThread = 16;
+constexpr std::int64_t kLongestRun = 64;
+
+bool streams(const QuantizedView& copy) {
+  const auto address = reinterpret_cast<std::uintptr_t>(copy.values.data);
+  return copy.values.rows() * copy.values.cols() >= kStreamBytes && address % 64 == 0 &&
+         copy.values.strides[0] % 64 == 0;
+}
+
+SharedScale shared_scale(BlockShape block, bool is_transposed) {
+  if (block == kBlock128x128) return SharedScale::tile;
+  return (block == kBlock1x128) != is_transposed ? SharedScale::row : SharedScale::column;
+}
+
+// The part of `copy` whose first element is (row, col), in the copy's own coordinates.
+TileCopy tile_copy(const QuantizedView& copy, bool is_transposed, std::int64_t row,
+                   std::int64_t col) {
+  const TensorView& scales = copy.scales;
+  TileCopy result;
+  result.wanted = true;
+  result.shared = shared_scale(copy.block, is_transposed);
+  result.pitch = copy.values.strides[0];
+  result.values = static_cast<std::uint8_t*>(copy.values.data) + row * result.pitch + col;
+  result.scales = static_cast<float*>(scales.data) + row / copy.block.rows * scales.strides[0] +
+                  col / copy.block.cols * scales.strides[1];
+  result.scale_step = copy.block.rows == 1 ? scales.strides[0] : scales.strides[1];
+  result.stream = streams(copy);
+  return result;
+}
+
+Tile tile_at(const QuantizeProblem& problem, const QuantizeArgs& args, std::int64_t row,
+             std::int64_t col) {
+  const auto* input = static_cast<const std::uint8_t*>(args.input.data);
+  const std::int64_t element_bytes = size_bytes(problem.input);
+  Tile tile;
+  tile.pitch = args.input.strides[0];
+  tile.input = input + (row * tile.pitch + col) * element_bytes;
+  tile.rows = static_cast<int>(std::min(kBlock, problem.rows - row));
+  tile.cols = static_cast<int>(std::min(kBlock, problem.cols - col));
+  if (col + 2 * kBlock <= problem.cols) {
+    tile.next = input + (row * tile.pitch + col + kBlock) * element_bytes;
+  }
+  tile.amax_floor = problem.amax_floor;
+  tile.pow2_scales = problem.pow2_scales;
+  if (problem.block) tile.out = tile_copy(args.out, false, row, col);
+  if (problem.transposed_block) tile.transposed = tile_copy(args.transposed, true, col, row);
+  return tile;
+}
+
+void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context) {
+  quantize_cpu_simd(problem, args, context.threads, best_instruction_set());
+}
+
+}  // namespace
+
+void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args, int threads,
+                       InstructionSet instructions) {
+  const QuantizeTile quantize_tile = tile_kernel(
+      instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels : N_AVX2::kQuantizeKernels,
+      problem.input, problem.format);
+  const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
+  const std::int64_t tiles = ceil_div(problem.rows, kBlock) * tile_cols;
+  const std::int64_t run =
+      std::clamp<std::int64_t>(tiles / (threads * kRunsPerThread), 1, kLongestRun);
+  parallel_for(threads, ceil_div(tiles, run), [&](std::int64_t index) {
+    const std::int64_t end = std::min((index + 1) * run, tiles);
+    bool streamed = false;
+    for (std::int64_t i = index * run; i < end; ++i) {
+      const Tile tile = tile_at(problem, args, i / tile_cols * kBlock, i % tile_cols * kBlock);
+      quantize_tile(tile);
+      streamed |= tile.out.stream || tile.transposed.stream;
+    }
+    if (streamed) hwy::FlushStream();  // no later read of another thread may overtake them
+  });
+  if (problem.block) clear_padding(args.out);
+  if (problem.transposed_block) clear_padding(args.transposed);
+}
+
+const QuantizeImplementation kQuantizeCpuSimd{
+    "cpu_simd",
+    [](const QuantizeProblem& problem, const Machine& machine) {
+      const std::string refusal = refuse_off_cpu(problem.device);
+      return refusal.empty() ? refuse_without_avx2(machine) : refusal;
+    },
+    [](const QuantizeProblem&, const Machine& machine) {
+      return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+    },
+    [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; },
+    run_simd,
+};
+
+}  // namespace octet
+#endif

@@ -1,0 +1,166 @@
+// One tile, start to end: its maxima, its scales, then strip by strip the cast into each copy. The
+// input comes from memory once; later readings find it in a cache. What bounds it: in the caches
+// the cast, some 11 instructions per vector of f32 and copy; beyond them the reading of 128 rows at
+// once. Included once per instruction set.
+#if defined(OCTET_OPS_QUANTIZE_TILE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
+#undef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
+#else
+#define OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
+#endif
+
+#include "cpu/byte_transpose-inl.hpp"
+#include "ops/quantize/tile_cast-inl.hpp"
+
+#include <cstring>
+
+#if OCTET_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+
+// The transposed tile on its way out, so that whole cache lines are written.
+struct Turned {
+  alignas(64) std::uint8_t codes[kTile][kTile];
+};
+
+// A tile with fewer than 128 columns, followed by zeros.
+template <class Lanes>
+struct Widened {
+  alignas(64) typename Lanes::Element elements[kTile][kTile];
+};
+
+template <class Lanes>
+HWY_INLINE TileSource<Lanes> SourceOf(const Tile& tile, Widened<Lanes>& widened) {
+  using Element = typename Lanes::Element;
+  const auto* input = static_cast<const Element*>(tile.input);
+  if (tile.cols == kTile) return {input, tile.pitch, tile.rows};
+  for (int r = 0; r < tile.rows; ++r) {
+    Element* row = widened.elements[r];
+    std::memcpy(row, input + r * tile.pitch, sizeof(Element) * static_cast<std::size_t>(tile.cols));
+    std::memset(row + tile.cols, 0, sizeof(Element) * static_cast<std::size_t>(kTile - tile.cols));
+  }
+  return {widened.elements[0], kTile, tile.rows};
+}
+
+// Brings rows [begin, end) of the tile that follows nearer while this one is worked on. Dual, bf16
+// 4096x4096, two threads with AVX-512: 13.8 GB/s against 11.7 GB/s without.
+template <class Lanes>
+HWY_INLINE void PrefetchRows(const Tile& tile, int begin, int end) {
+  if (tile.next == nullptr) return;
+  using Element = typename Lanes::Element;
+  for (int r = begin; r < end; ++r) {
+    const auto* row = static_cast<const Element*>(tile.next) + r * tile.pitch;
+    for (int c = 0; c < kTile; c += static_cast<int>(64 / sizeof(Element))) {
+      __builtin_prefetch(row + c, 0, 2);
+    }
+  }
+}
+
+// The scales of one copy. A scale per tile is a scale per row, all the same.
+template <class Lanes, class Format>
+HWY_INLINE void ScalesOf(const TileAmax<Lanes>& amax, const Tile& tile, const TileCopy& copy,
+                         TileScales& scales) {
+  if (copy.shared != SharedScale::tile) {
+    const bool rows = copy.shared == SharedScale::row;
+    FindScales<Lanes, Format>(rows ? amax.row : amax.column, tile, scales);
+    const int count = rows ? tile.rows : tile.cols;
+    for (int i = 0; i < count; ++i) copy.scales[i * copy.scale_step] = scales.inverse[i];
+    if (!rows) SplitRuns(scales.forward, scales.split);
+    return;
+  }
+  alignas(64) typename Lanes::Element same[kTile];
+  std::fill_n(same, kTile, amax.tile);
+  FindScales<Lanes, Format>(same, tile, scales);
+  *copy.scales = scales.inverse[0];
+}
+
+template <class Lanes, class Format>
+HWY_INLINE void CastStrip(const TileSource<Lanes>& source, bool non_finite, SharedScale shared,
+                          const TileScales& scales, int begin, int end, Strip& strip) {
+  if (shared == SharedScale::column) {
+    const FactorPerColumn factor{scales.split};
+    if (non_finite) {
+      CastRows<Lanes, Format, true>(source, factor, begin, end, strip);
+    } else {
+      CastRows<Lanes, Format, false>(source, factor, begin, end, strip);
+    }
+  } else {
+    const FactorPerRow factor{scales.forward};
+    if (non_finite) {
+      CastRows<Lanes, Format, true>(source, factor, begin, end, strip);
+    } else {
+      CastRows<Lanes, Format, false>(source, factor, begin, end, strip);
+    }
+  }
+}
+
+// rows x cols bytes, kTile apart in `from`, to where the copy has them.
+HWY_INLINE void StoreRows(const std::uint8_t* from, int rows, int cols, std::uint8_t* to,
+                          std::int64_t pitch, bool stream) {
+  const U8 d;
+  constexpr int kStep = static_cast<int>(HWY_LANES(std::uint8_t));
+  for (int r = 0; r < rows; ++r, from += kTile, to += pitch) {
+    if (cols != kTile) {
+      std::memcpy(to, from, static_cast<std::size_t>(cols));
+    } else if (stream) {
+      for (int c = 0; c < kTile; c += kStep) hn::Stream(hn::Load(d, from + c), d, to + c);
+    } else {
+      for (int c = 0; c < kTile; c += kStep) hn::StoreU(hn::Load(d, from + c), d, to + c);
+    }
+  }
+}
+
+HWY_INLINE void TransposeStrip(const Strip& strip, int begin, Turned& turned) {
+  constexpr int kStep = static_cast<int>(HWY_LANES(std::uint8_t));
+  for (int c = 0; c < kTile; c += kStep) {
+    TransposeRows16(&strip.codes[0][c], kTile, &turned.codes[c][begin], kTile);
+  }
+}
+
+template <class Lanes, class Format>
+void QuantizeOneTile(const Tile& tile) {
+  Widened<Lanes> widened;
+  const TileSource<Lanes> source = SourceOf<Lanes>(tile, widened);
+  TileAmax<Lanes> amax;
+  FindAmax<Lanes, false>(source, amax);
+  const bool non_finite = amax.tile >= Lanes::kInfinity;
+  if (non_finite) FindAmax<Lanes, true>(source, amax);
+
+  TileScales scales;
+  TileScales transposed_scales;
+  if (tile.out.wanted) ScalesOf<Lanes, Format>(amax, tile, tile.out, scales);
+  if (tile.transposed.wanted) {
+    ScalesOf<Lanes, Format>(amax, tile, tile.transposed, transposed_scales);
+  }
+  const bool same_codes =
+      tile.out.wanted && tile.transposed.wanted && tile.out.shared == tile.transposed.shared;
+
+  Strip strip;
+  if (tile.rows % kStrip != 0) strip = {};
+  Turned turned;
+  for (int begin = 0; begin < tile.rows; begin += kStrip) {
+    const int end = std::min(begin + kStrip, tile.rows);
+    PrefetchRows<Lanes>(tile, begin, end);
+    if (tile.out.wanted) {
+      CastStrip<Lanes, Format>(source, non_finite, tile.out.shared, scales, begin, end, strip);
+      StoreRows(strip.codes[0], end - begin, tile.cols, tile.out.values + begin * tile.out.pitch,
+                tile.out.pitch, tile.out.stream);
+    }
+    if (tile.transposed.wanted) {
+      if (!same_codes) {
+        CastStrip<Lanes, Format>(source, non_finite, tile.transposed.shared, transposed_scales,
+                                 begin, end, strip);
+      }
+      TransposeStrip(strip, begin, turned);
+    }
+  }
+  if (tile.transposed.wanted) {
+    StoreRows(turned.codes[0], tile.cols, tile.rows, tile.transposed.values, tile.transposed.pitch,
+              tile.transposed.stream);
+  }
+}
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+#endif

@@ -1,0 +1,22 @@
+// The checked problem of repack, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/repack.hpp>
+
+#include <span>
+
+namespace octet {
+
+using RepackImplementation = Implementation<RepackProblem, RepackArgs>;
+
+extern const RepackImplementation kRepackCpuReference;
+
+// In the order they are tried.
+std::span<const RepackImplementation> repack_implementations();
+
+void check(const RepackProblem& problem);
+void check(const RepackProblem& problem, const RepackArgs& args);
+
+}  // namespace octet

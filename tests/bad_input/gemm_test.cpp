@@ -1,0 +1,318 @@
+// What gemm refuses, through C++ and C.
+#include "bad_input/both_apis.hpp"
+#include "core/message.hpp"
+
+#include <limits>
+
+namespace octet::bad_input {
+namespace {
+
+constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
+constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
+
+GemmProblem small_problem() {
+  GemmProblem problem;
+  problem.m = 5;
+  problem.n = 130;
+  problem.k = 200;
+  return problem;
+}
+
+// A call that is right; every test spoils one thing.
+struct GemmCall {
+  explicit GemmCall(const GemmProblem& given = small_problem(), std::size_t arena_bytes = 1 << 20)
+      : arena(arena_bytes), problem(given) {
+    args.a = operand(problem.a, problem.m);
+    args.b = operand(problem.b, problem.n);
+    args.d = arena.matrix(problem.out, problem.m, problem.n);
+    workspace = arena.workspace(plan_gemm(problem).workspace_bytes);
+  }
+  QuantizedView operand(const GemmOperand& given, std::int64_t rows) {
+    if (is_fp8(given.dtype)) return arena.quantized(rows, problem.k, given.dtype, given.block);
+    return arena.matrix(given.dtype, rows, problem.k);
+  }
+  void refused(const std::string& message, ErrorCode code = kInvalid) const {
+    expect_run_refused(code, message, arena, problem, args, workspace);
+  }
+
+  Arena arena;
+  GemmProblem problem;
+  GemmArgs args;
+  Workspace workspace;
+};
+
+void* shifted(void* pointer, std::ptrdiff_t bytes) { return static_cast<char*>(pointer) + bytes; }
+
+TEST(GemmBadInput, TheCallTheTestsSpoilIsRight) {
+  GemmCall call;
+  EXPECT_NO_THROW(run(plan_gemm(call.problem), call.args, call.workspace));
+}
+
+TEST(GemmBadInput, RefusesSizesBelowOne) {
+  GemmProblem problem = small_problem();
+  problem.m = 0;
+  expect_plan_refused(kInvalid, "gemm: M must be at least 1, got 0", problem);
+  problem = small_problem();
+  problem.n = -3;
+  expect_plan_refused(kInvalid, "gemm: N must be at least 1, got -3", problem);
+  problem = small_problem();
+  problem.k = std::numeric_limits<std::int64_t>::min();
+  expect_plan_refused(kInvalid, "gemm: K must be at least 1, got -9223372036854775808", problem);
+}
+
+TEST(GemmBadInput, RefusesSizesWhoseProductOverflows) {
+  GemmProblem problem = small_problem();
+  problem.m = std::int64_t{1} << 33;
+  problem.k = std::int64_t{1} << 33;
+  expect_plan_refused(kInvalid,
+                      "gemm: a tensor of 8589934592 x 8589934592 f32 passes the 2^60 bytes octet "
+                      "can address",
+                      problem);
+  problem = small_problem();
+  problem.n = std::numeric_limits<std::int64_t>::max();
+  expect_plan_refused(kInvalid,
+                      "gemm: a tensor of 9223372036854775807 x 200 f32 passes the 2^60 bytes octet "
+                      "can address",
+                      problem);
+}
+
+TEST(GemmBadInput, RefusesDtypesItCannotMultiplyOrWrite) {
+  GemmProblem problem = small_problem();
+  problem.out = Dtype::e4m3;
+  expect_plan_refused(kInvalid, "gemm: out must be f32, f16 or bf16, got e4m3", problem);
+  problem = small_problem();
+  problem.a.dtype = Dtype::ue8m0;
+  expect_plan_refused(kInvalid, "gemm: where it is not FP8, a must be f32, f16 or bf16, got ue8m0",
+                      problem);
+  problem = small_problem();
+  problem.b = {Dtype::bf16};
+  expect_plan_refused(kUnsupported,
+                      "gemm: a and b must both be FP8 or have the same dtype, got e4m3 and bf16",
+                      problem);
+  problem = small_problem();
+  problem.a = problem.b = {Dtype::bf16, kBlock1x128};
+  expect_plan_refused(kInvalid, "gemm: a is bf16, which has no scales, got 1x128 blocks", problem);
+}
+
+TEST(GemmBadInput, RefusesBlocksItCannotScale) {
+  GemmProblem problem = small_problem();
+  problem.a.block = {1, 64};
+  expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got 1x64",
+                      problem);
+  problem = small_problem();
+  problem.a.block = kBlock128x128;
+  expect_plan_refused(kUnsupported,
+                      "gemm: a and b have both 128x128 blocks; at least one must have 1x128",
+                      problem);
+}
+
+TEST(GemmBadInput, RefusesWhatIsYetToCome) {
+  GemmProblem problem = small_problem();
+  problem.accumulate = true;
+  problem.out = Dtype::f16;
+  expect_plan_refused(kUnsupported, "gemm: accumulate needs an f32 or bf16 output, got f16",
+                      problem);
+  problem = small_problem();
+  problem.b.major = Major::mn;
+  expect_plan_refused(kUnsupported,
+                      "gemm: FP8 operands must be contiguous along the contraction, b is not; "
+                      "quantize writes a transposed copy",
+                      problem);
+  problem = small_problem();
+  problem.groups = static_cast<GroupKind>(1);
+  expect_plan_refused(kUnsupported, "gemm: groups are not supported by this version of octet",
+                      problem);
+  problem = small_problem();
+  problem.bias = true;
+  expect_plan_refused(kUnsupported,
+                      "gemm: bias and activation are not supported by this version of octet",
+                      problem);
+}
+
+TEST(GemmBadInput, RefusesUnknownNumbers) {
+  GemmProblem problem = small_problem();
+  problem.a.major = static_cast<Major>(7);
+  expect_plan_refused(kInvalid, "gemm: major of a must be k or mn, got 7", problem);
+  problem = small_problem();
+  problem.activation = static_cast<Activation>(9);
+  expect_plan_refused(kUnsupported,
+                      "gemm: bias and activation are not supported by this version of octet",
+                      problem);
+  problem = small_problem();
+  problem.out = static_cast<Dtype>(99);
+  expect_error(kInvalid, "gemm: out must be f32, f16 or bf16, got the unknown dtype 99",
+               [&] { plan_gemm(problem); });
+  problem = small_problem();
+  problem.device.type = static_cast<DeviceType>(12);
+  expect_error(kInvalid, "gemm: device must be cpu or cuda, got type 12",
+               [&] { plan_gemm(problem); });
+}
+
+TEST(GemmBadInput, NamesTheCountOfDevicesWhereOneIsMissing) {
+  GemmProblem problem = small_problem();
+  const int count = cuda_device_count();
+  problem.device = {DeviceType::cuda, count};
+  expect_plan_refused(ErrorCode::no_device,
+                      text("gemm: device cuda:", count, " is not on this machine, which has ",
+                           count, " CUDA devices; device cpu is always there"),
+                      problem);
+  problem.device = {DeviceType::cuda, -1};
+  expect_plan_refused(ErrorCode::no_device,
+                      text("gemm: device cuda:-1 is not on this machine, which has ", count,
+                           " CUDA devices; device cpu is always there"),
+                      problem);
+  problem.device = {DeviceType::cpu, 1};
+  expect_plan_refused(kInvalid, "gemm: the CPU is cpu:0, got cpu:1", problem);
+}
+
+TEST(GemmBadInput, RefusesNullPointers) {
+  GemmCall a;
+  a.args.a.values.data = nullptr;
+  a.refused("gemm: a has a null pointer");
+  GemmCall scale;
+  scale.args.b.scales.data = nullptr;
+  scale.refused("gemm: scale of b has a null pointer");
+  GemmCall d;
+  d.args.d.data = nullptr;
+  d.refused("gemm: d has a null pointer");
+}
+
+TEST(GemmBadInput, RefusesAbsentTensors) {
+  GemmCall call;
+  call.args.b = QuantizedView();
+  call.refused("gemm: b must have rank 2, [N, K], got rank 0");
+}
+
+TEST(GemmBadInput, RefusesMisalignedPointers) {
+  GemmCall d;
+  d.args.d.data = shifted(d.args.d.data, 1);
+  d.refused(text("gemm: d must be aligned to 2 bytes for bf16, got address ", d.args.d.data));
+  GemmCall scale;
+  scale.args.a.scales.data = shifted(scale.args.a.scales.data, 2);
+  scale.refused(text("gemm: scale of a must be aligned to 4 bytes for f32, got address ",
+                     scale.args.a.scales.data));
+  GemmCall a;
+  a.args.a.values.data = shifted(a.args.a.values.data, 8);
+  a.refused(text("gemm: rows of a must start on 16-byte boundaries, got address ",
+                 a.args.a.values.data,
+                 " and a row stride of 256 bytes; repack copies it into such a layout"));
+}
+
+TEST(GemmBadInput, RefusesWrongDtypesOfTensors) {
+  GemmCall a;
+  a.args.a.values.dtype = Dtype::e5m2;
+  a.refused("gemm: a must be e4m3, got e5m2");
+  GemmCall d;
+  d.args.d.dtype = Dtype::f16;
+  d.refused("gemm: d must be bf16, got f16");
+  GemmCall scale;
+  scale.args.b.scales.dtype = Dtype::ue8m0;
+  scale.refused("gemm: scale of b must be f32, got ue8m0");
+}
+
+TEST(GemmBadInput, RefusesTensorsOfAnotherDevice) {
+  GemmCall b;
+  b.args.b.values.device = {DeviceType::cuda, 1};
+  b.refused("gemm: b is on cuda:1, the problem is on cpu");
+  GemmCall scale;
+  scale.args.a.scales.device = {DeviceType::cuda, 0};
+  scale.refused("gemm: scale of a is on cuda:0, the problem is on cpu");
+}
+
+TEST(GemmBadInput, RefusesWrongRanksAndShapes) {
+  GemmCall rank;
+  rank.args.d.rank = 3;
+  rank.refused("gemm: d must have rank 2, [M, N], got rank 3");
+  GemmCall shape;
+  shape.args.d.shape[1] = 129;
+  shape.refused("gemm: d must be [M, N] = [5, 130], got [5, 129]");
+  GemmCall negative;
+  negative.args.a.values.shape[0] = -5;
+  negative.refused("gemm: a must be [M, K] = [5, 200], got [-5, 200]");
+}
+
+TEST(GemmBadInput, RefusesDifferentContractions) {
+  GemmCall call;
+  call.args.b.values.shape[1] = 199;
+  call.refused("gemm: a and b must have the same K, got a[5, 200] and b[130, 199]");
+}
+
+TEST(GemmBadInput, SaysWhichScalesItWanted) {
+  GemmProblem problem = small_problem();
+  problem.m = 1;
+  problem.n = 512;
+  problem.k = 4096;
+  GemmCall call(problem, 16 << 20);
+  call.args.b.scales.shape[1] = 31;
+  call.refused("gemm: scale of b must be [4, 32] for 128x128 blocks of b[512, 4096], got [4, 31]");
+}
+
+TEST(GemmBadInput, RefusesViewsWithOtherBlocks) {
+  GemmCall call;
+  call.args.a.block = kBlock128x128;
+  call.refused("gemm: a must have 1x128 blocks, got 128x128");
+}
+
+TEST(GemmBadInput, RefusesStridesItCannotFollow) {
+  GemmCall columns;
+  columns.args.d.strides[1] = 2;
+  columns.args.d.strides[0] = 260;
+  columns.refused(
+      "gemm: d must have contiguous columns (stride 1), got bf16[5, 130] strides [260, 2]");
+  GemmCall rows;
+  rows.args.d.strides[0] = 129;
+  rows.refused("gemm: rows of d overlap: their stride must be at least 130, got 129");
+  GemmCall negative;
+  negative.args.d.strides[0] = -130;
+  negative.refused(
+      "gemm: d has a stride that is negative or out of range: bf16[5, 130] strides [-130, 1]");
+  GemmCall huge;
+  huge.args.a.values.strides[0] = std::numeric_limits<std::int64_t>::max();
+  huge.refused(
+      "gemm: a has a stride that is negative or out of range: e4m3[5, 200] strides "
+      "[9223372036854775807, 1]");
+  GemmCall pitch;
+  pitch.args.b.values.strides[0] = 200;
+  pitch.refused(text("gemm: rows of b must start on 16-byte boundaries, got address ",
+                     pitch.args.b.values.data,
+                     " and a row stride of 200 bytes; repack copies it into such a layout"));
+}
+
+TEST(GemmBadInput, RefusesTransposedFloats) {
+  GemmProblem problem = small_problem();
+  problem.a = problem.b = {Dtype::f32};
+  GemmCall call(problem);
+  call.args.a.values.strides = {1, 5};
+  call.refused(
+      "gemm: a must have stride 1 along its columns (major k), got f32[5, 200] strides [1, 5]");
+}
+
+TEST(GemmBadInput, RefusesScalesOfUnscaledOperands) {
+  GemmProblem problem = small_problem();
+  problem.a = problem.b = {Dtype::f32};
+  GemmCall call(problem);
+  call.args.b.scales = call.args.d;
+  call.refused("gemm: b is f32, which has no scales, but scales were given");
+}
+
+TEST(GemmBadInput, RefusesOutputsOverInputs) {
+  GemmCall values;
+  values.args.d.data = shifted(values.args.a.values.data, 128);
+  values.refused("gemm: output d overlaps a: their memory must be apart");
+  GemmCall scales;
+  scales.args.d.data = scales.args.b.scales.data;
+  scales.refused("gemm: output d overlaps scale of b: their memory must be apart");
+}
+
+TEST(GemmBadInput, RefusesAnEmptyPlan) {
+  GemmCall call;
+  const std::vector<char> before = call.arena.snapshot();
+  expect_error(kInvalid, "gemm: the plan is empty: plan_gemm() makes one from a problem",
+               [&] { run(GemmPlan{}, call.args, call.workspace); });
+  expect_status(kInvalid, "gemm: the plan is a null pointer",
+                c_run(nullptr, call.args, call.workspace));
+  EXPECT_EQ(call.arena.snapshot(), before);
+}
+
+}  // namespace
+}  // namespace octet::bad_input

@@ -1,0 +1,146 @@
+// Running out of memory: an allocator that gives none, sizes no machine has, and an operator new
+// that fails at every point of a C call in turn.
+#include "bad_input/both_apis.hpp"
+#include "core/message.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+// Allocations of this thread until one fails; negative: none does.
+thread_local long allocations_left = -1;
+
+void* counted_allocation(std::size_t bytes) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted_allocation(bytes); }
+void* operator new[](std::size_t bytes) { return counted_allocation(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+// Under the address sanitizer a size beyond its limits must fail as it does without it.
+extern "C" OCTET_API const char* __asan_default_options() {  // NOLINT: the sanitizer's own name
+  return "allocator_may_return_null=1";
+}
+
+namespace octet::bad_input {
+namespace {
+
+// Gives memory so many times, then none; counts what is still held.
+struct Stingy {
+  int gifts = 0;
+  int held = 0;
+
+  Allocator allocator() {
+    return {[](std::size_t bytes, Device, void* user) -> void* {
+              auto* self = static_cast<Stingy*>(user);
+              if (self->gifts == 0) return nullptr;
+              --self->gifts;
+              ++self->held;
+              return std::aligned_alloc(kAlignment,
+                                        (bytes + kAlignment - 1) / kAlignment * kAlignment);
+            },
+            [](void* memory, std::size_t, Device, void* user) {
+              --static_cast<Stingy*>(user)->held;
+              std::free(memory);
+            },
+            this};
+  }
+};
+
+TEST(MemoryBadInput, AnAllocatorThatGivesNothingIsOutOfMemory) {
+  Stingy stingy;
+  expect_error(ErrorCode::out_of_memory, "buffer: 100 bytes on cpu could not be allocated",
+               [&] { Buffer(100, kCpu, stingy.allocator()); });
+  expect_error(ErrorCode::out_of_memory, "buffer: 48 bytes on cpu could not be allocated", [&] {
+    Tensor(Dtype::f32, {3, 4}, kCpu, stingy.allocator());
+  });
+  expect_error(ErrorCode::out_of_memory, "buffer: 768 bytes on cpu could not be allocated",
+               [&] { QuantizedTensor(3, 4, Dtype::e4m3, kBlock1x128, kCpu, stingy.allocator()); });
+}
+
+TEST(MemoryBadInput, TheLayerGivesBackWhatItGotBeforeTheMemoryRanOut) {
+  Fp8LinearProblem problem;
+  problem.m = problem.n = problem.k = 8;
+  for (int gifts = 0; gifts < 3; ++gifts) {
+    Stingy stingy{gifts};
+    EXPECT_THROW(Fp8Linear(problem, stingy.allocator()), Error) << gifts;
+    EXPECT_EQ(stingy.held, 0) << "leaked after " << gifts << " allocations";
+  }
+  Stingy enough{3};
+  {
+    const Fp8Linear layer(problem, enough.allocator());
+    EXPECT_EQ(enough.held, 3);
+  }
+  EXPECT_EQ(enough.held, 0);
+}
+
+TEST(MemoryBadInput, SizesNoMachineHasAreOutOfMemory) {
+  expect_error(ErrorCode::out_of_memory,
+               "buffer: 4503599627370496 bytes on cpu could not be allocated", [] {
+                 Tensor(Dtype::f32, {1 << 20, std::int64_t{1} << 30});
+               });
+  expect_error(ErrorCode::invalid_argument,
+               "tensor: a tensor of 4611686018427387904 x 1 f32 passes the 2^60 bytes octet can "
+               "address",
+               [] {
+                 Tensor(Dtype::f32, {std::int64_t{1} << 31, std::int64_t{1} << 31});
+               });
+}
+
+TEST(MemoryBadInput, AllocatorsMustBeWhole) {
+  Stingy stingy;
+  Allocator half = stingy.allocator();
+  half.release = nullptr;
+  expect_error(ErrorCode::invalid_argument,
+               "buffer: an allocator must have both allocate and release, or neither",
+               [&] { Buffer(1, kCpu, half); });
+}
+
+TEST(MemoryBadInput, OwningTensorsRefuseBadShapes) {
+  expect_error(ErrorCode::invalid_argument, "tensor: every extent must be at least 1, got 0", [] {
+    Tensor(Dtype::f32, {4, 0});
+  });
+  expect_error(ErrorCode::invalid_argument, "tensor: no dtype has the number 77",
+               [] { Tensor(static_cast<Dtype>(77), {4}); });
+  expect_error(ErrorCode::invalid_argument, "make_view: rank must be at most 6, got 7", [] {
+    Tensor(Dtype::f32, {1, 1, 1, 1, 1, 1, 1});
+  });
+}
+
+// Whichever allocation inside a C call fails, the caller gets a status and a text, never a plan.
+TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
+  Fp8LinearProblem problem;
+  problem.m = problem.n = problem.k = 8;
+  const octet_fp8_linear_problem c = to_c(problem);
+  octet_plan* plan = nullptr;
+  ASSERT_EQ(octet_plan_fp8_linear_forward(&c, nullptr, &plan), OCTET_OK);
+  octet_plan_destroy(plan);
+  int failures = 0;
+  for (long n = 0; n < 10000; ++n) {
+    allocations_left = n;
+    const octet_status status = octet_plan_fp8_linear_forward(&c, nullptr, &plan);
+    allocations_left = -1;
+    if (status == OCTET_OK) break;
+    ++failures;
+    ASSERT_EQ(status, OCTET_OUT_OF_MEMORY) << octet_last_error();
+    ASSERT_EQ(plan, nullptr);
+    ASSERT_STRNE(octet_last_error(), "");
+  }
+  EXPECT_GT(failures, 10);
+  ASSERT_NE(plan, nullptr);
+  octet_plan_destroy(plan);
+}
+
+}  // namespace
+}  // namespace octet::bad_input

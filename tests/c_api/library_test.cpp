@@ -1,0 +1,104 @@
+// Names, numbers, plans and layouts as a C caller sees them.
+#include "bad_input/both_apis.hpp"
+
+namespace octet {
+namespace {
+
+TEST(CApi, NamesItsNumbers) {
+  EXPECT_EQ(octet_version(), OCTET_VERSION);
+  EXPECT_STREQ(octet_status_name(OCTET_OK), "ok");
+  EXPECT_STREQ(octet_status_name(OCTET_NO_DEVICE), "no_device");
+  EXPECT_STREQ(octet_status_name(-7), "unknown status");
+  EXPECT_STREQ(octet_dtype_name(OCTET_UE8M0), "ue8m0");
+  EXPECT_STREQ(octet_dtype_name(0), "unknown dtype");
+  EXPECT_EQ(octet_dtype_size(OCTET_BF16), 2u);
+  EXPECT_EQ(octet_dtype_size(12345), 0u);
+  EXPECT_EQ(octet_cuda_device_count(), cuda_device_count());
+}
+
+TEST(CApi, DefaultsAreThoseOfCpp) {
+  octet_gemm_problem gemm;
+  octet_gemm_problem_init(&gemm);
+  const octet_gemm_problem cpp_gemm = bad_input::to_c(GemmProblem{});
+  EXPECT_EQ(std::memcmp(&gemm, &cpp_gemm, sizeof gemm), 0);
+  octet_quantize_problem quantize;
+  octet_quantize_problem_init(&quantize);
+  const octet_quantize_problem cpp_quantize = bad_input::to_c(QuantizeProblem{});
+  EXPECT_EQ(std::memcmp(&quantize, &cpp_quantize, sizeof quantize), 0);
+  octet_dequantize_problem dequantize;
+  octet_dequantize_problem_init(&dequantize);
+  const octet_dequantize_problem cpp_dequantize = bad_input::to_c(DequantizeProblem{});
+  EXPECT_EQ(std::memcmp(&dequantize, &cpp_dequantize, sizeof dequantize), 0);
+  octet_repack_problem repack;
+  octet_repack_problem_init(&repack);
+  const octet_repack_problem cpp_repack = bad_input::to_c(RepackProblem{});
+  EXPECT_EQ(std::memcmp(&repack, &cpp_repack, sizeof repack), 0);
+  octet_fp8_linear_problem layer;
+  octet_fp8_linear_problem_init(&layer);
+  const octet_fp8_linear_problem cpp_layer = bad_input::to_c(Fp8LinearProblem{});
+  EXPECT_EQ(std::memcmp(&layer, &cpp_layer, sizeof layer), 0);
+}
+
+TEST(CApi, APlanTellsWhatItIs) {
+  octet_gemm_problem problem;
+  octet_gemm_problem_init(&problem);
+  problem.m = 512;
+  problem.n = 1024;
+  problem.k = 768;
+  octet_plan_options options;
+  OCTET_INIT(&options);
+  options.backend = "cpu_reference";
+  options.threads = 1;
+  octet_plan* plan = nullptr;
+  ASSERT_EQ(octet_plan_gemm(&problem, &options, &plan), OCTET_OK) << octet_last_error();
+  EXPECT_STREQ(octet_plan_implementation(plan), "cpu_reference");
+  EXPECT_STREQ(octet_plan_why(plan), "forced by argument");
+  EXPECT_STRNE(octet_plan_configuration(plan), "");
+  EXPECT_STREQ(octet_plan_problem(plan),
+               "gemm --shape 512x1024x768 --a e4m3:1x128 --b e4m3:128x128 --out bf16 --device cpu");
+  octet_plan_destroy(plan);
+}
+
+void expect_equal(const octet_quantized_layout& c, const QuantizedLayout& cpp) {
+  EXPECT_EQ(c.rows, cpp.rows);
+  EXPECT_EQ(c.cols, cpp.cols);
+  EXPECT_EQ(c.pitch, cpp.pitch);
+  EXPECT_EQ(c.scale_shape[0], cpp.scale_shape[0]);
+  EXPECT_EQ(c.scale_shape[1], cpp.scale_shape[1]);
+  EXPECT_EQ(c.scale_strides[0], cpp.scale_strides[0]);
+  EXPECT_EQ(c.scale_strides[1], cpp.scale_strides[1]);
+  EXPECT_EQ(c.scales_offset, cpp.scales_offset);
+  EXPECT_EQ(c.bytes, cpp.bytes);
+}
+
+TEST(CApi, LayoutsAndViewsAreThoseOfCpp) {
+  const QuantizedLayout cpp(130, 70, Dtype::e5m2, kBlock128x128);
+  octet_quantized_layout c;
+  ASSERT_EQ(octet_layout_quantized(130, 70, OCTET_E5M2, octet_block_of(128, 128), &c), OCTET_OK);
+  expect_equal(c, cpp);
+  const Buffer memory(cpp.bytes);
+  octet_quantized view;
+  ASSERT_EQ(octet_view_quantized(&c, memory.data(), octet_cpu(), &view), OCTET_OK);
+  const octet_quantized wanted = bad_input::to_c(cpp.view(memory.data()));
+  EXPECT_EQ(std::memcmp(&view, &wanted, sizeof view), 0);
+}
+
+TEST(CApi, LayoutsOfTheLayerAreThoseOfCpp) {
+  Fp8LinearProblem problem;
+  problem.m = 30;
+  problem.n = 130;
+  problem.k = 70;
+  problem.weights_quantized = true;
+  const octet_fp8_linear_problem c = bad_input::to_c(problem);
+  octet_fp8_linear_saved_layout saved;
+  ASSERT_EQ(octet_layout_fp8_linear_saved(&c, &saved), OCTET_OK) << octet_last_error();
+  expect_equal(saved.x_t, fp8_linear_saved_layout(problem).x_t);
+  EXPECT_EQ(saved.w_t.bytes, 0u) << "weights that come quantised are the caller's";
+  octet_fp8_linear_weights_layout weights;
+  ASSERT_EQ(octet_layout_fp8_linear_weights(&c, &weights), OCTET_OK) << octet_last_error();
+  expect_equal(weights.w, fp8_linear_weights_layout(problem).w);
+  expect_equal(weights.w_t, fp8_linear_weights_layout(problem).w_t);
+}
+
+}  // namespace
+}  // namespace octet

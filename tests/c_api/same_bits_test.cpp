@@ -1,0 +1,201 @@
+// The C API gives the bits of the C++ API, for every operator, from memory the caller brings.
+#include "bad_input/both_apis.hpp"
+
+#include <cmath>
+
+namespace octet {
+namespace {
+
+using bad_input::Arena;
+using bad_input::PlanOwner;
+using bad_input::to_c;
+
+void fill(const TensorView& matrix, int seed) {
+  auto* values = static_cast<float*>(matrix.data);
+  for (std::int64_t i = 0; i < matrix.rows() * matrix.cols(); ++i) {
+    values[i] = std::sin(static_cast<float>(i + seed)) * 4;
+  }
+}
+
+// Makes a plan through C and runs it with a workspace of its own.
+template <class Problem, class Args>
+void run_c(const Problem& problem, const Args& args) {
+  octet_plan* made = nullptr;
+  ASSERT_EQ(bad_input::c_plan(problem, &made), OCTET_OK) << octet_last_error();
+  const PlanOwner plan(made, octet_plan_destroy);
+  const Buffer workspace(octet_plan_workspace_bytes(made));
+  ASSERT_EQ(bad_input::c_run(made, args, {workspace.data(), workspace.bytes()}), OCTET_OK)
+      << octet_last_error();
+}
+
+template <class Problem, class Args>
+void run_cpp(const Problem& problem, const Args& args) {
+  const auto plan = bad_input::cpp_plan(problem);
+  const Buffer workspace(plan.workspace_bytes);
+  run(plan, args, {workspace.data(), workspace.bytes()});
+}
+
+// Both arenas are laid out alike, so equal arenas mean equal outputs in equal places.
+template <class Problem, class MakeArgs>
+void expect_same_bits(const Problem& problem, const MakeArgs& make_args) {
+  Arena cpp(1 << 20);
+  Arena c(1 << 20);
+  const auto cpp_args = make_args(cpp);
+  const auto c_args = make_args(c);
+  const std::vector<char> before = c.snapshot();
+  run_cpp(problem, cpp_args);
+  run_c(problem, c_args);
+  EXPECT_NE(c.snapshot(), before) << "nothing was written";
+  EXPECT_EQ(c.snapshot(), cpp.snapshot());
+}
+
+TEST(CApiSameBits, Quantize) {
+  QuantizeProblem problem;
+  problem.rows = 150;
+  problem.cols = 131;
+  problem.input = Dtype::f32;
+  problem.transposed_block = kBlock128x128;
+  problem.pow2_scales = true;
+  expect_same_bits(problem, [&](Arena& arena) {
+    QuantizeArgs args;
+    args.input = arena.matrix(Dtype::f32, 150, 131);
+    fill(args.input, 1);
+    args.out = arena.quantized(150, 131, Dtype::e4m3, kBlock1x128);
+    args.transposed = arena.quantized(131, 150, Dtype::e4m3, kBlock128x128);
+    return args;
+  });
+}
+
+TEST(CApiSameBits, Gemm) {
+  GemmProblem problem;
+  problem.m = 9;
+  problem.n = 140;
+  problem.k = 300;
+  problem.out = Dtype::f32;
+  problem.accumulate = true;
+  expect_same_bits(problem, [&](Arena& arena) {
+    GemmArgs args;
+    const TensorView a = arena.matrix(Dtype::f32, 9, 300);
+    const TensorView b = arena.matrix(Dtype::f32, 140, 300);
+    fill(a, 1);
+    fill(b, 2);
+    args.a = arena.quantized(9, 300, Dtype::e4m3, kBlock1x128);
+    args.b = arena.quantized(140, 300, Dtype::e4m3, kBlock128x128);
+    QuantizeProblem cast;
+    cast.input = Dtype::f32;
+    cast.rows = 9;
+    cast.cols = 300;
+    run_cpp(cast, QuantizeArgs{a, args.a, {}});
+    cast.rows = 140;
+    cast.block = kBlock128x128;
+    run_cpp(cast, QuantizeArgs{b, args.b, {}});
+    args.d = arena.matrix(Dtype::f32, 9, 140);
+    fill(args.d, 3);
+    return args;
+  });
+}
+
+QuantizeArgs quantized_input(Arena& arena) {
+  QuantizeProblem cast;
+  cast.rows = 20;
+  cast.cols = 150;
+  cast.input = Dtype::f32;
+  QuantizeArgs args;
+  args.input = arena.matrix(Dtype::f32, 20, 150);
+  fill(args.input, 4);
+  args.out = arena.quantized(20, 150, Dtype::e4m3, kBlock1x128);
+  run_cpp(cast, args);
+  return args;
+}
+
+TEST(CApiSameBits, Dequantize) {
+  DequantizeProblem problem;
+  problem.rows = 20;
+  problem.cols = 150;
+  expect_same_bits(problem, [&](Arena& arena) {
+    DequantizeArgs args;
+    args.input = quantized_input(arena).out;
+    args.out = arena.matrix(Dtype::f32, 20, 150);
+    return args;
+  });
+}
+
+TEST(CApiSameBits, Repack) {
+  RepackProblem problem;
+  problem.rows = 20;
+  problem.cols = 150;
+  expect_same_bits(problem, [&](Arena& arena) {
+    RepackArgs args;
+    args.input = quantized_input(arena).out;
+    args.out = arena.quantized(20, 150, Dtype::e4m3, kBlock1x128);
+    return args;
+  });
+}
+
+class CApiLayer : public testing::Test {
+ protected:
+  CApiLayer() {
+    problem_.m = 20;
+    problem_.n = 130;
+    problem_.k = 70;
+    problem_.dtype = problem_.dw = Dtype::f32;
+    problem_.grad_format = Dtype::e5m2;
+    problem_.wgrad_blocks = WgradBlocks::square;
+  }
+
+  Fp8LinearForwardArgs forward_args(Arena& arena) const {
+    Fp8LinearForwardArgs args;
+    args.x = arena.matrix(Dtype::f32, 20, 70);
+    args.w = arena.matrix(Dtype::f32, 130, 70);
+    fill(args.x, 5);
+    fill(args.w, 6);
+    args.y = arena.matrix(Dtype::f32, 20, 130);
+    const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem_);
+    args.saved.x_t = layout.x_t.view(arena.take(layout.x_t.bytes));
+    args.saved.w_t = layout.w_t.view(arena.take(layout.w_t.bytes));
+    return args;
+  }
+
+  Fp8LinearProblem problem_;
+};
+
+TEST_F(CApiLayer, ForwardHasTheSameBits) {
+  expect_same_bits(Fp8LinearForward{problem_}, [&](Arena& arena) { return forward_args(arena); });
+}
+
+TEST_F(CApiLayer, BackwardHasTheSameBits) {
+  expect_same_bits(Fp8LinearBackward{problem_}, [&](Arena& arena) {
+    const Fp8LinearForwardArgs forward = forward_args(arena);
+    run_cpp(Fp8LinearForward{problem_}, forward);
+    Fp8LinearBackwardArgs args;
+    args.dy = arena.matrix(Dtype::f32, 20, 130);
+    fill(args.dy, 7);
+    args.saved = forward.saved;
+    args.dx = arena.matrix(Dtype::f32, 20, 70);
+    args.dw = arena.matrix(Dtype::f32, 130, 70);
+    return args;
+  });
+}
+
+TEST_F(CApiLayer, ForwardTakesWeightsQuantisedAheadOfTime) {
+  problem_.weights_quantized = true;
+  problem_.training = false;
+  expect_same_bits(Fp8LinearForward{problem_}, [&](Arena& arena) {
+    Fp8LinearForwardArgs args = forward_args(arena);
+    const Fp8LinearWeightsLayout layout = fp8_linear_weights_layout(problem_);
+    args.weights.w = layout.w.view(arena.take(layout.w.bytes));
+    args.weights.w_t = layout.w_t.view(arena.take(layout.w_t.bytes));
+    QuantizeProblem cast;
+    cast.rows = 130;
+    cast.cols = 70;
+    cast.input = Dtype::f32;
+    cast.block = cast.transposed_block = kBlock128x128;
+    run_cpp(cast, QuantizeArgs{args.w, args.weights.w, args.weights.w_t});
+    args.w = TensorView();
+    args.saved = {};
+    return args;
+  });
+}
+
+}  // namespace
+}  // namespace octet

@@ -1,0 +1,130 @@
+// What is right passes every gate, whatever the seed, the shape and the data.
+#include "check/gates.hpp"
+#include "check/product_case.hpp"
+
+namespace octet {
+namespace {
+
+GateOptions options_of_seed(std::uint64_t seed) {
+  constexpr Distribution kDistributions[] = {Distribution::normal, Distribution::skewed,
+                                             Distribution::one_signed};
+  GateOptions options;
+  options.seed = seed;
+  options.distribution = kDistributions[seed % 3];
+  return options;
+}
+
+Fp8LinearProblem layer_of(ProductShape shape) {
+  Fp8LinearProblem problem;
+  problem.m = shape.m;
+  problem.n = shape.n;
+  problem.k = shape.k;
+  return problem;
+}
+
+std::int64_t count(const GateReport& report, const std::string& gate) {
+  std::int64_t found = 0;
+  for (const GateResult& result : report.results) found += result.gate == gate;
+  return found;
+}
+
+TEST(CorrectOperators, TheLayerPassesOnAHundredSeeds) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    for (const ProductShape shape :
+         {ProductShape{1, 1, 1}, {1, 129, 127}, {33, 34, 35}, {40, 3, 130}}) {
+      Fp8LinearProblem problem = layer_of(shape);
+      problem.dw = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
+      problem.accumulate_dw = seed % 4 == 1;
+      const GateReport report = check_fp8_linear(problem, options_of_seed(seed));
+      ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+                                 << describe(report.results);
+    }
+  }
+}
+
+TEST(CorrectOperators, ProductsPassOnAHundredSeeds) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    GemmProblem problem;
+    problem.m = 1 + static_cast<std::int64_t>(seed * 7 % 90);
+    problem.n = 1 + static_cast<std::int64_t>(seed * 13 % 150);
+    problem.k = 1 + static_cast<std::int64_t>(seed * 29 % 300);
+    problem.out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16;
+    problem.accumulate = seed % 3 == 0;
+    if (seed % 4 == 0) problem.b.block = kBlock1x128;
+    if (seed % 5 == 0) {
+      const Dtype dtype = seed % 10 == 0 ? Dtype::f32 : Dtype::f16;
+      problem.a = {dtype, {}, seed % 4 == 1 ? Major::mn : Major::k};
+      problem.b = {dtype, {}, seed % 4 < 2 ? Major::mn : Major::k};
+    }
+    const GateReport report = check_gemm(problem, options_of_seed(seed));
+    ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+                               << describe(report.results);
+  }
+}
+
+TEST(CorrectOperators, QuantisersPassOnAHundredSeeds) {
+  constexpr Dtype kInputs[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+  constexpr BlockShape kBlocks[] = {kBlock1x128, kBlock128x1, kBlock128x128};
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    QuantizeProblem problem;
+    problem.rows = 1 + static_cast<std::int64_t>(seed * 11 % 300);
+    problem.cols = 1 + static_cast<std::int64_t>(seed * 17 % 400);
+    problem.input = kInputs[seed % 3];
+    problem.format = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2;
+    problem.block = kBlocks[seed / 2 % 3];
+    if (seed % 3 != 0) problem.transposed_block = kBlocks[seed / 3 % 3];
+    if (seed % 7 == 0) problem.block.reset();
+    if (seed % 21 == 0) problem.transposed_block = kBlock1x128;
+    problem.pow2_scales = seed % 5 == 0;
+    problem.amax_floor = seed % 4 == 0 ? 1e-4f : 0;
+    const GateReport report = check_quantize(problem, options_of_seed(seed));
+    ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+                               << describe(report.results);
+  }
+}
+
+TEST(CorrectOperators, ALayerOfSeveralTilesPassesWithEveryOption) {
+  for (int variant = 0; variant < 4; ++variant) {
+    Fp8LinearProblem problem = layer_of({130, 140, 270});
+    problem.wgrad_blocks = variant % 2 == 0 ? WgradBlocks::rows : WgradBlocks::square;
+    problem.grad_format = variant / 2 == 0 ? Dtype::e4m3 : Dtype::e5m2;
+    problem.dtype = variant == 1 ? Dtype::f32 : variant == 2 ? Dtype::f16 : Dtype::bf16;
+    problem.weights_quantized = variant == 3;
+    problem.pow2_scales = variant == 2;
+    const GateReport report = check_fp8_linear(problem, options_of_seed(7));
+    EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report.results);
+    EXPECT_EQ(count(report, "G1"), 3);
+    EXPECT_EQ(count(report, "G2"), 3);
+    EXPECT_EQ(count(report, "G3"), 3);
+    EXPECT_EQ(count(report, "Q"), variant == 3 ? 1 : 2);  // w_t is the caller's where it is given
+    EXPECT_GT(report.snr_db("G1", "dw"), problem.grad_format == Dtype::e4m3 ? 25 : 20);
+    EXPECT_TRUE(std::isnan(report.snr_db("G4", "dw")));
+  }
+}
+
+TEST(CorrectOperators, ALayerForInferenceIsJudgedByItsOutputAlone) {
+  Fp8LinearProblem problem = layer_of({50, 60, 70});
+  problem.training = false;
+  const GateReport report = check_fp8_linear(problem, {});
+  EXPECT_TRUE(report.pass()) << describe(report.results);
+  EXPECT_EQ(report.results.size(), 5u);
+}
+
+TEST(CorrectOperators, AReportOfNothingDoesNotPass) {
+  EXPECT_FALSE(GateReport{}.pass());
+  EXPECT_TRUE(std::isnan(GateReport{}.snr_db("G2", "y")));
+}
+
+TEST(CorrectOperators, WhatCannotRunIsRefusedBeforeDataIsMade) {
+  GemmProblem problem;
+  problem.m = problem.n = 4;
+  EXPECT_THROW(check_gemm(problem, {}), Error);
+  problem.k = 4;
+  GateOptions options;
+  options.gemm_backend = "nonsense";
+  EXPECT_THROW(check_gemm(problem, options), Error);
+  EXPECT_THROW(check_fp8_linear(layer_of({1, 0, 1}), {}), Error);
+}
+
+}  // namespace
+}  // namespace octet

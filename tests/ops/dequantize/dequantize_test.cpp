@@ -1,0 +1,209 @@
+// dequantize against a table of FP8 values in f64, for every implementation, block and output.
+#include "ops/dequantize/cpu_simd.hpp"
+#include "ops/dequantize/problem.hpp"
+#include "ops/quantize/fp8_oracle.hpp"
+#include "ops/quantize/paths.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace octet {
+namespace {
+
+void dequantize_by(Path path, const DequantizeProblem& problem, const DequantizeArgs& args,
+                   int threads = 2) {
+  if (path == Path::reference) {
+    run(plan_dequantize(problem, {"cpu_reference", threads}), args);
+    return;
+  }
+  check(problem);
+  check(problem, args);
+  dequantize_cpu_simd(problem, args, threads,
+                      path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
+}
+
+// Writes any code and positive scales of every magnitude into a foreign copy.
+void fill(const QuantizedView& view, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const TensorView& values = view.values;
+  for (std::int64_t r = 0; r < values.rows(); ++r) {
+    for (std::int64_t c = 0; c < values.cols(); ++c) {
+      static_cast<std::uint8_t*>(values.data)[r * values.strides[0] + c * values.strides[1]] =
+          static_cast<std::uint8_t>(random());
+    }
+  }
+  const TensorView& scales = view.scales;
+  for (std::int64_t r = 0; r < scales.rows(); ++r) {
+    for (std::int64_t c = 0; c < scales.cols(); ++c) {
+      const int exponent = static_cast<int>(random() % 60) - 40;
+      const float mantissa = 1 + static_cast<float>(random() % 1000003) / 1000003;
+      static_cast<float*>(scales.data)[r * scales.strides[0] + c * scales.strides[1]] =
+          std::ldexp(mantissa, exponent);
+    }
+  }
+}
+
+// The nearest number of the output's dtype, ties to even, from the f32 product in f64: its spacing
+// at `value` divides a rounding by std::nearbyint.
+double rounded(double value, Dtype out) {
+  if (!std::isfinite(value) || value == 0 || out == Dtype::f32) return value;
+  const int digits = out == Dtype::f16 ? 11 : 8;
+  const int smallest = out == Dtype::f16 ? -24 : -133;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int step = std::max(exponent - digits, smallest);
+  const double result = std::ldexp(std::nearbyint(std::ldexp(value, -step)), step);
+  const double limit = out == Dtype::f16 ? 65504 : std::ldexp(255.0, 120);
+  return std::fabs(result) > limit ? std::copysign(INFINITY, result) : result;
+}
+
+void expect_dequantized(const DequantizeProblem& problem, const QuantizedView& input, Path path) {
+  const oracle::Fp8Table table(problem.format);
+  Input out(problem.rows, problem.cols, problem.out, 5);
+  dequantize_by(path, problem, {input, out.view()});
+  const TensorView& values = input.values;
+  const TensorView& scales = input.scales;
+  for (std::int64_t r = 0; r < problem.rows; ++r) {
+    for (std::int64_t c = 0; c < problem.cols; ++c) {
+      const std::uint8_t code = static_cast<const std::uint8_t*>(
+          values.data)[r * values.strides[0] + c * values.strides[1]];
+      const float scale =
+          static_cast<const float*>(scales.data)[r / input.block.rows * scales.strides[0] +
+                                                 c / input.block.cols * scales.strides[1]];
+      const auto product = static_cast<float>(table.decode(code) * static_cast<double>(scale));
+      const double wanted = rounded(product, problem.out);
+      const float got = out.at(r, c);
+      if (std::isnan(wanted)) {
+        ASSERT_TRUE(std::isnan(got)) << name(path) << ": " << describe(problem);
+      } else {
+        ASSERT_EQ(static_cast<double>(got), wanted)
+            << name(path) << " at " << r << ", " << c << ": " << describe(problem);
+        ASSERT_EQ(std::signbit(got), std::signbit(wanted)) << name(path);
+      }
+    }
+  }
+}
+
+TEST(Dequantize, IsTheRoundedProductForEveryFormatBlockAndOutput) {
+  constexpr std::int64_t kShapes[][2] = {{1, 1}, {3, 127}, {129, 128}, {130, 300}, {257, 1}};
+  std::uint64_t seed = 0;
+  for (const auto& shape : kShapes) {
+    for (BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
+      for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
+        for (Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+          const DequantizeProblem problem{shape[0], shape[1], format, block, out, kCpu};
+          const ForeignCopy input(problem.rows, problem.cols, format, block);
+          fill(input.view(), ++seed);
+          for (Path path : all_paths()) expect_dequantized(problem, input.view(), path);
+        }
+      }
+    }
+  }
+}
+
+TEST(Dequantize, ReadsTransposedAndStridedValues) {
+  const ForeignCopy stored(150, 200, Dtype::e4m3, kBlock128x1);
+  fill(stored.view(), 9);
+  QuantizedView input = stored.view();
+  input.values = transposed(input.values);
+  input.scales = transposed(input.scales);
+  input.block = kBlock1x128;
+  const DequantizeProblem problem{200, 150, Dtype::e4m3, kBlock1x128, Dtype::f32, kCpu};
+  for (Path path : all_paths()) expect_dequantized(problem, input, path);
+}
+
+TEST(Dequantize, LeavesGapsBetweenRowsAlone) {
+  const DequantizeProblem problem{130, 200, Dtype::e5m2, kBlock1x128, Dtype::bf16, kCpu};
+  const ForeignCopy input(problem.rows, problem.cols, problem.format, problem.block);
+  fill(input.view(), 11);
+  for (Path path : all_paths()) {
+    std::vector<std::uint16_t> memory(130 * 216 + 64, 0x7FA5);
+    const TensorView out = make_matrix(memory.data() + 32, Dtype::bf16, 130, 200, 216);
+    dequantize_by(path, problem, {input.view(), out});
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const bool inside = i >= 32 && i < 32 + 130 * 216 && (i - 32) % 216 < 200;
+      if (!inside) {
+        ASSERT_EQ(memory[i], 0x7FA5) << name(path) << " at " << i;
+      }
+    }
+  }
+}
+
+TEST(Dequantize, UndoesQuantizeUpToHalfAStep) {
+  QuantizeProblem problem;
+  problem.rows = 64;
+  problem.cols = 300;
+  Input input(problem.rows, problem.cols, problem.input);
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (std::int64_t r = 0; r < problem.rows; ++r) {
+    for (std::int64_t c = 0; c < problem.cols; ++c) input.set(r, c, normal(random));
+  }
+  const QuantizedTensor codes(problem.rows, problem.cols, problem.format, kBlock1x128);
+  run(plan_quantize(problem), {input.view(), codes, {}});
+  const Input out(problem.rows, problem.cols, Dtype::f32);
+  run(plan_dequantize({problem.rows, problem.cols, problem.format, kBlock1x128, Dtype::f32, kCpu}),
+      {codes, out.view()});
+  const auto* scales = static_cast<const float*>(codes.view().scales.data);
+  for (std::int64_t r = 0; r < problem.rows; ++r) {
+    for (std::int64_t c = 0; c < problem.cols; ++c) {
+      const float scale = scales[r + c / kBlock * codes.view().scales.strides[1]];
+      const float x = input.at(r, c);
+      const float half_step = std::max(std::fabs(x) / 16, scale * 0x1p-10f);
+      ASSERT_LE(std::fabs(out.at(r, c) - x), half_step * 1.001f);
+    }
+  }
+}
+
+TEST(DequantizeThreads, AnyNumberOfThreadsGivesTheSameBits) {
+  const DequantizeProblem problem{700, 900, Dtype::e4m3, kBlock128x128, Dtype::f16, kCpu};
+  const ForeignCopy input(problem.rows, problem.cols, problem.format, problem.block);
+  fill(input.view(), 12);
+  for (Path path : all_paths()) {
+    std::vector<std::uint16_t> wanted(700 * 900);
+    dequantize_by(path, problem, {input.view(), make_view(wanted.data(), Dtype::f16, {700, 900})},
+                  1);
+    for (int threads : {2, 3, 7}) {
+      std::vector<std::uint16_t> got(700 * 900);
+      dequantize_by(path, problem, {input.view(), make_view(got.data(), Dtype::f16, {700, 900})},
+                    threads);
+      EXPECT_TRUE(got == wanted) << name(path) << ", " << threads << " threads";
+    }
+  }
+}
+
+TEST(DequantizeRefuses, WhatItCannotMean) {
+  const DequantizeProblem problem{4, 200, Dtype::e4m3, kBlock1x128, Dtype::f32, kCpu};
+  const ForeignCopy input(4, 200, Dtype::e4m3, kBlock1x128);
+  const Input out(4, 200, Dtype::f32);
+  const auto message = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  DequantizeProblem wrong = problem;
+  wrong.out = Dtype::e4m3;
+  EXPECT_EQ(message([&] { plan_dequantize(wrong); }),
+            "dequantize: out must be f32, f16 or bf16, got e4m3");
+  wrong = problem;
+  wrong.block = {1, 64};
+  EXPECT_EQ(message([&] { plan_dequantize(wrong); }),
+            "dequantize: block must be 1x128, 128x1 or 128x128, got 1x64");
+  const DequantizePlan plan = plan_dequantize(problem);
+  EXPECT_EQ(message([&] {
+              run(plan, {input.view(), transposed(out.view())});
+            }),
+            "dequantize: out must be [rows, cols] = [4, 200], got [200, 4]");
+  TensorView aliased = make_matrix(input.view().values.data, Dtype::f32, 4, 200, 200);
+  EXPECT_EQ(message([&] {
+              run(plan, {input.view(), aliased});
+            }),
+            "dequantize: output out overlaps input: their memory must be apart");
+}
+
+}  // namespace
+}  // namespace octet

@@ -1,0 +1,129 @@
+// Each instruction set against the reference, in every bit of the output's memory, gaps included.
+#include "ops/quantize/paths.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace octet {
+namespace {
+
+using Random = std::mt19937_64;
+
+template <class T, std::size_t N>
+T any_of(const T (&choices)[N], Random& random) {
+  return choices[random() % N];
+}
+
+QuantizeProblem random_problem(Random& random) {
+  constexpr std::int64_t kExtents[] = {1,  2,   3,   15,  16,  17,  31,  33,  63, 64,
+                                       65, 127, 128, 129, 191, 255, 256, 257, 300};
+  const std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x1,
+                                               kBlock128x128};
+  QuantizeProblem problem;
+  problem.rows = any_of(kExtents, random);
+  problem.cols = any_of(kExtents, random);
+  problem.input = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
+  problem.format = any_of({Dtype::e4m3, Dtype::e5m2}, random);
+  do {
+    problem.block = any_of(kBlocks, random);
+    problem.transposed_block = any_of(kBlocks, random);
+  } while (!problem.block && !problem.transposed_block);
+  problem.amax_floor = any_of({0.0f, 0.0f, 1e-4f, 1e-39f, 10.0f}, random);
+  problem.pow2_scales = random() % 3 == 0;
+  return problem;
+}
+
+enum class Data { normal, tiny, huge, zeros, any_bits, one_outlier, some_non_finite };
+
+float random_value(Data data, Random& random) {
+  std::normal_distribution<float> normal;
+  switch (data) {
+    case Data::tiny: return normal(random) * 1e-38f;
+    case Data::huge: return normal(random) * 1e37f;
+    case Data::zeros: return random() % 2 == 0 ? 0.0f : -0.0f;
+    case Data::any_bits: return f32_from_bits(static_cast<std::uint32_t>(random()));
+    case Data::some_non_finite:
+      if (random() % 500 == 0) return std::numeric_limits<float>::quiet_NaN();
+      if (random() % 500 == 0) return std::numeric_limits<float>::infinity();
+      if (random() % 500 == 0) return -std::numeric_limits<float>::infinity();
+      return normal(random);
+    default: return normal(random);
+  }
+}
+
+void fill(Input& input, Data data, Random& random) {
+  const TensorView& view = input.view();
+  for (std::int64_t r = 0; r < view.rows(); ++r) {
+    for (std::int64_t c = 0; c < view.cols(); ++c) input.set(r, c, random_value(data, random));
+  }
+  if (data == Data::one_outlier) {
+    const auto row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(view.rows()));
+    const auto col = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(view.cols()));
+    input.set(row, col, 3e4f);
+  }
+}
+
+void expect_equal_to_reference(std::uint64_t seed) {
+  Random random(seed);
+  const QuantizeProblem problem = random_problem(random);
+  const auto data = static_cast<Data>(random() % 7);
+  Input input(problem.rows, problem.cols, problem.input, static_cast<std::int64_t>(random() % 40));
+  fill(input, data, random);
+  const ForeignCopies wanted(problem);
+  quantize_by(Path::reference, problem, wanted.args(input.view()));
+  for (Path path : simd_paths()) {
+    const ForeignCopies got(problem);
+    quantize_by(path, problem, got.args(input.view()));
+    const std::string repeat = text(name(path), ", seed ", seed, ": ", describe(problem));
+    EXPECT_TRUE(got.out.values() == wanted.out.values()) << "codes, " << repeat;
+    EXPECT_TRUE(got.out.scale_bits() == wanted.out.scale_bits()) << "scales, " << repeat;
+    EXPECT_TRUE(got.transposed.values() == wanted.transposed.values())
+        << "transposed codes, " << repeat;
+    EXPECT_TRUE(got.transposed.scale_bits() == wanted.transposed.scale_bits())
+        << "transposed scales, " << repeat;
+  }
+}
+
+TEST(QuantizeSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
+  ASSERT_FALSE(simd_paths().empty()) << "this machine has no AVX2";
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) expect_equal_to_reference(seed);
+}
+
+// Large enough to be written past the caches, with a tail in both directions.
+TEST(QuantizeSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
+  QuantizeProblem problem;
+  problem.rows = 2050;
+  problem.cols = 4225;
+  problem.transposed_block = kBlock1x128;
+  Random random(7);
+  Input input(problem.rows, problem.cols, problem.input);
+  for (std::int64_t r = 0; r < problem.rows; ++r) {
+    for (std::int64_t c = 0; c < problem.cols; ++c) {
+      store_f32(input.view().data, r * problem.cols + c, problem.input,
+                static_cast<float>(static_cast<std::int32_t>(random())));
+    }
+  }
+  const auto quantized = [&](Path path, const QuantizedTensor& out, const QuantizedTensor& turned) {
+    quantize_by(path, problem, {input.view(), out, turned});
+  };
+  const auto bytes = [](const QuantizedTensor& tensor) {
+    const TensorView& values = tensor.view().values;
+    const auto* data = static_cast<const std::uint8_t*>(values.data);
+    return std::vector<std::uint8_t>(data, data + values.rows() * values.strides[0]);
+  };
+  const QuantizedTensor out(problem.rows, problem.cols, problem.format, kBlock1x128);
+  const QuantizedTensor turned(problem.cols, problem.rows, problem.format, kBlock1x128);
+  quantized(Path::reference, out, turned);
+  for (Path path : simd_paths()) {
+    const QuantizedTensor simd_out(problem.rows, problem.cols, problem.format, kBlock1x128);
+    const QuantizedTensor simd_turned(problem.cols, problem.rows, problem.format, kBlock1x128);
+    quantized(path, simd_out, simd_turned);
+    EXPECT_TRUE(bytes(simd_out) == bytes(out)) << name(path) << ": " << describe(problem);
+    EXPECT_TRUE(bytes(simd_turned) == bytes(turned)) << name(path) << ": " << describe(problem);
+  }
+}
+
+}  // namespace
+}  // namespace octet

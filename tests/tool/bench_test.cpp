@@ -1,0 +1,224 @@
+// The rows octet bench writes, read back as a user's script would.
+#include "csv.hpp"
+#include "run_tool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+namespace octet::tool {
+namespace {
+
+// The columns every result of gemm begins with, in this order.
+const CsvRow kFirstColumns{"TestID",
+                           "Platform",
+                           "GPU",
+                           "Case",
+                           "MBS",
+                           "M",
+                           "N",
+                           "K",
+                           "Dtype",
+                           "Granularity",
+                           "Check",
+                           "Forward Time (ms)",
+                           "Forward TFLOPS",
+                           "Backward Time (ms)",
+                           "Backward TFLOPS",
+                           "Combined Step Time (ms)",
+                           "Combined Step TFLOPS"};
+
+using Record = std::map<std::string, std::string>;
+
+struct Results {
+  CsvRow header;
+  std::vector<Record> records;
+};
+
+Results read_results(const std::string& path) {
+  const std::vector<CsvRow> rows = parse_csv(read_file(path), path);
+  Results results;
+  if (rows.empty()) return results;
+  results.header = rows[0];
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    EXPECT_EQ(rows[r].size(), rows[0].size());
+    Record record;
+    for (std::size_t c = 0; c < rows[r].size(); ++c) record[rows[0][c]] = rows[r][c];
+    results.records.push_back(record);
+  }
+  return results;
+}
+
+double number_in(const Record& record, const std::string& column) {
+  return std::strtod(record.at(column).c_str(), nullptr);
+}
+
+void expect_rate(const Record& record, const std::string& part, double products) {
+  const double operations =
+      2 * products * number_in(record, "M") * number_in(record, "N") * number_in(record, "K");
+  const double time_ms = number_in(record, part + " Time (ms)");
+  EXPECT_GT(time_ms, 0);
+  const double expected = operations / (time_ms * 1e-3) / 1e12;
+  EXPECT_NEAR(number_in(record, part + " TFLOPS") / expected, 1, 1e-4) << part;
+}
+
+TEST(ToolBench, WritesOneCheckedRowPerShape) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const Outcome outcome = run_tool(
+      "bench gemm --shape 32x64x129 --shape 33x40x50 --warmup 1 --iters 3 --threads 2 --seed 7 "
+      "-o " +
+      path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.err, "") << "no progress bar on a pipe";
+  EXPECT_EQ(outcome.out.find('\033'), std::string::npos) << "no colour on a pipe";
+  EXPECT_NE(outcome.out.find("score: "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("2 PASS, 0 FAIL, 0 ERROR"), std::string::npos) << outcome.out;
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+
+  const Results results = read_results(path);
+  ASSERT_GE(results.header.size(), kFirstColumns.size());
+  EXPECT_TRUE(std::equal(kFirstColumns.begin(), kFirstColumns.end(), results.header.begin()));
+  ASSERT_EQ(results.records.size(), 2u);
+  for (const Record& record : results.records) {
+    EXPECT_EQ(record.at("Check"), "PASS");
+    EXPECT_EQ(record.at("Platform"), "cpu");
+    EXPECT_EQ(record.at("Dtype"), "fp8");
+    EXPECT_EQ(record.at("Granularity"), "blockwise");
+    EXPECT_EQ(record.at("Iterations"), "3");
+    EXPECT_EQ(record.at("Warmup"), "1");
+    EXPECT_EQ(record.at("Threads"), "2");
+    EXPECT_EQ(record.at("Seed"), "7");
+    EXPECT_EQ(record.at("Wgrad Blocks"), "1d");
+    EXPECT_FALSE(record.at("Commit").empty());
+    EXPECT_FALSE(record.at("Configuration").empty());
+    EXPECT_NE(record.at("Backend").find("gemm=cpu_"), std::string::npos);
+    expect_rate(record, "Forward", 1);
+    expect_rate(record, "Backward", 2);
+    expect_rate(record, "Combined Step", 3);
+    for (const char* tensor : {"Forward", "dX", "dW"}) {
+      EXPECT_GT(number_in(record, std::string(tensor) + " G1 SNR (dB)"), 25);
+    }
+    EXPECT_GT(number_in(record, "f16 SNR (dB)"), number_in(record, "Forward G1 SNR (dB)"));
+  }
+  EXPECT_EQ(results.records[1].at("N"), "40");
+}
+
+TEST(ToolBench, TheCommandOfARowRepeatsIt) {
+  const Folder folder;
+  const std::string first = folder.file("first.csv");
+  const std::string again = folder.file("again.csv");
+  ASSERT_EQ(run_tool("bench gemm --shape 8x40x130 --format e5m2 --grad-format e5m2 --wgrad-blocks "
+                     "2d --dw f32 --accumulate-dw --pow2-scales --amax-floor 0.0001 --distribution "
+                     "skewed --warmup 1 --iters 3 -o " +
+                     first)
+                .status,
+            0);
+  const std::string command = read_results(first).records.at(0).at("Command");
+  ASSERT_EQ(command.rfind("octet bench gemm ", 0), 0u) << command;
+  ASSERT_EQ(run_tool(command.substr(6) + " -o " + again).status, 0) << command;
+  const Record a = read_results(first).records.at(0);
+  const Record b = read_results(again).records.at(0);
+  EXPECT_EQ(b.at("Command"), command);
+  EXPECT_EQ(a.at("Forward G1 SNR (dB)"), b.at("Forward G1 SNR (dB)")) << "not the same data";
+  EXPECT_EQ(b.at("Wgrad Blocks"), "2d");
+}
+
+TEST(ToolBench, PutsThePeersTimeOverOurs) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const Outcome outcome = run_tool(
+      "bench gemm --shape 32x64x64 --prequantized --baseline openblas --seconds-per-case 0.2 -o " +
+      path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("ratio: "), std::string::npos) << outcome.out;
+  const Record record = read_results(path).records.at(0);
+  EXPECT_EQ(record.at("Baseline"), "openblas");
+  EXPECT_GE(number_in(record, "Iterations"), 5);
+  for (const char* part : {"Forward", "Backward", "Combined"}) {
+    EXPECT_GT(number_in(record, std::string(part) + " Ratio"), 0) << part;
+  }
+  EXPECT_NEAR(number_in(record, "Baseline Forward Time (ms)") +
+                  number_in(record, "Baseline Backward Time (ms)"),
+              number_in(record, "Baseline Combined Step Time (ms)"), 1e-3);
+}
+
+TEST(ToolBench, TimesPlainProducts) {
+  const Folder folder;
+  for (const std::string dtype : {"bf16", "f16"}) {
+    const std::string path = folder.file(dtype + ".csv");
+    const Outcome outcome = run_tool("bench gemm --dtype " + dtype +
+                                     " --shape 33x65x40 --warmup 1 --iters 3 -o " + path);
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    const Record record = read_results(path).records.at(0);
+    EXPECT_EQ(record.at("Dtype"), dtype);
+    EXPECT_EQ(record.at("Granularity"), "none");
+    EXPECT_GT(number_in(record, "dW G4 SNR (dB)"), 45);
+    expect_rate(record, "Backward", 2);
+  }
+}
+
+TEST(ToolBench, ACaseThatCannotBeRunIsAnErrorRowAndStatusOne) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  // 2 * 10^16 bytes of weights pass any address space; the other case is still run.
+  const Outcome outcome = run_tool(
+      "bench gemm --shape 1x100000000x100000000 --shape 4x4x4 --warmup 1 --iters 3 -o " + path,
+      "ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1");
+  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("1 PASS, 0 FAIL, 1 ERROR"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("repeat with: octet check gemm "), std::string::npos) << outcome.out;
+  const Results results = read_results(path);
+  ASSERT_EQ(results.records.size(), 2u);
+  EXPECT_EQ(results.records[0].at("Check"), "ERROR");
+  EXPECT_FALSE(results.records[0].at("Note").empty());
+  for (std::size_t c = 11; c < kFirstColumns.size(); ++c) {
+    EXPECT_EQ(results.records[0].at(kFirstColumns[c]), "") << kFirstColumns[c];
+  }
+  EXPECT_EQ(results.records[1].at("Check"), "PASS");
+}
+
+TEST(ToolBench, BeginsNoCaseAfterMaxSeconds) {
+  const Outcome outcome = run_tool("bench gemm --max-seconds 0");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_NE(outcome.out.find("16 of 16 cases were not begun"), std::string::npos) << outcome.out;
+}
+
+TEST(ToolBench, ReadsCasesFromAFile) {
+  const Folder folder;
+  const std::string cases = folder.file("cases.csv");
+  const std::string path = folder.file("x.csv");
+  std::ofstream(cases)
+      << "test_id,model,op,mbs,M,N,K\n41,Tiny,up,2,8,16,32\n42,Other,up,1,8,16,32\n";
+  ASSERT_EQ(
+      run_tool("bench gemm --suite " + cases + " --model tiny --warmup 1 --iters 3 -o " + path)
+          .status,
+      0);
+  const Results results = read_results(path);
+  ASSERT_EQ(results.records.size(), 1u);
+  EXPECT_EQ(results.records[0].at("TestID"), "41");
+  EXPECT_EQ(results.records[0].at("Case"), "Tiny up");
+  EXPECT_EQ(results.records[0].at("MBS"), "2");
+}
+
+TEST(ToolBench, SetsACastBesideACopyOfTheSameBytes) {
+  const Folder folder;
+  const std::string path = folder.file("q.csv");
+  const Outcome outcome = run_tool("bench quantize --shape 64x256 --warmup 1 --iters 5 -o " + path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const Results results = read_results(path);
+  ASSERT_EQ(results.records.size(), 2u);
+  EXPECT_EQ(results.records[0].at("Transposed Block"), "1x128");
+  EXPECT_EQ(results.records[1].at("Block"), "128x128");
+  for (const Record& record : results.records) {
+    EXPECT_EQ(record.at("Check"), "PASS");
+    EXPECT_GT(number_in(record, "Memcpy Ratio"), 0);
+    const double expected =
+        number_in(record, "Bytes") / (number_in(record, "Time (ms)") * 1e-3) / 1e9;
+    EXPECT_NEAR(number_in(record, "GB/s") / expected, 1, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace octet::tool

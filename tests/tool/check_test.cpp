@@ -1,0 +1,127 @@
+// octet check takes the very command lines that problems print, and octet ops and octet doctor say
+// what the code says.
+#include "run_tool.hpp"
+
+#include "ops/gemm/problem.hpp"
+#include "ops/quantize/problem.hpp"
+
+#include <octet/octet.hpp>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+namespace octet::tool {
+namespace {
+
+std::vector<std::string> described_problems() {
+  std::vector<std::string> lines;
+  GemmProblem product;
+  product.m = 9;
+  product.n = 33;
+  product.k = 130;
+  product.out = Dtype::f32;
+  product.accumulate = true;
+  lines.push_back(describe(product));
+  product.b.block = kBlock1x128;
+  product.b.dtype = Dtype::e5m2;
+  product.accumulate = false;
+  lines.push_back(describe(product));
+  product.a = product.b = {Dtype::f16, {}, Major::mn};
+  lines.push_back(describe(product));
+  product.a = product.b = {Dtype::f32, {}, Major::k};
+  lines.push_back(describe(product));
+
+  Fp8LinearProblem layer;
+  layer.m = 40;
+  layer.n = 33;
+  layer.k = 130;
+  lines.push_back(describe(layer));
+  layer.dtype = Dtype::f32;
+  layer.grad_format = Dtype::e5m2;
+  layer.dw = Dtype::f32;
+  layer.accumulate_dw = true;
+  layer.wgrad_blocks = WgradBlocks::square;
+  layer.amax_floor = 1e-4f;
+  layer.pow2_scales = true;
+  lines.push_back(describe(layer));
+
+  QuantizeProblem cast;
+  cast.rows = 33;
+  cast.cols = 130;
+  lines.push_back(describe(cast));
+  cast.block.reset();
+  cast.transposed_block = kBlock128x128;
+  cast.input = Dtype::f16;
+  cast.format = Dtype::e5m2;
+  cast.amax_floor = 0.5f;
+  cast.pow2_scales = true;
+  lines.push_back(describe(cast));
+  return lines;
+}
+
+TEST(ToolCheck, TakesEveryCommandLineThatAProblemPrints) {
+  for (const std::string& line : described_problems()) {
+    const Outcome outcome = run_tool("check " + line);
+    EXPECT_EQ(outcome.status, 0) << line << "\n" << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.out.substr(0, outcome.out.find('\n')), "octet check " + line);
+  }
+}
+
+TEST(ToolCheck, PrintsEveryGateWithItsBound) {
+  const Outcome outcome =
+      run_tool("check gemm --dtype fp8 --granularity blockwise --shape 40x33x130");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* wanted :
+       {"gate", "G1", "G2", "G5", "G6", "dx", "dw", "> 25 dB", "1 PASS, 0 FAIL"}) {
+    EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
+  }
+}
+
+TEST(ToolOps, NamesEveryImplementation) {
+  const Outcome outcome = run_tool("ops");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const auto& entry : gemm_implementations()) {
+    EXPECT_NE(outcome.out.find(entry.name), std::string::npos) << entry.name;
+  }
+  for (const auto& entry : quantize_implementations()) {
+    EXPECT_NE(outcome.out.find(entry.name), std::string::npos) << entry.name;
+  }
+  EXPECT_NE(outcome.out.find("at least one must have 1x128"), std::string::npos) << outcome.out;
+}
+
+TEST(ToolOps, MarkdownHasOneCellPerColumnInEveryRow) {
+  const Outcome outcome = run_tool("ops --markdown");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  const auto bars = std::count(line.begin(), line.end(), '|');
+  EXPECT_GT(bars, 5);
+  int rows = 0;
+  for (; std::getline(lines, line); ++rows) {
+    EXPECT_EQ(std::count(line.begin(), line.end(), '|'), bars) << line;
+  }
+  EXPECT_GT(rows, 10);
+}
+
+TEST(ToolDoctor, SaysWhatThisMachineHas) {
+  const Outcome outcome = run_tool("doctor", "OCTET_NUM_THREADS=3");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* wanted : {"octet 0.", "AVX2", "AVX-512", "memory", "CUDA driver", "GPUs",
+                             "OpenBLAS", "cuBLASLt", "NVML", "OCTET_NUM_THREADS"}) {
+    EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
+  }
+}
+
+TEST(Tool, PrintsItsVersionAndItsHelp) {
+  EXPECT_EQ(run_tool("--version").status, 0);
+  const Outcome help = run_tool("bench gemm --help");
+  EXPECT_EQ(help.status, 0);
+  for (const char* wanted : {"--shape", "--suite", "--baseline", "--prequantized", "--output"}) {
+    EXPECT_NE(help.out.find(wanted), std::string::npos) << wanted;
+  }
+}
+
+}  // namespace
+}  // namespace octet::tool

@@ -1,0 +1,125 @@
+// Every wrong command line: one line on stderr that says what was meant to be given, status 2.
+#include "run_tool.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace octet::tool {
+namespace {
+
+struct Refusal {
+  const char* name;
+  const char* arguments;
+  std::array<const char*, 2> wanted;  // in the line
+  const char* environment = "";
+};
+
+class ToolRefuses : public testing::TestWithParam<Refusal> {};
+
+TEST_P(ToolRefuses, WithOneLineAndStatusTwo) {
+  const Refusal& refusal = GetParam();
+  const Outcome outcome = run_tool(refusal.arguments, refusal.environment);
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  for (const char* wanted : refusal.wanted) {
+    EXPECT_NE(outcome.err.find(wanted), std::string::npos) << outcome.err;
+  }
+}
+
+constexpr const char* kShape = "three whole numbers of at least 1";
+
+INSTANTIATE_TEST_SUITE_P(
+    , ToolRefuses,
+    testing::Values(
+        Refusal{"NoCommand", "", {"bench", "doctor"}},
+        Refusal{"UnknownCommand", "bnech", {"bnech", "did you mean bench"}},
+        Refusal{"UnknownOperator", "bench gem", {"gem", "did you mean gemm"}},
+        Refusal{"NoOperator", "check", {"gemm", "quantize"}},
+        Refusal{"UnknownOption", "bench gemm --zzz", {"--zzz", "--shape"}},
+        Refusal{"MisspeltOption", "bench gemm --shpe 1x1x1", {"--shpe", "did you mean --shape"}},
+        Refusal{"ShapeWithoutK", "bench gemm --shape 12x", {"MxNxK", kShape}},
+        Refusal{"ShapeWithTwoFactors", "bench gemm --shape 12x13", {"MxNxK", kShape}},
+        Refusal{"ShapeWithFourFactors", "bench gemm --shape 1x2x3x4", {"MxNxK", kShape}},
+        Refusal{"ZeroShape", "bench gemm --shape 0x1x1", {"0x1x1", kShape}},
+        Refusal{"NegativeShape", "bench gemm --shape=-1x1x1", {"-1x1x1", kShape}},
+        Refusal{"EmptyShape", "bench gemm --shape ''", {"MxNxK", kShape}},
+        Refusal{"ShapeWithLetters", "bench gemm --shape 1x1xk", {"1x1xk", kShape}},
+        Refusal{"ShapeBeyond64Bits",
+                "bench gemm --shape 99999999999999999999x1x1",
+                {"99999999999999999999x1x1", kShape}},
+        Refusal{"ShapeWhoseProductOverflows",
+                "bench gemm --shape 4000000000x4000000000x4000000000",
+                {"4000000000 x 4000000000", "bytes"}},
+        Refusal{"MissingShape", "bench gemm --shape", {"--shape", "MxNxK"}},
+        Refusal{"QuantizeShape", "bench quantize --shape 1x2x3", {"RxC", "1x2x3"}},
+        Refusal{"QuantizeBlock", "check quantize --block 7", {"--block", "128x128"}},
+        Refusal{"UnknownModel", "bench gemm --model GPT-9", {"GPT-9", "Llama-3.1-405B"}},
+        Refusal{"UnknownMicroBatch", "bench gemm --mbs 3", {"micro-batch of 3", "1, 2, 4"}},
+        Refusal{"UnknownSuite", "bench gemm --suite slow", {"slow", "dense84, quick"}},
+        Refusal{"MissingFile", "bench gemm --suite no/such.csv", {"no/such.csv", "No such file"}},
+        Refusal{"FolderForAFile", "bench gemm --suite /tmp/", {"/tmp/", "folder"}},
+        Refusal{"UnknownDevice", "bench gemm --device gpu", {"cpu, cuda or cuda:", "gpu"}},
+        Refusal{"AbsentDevice", "bench gemm --shape 1x1x1 --device cuda:99", {"cuda:99", "cpu"}},
+        Refusal{"UnknownDtype", "bench gemm --dtype fp4", {"fp8, bf16, f16", "fp4"}},
+        Refusal{"UnknownGranularity", "bench gemm --granularity row", {"blockwise", "row"}},
+        Refusal{"UnknownFormat", "bench gemm --format e3m4", {"e4m3, e5m2", "e3m4"}},
+        Refusal{"UnknownBaseline", "bench gemm --baseline mkl", {"openblas", "mkl"}},
+        Refusal{"WordForANumber", "bench gemm --iters many", {"--iters", "many"}},
+        Refusal{"NegativeNumber", "bench gemm --iters=-1", {"--iters", "-1"}},
+        Refusal{"TooManyThreads", "bench gemm --threads 9999", {"--threads", "1024"}},
+        Refusal{"InfiniteSeconds", "bench gemm --seconds-per-case inf", {"number", "inf"}},
+        Refusal{"OutputInNoFolder",
+                "bench gemm --shape 1x1x1 -o /no/such/folder/x.csv",
+                {"/no/such/folder/x.csv", "folder that exists"}},
+        Refusal{"OutputIsAFolder", "bench gemm --shape 1x1x1 -o /tmp", {"/tmp", "folder"}},
+        Refusal{"OutputIsADevice", "bench gemm --shape 1x1x1 -o /dev/null", {"plain file", "-o"}},
+        Refusal{"UnknownBackend",
+                "bench gemm --shape 1x1x1 --backend nonsense",
+                {"nonsense", "cpu_reference"}},
+        Refusal{"UnknownBackendInTheEnvironment",
+                "bench gemm --shape 128x128x128",
+                {"OCTET_GEMM_BACKEND", "cpu_reference"},
+                "OCTET_GEMM_BACKEND=nonsense"},
+        Refusal{"ThreadsInTheEnvironment",
+                "bench gemm --shape 128x128x128",
+                {"OCTET_NUM_THREADS", "none"},
+                "OCTET_NUM_THREADS=none"},
+        Refusal{"PrequantizedWithoutFp8",
+                "bench gemm --dtype bf16 --prequantized --shape 1x1x1",
+                {"--prequantized", "fp8"}},
+        Refusal{"FormatWithoutFp8",
+                "bench gemm --dtype bf16 --format e4m3 --shape 1x1x1",
+                {"--format", "--dtype bf16"}},
+        Refusal{"OneOperand", "check gemm --shape 1x1x1 --a bf16", {"--a", "--b"}},
+        Refusal{"UnknownOperand",
+                "check gemm --shape 1x1x1 --a e4m3 --b e4m3:1x128",
+                {"--a", "128x128"}},
+        Refusal{"AccumulateIntoF16",
+                "bench gemm --shape 1x1x1 --dw f16 --accumulate-dw",
+                {"f32 or bf16", "f16"}}),
+    [](const testing::TestParamInfo<Refusal>& refusal) { return std::string(refusal.param.name); });
+
+TEST(Tool, NamesThePackageOfAMissingBaseline) {
+  const Folder folder;
+  std::ofstream(folder.file("libopenblas.so.0")) << "not a library";
+  const Outcome outcome =
+      run_tool("bench gemm --shape 1x1x1 --baseline openblas -o " + folder.file("x.csv"),
+               "LD_LIBRARY_PATH=" + folder.path().string());
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.err.find("libopenblas0-pthread"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.file("x.csv")));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("x.csv.partial")));
+}
+
+TEST(Tool, RefusesAFileOfCasesByItsRowAndColumn) {
+  const Folder folder;
+  const std::string path = folder.file("cases.csv");
+  std::ofstream(path) << "test_id,model,op,mbs,M,N,K\n1,A,b,1,64,zero,64\n";
+  const Outcome outcome = run_tool("bench gemm --suite " + path);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.err.find("row 2: N must be a whole number"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace octet::tool

@@ -1,0 +1,28 @@
+// One function per subcommand: each adds itself to its parent and, when it is the one that was
+// given, leaves in `chosen` what is to be done. That returns the exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace octet::tool {
+
+struct Chosen {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+
+// Leaves the command in `chosen` when the parser has read it.
+inline void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run) {
+  app.callback([&app, &chosen, run = std::move(run)] { chosen = {&app, run}; });
+}
+
+void add_bench_gemm(CLI::App& bench, Chosen& chosen);
+void add_bench_quantize(CLI::App& bench, Chosen& chosen);
+void add_check_gemm(CLI::App& check, Chosen& chosen);
+void add_check_quantize(CLI::App& check, Chosen& chosen);
+void add_ops(CLI::App& octet, Chosen& chosen);
+void add_doctor(CLI::App& octet, Chosen& chosen);
+
+}  // namespace octet::tool

@@ -1,0 +1,100 @@
+// octet doctor: what this machine has that octet could use.
+#include "commands.hpp"
+#include "console.hpp"
+#include "provenance.hpp"
+
+#include "bench/host.hpp"
+#include "device/cuda_runtime.hpp"
+#include "dispatch/machine.hpp"
+
+#include <octet/error.hpp>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace octet::tool {
+namespace {
+
+using Table = std::vector<std::vector<std::string>>;
+
+const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
+
+void add_cpu(Table& table) {
+  const Machine machine = this_machine(kCpu, 0);
+  table.push_back({"CPU", bench::cpu_model()});
+  table.push_back({"AVX2 and FMA", yes_or_no(machine.avx2)});
+  table.push_back({"AVX-512 (F, BW, CD, DQ, VL)", yes_or_no(machine.avx512)});
+  table.push_back({"cores", std::to_string(sysconf(_SC_NPROCESSORS_ONLN))});
+  table.push_back({"threads of a run", std::to_string(machine.threads)});
+  table.push_back({"clock", fmt::format("{:.0f} MHz", bench::cpu_clock_mhz())});
+  table.push_back({"memory", fmt::format("{:.1f} GiB",
+                                         static_cast<double>(bench::memory_bytes()) / (1 << 30))});
+  for (const bench::Cache& cache : bench::cpu_caches()) {
+    table.push_back({fmt::format("L{} cache", cache.level),
+                     fmt::format("{} KiB, {}", cache.bytes >> 10, cache.type)});
+  }
+}
+
+void add_gpus(Table& table) {
+  table.push_back({"built with CUDA", yes_or_no(cuda::built_with_cuda())});
+  table.push_back({"CUDA driver", cuda::driver_status()});
+  table.push_back({"GPUs", std::to_string(cuda::device_count())});
+  for (int index = 0; index < cuda::device_count(); ++index) {
+    try {
+      const cuda::DeviceProperties gpu = cuda::properties(index);
+      table.push_back(
+          {fmt::format("cuda:{}", index),
+           fmt::format("{}, sm_{}{}, {} multiprocessors, {:.1f} GiB, L2 {} MiB", gpu.name,
+                       gpu.sm_major, gpu.sm_minor, gpu.multiprocessors,
+                       static_cast<double>(gpu.memory_bytes) / (1 << 30), gpu.l2_bytes >> 20)});
+    } catch (const Error& error) {
+      table.push_back({fmt::format("cuda:{}", index), error.what()});
+    }
+  }
+}
+
+// The first of `names` that loads, or that none does.
+void add_library(Table& table, const std::string& library, const std::vector<const char*>& names,
+                 const std::string& purpose) {
+  for (const char* name : names) {
+    if (void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
+      dlclose(handle);
+      table.push_back({library, fmt::format("{} ({})", name, purpose)});
+      return;
+    }
+  }
+  table.push_back({library, fmt::format("not found ({})", purpose)});
+}
+
+void add_environment(Table& table) {
+  for (const char* name : {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_NUM_THREADS",
+                           "OCTET_LOG", "OCTET_AUTO_TUNE", "OPENBLAS_NUM_THREADS"}) {
+    const char* value = std::getenv(name);
+    table.push_back({name, value != nullptr ? value : "not set"});
+  }
+}
+
+int doctor() {
+  Table table{{"octet", version_text()}};
+  add_cpu(table);
+  add_gpus(table);
+  add_library(table, "OpenBLAS", {"libopenblas.so.0"}, "--baseline openblas");
+  add_library(table, "cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
+              "products and a peer on a GPU");
+  add_library(table, "NVML", {"libnvidia-ml.so.1"}, "clocks and power of a GPU");
+  add_environment(table);
+  print_table(table, 2);
+  return 0;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& octet, Chosen& chosen) {
+  CLI::App* app = octet.add_subcommand("doctor", "what this machine has");
+  choose_when_given(*app, chosen, doctor);
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,78 @@
+// octet: how fast and how right the operators are on this machine.
+// Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
+// wrong or asks for what this machine or build does not have.
+#include "commands.hpp"
+#include "options.hpp"
+#include "provenance.hpp"
+
+#include <octet/error.hpp>
+
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace octet::tool {
+namespace {
+
+// "octet bench gemm"
+std::string full_name(const CLI::App* app) {
+  return app->get_parent() == nullptr ? app->get_name()
+                                      : full_name(app->get_parent()) + " " + app->get_name();
+}
+
+const CLI::App* innermost_given(const CLI::App* app) {
+  const auto given = app->get_subcommands();
+  return given.empty() ? app : innermost_given(given.front());
+}
+
+int exit_status(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::unsupported:
+    case ErrorCode::no_device: return kExitUsage;
+    default: return kExitFailed;
+  }
+}
+
+int complain(const CLI::App& octet, const std::string& message, int status) {
+  fmt::print(stderr, "{}: {}\n", full_name(innermost_given(&octet)), message);
+  return status;
+}
+
+int run_command(int argc, char** argv) {
+  CLI::App octet("FP8 training operators: benchmarks, correctness gates and what is supported.",
+                 "octet");
+  octet.set_version_flag("--version", version_text());
+  octet.require_subcommand(1);
+  Chosen chosen;
+  CLI::App* bench = octet.add_subcommand(
+      "bench", "check an operator, then time it; alone: the quick suite of gemm");
+  CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
+  bench->require_subcommand(0, 1);
+  check->require_subcommand(1);
+  add_bench_gemm(*bench, chosen);
+  add_bench_quantize(*bench, chosen);
+  add_check_gemm(*check, chosen);
+  add_check_quantize(*check, chosen);
+  add_ops(octet, chosen);
+  add_doctor(octet, chosen);
+  try {
+    octet.parse(argc, argv);
+    return chosen.run();
+  } catch (const CLI::Success& wanted) {
+    return octet.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    return complain(octet, explain(*innermost_given(&octet), error), kExitUsage);
+  } catch (const UsageError& error) {
+    return complain(octet, error.what(), kExitUsage);
+  } catch (const Error& error) {
+    return complain(octet, error.what(), exit_status(error));
+  } catch (const std::exception& error) {
+    return complain(octet, error.what(), kExitFailed);
+  }
+}
+
+}  // namespace
+}  // namespace octet::tool
+
+int main(int argc, char** argv) { return octet::tool::run_command(argc, argv); }

@@ -1,0 +1,70 @@
+// How an implementation list is asked about a probe problem on every kind of machine.
+#pragma once
+
+#include "support.hpp"
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/dtype.hpp>
+#include <octet/quantized.hpp>
+
+#include <fmt/format.h>
+
+#include <span>
+
+namespace octet::tool {
+
+inline constexpr Dtype kProbeFloats[] = {Dtype::bf16, Dtype::f16, Dtype::f32};
+inline constexpr Dtype kProbeFp8[] = {Dtype::e4m3, Dtype::e5m2};
+inline constexpr std::int64_t kProbeExtent = 256;
+
+struct ProbeDevice {
+  std::string name;
+  Device device;
+  Machine machine;
+};
+
+// Fixed, so that the table is the same wherever it is made.
+const std::vector<ProbeDevice>& probe_devices();
+
+// The first that takes the problem, or the reason of the first that is of the device's kind (its
+// name begins with it), or of the last.
+template <class Problem, class Args>
+std::string answer(std::span<const Implementation<Problem, Args>> list, Problem problem,
+                   const ProbeDevice& probe) {
+  problem.device = probe.device;
+  const std::string kind = probe.device.type == DeviceType::cuda ? "cuda_" : "cpu_";
+  std::string reason =
+      fmt::format("no: there is no {}implementation yet", kind == "cuda_" ? "CUDA " : "CPU ");
+  for (const auto& entry : list) {
+    const std::string refusal = entry.refuse(problem, probe.machine);
+    if (refusal.empty()) return entry.name;
+    if (std::string_view(entry.name).substr(0, kind.size()) == kind) reason = "no: " + refusal;
+  }
+  return reason;
+}
+
+// The refusal of the operator itself, the same on every device; empty where there is none.
+template <class Problem>
+std::string operator_refusal(const Problem& problem) {
+  try {
+    check(problem);
+    return {};
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    return fmt::format("no: {}", message.substr(message.find(": ") + 2));
+  }
+}
+
+template <class Problem, class Args>
+std::vector<std::string> answers(std::span<const Implementation<Problem, Args>> list,
+                                 const Problem& problem) {
+  std::vector<std::string> result;
+  const std::string refusal = operator_refusal(problem);
+  for (const ProbeDevice& probe : probe_devices()) {
+    result.push_back(refusal.empty() ? answer(list, problem, probe) : refusal);
+  }
+  return result;
+}
+
+}  // namespace octet::tool

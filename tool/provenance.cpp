@@ -1,0 +1,18 @@
+#include "provenance.hpp"
+
+#include "octet_commit.h"
+
+#include <octet/version.h>
+
+#include <fmt/format.h>
+
+namespace octet::tool {
+
+std::string commit() { return OCTET_COMMIT; }
+
+std::string version_text() {
+  return fmt::format("octet {}.{}.{} ({})", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR,
+                     OCTET_VERSION_PATCH, commit());
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,11 @@
+// What every result says of where it comes from.
+#pragma once
+
+#include <string>
+
+namespace octet::tool {
+
+std::string commit();        // "unknown" where the build was not made from a git tree
+std::string version_text();  // "octet 0.1.0 (commit)"
+
+}  // namespace octet::tool
