@@ -1,25 +1,22 @@
 // A build without CUDA: there are no devices, and that is no error until one is asked for.
 #include "device/cuda_runtime.hpp"
-#include "ops/gemm/problem.hpp"
-#include "ops/quantize/problem.hpp"
+#include "ops/gemm/cuda_sm90_wgmma.hpp"
+#include "ops/quantize/cuda_sm90_tile.hpp"
 
 namespace octet {
 namespace {
 
 constexpr const char* kAbsent = "this build of octet has no CUDA";
 
-// Takes its place in the list, and refuses everything.
-template <class Problem, class Args>
-constexpr Implementation<Problem, Args> absent(const char* name) {
-  return {name, [](const Problem&, const Machine&) { return std::string(kAbsent); }, nullptr,
-          nullptr, nullptr};
-}
-
 }  // namespace
 
-const GemmImplementation kGemmCudaSm90Wgmma = absent<GemmProblem, GemmArgs>("cuda_sm90_wgmma");
-const QuantizeImplementation kQuantizeCudaSm90Tile =
-    absent<QuantizeProblem, QuantizeArgs>("cuda_sm90_tile");
+// Never reached: a build without CUDA has no device to plan for.
+void launch_sm90_wgmma(const GemmProblem&, const GemmArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "gemm: ", kAbsent);
+}
+void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "quantize: ", kAbsent);
+}
 
 }  // namespace octet
 

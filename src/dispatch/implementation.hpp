@@ -73,6 +73,14 @@ inline std::string refuse_off_cpu(Device device) {
   return device.type == DeviceType::cpu ? "" : "the problem is on " + octet::name(device);
 }
 
+// The refusal every Hopper implementation begins with.
+inline std::string refuse_off_hopper(Device device, const Machine& machine) {
+  if (device.type != DeviceType::cuda) return "the problem is on " + octet::name(device);
+  if (machine.sm_major == 9 && machine.sm_minor == 0) return "";
+  return text("needs compute capability 9.0 (Hopper), the device has ", machine.sm_major, ".",
+              machine.sm_minor);
+}
+
 // A plan that plan_<operator>() made.
 inline void check_plan(std::string_view op, const void* state) {
   if (state == nullptr) {

@@ -7,7 +7,7 @@
 #include "device/tensor_map.hpp"
 #include "ops/gemm/cuda_sm90_choose.hpp"
 #include "ops/gemm/cuda_sm90_kernels.hpp"
-#include "ops/gemm/problem.hpp"
+#include "ops/gemm/cuda_sm90_wgmma.hpp"
 
 #include <algorithm>
 
@@ -70,29 +70,13 @@ CUtensorMap output_map(const TensorView& d, Store store) {
                        CU_TENSOR_MAP_SWIZZLE_128B});
 }
 
-std::string refuse(const GemmProblem& problem, const Machine& machine) {
-  if (problem.device.type != DeviceType::cuda) return "the problem is on " + name(problem.device);
-  if (machine.sm_major != 9 || machine.sm_minor != 0) {
-    return text("needs compute capability 9.0 (Hopper), the device has ", machine.sm_major, ".",
-                machine.sm_minor);
-  }
-  if (!is_fp8(problem.a.dtype)) return text("operands are ", name(problem.a.dtype), ", not FP8");
-  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
-  constexpr std::int64_t kLargest = std::int64_t{1} << 30;
-  if (problem.m > kLargest || problem.n > kLargest || problem.k > kLargest) {
-    return "M, N and K must be at most 2^30";
-  }
-  return "";
-}
-
-std::string configuration(const GemmProblem& problem, const Machine& machine) {
-  return name(choose_sm90_gemm(problem, machine.multiprocessors));
-}
-
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
 int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.tile_m); }
 
-void run_wgmma(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
+}  // namespace
+
+void launch_sm90_wgmma(const GemmProblem& problem, const GemmArgs& args,
+                       const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
   const int multiprocessors = cuda::multiprocessors(problem.device.index);
   const Sm90GemmConfig& config = choose_sm90_gemm(problem, multiprocessors);
@@ -132,11 +116,5 @@ void run_wgmma(const GemmProblem& problem, const GemmArgs& args, const RunContex
                                kernel.shared_bytes, static_cast<cudaStream_t>(context.stream)),
               "launch of cuda_sm90_wgmma");
 }
-
-}  // namespace
-
-const GemmImplementation kGemmCudaSm90Wgmma{
-    "cuda_sm90_wgmma", refuse, configuration,
-    [](const GemmProblem&, const Machine&) { return std::size_t{0}; }, run_wgmma};
 
 }  // namespace octet

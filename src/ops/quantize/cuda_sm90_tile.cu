@@ -3,7 +3,7 @@
 
 #include "core/checks.hpp"
 #include "device/scope.hpp"
-#include "ops/quantize/problem.hpp"
+#include "ops/quantize/cuda_sm90_tile.hpp"
 
 namespace octet {
 namespace {
@@ -43,23 +43,10 @@ Kernel kernel_of(Dtype input, Dtype format) {
   }
 }
 
-std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
-  if (problem.device.type != DeviceType::cuda) return "the problem is on " + name(problem.device);
-  if (machine.sm_major != 9 || machine.sm_minor != 0) {
-    return text("needs compute capability 9.0 (Hopper), the device has ", machine.sm_major, ".",
-                machine.sm_minor);
-  }
-  if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
-    return "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
-  }
-  if (ceil_div(problem.rows, kBlock) >
-      (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {
-    return "more than 2^31 tiles of 128x128";
-  }
-  return "";
-}
+}  // namespace
 
-void run_tile(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context) {
+void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
+                      const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
   QuantizeParams params{};
   params.input = args.input.data;
@@ -82,12 +69,5 @@ void run_tile(const QuantizeProblem& problem, const QuantizeArgs& args, const Ru
   kernel<<<blocks, sm90::kQuantizeThreads, 0, stream>>>(params);
   cuda::check(cudaGetLastError(), "launch of cuda_sm90_tile");
 }
-
-}  // namespace
-
-const QuantizeImplementation kQuantizeCudaSm90Tile{
-    "cuda_sm90_tile", refuse,
-    [](const QuantizeProblem&, const Machine&) { return std::string("128x128"); },
-    [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; }, run_tile};
 
 }  // namespace octet

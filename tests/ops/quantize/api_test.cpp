@@ -35,7 +35,7 @@ TEST(QuantizePlan, NamesImplementationInstructionsAndThreads) {
 TEST(QuantizePlan, TakesTheReferenceWithoutAvx2) {
   EXPECT_EQ(kQuantizeCpuSimd.refuse(small_problem(), Machine{}), "this CPU has no AVX2");
   EXPECT_EQ(kQuantizeCpuReference.refuse(small_problem(), Machine{}), "");
-  EXPECT_EQ(quantize_implementations().front().name, std::string("cpu_simd"));
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(small_problem(), Machine{}), "the problem is on cpu");
   EXPECT_EQ(quantize_implementations().back().name, std::string("cpu_reference"));
 }
 

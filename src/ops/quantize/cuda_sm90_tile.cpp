@@ -1,0 +1,30 @@
+// What the Hopper quantiser takes, known with and without CUDA in the build.
+#include "ops/quantize/cuda_sm90_tile.hpp"
+
+#include "core/checks.hpp"
+
+namespace octet {
+namespace {
+
+std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
+  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
+    return "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
+  }
+  if (ceil_div(problem.rows, kBlock) >
+      (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {
+    return "more than 2^31 tiles of 128x128";
+  }
+  return "";
+}
+
+}  // namespace
+
+constinit const QuantizeImplementation kQuantizeCudaSm90Tile{
+    "cuda_sm90_tile", refuse,
+    [](const QuantizeProblem&, const Machine&) { return std::string("128x128"); },
+    [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; }, launch_sm90_tile};
+
+}  // namespace octet

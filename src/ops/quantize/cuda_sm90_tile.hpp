@@ -1,0 +1,12 @@
+// The launcher of the Hopper quantiser, for the list of implementations.
+#pragma once
+
+#include "ops/quantize/problem.hpp"
+
+namespace octet {
+
+// On checked arguments; throws Error where the device says no.
+void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
+                      const RunContext& context);
+
+}  // namespace octet
