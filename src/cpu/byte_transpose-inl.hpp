@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Interleaves rows i and i + 8 into rows 2i and 2i + 1: the perfect shuffle of 16 rows. Four of
 // them bring byte c of row r to byte r of row c.
 template <class Vector>
-HWY_INLINE void InterleaveRows(const Vector (&from)[16], Vector (&to)[16]) {
+HWY_INLINE void interleave_rows(const Vector (&from)[16], Vector (&to)[16]) {
   const hn::ScalableTag<std::uint8_t> d;
   for (int i = 0; i < 8; ++i) {
     to[2 * i] = hn::InterleaveLower(d, from[i], from[i + 8]);
@@ -30,16 +30,16 @@ HWY_INLINE void InterleaveRows(const Vector (&from)[16], Vector (&to)[16]) {
 
 // to[c * to_pitch + r] = from[r * from_pitch + c] for 16 rows and as many columns as a vector has
 // bytes.
-HWY_INLINE void TransposeRows16(const std::uint8_t* from, std::size_t from_pitch, std::uint8_t* to,
-                                std::size_t to_pitch) {
+HWY_INLINE void transpose_rows16(const std::uint8_t* from, std::size_t from_pitch, std::uint8_t* to,
+                                 std::size_t to_pitch) {
   const hn::ScalableTag<std::uint8_t> d;
   hn::Vec<decltype(d)> a[16];
   hn::Vec<decltype(d)> b[16];
   for (std::size_t r = 0; r < 16; ++r) a[r] = hn::LoadU(d, from + r * from_pitch);
-  InterleaveRows(a, b);
-  InterleaveRows(b, a);
-  InterleaveRows(a, b);
-  InterleaveRows(b, a);
+  interleave_rows(a, b);
+  interleave_rows(b, a);
+  interleave_rows(a, b);
+  interleave_rows(b, a);
   for (std::size_t c = 0; c < 16; ++c) {
     std::uint8_t* block = to + c * to_pitch;
 #if HWY_TARGET == HWY_AVX3

@@ -31,10 +31,10 @@ struct Pair {
 };
 
 // The upper and the lower 16 bits of 32-bit lanes, in memory order.
-HWY_INLINE hn::Vec<U16> HighHalves(hn::Vec<U32> even, hn::Vec<U32> odd) {
+HWY_INLINE hn::Vec<U16> high_halves(hn::Vec<U32> even, hn::Vec<U32> odd) {
   return hn::OddEven(hn::BitCast(U16(), odd), hn::BitCast(U16(), hn::ShiftRight<16>(even)));
 }
-HWY_INLINE hn::Vec<U16> LowHalves(hn::Vec<U32> even, hn::Vec<U32> odd) {
+HWY_INLINE hn::Vec<U16> low_halves(hn::Vec<U32> even, hn::Vec<U32> odd) {
   return hn::OddEven(hn::BitCast(U16(), hn::ShiftLeft<16>(odd)), hn::BitCast(U16(), even));
 }
 
@@ -42,7 +42,7 @@ HWY_INLINE hn::Vec<U16> LowHalves(hn::Vec<U32> even, hn::Vec<U32> odd) {
 // rounds to nearest even. What is left is the exponent in the upper and the mantissa, with its
 // leading bit, in the lower half. The product inside the FMA is exact: both are powers of two.
 template <class Format>
-HWY_INLINE hn::Vec<U32> RoundToStep(hn::Vec<F32> magnitude) {
+HWY_INLINE hn::Vec<U32> round_to_step(hn::Vec<F32> magnitude) {
   const U32 du;
   const F32 df;
   const auto exponent = hn::And(hn::BitCast(du, magnitude), hn::Set(du, 0x7F800000u));
@@ -53,21 +53,21 @@ HWY_INLINE hn::Vec<U32> RoundToStep(hn::Vec<F32> magnitude) {
 
 // fp8_from_f32 for magnitudes that are finite and round to no more than the format's limit.
 template <class Format>
-HWY_INLINE hn::Vec<U16> CodesOf(hn::Vec<F32> even, hn::Vec<F32> odd) {
+HWY_INLINE hn::Vec<U16> codes_of(hn::Vec<F32> even, hn::Vec<F32> odd) {
   const U16 d;
-  const auto rounded_even = RoundToStep<Format>(even);
-  const auto rounded_odd = RoundToStep<Format>(odd);
+  const auto rounded_even = round_to_step<Format>(even);
+  const auto rounded_odd = round_to_step<Format>(odd);
   // An f32 exponent starts at bit 7 of the upper half, an FP8 one above its mantissa bits.
   const auto exponent =
-      hn::ShiftRight<7 - Format::kMantissaBits>(HighHalves(rounded_even, rounded_odd));
+      hn::ShiftRight<7 - Format::kMantissaBits>(high_halves(rounded_even, rounded_odd));
   constexpr std::uint32_t kBias = (Format::kSmallestNormalExponent + Format::kDroppedBits)
                                   << Format::kMantissaBits;
   const auto rebiased = hn::Sub(exponent, hn::Set(d, static_cast<std::uint16_t>(kBias)));
-  return hn::Add(LowHalves(rounded_even, rounded_odd), rebiased);
+  return hn::Add(low_halves(rounded_even, rounded_odd), rebiased);
 }
 
 // Two vectors of 16-bit lanes below 256 to one of bytes, 8 lanes of each in turn.
-HWY_INLINE hn::Vec<U8> PackInterleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
+HWY_INLINE hn::Vec<U8> pack_interleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
 #if HWY_TARGET == HWY_AVX3
   return hn::Vec<U8>{_mm512_packus_epi16(a.raw, b.raw)};
 #else
@@ -75,7 +75,7 @@ HWY_INLINE hn::Vec<U8> PackInterleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
 #endif
 }
 // The same for any lanes, keeping their signs alone.
-HWY_INLINE hn::Vec<U8> PackSignsInterleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
+HWY_INLINE hn::Vec<U8> pack_signs_interleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
 #if HWY_TARGET == HWY_AVX3
   const hn::Vec<U8> packed{_mm512_packs_epi16(a.raw, b.raw)};
 #else
@@ -84,7 +84,7 @@ HWY_INLINE hn::Vec<U8> PackSignsInterleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
   return hn::And(packed, hn::Set(U8(), std::uint8_t{0x80}));
 }
 // All lanes of a, then all lanes of b.
-HWY_INLINE hn::Vec<U8> Uninterleave(hn::Vec<U8> packed) {
+HWY_INLINE hn::Vec<U8> uninterleave(hn::Vec<U8> packed) {
 #if HWY_TARGET == HWY_AVX3
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   return hn::Vec<U8>{_mm512_permutexvar_epi64(order, packed.raw)};

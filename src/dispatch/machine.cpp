@@ -4,7 +4,25 @@
 #include "cpu/threads.hpp"
 #include "device/cuda_runtime.hpp"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 namespace octet {
+#ifdef __x86_64__
+namespace {
+
+// GCC 12 and clang 14 do not know "f16c" in __builtin_cpu_supports alike.
+bool has_f16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace
+#endif
 
 Machine this_machine(Device device, int threads) {
   if (threads < 0 || threads > kMaxThreads) {
@@ -14,7 +32,7 @@ Machine this_machine(Device device, int threads) {
   machine.threads = threads != 0 ? threads : default_threads();
 #ifdef __x86_64__
   machine.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                 __builtin_cpu_supports("bmi2");
+                 __builtin_cpu_supports("bmi2") && has_f16c();
   machine.avx512 = machine.avx2 && __builtin_cpu_supports("avx512f") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -4,18 +4,19 @@
 #define HWY_TARGET_INCLUDE "ops/dequantize/cpu_simd.cpp"
 #include "cpu/simd_targets.hpp"
 #include <hwy/foreach_target.h>
-
-#include "ops/dequantize/run_kernel-inl.hpp"
+#include <hwy/highway.h>
 
 #if OCTET_SIMD_TARGET
+#include "ops/dequantize/run_kernel-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
 extern const DequantizeKernels kDequantizeKernels;
 const DequantizeKernels kDequantizeKernels{
-    {DequantizeOneRun<false, StoreF32>, DequantizeOneRun<true, StoreF32>},
-    {DequantizeOneRun<false, StoreF16>, DequantizeOneRun<true, StoreF16>},
-    {DequantizeOneRun<false, StoreBf16>, DequantizeOneRun<true, StoreBf16>},
+    {dequantize_one_run<DecodeE4m3, EncodeF32>, dequantize_one_run<DecodeE5m2, EncodeF32>},
+    {dequantize_one_run<DecodeE4m3, EncodeF16>, dequantize_one_run<DecodeE5m2, EncodeF16>},
+    {dequantize_one_run<DecodeE4m3, EncodeBf16>, dequantize_one_run<DecodeE5m2, EncodeBf16>},
 };
 
 }  // namespace octet::HWY_NAMESPACE
@@ -25,6 +26,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "core/checks.hpp"
 #include "cpu/threads.hpp"
+#include "ops/dequantize/cpu_simd.hpp"
 #include "ops/dequantize/problem.hpp"
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #if OCTET_SIMD_TARGET
-#include "cpu/decode_simd-inl.hpp"
+#include "cpu/encode_simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
@@ -209,32 +209,6 @@ void multiply(const MultiplyTask& task) {
     }
   }
 }
-
-// Each encoder rounds a vector of f32 to nearest even, as core/numeric.hpp does one element.
-struct EncodeF32 : DecodeF32 {
-  static HWY_INLINE void store(hn::Vec<F32> value, float* to) { hn::StoreU(value, kF32, to); }
-};
-
-struct EncodeF16 : DecodeF16 {
-  static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
-    const hn::Rebind<std::uint16_t, F32> d16;
-    const hn::Rebind<hwy::float16_t, F32> df16;
-    hn::StoreU(hn::BitCast(d16, hn::DemoteTo(df16, value)), d16, to);
-  }
-};
-
-struct EncodeBf16 : DecodeBf16 {
-  static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
-    const hn::Rebind<std::uint16_t, F32> d16;
-    const hn::Rebind<std::uint32_t, F32> d32;
-    const auto bits = hn::BitCast(d32, value);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7FFF)));
-    const auto quiet = hn::Or(bits, hn::Set(d32, 0x400000));
-    const auto chosen = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), quiet, rounded);
-    hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(chosen)), d16, to);
-  }
-};
 
 template <class Encode>
 void store_rows(const StoreTask& task) {

@@ -14,9 +14,9 @@ namespace octet::HWY_NAMESPACE {
 
 extern const QuantizeKernels kQuantizeKernels;
 const QuantizeKernels kQuantizeKernels{
-    {QuantizeOneTile<F32Lanes, E4m3>, QuantizeOneTile<F32Lanes, E5m2>},
-    {QuantizeOneTile<F16Lanes, E4m3>, QuantizeOneTile<F16Lanes, E5m2>},
-    {QuantizeOneTile<Bf16Lanes, E4m3>, QuantizeOneTile<Bf16Lanes, E5m2>},
+    {quantize_one_tile<F32Lanes, E4m3>, quantize_one_tile<F32Lanes, E5m2>},
+    {quantize_one_tile<F16Lanes, E4m3>, quantize_one_tile<F16Lanes, E5m2>},
+    {quantize_one_tile<Bf16Lanes, E4m3>, quantize_one_tile<Bf16Lanes, E5m2>},
 };
 
 }  // namespace octet::HWY_NAMESPACE

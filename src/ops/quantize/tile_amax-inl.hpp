@@ -38,7 +38,7 @@ struct TileAmax {
 // Magnitudes as integers. kFiniteOnly leaves infinities and NaN out; without it they win, which is
 // how a tile that has some is noticed.
 template <class Lanes, bool kFiniteOnly>
-HWY_INLINE void FindAmax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax) {
+HWY_INLINE void find_amax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax) {
   using Element = typename Lanes::Element;
   const hn::ScalableTag<Element> d;
   constexpr int kStep = static_cast<int>(HWY_LANES(Element));
@@ -58,13 +58,13 @@ HWY_INLINE void FindAmax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax)
         column[v] = hn::Max(column[v], lanes);
         row = hn::Max(row, lanes);
       }
-      amax.row[r] = std::max(amax.row[r], MaxLane(row));
+      amax.row[r] = std::max(amax.row[r], max_lane(row));
     }
     for (int v = 0; v < kVectors; ++v) hn::Store(column[v], d, amax.column + c + v * kStep);
   }
   auto largest = hn::Zero(d);
   for (int c = 0; c < kTile; c += kStep) largest = hn::Max(largest, hn::Load(d, amax.column + c));
-  amax.tile = MaxLane(largest);
+  amax.tile = max_lane(largest);
 }
 
 struct TileScales {
@@ -75,14 +75,14 @@ struct TileScales {
 
 // block_scale() of every amax: the same IEEE operations, a vector at a time.
 template <class Lanes, class Format>
-HWY_INLINE void FindScales(const typename Lanes::Element* amax, const Tile& tile,
-                           TileScales& scales) {
+HWY_INLINE void find_scales(const typename Lanes::Element* amax, const Tile& tile,
+                            TileScales& scales) {
   const F32 d;
   const auto one = hn::Set(d, 1.0f);
   const auto limit = hn::Set(d, Format::kNumbers.limit);
   const auto smallest = hn::Set(d, Format::kNumbers.limit * f32_from_bits(1u << 23));
   for (int i = 0; i < kTile; i += static_cast<int>(hn::Lanes(d))) {
-    const auto wanted = hn::Max(Lanes::LoadF32(amax + i), hn::Set(d, tile.amax_floor));
+    const auto wanted = hn::Max(Lanes::load_f32(amax + i), hn::Set(d, tile.amax_floor));
     const auto empty = hn::Eq(wanted, hn::Zero(d));
     const auto a = hn::Max(wanted, smallest);
     auto inverse = hn::Div(a, limit);

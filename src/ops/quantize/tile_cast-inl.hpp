@@ -28,7 +28,7 @@ struct Factors {
 struct FactorPerRow {
   const float* forward;
 
-  HWY_INLINE Factors At(int row, int /*column*/) const {
+  HWY_INLINE Factors at(int row, int /*column*/) const {
     const auto factor = hn::Set(F32(), forward[row]);
     return {factor, factor};
   }
@@ -37,13 +37,13 @@ struct FactorPerRow {
 struct FactorPerColumn {
   const float* split;  // as SplitRuns leaves them
 
-  HWY_INLINE Factors At(int /*row*/, int column) const {
+  HWY_INLINE Factors at(int /*row*/, int column) const {
     return {hn::Load(F32(), split + column), hn::Load(F32(), split + column + hn::Lanes(F32()))};
   }
 };
 
 // Sorts every run of two vectors into its even and its odd elements, once per tile.
-HWY_INLINE void SplitRuns(const float* factors, float* split) {
+HWY_INLINE void split_runs(const float* factors, float* split) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t c = 0; c < kTile; c += 2 * lanes) {
@@ -56,16 +56,16 @@ HWY_INLINE void SplitRuns(const float* factors, float* split) {
 
 // Gives infinities and NaN their codes, whatever the product made of them.
 template <class Format>
-HWY_INLINE void MarkNonFinite(const Pair& x, hn::Vec<U16>& codes, hn::Vec<U16>& signs) {
+HWY_INLINE void mark_non_finite(const Pair& x, hn::Vec<U16>& codes, hn::Vec<U16>& signs) {
   const U32 du;
   const U16 d;
   const auto infinity = hn::Set(du, 0x7F800000u);
   const auto even = hn::BitCast(du, x.even);
   const auto odd = hn::BitCast(du, x.odd);
-  const auto is_nan = HighHalves(hn::VecFromMask(du, hn::Gt(even, infinity)),
-                                 hn::VecFromMask(du, hn::Gt(odd, infinity)));
-  const auto is_infinite = HighHalves(hn::VecFromMask(du, hn::Eq(even, infinity)),
-                                      hn::VecFromMask(du, hn::Eq(odd, infinity)));
+  const auto is_nan = high_halves(hn::VecFromMask(du, hn::Gt(even, infinity)),
+                                  hn::VecFromMask(du, hn::Gt(odd, infinity)));
+  const auto is_infinite = high_halves(hn::VecFromMask(du, hn::Eq(even, infinity)),
+                                       hn::VecFromMask(du, hn::Eq(odd, infinity)));
   constexpr Fp8Format kNumbers = Format::kNumbers;
   codes = hn::IfVecThenElse(is_infinite, hn::Set(d, std::uint16_t{kNumbers.infinity_code}), codes);
   codes = hn::IfVecThenElse(is_nan, hn::Set(d, std::uint16_t{kNumbers.nan_code}), codes);
@@ -74,22 +74,22 @@ HWY_INLINE void MarkNonFinite(const Pair& x, hn::Vec<U16>& codes, hn::Vec<U16>& 
 }
 
 template <class Lanes, class Format, bool kNonFinite, class Factor>
-HWY_INLINE hn::Vec<U16> CastRun(const typename Lanes::Element* from, const Factor& factor, int row,
-                                int column, hn::Vec<U16>& signs) {
-  const Pair x = Lanes::LoadPair(from);
-  const Factors by = factor.At(row, column);
+HWY_INLINE hn::Vec<U16> cast_run(const typename Lanes::Element* from, const Factor& factor, int row,
+                                 int column, hn::Vec<U16>& signs) {
+  const Pair x = Lanes::load_pair(from);
+  const Factors by = factor.at(row, column);
   // A finite x is at most its block's amax, so the product rounds to the limit at most: nothing is
   // left to saturate.
-  auto codes = CodesOf<Format>(hn::Mul(x.even, by.even), hn::Mul(x.odd, by.odd));
+  auto codes = codes_of<Format>(hn::Mul(x.even, by.even), hn::Mul(x.odd, by.odd));
   signs = x.signs;
-  if (kNonFinite) MarkNonFinite<Format>(x, codes, signs);
+  if (kNonFinite) mark_non_finite<Format>(x, codes, signs);
   return codes;
 }
 
 // Rows [begin, end) of the tile to the rows of the strip.
 template <class Lanes, class Format, bool kNonFinite, class Factor>
-HWY_NOINLINE void CastRows(const TileSource<Lanes>& source, const Factor& factor, int begin,
-                           int end, Strip& strip) {
+HWY_NOINLINE void cast_rows(const TileSource<Lanes>& source, const Factor& factor, int begin,
+                            int end, Strip& strip) {
   constexpr int kRun = static_cast<int>(HWY_LANES(std::uint16_t));
   for (int r = begin; r < end; ++r) {
     const typename Lanes::Element* row = source.row(r);
@@ -97,11 +97,11 @@ HWY_NOINLINE void CastRows(const TileSource<Lanes>& source, const Factor& factor
     for (int c = 0; c < kTile; c += 2 * kRun) {
       hn::Vec<U16> signs_a;
       hn::Vec<U16> signs_b;
-      const auto a = CastRun<Lanes, Format, kNonFinite>(row + c, factor, r, c, signs_a);
+      const auto a = cast_run<Lanes, Format, kNonFinite>(row + c, factor, r, c, signs_a);
       const auto b =
-          CastRun<Lanes, Format, kNonFinite>(row + c + kRun, factor, r, c + kRun, signs_b);
-      const auto bytes = hn::Or(PackInterleaved(a, b), PackSignsInterleaved(signs_a, signs_b));
-      hn::Store(Uninterleave(bytes), U8(), codes + c);
+          cast_run<Lanes, Format, kNonFinite>(row + c + kRun, factor, r, c + kRun, signs_b);
+      const auto bytes = hn::Or(pack_interleaved(a, b), pack_signs_interleaved(signs_a, signs_b));
+      hn::Store(uninterleave(bytes), U8(), codes + c);
     }
   }
 }
