@@ -1,0 +1,170 @@
+"""liboctet through its C API (include/octet/octet.h), on torch tensors of one CUDA device."""
+
+import ctypes
+import os
+import pathlib
+
+import torch
+
+F32, F16, BF16, E4M3, E5M2 = 1, 2, 3, 4, 5
+DTYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16, torch.float8_e4m3fn: E4M3}
+CUDA = 2
+ALIGNMENT = 256
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("index", ctypes.c_int32)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("shape", ctypes.c_int64 * 6), ("strides", ctypes.c_int64 * 6), ("device", Device)]
+
+
+class Block(ctypes.Structure):
+    _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
+
+
+class Quantized(ctypes.Structure):
+    _fields_ = [("values", Tensor), ("scales", Tensor), ("block", Block),
+                ("owns_padding", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+class Layout(ctypes.Structure):
+    _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("dtype", ctypes.c_int32),
+                ("reserved", ctypes.c_int32), ("block", Block), ("pitch", ctypes.c_int64),
+                ("scale_shape", ctypes.c_int64 * 2), ("scale_strides", ctypes.c_int64 * 2),
+                ("scales_offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64)]
+
+
+class QuantizeProblem(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("input", ctypes.c_int32),
+                ("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("format", ctypes.c_int32),
+                ("pow2_scales", ctypes.c_int32), ("block", Block), ("transposed_block", Block),
+                ("amax_floor", ctypes.c_float), ("reserved0", ctypes.c_int32), ("device", Device),
+                ("reserved", ctypes.c_uint64 * 4)]
+
+
+class QuantizeArgs(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32),
+                ("input", Tensor), ("out", Quantized), ("transposed", Quantized),
+                ("reserved", ctypes.c_uint64 * 4)]
+
+
+class Operand(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int32), ("major", ctypes.c_int32), ("block", Block)]
+
+
+class GemmProblem(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("out", ctypes.c_int32), ("m", ctypes.c_int64),
+                ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("a", Operand), ("b", Operand),
+                ("device", Device), ("accumulate", ctypes.c_int32), ("bias", ctypes.c_int32),
+                ("activation", ctypes.c_int32), ("group_kind", ctypes.c_int32),
+                ("group_count", ctypes.c_int64), ("determinism", ctypes.c_int32),
+                ("split_k", ctypes.c_int32), ("reserved", ctypes.c_uint64 * 8)]
+
+
+class GemmArgs(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32), ("a", Quantized),
+                ("b", Quantized), ("d", Tensor), ("bias", Tensor),
+                ("group_offsets", ctypes.c_void_p), ("reserved", ctypes.c_uint64 * 4)]
+
+
+class PlanOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("threads", ctypes.c_int32),
+                ("backend", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 4)]
+
+
+def _load():
+    named = os.environ.get("OCTET_LIBRARY")
+    built = pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "liboctet.so"
+    library = ctypes.CDLL(named or str(built))
+    library.octet_last_error.restype = ctypes.c_char_p
+    for name in ("implementation", "configuration"):
+        getattr(library, f"octet_plan_{name}").restype = ctypes.c_char_p
+        getattr(library, f"octet_plan_{name}").argtypes = [ctypes.c_void_p]
+    library.octet_plan_workspace_bytes.restype = ctypes.c_size_t
+    library.octet_plan_workspace_bytes.argtypes = [ctypes.c_void_p]
+    return library
+
+
+library = _load()
+
+
+def check(status):
+    if status != 0:
+        raise RuntimeError(library.octet_last_error().decode())
+
+
+def sized(struct):
+    struct.struct_size = ctypes.sizeof(struct)
+    return struct
+
+
+def view(tensor):
+    """A torch matrix as octet sees it; strides included."""
+    result = Tensor(tensor.data_ptr(), DTYPES[tensor.dtype], tensor.dim())
+    for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+        result.shape[i], result.strides[i] = extent, stride
+    result.device = Device(CUDA, tensor.device.index or 0)
+    return result
+
+
+class QuantizedTensor:
+    """FP8 values and scales in octet's own layout; both also as torch views."""
+
+    def __init__(self, rows, cols, block, device="cuda"):
+        self.layout = Layout()
+        check(library.octet_layout_quantized(ctypes.c_int64(rows), ctypes.c_int64(cols), E4M3,
+                                             Block(*block), ctypes.byref(self.layout)))
+        self.memory = torch.zeros(self.layout.bytes + ALIGNMENT, dtype=torch.uint8, device=device)
+        offset = -self.memory.data_ptr() % ALIGNMENT
+        values = self.memory[offset:].view(torch.float8_e4m3fn)
+        self.values = values.as_strided((rows, cols), (self.layout.pitch, 1))
+        scales = self.memory[offset + self.layout.scales_offset:]
+        scales = scales[:scales.numel() // 4 * 4].view(torch.float32)
+        self.scales = scales.as_strided(tuple(self.layout.scale_shape),
+                                        tuple(self.layout.scale_strides))
+        self.view = Quantized(view(self.values), view(self.scales), Block(*block), 1, 0)
+
+
+class Plan:
+    def __init__(self, operator, problem, args, backend=None):
+        self.handle = ctypes.c_void_p()
+        options = sized(PlanOptions(backend=backend.encode() if backend else None))
+        plan = getattr(library, f"octet_plan_{operator}")
+        check(plan(ctypes.byref(problem), ctypes.byref(options), ctypes.byref(self.handle)))
+        self.args = args
+        self.function = getattr(library, f"octet_run_{operator}")
+        bytes_ = library.octet_plan_workspace_bytes(self.handle)
+        self.workspace = torch.empty(bytes_ + ALIGNMENT, dtype=torch.uint8, device="cuda")
+        self.address = self.workspace.data_ptr() + -self.workspace.data_ptr() % ALIGNMENT
+        self.bytes = bytes_
+        self.implementation = library.octet_plan_implementation(self.handle).decode()
+        self.configuration = library.octet_plan_configuration(self.handle).decode()
+
+    def __call__(self):
+        stream = torch.cuda.current_stream().cuda_stream
+        check(self.function(self.handle, ctypes.byref(self.args), ctypes.c_void_p(self.address),
+                            ctypes.c_size_t(self.bytes), ctypes.c_void_p(stream)))
+
+
+def quantize_plan(x, out=None, transposed=None):
+    problem = sized(QuantizeProblem(input=DTYPES[x.dtype], rows=x.shape[0], cols=x.shape[1],
+                                    format=E4M3, device=Device(CUDA, x.device.index or 0)))
+    args = sized(QuantizeArgs(input=view(x)))
+    if out:
+        problem.block, args.out = out.view.block, out.view
+    if transposed:
+        problem.transposed_block, args.transposed = transposed.view.block, transposed.view
+    return Plan("quantize", problem, args)
+
+
+def gemm_plan(a, b, d, accumulate=False, backend=None):
+    problem = sized(GemmProblem(out=DTYPES[d.dtype], m=a.values.shape[0], n=b.values.shape[0],
+                                k=a.values.shape[1], accumulate=int(accumulate),
+                                device=Device(CUDA, d.device.index or 0)))
+    problem.a = Operand(E4M3, 0, a.view.block)
+    problem.b = Operand(E4M3, 0, b.view.block)
+    args = sized(GemmArgs(a=a.view, b=b.view, d=view(d)))
+    return Plan("gemm", problem, args, backend)
