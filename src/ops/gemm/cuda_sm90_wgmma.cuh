@@ -58,16 +58,21 @@ struct alignas(1024) SharedStorage {
   std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
   std::uint8_t staging[kConsumers * 4][kStagingBytes];
   float a_scales[config.stages][config.tile_m];
-  float b_scales[config.stages][b_scale_floats(config) < 32 ? 32 : b_scale_floats(config)];
+  float b_scales[config.stages][b_scale_slots(config)];
   std::uint64_t full[config.stages];
   std::uint64_t empty[config.stages];
 };
 
-// Bytes a launch asks for: the storage, and room to align it.
+// The storage is the plan that tests without a GPU look at.
 template <class C>
-constexpr int shared_bytes() {
-  static_assert(sizeof(SharedStorage<C>) + 1024 <= kSharedLimit, "the stages do not fit");
-  return static_cast<int>(sizeof(SharedStorage<C>)) + 1024;
+constexpr bool follows_plan() {
+  using Storage = SharedStorage<C>;
+  constexpr Sm90SharedPlan plan = shared_plan(C::value);
+  return offsetof(Storage, a) == plan.a && offsetof(Storage, b) == plan.b &&
+         offsetof(Storage, staging) == plan.staging &&
+         offsetof(Storage, a_scales) == plan.a_scales &&
+         offsetof(Storage, b_scales) == plan.b_scales && offsetof(Storage, full) == plan.full &&
+         offsetof(Storage, empty) == plan.empty && sizeof(Storage) == plan.bytes;
 }
 
 // A value ptxas may not recompute from its source: keeps the main loop free of address arithmetic.
@@ -489,6 +494,8 @@ __global__ __launch_bounds__(kThreads,
                              1) void gemm_kernel(const __grid_constant__ GemmMaps maps,
                                                  const __grid_constant__ GemmParams params) {
   using Storage = SharedStorage<C>;
+  static_assert(follows_plan<C>(), "SharedStorage and shared_plan differ");
+  static_assert(shared_bytes(C::value) <= kSharedLimit, "the stages do not fit");
   extern __shared__ std::uint8_t raw[];
   const std::uint32_t base = (ptx::shared_address(raw) + 1023) & ~1023u;
 
