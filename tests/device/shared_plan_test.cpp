@@ -66,8 +66,7 @@ TEST(SharedPlan, KeepsItsPartsApart) {
 TEST(SharedPlan, CountsTheBytesOfAStage) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
     const int b_scales = c.promotion == Promotion::one_by_one ? c.tile_n * 4 : c.tile_n / 128 * 16;
-    EXPECT_EQ(stage_bytes(c), c.tile_m * 128 + c.tile_n * 128 + c.tile_m * 4 + b_scales)
-        << name(c);
+    EXPECT_EQ(stage_bytes(c), c.tile_m * 128 + c.tile_n * 128 + c.tile_m * 4 + b_scales) << name(c);
     EXPECT_LE(b_scales, b_scale_slots(c) * 4) << name(c);
     EXPECT_LT(stage_bytes(c), 1 << 20) << "the transaction count of a barrier has 20 bits";
     EXPECT_LE(c.tile_m, 256) << "a box has at most 256 rows";

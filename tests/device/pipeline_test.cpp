@@ -1,0 +1,106 @@
+// The ring of stages never deadlocks, never hands out a stage before it is full and never
+// overwrites one in use: by random schedules of every warp, and by every schedule of small cases.
+#include "device/pipeline_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <unordered_set>
+#include <vector>
+
+namespace octet::testing {
+namespace {
+
+std::string describe(const Pipeline& p) {
+  return std::to_string(p.stages) + " stages, " + std::to_string(p.slices) + " slices, " +
+         std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps";
+}
+
+std::vector<int> ready_agents(const PipelineModel& model) {
+  std::vector<int> ready;
+  for (int agent = 0; agent < model.agents(); ++agent) {
+    if (model.can_step(agent)) ready.push_back(agent);
+  }
+  return ready;
+}
+
+// What one random schedule met: "" where it ended well. One agent is often far slower than the
+// others, as a warp that waits for its tensor core is.
+std::string run_random(const Pipeline& pipeline, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  PipelineModel model(pipeline);
+  const auto slow = static_cast<int>(random() % static_cast<std::uint64_t>(model.agents() + 1));
+  while (!model.finished()) {
+    const std::vector<int> ready = ready_agents(model);
+    if (ready.empty()) return "deadlock";
+    int agent = ready[random() % ready.size()];
+    if (agent == slow && random() % 16 != 0) agent = ready[random() % ready.size()];
+    model.step(agent);
+    if (!model.violation().empty()) return model.violation();
+  }
+  return "";
+}
+
+// The same of every schedule there is.
+std::string run_every(const Pipeline& pipeline) {
+  std::vector<PipelineModel> open{PipelineModel(pipeline)};
+  std::unordered_set<std::string> seen{open.back().key()};
+  while (!open.empty()) {
+    const PipelineModel model = open.back();
+    open.pop_back();
+    const std::vector<int> ready = ready_agents(model);
+    if (ready.empty() && !model.finished()) return "deadlock";
+    for (const int agent : ready) {
+      PipelineModel next = model;
+      next.step(agent);
+      if (!next.violation().empty()) return next.violation();
+      if (seen.insert(next.key()).second) open.push_back(next);
+    }
+  }
+  return "";
+}
+
+TEST(Pipeline, HoldsOnRandomSchedulesOfEveryWarp) {
+  for (int stages = 4; stages <= 6; ++stages) {
+    for (int slices = 1; slices <= 20; ++slices) {
+      for (int tiles = 0; tiles <= 5; ++tiles) {
+        const Pipeline pipeline{stages, slices, tiles, 8};
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+          ASSERT_EQ(run_random(pipeline, seed), "") << describe(pipeline) << ", seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+// Two consumers as one agent each: the arrivals of a warpgroup come together.
+TEST(Pipeline, HoldsOnEveryScheduleOfSmallCases) {
+  for (int stages = 4; stages <= 6; ++stages) {
+    for (int slices = 1; slices <= 7; ++slices) {
+      for (int tiles = 0; tiles <= 3; ++tiles) {
+        const Pipeline pipeline{stages, slices, tiles, 2};
+        ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+      }
+    }
+  }
+}
+
+TEST(PipelineModel, SeesAStageThatIsReleasedTooEarly) {
+  const std::string found = run_every({4, 6, 2, 2, Fault::release_before_reading});
+  EXPECT_TRUE(found == "a stage is read before it is full" ||
+              found == "a stage is read that holds another slice")
+      << found;
+}
+
+TEST(PipelineModel, SeesABarrierThatOpensOneWarpTooEarly) {
+  EXPECT_EQ(run_every({4, 6, 2, 2, Fault::one_arrival_short}), "a stage in use is overwritten");
+}
+
+TEST(PipelineModel, SeesRolesThatDisagreeWhereATileBegins) {
+  EXPECT_NE(run_every({4, 5, 2, 2, Fault::producer_never_restarts}), "");
+  // Where the slices of a tile fill the ring, there is nothing to disagree about.
+  EXPECT_EQ(run_every({4, 4, 2, 2, Fault::producer_never_restarts}), "");
+}
+
+}  // namespace
+}  // namespace octet::testing
