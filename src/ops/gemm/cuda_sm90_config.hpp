@@ -50,6 +50,13 @@ constexpr int consumer_cols(const Sm90GemmConfig& c) {
 constexpr int waves_m(const Sm90GemmConfig& c) { return consumer_rows(c) / kWaveM; }
 constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / kWaveN; }
 
+// Whether the consumers' loop over stages is unrolled. Then every tile begins at stage 0, where the
+// unrolled code does; else the ring goes on from tile to tile. Two operations per accumulator and
+// unrolled stages spill.
+constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
+  return c.promotion == Promotion::product_of_scales;
+}
+
 // Floats of one stage's scales of b: one per column, or four slices of each 128-column block.
 constexpr int b_scale_floats(const Sm90GemmConfig& c) {
   return c.promotion == Promotion::one_by_one ? c.tile_n : c.tile_n / kWaveN * 4;
