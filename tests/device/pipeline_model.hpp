@@ -18,13 +18,15 @@ enum class Fault {
   release_before_reading,   // a warp frees its stage before its products are done
   one_arrival_short,        // a stage counts as empty one warp too early
   producer_never_restarts,  // the producer goes on in the ring where the consumers restart
+  wait_before_release,      // the next stage is awaited first, even where it is the one at hand
 };
 
 struct Pipeline {
   int stages = 4;
-  int slices = 1;  // of a tile
-  int tiles = 1;   // of one block of the grid
-  int warps = 8;   // of both consumers
+  int slices = 1;        // of a tile
+  int tiles = 1;         // of one block of the grid
+  int warps = 8;         // of both consumers
+  bool restarts = true;  // every tile begins at stage 0; else the ring goes on
   Fault fault = Fault::none;
 };
 
@@ -128,7 +130,7 @@ class PipelineModel {
   int next_stage(const Warp& warp) const {
     const int next = warp.ticket + 1;
     if (next == tickets()) return -1;
-    return next % pipeline_.slices % pipeline_.stages;
+    return (pipeline_.restarts ? next % pipeline_.slices : next) % pipeline_.stages;
   }
 
   void load() {
@@ -145,7 +147,7 @@ class PipelineModel {
     p.stage = static_cast<Small>(p.stage + 1 == pipeline_.stages ? 0 : p.stage + 1);
     if (p.slice == pipeline_.slices) {
       p.slice = 0;
-      if (pipeline_.fault != Fault::producer_never_restarts) p.stage = 0;
+      if (pipeline_.restarts && pipeline_.fault != Fault::producer_never_restarts) p.stage = 0;
     }
     p.done = p.ticket == tickets();
   }
@@ -157,28 +159,31 @@ class PipelineModel {
     if (given.ticket != ticket) violation_ = "a stage is read that holds another slice";
   }
 
-  // Issue the last products of a stage; wait for the next one and read its scales; release.
+  // Issues the last products of a stage, awaits the next stage and reads its scales, releases the
+  // one at hand; in the other order where the next stage is the one at hand.
   void advance(Warp& warp) {
-    const bool early = pipeline_.fault == Fault::release_before_reading;
     const int next = next_stage(warp);
+    const bool same_stage = next == warp.stage && pipeline_.fault != Fault::wait_before_release;
+    const bool early = pipeline_.fault == Fault::release_before_reading;
     switch (warp.step) {
+      case kIssue:
+        read(warp.stage, warp.ticket);
+        if (early) release(warp);
+        warp.step = same_stage ? kRelease : kWait;
+        break;
       case kWait:
         if (next >= 0) {
           warp.phases = static_cast<std::uint8_t>(warp.phases ^ 1u << next);
           read(next, warp.ticket + 1);
         }
         warp.step = kRelease;
-        if (warp.ticket < 0) take_next(warp);
-        break;
-      case kIssue:
-        read(warp.stage, warp.ticket);
-        if (early) release(warp);
-        warp.step = kWait;
+        if (warp.ticket < 0 || same_stage) take_next(warp);
         break;
       case kRelease:
         read(warp.stage, warp.ticket);  // the products read it up to here
         if (!early) release(warp);
-        take_next(warp);
+        warp.step = kWait;
+        if (!same_stage) take_next(warp);
         break;
       default: break;
     }

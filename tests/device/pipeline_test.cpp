@@ -1,6 +1,7 @@
 // The ring of stages never deadlocks, never hands out a stage before it is full and never
 // overwrites one in use: by random schedules of every warp, and by every schedule of small cases.
 #include "device/pipeline_model.hpp"
+#include "ops/gemm/cuda_sm90_config.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,8 @@ namespace {
 
 std::string describe(const Pipeline& p) {
   return std::to_string(p.stages) + " stages, " + std::to_string(p.slices) + " slices, " +
-         std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps";
+         std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps, " +
+         (p.restarts ? "tiles begin at stage 0" : "the ring goes on");
 }
 
 std::vector<int> ready_agents(const PipelineModel& model) {
@@ -64,8 +66,8 @@ TEST(Pipeline, HoldsOnRandomSchedulesOfEveryWarp) {
   for (int stages = 4; stages <= 6; ++stages) {
     for (int slices = 1; slices <= 20; ++slices) {
       for (int tiles = 0; tiles <= 5; ++tiles) {
-        const Pipeline pipeline{stages, slices, tiles, 8};
-        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+          const Pipeline pipeline{stages, slices, tiles, 8, seed % 2 == 0};
           ASSERT_EQ(run_random(pipeline, seed), "") << describe(pipeline) << ", seed " << seed;
         }
       }
@@ -78,28 +80,48 @@ TEST(Pipeline, HoldsOnEveryScheduleOfSmallCases) {
   for (int stages = 4; stages <= 6; ++stages) {
     for (int slices = 1; slices <= 7; ++slices) {
       for (int tiles = 0; tiles <= 3; ++tiles) {
-        const Pipeline pipeline{stages, slices, tiles, 2};
-        ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+        for (const bool restarts : {true, false}) {
+          const Pipeline pipeline{stages, slices, tiles, 2, restarts};
+          ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+        }
       }
     }
   }
 }
 
+// Every compiled configuration has a ring the cases above cover.
+TEST(Pipeline, CoversEveryConfiguration) {
+  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+    EXPECT_GE(config.stages, 4) << name(config);
+    EXPECT_LE(config.stages, 6) << name(config);
+    const Pipeline pipeline{config.stages, config.stages + 1, 3, 8, stages_unrolled(config)};
+    EXPECT_EQ(run_random(pipeline, 1), "") << name(config);
+  }
+}
+
+// A tile whose last slice lies in stage 0, followed by one that begins there.
+TEST(PipelineModel, SeesThatAwaitingTheStageAtHandDeadlocks) {
+  EXPECT_EQ(run_every({4, 5, 2, 2, true, Fault::wait_before_release}), "deadlock");
+  EXPECT_EQ(run_every({4, 1, 2, 2, true, Fault::wait_before_release}), "deadlock");
+  EXPECT_EQ(run_every({4, 5, 1, 2, true, Fault::wait_before_release}), "") << "one tile alone";
+  EXPECT_EQ(run_every({4, 6, 2, 2, true, Fault::wait_before_release}), "") << "another stage";
+}
+
 TEST(PipelineModel, SeesAStageThatIsReleasedTooEarly) {
-  const std::string found = run_every({4, 6, 2, 2, Fault::release_before_reading});
+  const std::string found = run_every({4, 6, 2, 2, true, Fault::release_before_reading});
   EXPECT_TRUE(found == "a stage is read before it is full" ||
               found == "a stage is read that holds another slice")
       << found;
 }
 
 TEST(PipelineModel, SeesABarrierThatOpensOneWarpTooEarly) {
-  EXPECT_EQ(run_every({4, 6, 2, 2, Fault::one_arrival_short}), "a stage in use is overwritten");
+  EXPECT_NE(run_every({4, 6, 2, 2, true, Fault::one_arrival_short}), "");
 }
 
 TEST(PipelineModel, SeesRolesThatDisagreeWhereATileBegins) {
-  EXPECT_NE(run_every({4, 5, 2, 2, Fault::producer_never_restarts}), "");
+  EXPECT_NE(run_every({4, 5, 2, 2, true, Fault::producer_never_restarts}), "");
   // Where the slices of a tile fill the ring, there is nothing to disagree about.
-  EXPECT_EQ(run_every({4, 4, 2, 2, Fault::producer_never_restarts}), "");
+  EXPECT_EQ(run_every({4, 4, 2, 2, true, Fault::producer_never_restarts}), "");
 }
 
 }  // namespace
