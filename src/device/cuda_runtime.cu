@@ -65,11 +65,13 @@ void release(void* memory, int device) noexcept {
 void clear(void* memory, std::size_t bytes, int device) {
   const DeviceScope scope(device);
   check(cudaMemset(memory, 0, bytes), "cudaMemset");
+  check(cudaStreamSynchronize(nullptr), "cudaMemset");  // streams of the caller do not wait for it
 }
 
 void copy(void* to, const void* from, std::size_t bytes, int device) {
   const DeviceScope scope(device);
   check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+  check(cudaStreamSynchronize(nullptr), "cudaMemcpy");  // within a device it returns early
 }
 
 void synchronize(int device) {

@@ -1,12 +1,16 @@
-// The configurations of the Hopper product: plain numbers that print themselves, and what follows
-// from them, so that tests without a GPU can ask.
+// The configurations of the Hopper product: plain numbers that print themselves and read themselves
+// back, the list of those that are compiled, and what follows from the numbers, so that tests
+// without a GPU can ask.
 #pragma once
 
 #include <octet/dtype.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace octet {
 
@@ -31,8 +35,9 @@ inline constexpr int kWaveM = 64;        // rows and columns of one wgmma
 inline constexpr int kWaveN = 128;
 inline constexpr int kConsumers = 2;  // warpgroups that multiply
 inline constexpr int kThreads = 128 * (kConsumers + 1);
-inline constexpr int kStagingBytes = 2048;  // per warp: 16 rows of 128 bytes
-inline constexpr int kSharedLimit = 232448;
+inline constexpr int kStagingBytes = 2048;     // per warp: 16 rows of 128 bytes
+inline constexpr int kSharedAlignment = 1024;  // of a swizzle atom
+inline constexpr int kSharedLimit = 232448;    // bytes a block may ask for on Hopper
 
 // How the two consumers share a tile, and the waves each has.
 constexpr bool consumers_split_m(const Sm90GemmConfig& c) { return c.tile_m > kWaveM; }
@@ -45,6 +50,13 @@ constexpr int consumer_cols(const Sm90GemmConfig& c) {
 constexpr int waves_m(const Sm90GemmConfig& c) { return consumer_rows(c) / kWaveM; }
 constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / kWaveN; }
 
+// Whether the consumers' loop over stages is unrolled. Then every tile begins at stage 0, where the
+// unrolled code does; else the ring goes on from tile to tile. Two operations per accumulator and
+// unrolled stages spill.
+constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
+  return c.promotion == Promotion::product_of_scales;
+}
+
 // Floats of one stage's scales of b: one per column, or four slices of each 128-column block.
 constexpr int b_scale_floats(const Sm90GemmConfig& c) {
   return c.promotion == Promotion::one_by_one ? c.tile_n : c.tile_n / kWaveN * 4;
@@ -54,9 +66,67 @@ constexpr int stage_bytes(const Sm90GemmConfig& c) {
   return (c.tile_m + c.tile_n) * kSliceBytes + (c.tile_m + b_scale_floats(c)) * 4;
 }
 
-// "256x128x4"
-inline std::string name(const Sm90GemmConfig& c) {
-  return std::to_string(c.tile_m) + "x" + std::to_string(c.tile_n) + "x" + std::to_string(c.stages);
+// A stage's room for the scales of b: the copy engine wants its boxes on 128-byte boundaries.
+constexpr int b_scale_slots(const Sm90GemmConfig& c) { return std::max(32, b_scale_floats(c)); }
+
+// Where each part of the shared memory begins, in bytes from its 1024-byte aligned start.
+struct Sm90SharedPlan {
+  int a;         // [stages][tile_m * 128]
+  int b;         // [stages][tile_n * 128]
+  int staging;   // [8 warps][2048]
+  int a_scales;  // [stages][tile_m] f32
+  int b_scales;  // [stages][b_scale_slots] f32
+  int full;      // [stages] barriers
+  int empty;     // [stages] barriers
+  int bytes;     // all of it, in whole swizzle atoms
+};
+
+constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c) {
+  Sm90SharedPlan plan{};
+  plan.b = plan.a + c.stages * c.tile_m * kSliceBytes;
+  plan.staging = plan.b + c.stages * c.tile_n * kSliceBytes;
+  plan.a_scales = plan.staging + kConsumers * 4 * kStagingBytes;
+  plan.b_scales = plan.a_scales + c.stages * c.tile_m * 4;
+  plan.full = plan.b_scales + c.stages * b_scale_slots(c) * 4;
+  plan.empty = plan.full + c.stages * 8;
+  plan.bytes =
+      (plan.empty + c.stages * 8 + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  return plan;
 }
+
+// Bytes a launch asks for: the plan, and room to align it.
+constexpr int shared_bytes(const Sm90GemmConfig& c) {
+  return shared_plan(c).bytes + kSharedAlignment;
+}
+
+// Every configuration that is compiled: cuda_sm90_kernels.cu makes one kernel of each. Mixes other
+// than e4m3 . e4m3 get a large and a small tile.
+inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 256, 5, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
+    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
+};
+
+// "256x128x4 1x128.128x128 e4m3.e4m3": tile and stages, blocks, dtypes of a and b.
+std::string name(const Sm90GemmConfig& c);
+
+// The compiled configuration of this name; nothing where there is none.
+std::optional<Sm90GemmConfig> parse_sm90_gemm_config(std::string_view text);
 
 }  // namespace octet

@@ -58,16 +58,21 @@ struct alignas(1024) SharedStorage {
   std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
   std::uint8_t staging[kConsumers * 4][kStagingBytes];
   float a_scales[config.stages][config.tile_m];
-  float b_scales[config.stages][b_scale_floats(config) < 32 ? 32 : b_scale_floats(config)];
+  float b_scales[config.stages][b_scale_slots(config)];
   std::uint64_t full[config.stages];
   std::uint64_t empty[config.stages];
 };
 
-// Bytes a launch asks for: the storage, and room to align it.
+// The storage is the plan that tests without a GPU look at.
 template <class C>
-constexpr int shared_bytes() {
-  static_assert(sizeof(SharedStorage<C>) + 1024 <= kSharedLimit, "the stages do not fit");
-  return static_cast<int>(sizeof(SharedStorage<C>)) + 1024;
+constexpr bool follows_plan() {
+  using Storage = SharedStorage<C>;
+  constexpr Sm90SharedPlan plan = shared_plan(C::value);
+  return offsetof(Storage, a) == plan.a && offsetof(Storage, b) == plan.b &&
+         offsetof(Storage, staging) == plan.staging &&
+         offsetof(Storage, a_scales) == plan.a_scales &&
+         offsetof(Storage, b_scales) == plan.b_scales && offsetof(Storage, full) == plan.full &&
+         offsetof(Storage, empty) == plan.empty && sizeof(Storage) == plan.bytes;
 }
 
 // A value ptxas may not recompute from its source: keeps the main loop free of address arithmetic.
@@ -127,10 +132,11 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmP
   constexpr Sm90GemmConfig c = C::value;
   using Storage = SharedStorage<C>;
   std::uint32_t phases = ~0u;  // an empty ring: the first wait for each stage returns at once
+  int stage = 0;
 #pragma unroll 1
   for (int index = blockIdx.x; index < params.raster.count(); index += gridDim.x) {
     const TileIndex tile = params.raster.tile(index);
-    int stage = 0;
+    if constexpr (stages_unrolled(c)) stage = 0;
 #pragma unroll 1
     for (int slice = 0; slice < params.slices; ++slice) {
       ptx::barrier_wait(base + offsetof(Storage, empty) + 8 * stage, phases >> stage & 1);
@@ -159,6 +165,7 @@ struct Consumer {
   std::uint32_t a_scale_address;
   std::uint32_t b_scale_address;
   std::uint32_t phases = 0;
+  int ring_stage = 0;                                // at hand, where stages are not unrolled
   float acc[kWaves][64];                             // (wave, n/8*4), f32, the whole contraction
   float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the stage at hand
   float next[kOneByOne ? 1 : kWavesN][kWavesM][2];
@@ -238,20 +245,25 @@ struct Consumer {
     ptx::wgmma_commit();
   }
 
-  // One stage. `next_stage` < 0: there is none, and the tile is the last one.
+  __device__ __forceinline__ void await_next(int next_stage, int next_slice) {
+    wait_full(next_stage);
+    load_scales(next_stage, next_slice);
+  }
+
+  // One stage. `next_stage` < 0: there is none, and the tile is the last one. It is awaited under
+  // the last wave, unless it is this very stage, which has to be released first: so it is where a
+  // tile ends in the stage the next one begins with.
   template <class Stage>
   __device__ __forceinline__ void multiply_stage(Stage stage, int next_stage, int next_slice) {
     float slice[64];
+    const bool same_stage = stages_unrolled(c) && next_stage == stage;
 #pragma unroll
     for (int wave = 0; wave < kWaves; ++wave) {
       const int wave_m = wave / kWavesN;
       const int wave_n = wave % kWavesN;
       const bool last = wave == kWaves - 1;
       issue(slice, stage, wave_m, wave_n);
-      if (last && next_stage >= 0) {
-        wait_full(next_stage);
-        load_scales(next_stage, next_slice);
-      }
+      if (last && next_stage >= 0 && !same_stage) await_next(next_stage, next_slice);
       ptx::wgmma_wait();
       ptx::pin(slice);
       if (last) release(stage);
@@ -275,6 +287,7 @@ struct Consumer {
         }
       }
     }
+    if (same_stage) await_next(next_stage, next_slice);
     take_next_scales();
   }
 
@@ -303,29 +316,27 @@ struct Consumer {
     }
   }
 
-  // The stage index as a run-time value: unrolled, the promotion with two operations spills.
+  // The stage index as a run-time value, which goes on from tile to tile.
   __device__ __forceinline__ void multiply_tile_rolled(int slices, bool more_tiles) {
 #pragma unroll
     for (int wave = 0; wave < kWaves; ++wave) {
 #pragma unroll
       for (int i = 0; i < 64; ++i) acc[wave][i] = 0;
     }
-    int stage = 0;
 #pragma unroll 1
     for (int slice = 1; slice <= slices; ++slice) {
-      const int following = stage + 1 == c.stages ? 0 : stage + 1;
-      const int next_stage = slice < slices ? following : (more_tiles ? 0 : -1);
-      multiply_stage(stage, next_stage, slice < slices ? slice : 0);
-      stage = following;
+      const int following = ring_stage + 1 == c.stages ? 0 : ring_stage + 1;
+      multiply_stage(ring_stage, slice < slices || more_tiles ? following : -1, 0);
+      ring_stage = following;
     }
   }
 
   __device__ __forceinline__ void multiply(const GemmParams& params, bool more_tiles) {
     const int slices = opaque(params.slices);
-    if constexpr (kOneByOne) {
-      multiply_tile_rolled(slices, more_tiles);
-    } else {
+    if constexpr (stages_unrolled(c)) {
       multiply_tile(slices, more_tiles, std::make_integer_sequence<int, c.stages>());
+    } else {
+      multiply_tile_rolled(slices, more_tiles);
     }
   }
 
@@ -489,6 +500,8 @@ __global__ __launch_bounds__(kThreads,
                              1) void gemm_kernel(const __grid_constant__ GemmMaps maps,
                                                  const __grid_constant__ GemmParams params) {
   using Storage = SharedStorage<C>;
+  static_assert(follows_plan<C>(), "SharedStorage and shared_plan differ");
+  static_assert(shared_bytes(C::value) <= kSharedLimit, "the stages do not fit");
   extern __shared__ std::uint8_t raw[];
   const std::uint32_t base = (ptx::shared_address(raw) + 1023) & ~1023u;
 

@@ -7,15 +7,12 @@
 #pragma once
 
 #include "core/numeric.hpp"
+#include "ops/quantize/cuda_sm90_tile_layout.hpp"
 #include "ops/quantize/scale.hpp"
 
 #include <cstdint>
 
 namespace octet::sm90 {
-
-inline constexpr int kTile = 128;
-inline constexpr int kPatch = 8;  // rows and columns of one thread
-inline constexpr int kQuantizeThreads = 256;
 
 enum class ScaleKind { none, lines, square };  // no copy, 1x128, 128x128
 
@@ -353,9 +350,6 @@ __device__ __forceinline__ void write_out(const QuantizeStorage& shared,
   }
 }
 
-// Slot `slot` (8 rows) of column `col` in the turned tile: exchanged so that no two lanes meet.
-__device__ __forceinline__ int turned_slot(int col, int slot) { return slot ^ (col / kPatch); }
-
 template <class Input, bool kE5m2>
 __device__ __forceinline__ void turn_patch(QuantizeStorage& shared, const Patch<Input>& patch,
                                            int tx, int ty) {
@@ -381,11 +375,9 @@ __device__ __forceinline__ void write_transposed(const QuantizeStorage& shared,
     if (tile_col * kTile + col >= params.cols) continue;
     const std::int64_t row = tile_row * kTile + chunk * 16;
     if (row >= params.transposed.pitch) continue;
-    // Two slots lie side by side, the other way round in every second group of columns.
-    const uint4 pair = *reinterpret_cast<const uint4*>(
-        &shared.turned[col][(turned_slot(col, 2 * chunk) & ~1) * 8]);
-    const bool swapped = col / kPatch % 2 == 1;
-    const uint4 bytes = swapped ? make_uint4(pair.z, pair.w, pair.x, pair.y) : pair;
+    const uint4 pair =
+        *reinterpret_cast<const uint4*>(&shared.turned[col][turned_pair(col, chunk) * 8]);
+    const uint4 bytes = turned_swapped(col) ? make_uint4(pair.z, pair.w, pair.x, pair.y) : pair;
     store_row(params.transposed, tile_col * kTile + col, row, params.rows, bytes);
   }
 }

@@ -1,0 +1,121 @@
+// The index maps of the tensor cores against their definitions.
+#include "device/mma/layout.hpp"
+#include "ops/gemm/cuda_sm90_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace octet {
+namespace {
+
+// How the copy engine and the tensor cores define it: address bits 4-6 are XORed with bits 7-9.
+constexpr int swizzled_address(int offset) { return offset ^ ((offset >> 7 & 7) << 4); }
+
+TEST(Swizzle128, IsTheXorOfAddressBits) {
+  for (int row = 0; row < 64; ++row) {
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      EXPECT_EQ(swizzle128(row, chunk), swizzled_address(row * 128 + chunk * 16))
+          << "row " << row << ", chunk " << chunk;
+    }
+  }
+}
+
+TEST(Swizzle128, GivesEveryChunkAPlaceOfItsOwn) {
+  std::set<int> places;
+  for (int row = 0; row < 16; ++row) {
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      const int place = swizzle128(row, chunk);
+      EXPECT_EQ(place % 16, 0);
+      EXPECT_EQ(place / 128, row) << "a chunk stays in its row";
+      places.insert(place);
+    }
+  }
+  EXPECT_EQ(places.size(), 16u * 8u);
+  EXPECT_EQ(*places.begin(), 0);
+  EXPECT_EQ(*places.rbegin(), 16 * 128 - 16);
+}
+
+// A column of chunks, as stmatrix and the row stores of the epilogue touch it, meets every bank.
+TEST(Swizzle128, SpreadsEightRowsOfAChunkOverAllBanks) {
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    std::set<int> columns;
+    for (int row = 0; row < 8; ++row) columns.insert(swizzle128(row, chunk) % 128);
+    EXPECT_EQ(columns.size(), 8u) << "chunk " << chunk;
+  }
+}
+
+TEST(Accumulators, CoverTheProductOfAWarpgroupExactlyOnce) {
+  std::vector<int> visits(64 * 128);
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int index = 0; index < 64; ++index) {
+      const int row = accumulator_row(thread, index);
+      const int col = accumulator_col(thread, index);
+      ASSERT_TRUE(row >= 0 && row < 64 && col >= 0 && col < 128);
+      ++visits[static_cast<std::size_t>(row * 128 + col)];
+    }
+  }
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    ASSERT_EQ(visits[i], 1) << "row " << i / 128 << ", column " << i % 128;
+  }
+}
+
+// The promotion multiplies accumulators 4j, 4j + 1 by one row's scale and 4j + 2, 4j + 3 by that of
+// the row 8 below; scales of b are loaded in pairs, 8 columns apart.
+TEST(Accumulators, HaveTwoRowsAndPairsOfColumnsPerThread) {
+  for (int thread = 0; thread < 128; ++thread) {
+    const int warp = thread / 32;
+    const int lane = thread % 32;
+    for (int j = 0; j < 16; ++j) {
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(accumulator_row(thread, 4 * j + i), warp * 16 + lane / 4 + (i < 2 ? 0 : 8));
+        EXPECT_EQ(accumulator_col(thread, 4 * j + i), 8 * j + lane % 4 * 2 + i % 2);
+      }
+    }
+  }
+}
+
+// The fields of a shared-memory descriptor, by their bits in the PTX manual.
+struct Descriptor {
+  std::uint32_t address;
+  std::uint32_t stride;
+  std::uint32_t base_offset;
+  std::uint32_t swizzle;
+};
+
+Descriptor decode(std::uint64_t bits) {
+  return {static_cast<std::uint32_t>(bits & 0x3FFF) << 4,
+          static_cast<std::uint32_t>(bits >> 32 & 0x3FFF) << 4,
+          static_cast<std::uint32_t>(bits >> 49 & 7), static_cast<std::uint32_t>(bits >> 62)};
+}
+
+std::uint64_t descriptor(std::uint32_t low) { return std::uint64_t{kDescriptorHigh} << 32 | low; }
+
+TEST(Descriptors, DecodeToWhatTheyWereMadeOf) {
+  for (std::uint32_t address = 0; address < kSharedLimit; address += 1024) {
+    const Descriptor fields = decode(descriptor(descriptor_low(address)));
+    EXPECT_EQ(fields.address, address);
+    EXPECT_EQ(fields.stride, 1024u) << "8 rows of 128 bytes";
+    EXPECT_EQ(fields.base_offset, 0u) << "tiles begin on whole atoms";
+    EXPECT_EQ(fields.swizzle, 1u) << "128 bytes";
+  }
+}
+
+// The main loop steps through stages, waves and k by adding to the low word.
+TEST(Descriptors, AreSteppedByAddition) {
+  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+    const Sm90SharedPlan plan = shared_plan(config);
+    const std::uint32_t base = kSharedLimit - static_cast<std::uint32_t>(plan.bytes);  // highest
+    const std::uint32_t aligned = base / 1024 * 1024;
+    for (int offset = 0; offset < plan.staging; offset += 32) {
+      const auto step = static_cast<std::uint32_t>(offset);
+      const std::uint32_t stepped = descriptor_low(aligned) + step / 16;
+      ASSERT_EQ(decode(descriptor(stepped)).address, aligned + step) << name(config);
+      ASSERT_EQ(stepped >> 16, descriptor_low(aligned) >> 16) << "a carry left the address";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octet

@@ -1,0 +1,128 @@
+// The ring of stages never deadlocks, never hands out a stage before it is full and never
+// overwrites one in use: by random schedules of every warp, and by every schedule of small cases.
+#include "device/pipeline_model.hpp"
+#include "ops/gemm/cuda_sm90_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <unordered_set>
+#include <vector>
+
+namespace octet::testing {
+namespace {
+
+std::string describe(const Pipeline& p) {
+  return std::to_string(p.stages) + " stages, " + std::to_string(p.slices) + " slices, " +
+         std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps, " +
+         (p.restarts ? "tiles begin at stage 0" : "the ring goes on");
+}
+
+std::vector<int> ready_agents(const PipelineModel& model) {
+  std::vector<int> ready;
+  for (int agent = 0; agent < model.agents(); ++agent) {
+    if (model.can_step(agent)) ready.push_back(agent);
+  }
+  return ready;
+}
+
+// What one random schedule met: "" where it ended well. One agent is often far slower than the
+// others, as a warp that waits for its tensor core is.
+std::string run_random(const Pipeline& pipeline, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  PipelineModel model(pipeline);
+  const auto slow = static_cast<int>(random() % static_cast<std::uint64_t>(model.agents() + 1));
+  while (!model.finished()) {
+    const std::vector<int> ready = ready_agents(model);
+    if (ready.empty()) return "deadlock";
+    int agent = ready[random() % ready.size()];
+    if (agent == slow && random() % 16 != 0) agent = ready[random() % ready.size()];
+    model.step(agent);
+    if (!model.violation().empty()) return model.violation();
+  }
+  return "";
+}
+
+// The same of every schedule there is.
+std::string run_every(const Pipeline& pipeline) {
+  std::vector<PipelineModel> open{PipelineModel(pipeline)};
+  std::unordered_set<std::string> seen{open.back().key()};
+  while (!open.empty()) {
+    const PipelineModel model = open.back();
+    open.pop_back();
+    const std::vector<int> ready = ready_agents(model);
+    if (ready.empty() && !model.finished()) return "deadlock";
+    for (const int agent : ready) {
+      PipelineModel next = model;
+      next.step(agent);
+      if (!next.violation().empty()) return next.violation();
+      if (seen.insert(next.key()).second) open.push_back(next);
+    }
+  }
+  return "";
+}
+
+TEST(Pipeline, HoldsOnRandomSchedulesOfEveryWarp) {
+  for (int stages = 4; stages <= 6; ++stages) {
+    for (int slices = 1; slices <= 20; ++slices) {
+      for (int tiles = 0; tiles <= 5; ++tiles) {
+        for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+          const Pipeline pipeline{stages, slices, tiles, 8, seed % 2 == 0};
+          ASSERT_EQ(run_random(pipeline, seed), "") << describe(pipeline) << ", seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+// Two consumers as one agent each: the arrivals of a warpgroup come together.
+TEST(Pipeline, HoldsOnEveryScheduleOfSmallCases) {
+  for (int stages = 4; stages <= 6; ++stages) {
+    for (int slices = 1; slices <= 7; ++slices) {
+      for (int tiles = 0; tiles <= 3; ++tiles) {
+        for (const bool restarts : {true, false}) {
+          const Pipeline pipeline{stages, slices, tiles, 2, restarts};
+          ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+        }
+      }
+    }
+  }
+}
+
+// Every compiled configuration has a ring the cases above cover.
+TEST(Pipeline, CoversEveryConfiguration) {
+  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+    EXPECT_GE(config.stages, 4) << name(config);
+    EXPECT_LE(config.stages, 6) << name(config);
+    const Pipeline pipeline{config.stages, config.stages + 1, 3, 8, stages_unrolled(config)};
+    EXPECT_EQ(run_random(pipeline, 1), "") << name(config);
+  }
+}
+
+// A tile whose last slice lies in stage 0, followed by one that begins there.
+TEST(PipelineModel, SeesThatAwaitingTheStageAtHandDeadlocks) {
+  EXPECT_EQ(run_every({4, 5, 2, 2, true, Fault::wait_before_release}), "deadlock");
+  EXPECT_EQ(run_every({4, 1, 2, 2, true, Fault::wait_before_release}), "deadlock");
+  EXPECT_EQ(run_every({4, 5, 1, 2, true, Fault::wait_before_release}), "") << "one tile alone";
+  EXPECT_EQ(run_every({4, 6, 2, 2, true, Fault::wait_before_release}), "") << "another stage";
+}
+
+TEST(PipelineModel, SeesAStageThatIsReleasedTooEarly) {
+  const std::string found = run_every({4, 6, 2, 2, true, Fault::release_before_reading});
+  EXPECT_TRUE(found == "a stage is read before it is full" ||
+              found == "a stage is read that holds another slice")
+      << found;
+}
+
+TEST(PipelineModel, SeesABarrierThatOpensOneWarpTooEarly) {
+  EXPECT_NE(run_every({4, 6, 2, 2, true, Fault::one_arrival_short}), "");
+}
+
+TEST(PipelineModel, SeesRolesThatDisagreeWhereATileBegins) {
+  EXPECT_NE(run_every({4, 5, 2, 2, true, Fault::producer_never_restarts}), "");
+  // Where the slices of a tile fill the ring, there is nothing to disagree about.
+  EXPECT_EQ(run_every({4, 4, 2, 2, true, Fault::producer_never_restarts}), "");
+}
+
+}  // namespace
+}  // namespace octet::testing

@@ -1,0 +1,68 @@
+// The persistent grid's order of tiles: every tile once, neighbours sharing operands.
+#include "device/scheduler/raster.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace octet {
+namespace {
+
+void expect_every_tile_once(const Raster& raster) {
+  std::vector<int> visits(static_cast<std::size_t>(raster.count()));
+  for (int index = 0; index < raster.count(); ++index) {
+    const TileIndex tile = raster.tile(index);
+    ASSERT_TRUE(tile.m >= 0 && tile.m < raster.tiles_m && tile.n >= 0 && tile.n < raster.tiles_n)
+        << raster.tiles_m << " x " << raster.tiles_n << " tiles in groups of " << raster.group_m
+        << ", index " << index << ": (" << tile.m << ", " << tile.n << ")";
+    ++visits[static_cast<std::size_t>(tile.m * raster.tiles_n + tile.n)];
+  }
+  EXPECT_TRUE(std::all_of(visits.begin(), visits.end(), [](int count) { return count == 1; }))
+      << raster.tiles_m << " x " << raster.tiles_n << " tiles in groups of " << raster.group_m;
+}
+
+TEST(Raster, VisitsEveryTileExactlyOnce) {
+  for (int tiles_m = 1; tiles_m <= 40; ++tiles_m) {
+    for (int tiles_n = 1; tiles_n <= 24; ++tiles_n) {
+      for (const int group : {1, 2, 3, 7, 8, 16, 32, 64}) {
+        expect_every_tile_once({tiles_m, tiles_n, group});
+      }
+    }
+  }
+}
+
+TEST(Raster, VisitsEveryTileOfLargeProblems) {
+  expect_every_tile_once({128, 832, 8});   // 32768 x 106496 in tiles of 256x128
+  expect_every_tile_once({513, 417, 16});  // ragged in both directions
+  expect_every_tile_once({1, 4096, 32});
+  expect_every_tile_once({4099, 1, 8});
+}
+
+// What the L2 cache relies on: a run of tiles as long as the grid touches few rows and columns.
+TEST(Raster, KeepsTilesInFlightWithinOneGroupOfRows) {
+  const Raster raster{64, 64, 8};
+  for (int first = 0; first + 64 <= raster.count(); first += 64) {
+    int lowest = raster.tiles_m, highest = 0, leftmost = raster.tiles_n, rightmost = 0;
+    for (int index = first; index < first + 64; ++index) {
+      const TileIndex tile = raster.tile(index);
+      lowest = std::min(lowest, tile.m);
+      highest = std::max(highest, tile.m);
+      leftmost = std::min(leftmost, tile.n);
+      rightmost = std::max(rightmost, tile.n);
+    }
+    EXPECT_EQ(highest - lowest + 1, 8) << "from index " << first;
+    EXPECT_EQ(rightmost - leftmost + 1, 8) << "from index " << first;
+  }
+}
+
+TEST(Raster, IsKnownAtCompileTime) {
+  constexpr Raster raster{5, 3, 2};
+  static_assert(raster.tile(0).m == 0 && raster.tile(1).m == 1 && raster.tile(2).n == 1);
+  // The last group has one row: column after column along it.
+  static_assert(raster.tile(12).m == 4 && raster.tile(12).n == 0 && raster.tile(14).n == 2);
+  EXPECT_EQ(raster.count(), 15);
+}
+
+}  // namespace
+}  // namespace octet

@@ -1,0 +1,73 @@
+"""How many instructions of a kind each kernel has by its design; see docs/kernels.md.
+
+Product: a body multiplies one stage. A consumer has waves of m64n128; a wave is four k32 steps
+(QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64 accumulators per thread. With
+one operation per accumulator (1x128 . 128x128) the stages are unrolled, and every body exists
+twice: followed by another slice of the tile, where the next stage is a constant, and as the last
+slice of a tile. Beside the promotion's FFMA there are the products sa * sb: two rows per wave, for
+each body and once before the first. With two operations (1x128 . 1x128) there is one body, and a
+FMUL beside every FFMA.
+"""
+import re
+
+GEMM = re.compile(
+    r"gemm_kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
+    r"ELNS_5DtypeE(\d)ELS\d*_(\d)E"
+)
+LISTED = re.compile(
+    r"^ *\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)\}", re.MULTILINE
+)
+PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
+DTYPES = {"e4m3": 4, "e5m2": 5}
+ONE_BY_ONE = 1
+
+
+def gemm_config(kernel):
+    """(tile_m, tile_n, stages, promotion, a, b) from a mangled name; None for other kernels."""
+    match = GEMM.search(kernel)
+    return tuple(int(number) for number in match.groups()) if match else None
+
+
+def listed_configs(header):
+    """The configurations that cuda_sm90_config.hpp lists."""
+    return {
+        (int(m), int(n), int(stages), PROMOTIONS[promotion], DTYPES[a], DTYPES[b])
+        for m, n, stages, promotion, a, b in LISTED.findall(header)
+    }
+
+
+def gemm_counts(config):
+    tile_m, tile_n, stages, promotion, _, _ = config
+    waves = tile_m * tile_n // 2 // (64 * 128)
+    bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
+    return {
+        "QGMMA": 4 * waves * bodies,
+        "QGMMA_RS": 0,
+        "WARPGROUP": 2 * waves * bodies,  # serialised, it would be 2 x QGMMA
+        "FFMA": 64 * waves * bodies,
+        "FMUL": 64 * waves if promotion == ONE_BY_ONE else 2 * waves * (bodies + 1),
+        "SETMAXNREG": 2,
+    }
+
+
+def quantize_counts():
+    """A thread scales its 64 elements for either copy."""
+    return {"FMUL": 2 * 64, "QGMMA": 0}
+
+
+def expected(kernel):
+    """The counts a kernel must have; local memory is nobody's design."""
+    counts = {"LDL": 0, "STL": 0}
+    if config := gemm_config(kernel):
+        counts |= gemm_counts(config)
+    elif "15quantize_kernelI" in kernel:
+        counts |= quantize_counts()
+    return counts
+
+
+def differences(kernel, counts):
+    return [
+        f"{kernel}: {counts[operation]} {operation}, by design {wanted}"
+        for operation, wanted in expected(kernel).items()
+        if counts[operation] != wanted
+    ]

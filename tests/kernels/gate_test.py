@@ -1,0 +1,86 @@
+"""The gate on compiled kernels can fail: each rule against an input that breaks it."""
+import collections
+import struct
+import unittest
+
+import cubin
+import design
+import ptxas_log
+
+SQUARES = (
+    "_ZN5octet4sm9011gemm_kernelINS_8ConstantIXtlNS_14Sm90GemmConfigELi256ELi128ELi4E"
+    "LNS_9PromotionE0ELNS_5DtypeE4ELS5_4EEEEEEEvNS0_8GemmMapsENS0_10GemmParamsE"
+)
+CLEAN = f"""ptxas info    : Compiling entry function '{SQUARES}' for 'sm_90a'
+ptxas info    : Function properties for {SQUARES}
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 168 registers, used 1 barriers
+nvcc seconds: 26.9
+"""
+
+
+def elf(name, code):
+    """A cubin with one section of code, as small as one can be."""
+    names = b"\0" + name.encode() + b"\0.names\0"
+    code_at, names_at = 64, 64 + len(code)
+    table_at = names_at + len(names)
+    header = b"\x7fELF" + bytes(14) + struct.pack("<H", cubin.EM_CUDA) + bytes(20)
+    header += struct.pack("<Q", table_at) + bytes(10) + struct.pack("<HHH", 64, 3, 2)
+    section = "<IIQQQQ16x8x"
+    table = bytes(64)
+    table += struct.pack(section, 1, 1, 0, 0, code_at, len(code))
+    table += struct.pack(section, len(name) + 2, 3, 0, 0, names_at, len(names))
+    return header + code + names + table
+
+
+class PtxasLog(unittest.TestCase):
+    def test_reads_a_clean_log(self):
+        log = ptxas_log.read(CLEAN)
+        self.assertEqual((log.entries, log.seconds, log.complaints), ([SQUARES], 26.9, []))
+
+    def test_complains_about_spills_and_stacks(self):
+        for part in ("stack frame", "spill stores", "spill loads"):
+            text = CLEAN.replace(f"0 bytes {part}", f"8 bytes {part}")
+            self.assertEqual(len(ptxas_log.read(text).complaints), 1, part)
+
+    def test_complains_about_serialised_wgmma(self):
+        for number in ("C7504", "C7508", "C7510", "C7514", "C7517"):
+            text = f"ptxas info : ({number}) Potential Performance Loss: wgmma\n{CLEAN}"
+            self.assertEqual(len(ptxas_log.read(text).complaints), 1, number)
+
+    def test_complains_about_a_log_without_seconds(self):
+        self.assertTrue(ptxas_log.read(CLEAN.replace("nvcc seconds", "minutes")).complaints)
+
+
+class Cubin(unittest.TestCase):
+    def test_counts_the_instructions_of_every_kernel(self):
+        code = b"".join(
+            struct.pack("<H14x", 0x7000 | operation) for operation in (0x9F3, 0x9F3, 0x223, 0x123)
+        )
+        counts = cubin.kernels(b"object" + elf(".text.k", code) + elf(".data", code))
+        self.assertEqual(counts, {"k": {"QGMMA": 2, "FFMA": 1, "other": 1}})
+
+    def test_finds_nothing_in_an_object_without_cubins(self):
+        self.assertEqual(cubin.kernels(b"\x7fELF" + bytes(200)), {})
+
+
+class Design(unittest.TestCase):
+    def test_knows_the_configuration_of_a_kernel(self):
+        self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4))
+        self.assertIsNone(design.gemm_config("_Z15quantize_kernelIf"))
+
+    def test_sees_one_instruction_too_many_or_too_few(self):
+        counts = collections.Counter(design.expected(SQUARES))
+        self.assertEqual(design.differences(SQUARES, counts), [])
+        for operation in design.expected(SQUARES):
+            for change in (-1, 1):
+                changed = collections.Counter(counts)
+                changed[operation] += change
+                self.assertEqual(len(design.differences(SQUARES, changed)), 1, operation)
+
+    def test_reads_the_list_of_configurations(self):
+        line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
+        self.assertEqual(design.listed_configs(line), {(64, 256, 5, 1, 4, 5)})
+
+
+unittest.main()

@@ -1,0 +1,143 @@
+// The layer on a CUDA stream: recorded in a graph it gives the bits of a plain run, and records
+// nothing but launches.
+#include <gtest/gtest.h>
+
+#include "core/numeric.hpp"
+#include "support/cuda_stream.hpp"
+#include "support/device_image.hpp"
+#include "support/on_cuda.hpp"
+
+#include <octet/octet.hpp>
+
+#include <algorithm>
+#include <random>
+
+namespace octet::testing {
+namespace {
+
+constexpr std::uint8_t kPoison = 0xFF;
+
+Tensor random_tensor(std::int64_t rows, std::int64_t cols, unsigned seed) {
+  Tensor tensor(Dtype::bf16, {rows, cols});
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    store_f32(tensor.data(), i, Dtype::bf16, normal(random));
+  }
+  return tensor;
+}
+
+// A poisoned output that can be poisoned again.
+struct Output {
+  std::vector<std::uint8_t> poison;
+  DeviceImage image;
+  TensorView view;
+
+  Output(Dtype dtype, std::int64_t rows, std::int64_t cols)
+      : poison(static_cast<std::size_t>(rows * cols * size_bytes(dtype)), kPoison),
+        image(poison.data(), poison.size()),
+        view(image.at(make_matrix(poison.data(), dtype, rows, cols, cols))) {}
+};
+
+// Everything of a layer on the device: nothing is allocated once it is made.
+struct Layer {
+  Fp8LinearProblem problem;
+  Fp8LinearForwardPlan forward;
+  Fp8LinearBackwardPlan backward;
+  OnCuda inputs;
+  TensorView x, w, dy;
+  Output y, dx, dw;
+  Buffer x_t, w_t, workspace;
+  Fp8LinearSaved saved;
+
+  explicit Layer(const Fp8LinearProblem& given)
+      : problem(given),
+        forward(plan_fp8_linear_forward(given)),
+        backward(plan_fp8_linear_backward(given)),
+        x(inputs.copy_in(random_tensor(given.m, given.k, 1).view())),
+        w(inputs.copy_in(random_tensor(given.n, given.k, 2).view())),
+        dy(inputs.copy_in(random_tensor(given.m, given.n, 3).view())),
+        y(given.dtype, given.m, given.n),
+        dx(given.dtype, given.m, given.k),
+        dw(given.dw, given.n, given.k),
+        workspace(std::max(forward.workspace_bytes, backward.workspace_bytes), given.device) {
+    const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(given);
+    x_t = Buffer(layout.x_t.bytes, given.device);
+    w_t = Buffer(layout.w_t.bytes, given.device);
+    saved.x_t = layout.x_t.view(x_t.data(), given.device);
+    saved.w_t = layout.w_t.view(w_t.data(), given.device);
+    cuda::synchronize(0);  // a stream does not wait for the copies above by itself
+  }
+
+  void step(void* stream) const {
+    const Workspace memory{workspace.data(), workspace.bytes()};
+    run(forward, {x, w, {}, y.view, saved}, memory, stream);
+    run(backward, {dy, saved, dx.view, dw.view}, memory, stream);
+  }
+
+  void poison() const {
+    for (const Output* output : {&y, &dx, &dw}) output->image.upload();
+    cuda::synchronize(0);
+  }
+
+  std::vector<std::vector<std::uint8_t>> results() const {
+    return {y.image.download(), dx.image.download(), dw.image.download()};
+  }
+};
+
+TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
+    Fp8LinearProblem problem;
+    problem.m = 600;
+    problem.n = 770;
+    problem.k = 650;
+    problem.wgrad_blocks = blocks;
+    problem.device = OnCuda::kDevice;
+    const Layer layer(problem);
+    const Stream stream;
+    layer.step(stream.handle());
+    stream.synchronize();
+    const auto wanted = layer.results();
+    const auto poisoned = std::vector<std::uint8_t>(wanted[0].size(), kPoison);
+    ASSERT_FALSE(wanted[0] == poisoned);
+
+    layer.poison();
+    const Graph graph(stream, [&](void* handle) { layer.step(handle); });
+    EXPECT_TRUE(layer.results()[0] == poisoned) << "recording must not run anything";
+    for (int replay = 0; replay < 3; ++replay) {
+      layer.poison();
+      graph.launch(stream);
+      stream.synchronize();
+      const auto given = layer.results();
+      EXPECT_TRUE(given[0] == wanted[0]) << "y, replay " << replay;
+      EXPECT_TRUE(given[1] == wanted[1]) << "dx, replay " << replay;
+      EXPECT_TRUE(given[2] == wanted[2]) << "dw, replay " << replay;
+    }
+  }
+}
+
+// The first call of a process may itself be the one that is recorded.
+TEST(Fp8LinearCuda, CanBeRecordedBeforeItEverRan) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  Fp8LinearProblem problem;
+  problem.m = 130;
+  problem.n = 70;
+  problem.k = 390;
+  problem.dtype = Dtype::bf16;
+  problem.grad_format = Dtype::e5m2;
+  problem.device = OnCuda::kDevice;
+  const Layer layer(problem);
+  const Stream stream;
+  const Graph graph(stream, [&](void* handle) { layer.step(handle); });
+  graph.launch(stream);
+  stream.synchronize();
+  const auto recorded = layer.results();
+  layer.poison();
+  layer.step(stream.handle());
+  stream.synchronize();
+  EXPECT_TRUE(layer.results() == recorded);
+}
+
+}  // namespace
+}  // namespace octet::testing

@@ -1,0 +1,184 @@
+// The configurations of the Hopper product and the choice among them, without a GPU.
+#include "core/checks.hpp"
+#include "ops/gemm/cuda_sm90_choose.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace octet::testing {
+namespace {
+
+constexpr int kH200 = 132;  // multiprocessors
+
+GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.b.block = b_block;
+  return problem;
+}
+
+bool is_compiled(const Sm90GemmConfig& config) {
+  const auto configs = sm90_gemm_configs();
+  return std::find(configs.begin(), configs.end(), config) != configs.end();
+}
+
+// The share of the tensor cores' peak that the model predicts.
+double predicted_utilisation(const GemmProblem& problem, const Sm90GemmConfig& config) {
+  const double clocks = sm90_gemm_clocks(problem, config, kH200);
+  const double steps = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+                       static_cast<double>(problem.k);
+  return steps / (4096.0 * kH200 * clocks);
+}
+
+TEST(Sm90GemmConfigs, ReadBackWhatTheyPrint) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
+    const auto read = parse_sm90_gemm_config(name(config));
+    ASSERT_TRUE(read.has_value()) << name(config);
+    EXPECT_TRUE(*read == config) << name(config);
+  }
+}
+
+TEST(Sm90GemmConfigs, PrintEverythingTheyAre) {
+  EXPECT_EQ(name(Sm90GemmConfig{}), "256x128x4 1x128.128x128 e4m3.e4m3");
+  EXPECT_EQ(name(Sm90GemmConfig{64, 256, 5, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3}),
+            "64x256x5 1x128.1x128 e5m2.e4m3");
+  std::set<std::string> names;
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) names.insert(name(config));
+  EXPECT_EQ(names.size(), sm90_gemm_configs().size()) << "two configurations print the same";
+}
+
+TEST(Sm90GemmConfigs, RefuseTextThatNamesNone) {
+  for (const char* text :
+       {"", "256x128x4", "256x128x4 1x128.128x128", "128x128x7 1x128.1x128",
+        "256x128x4 1x128.128x128 e4m3.e4m3 ", " 256x128x4 1x128.1x128 e4m3.e4m3",
+        "256x128x4 1x128.128x128 e4m3.f16", "96x128x4 1x128.128x128 e4m3.e4m3"}) {
+    EXPECT_FALSE(parse_sm90_gemm_config(text).has_value()) << '"' << text << '"';
+  }
+}
+
+TEST(Sm90GemmChoice, GivesEveryProblemACompiledConfiguration) {
+  constexpr std::int64_t kExtents[] = {1, 63, 64, 129, 4096, 106496, 1 << 30};
+  for (const std::int64_t m : kExtents) {
+    for (const std::int64_t n : kExtents) {
+      for (const std::int64_t k : kExtents) {
+        for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+          for (const Dtype a : {Dtype::e4m3, Dtype::e5m2}) {
+            for (const Dtype b : {Dtype::e4m3, Dtype::e5m2}) {
+              GemmProblem problem = make_problem(m, n, k, block);
+              problem.a.dtype = a;
+              problem.b.dtype = b;
+              const Sm90GemmConfig& config = choose_sm90_gemm(problem, kH200);
+              ASSERT_TRUE(is_compiled(config)) << describe(problem);
+              ASSERT_TRUE(config.a == a && config.b == b) << describe(problem);
+              ASSERT_EQ(config.promotion == Promotion::one_by_one, block == kBlock1x128)
+                  << describe(problem);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Sm90GemmChoice, IsAPureFunctionOfProblemAndDevice) {
+  for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+    for (const int multiprocessors : {1, 78, kH200}) {
+      const GemmProblem problem = make_problem(5000, 3000, 1000, block);
+      const Sm90GemmConfig first = choose_sm90_gemm(problem, multiprocessors);
+      choose_sm90_gemm(make_problem(64, 64, 64, kBlock1x128), kH200);
+      EXPECT_TRUE(choose_sm90_gemm(problem, multiprocessors) == first);
+      // What the epilogue decides at run time, and where the problem lives, change nothing.
+      GemmProblem other = problem;
+      other.out = Dtype::f32;
+      other.accumulate = true;
+      other.device = {DeviceType::cuda, 3};
+      EXPECT_TRUE(choose_sm90_gemm(other, multiprocessors) == first);
+    }
+  }
+}
+
+TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
+  for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+    for (const std::int64_t m : {1, 16, 64, 128}) {
+      const Sm90GemmConfig& config = choose_sm90_gemm(make_problem(m, 8192, 8192, block), kH200);
+      EXPECT_LT(config.tile_m * config.tile_n, 256 * 128) << "M = " << m << ": " << name(config);
+    }
+    // Where the tiles outnumber the multiprocessors, rows that are not there cost most.
+    const Sm90GemmConfig& config = choose_sm90_gemm(make_problem(64, 65536, 8192, block), kH200);
+    EXPECT_EQ(config.tile_m, 64) << name(config);
+  }
+}
+
+TEST(Sm90GemmChoice, PredictsMoreClocksForMoreWork) {
+  const Sm90GemmConfig config;
+  const double base =
+      sm90_gemm_clocks(make_problem(4096, 4096, 4096, kBlock128x128), config, kH200);
+  for (const GemmProblem& more : {make_problem(8192, 4096, 4096, kBlock128x128),
+                                  make_problem(4096, 8192, 4096, kBlock128x128),
+                                  make_problem(4096, 4096, 8192, kBlock128x128)}) {
+    EXPECT_GT(sm90_gemm_clocks(more, config, kH200), base) << describe(more);
+  }
+  EXPECT_GT(sm90_gemm_clocks(make_problem(4096, 4096, 4096, kBlock128x128), config, 66), base);
+}
+
+struct DenseShape {
+  std::int64_t m, n, k;
+};
+
+std::vector<DenseShape> dense_shapes() {
+  std::vector<DenseShape> shapes;
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../../../cases/dense84.csv");
+  std::string line;
+  std::getline(file, line);  // test_id,model,op,mbs,M,N,K
+  while (std::getline(file, line)) {
+    std::replace(line.begin(), line.end(), ' ', '_');
+    std::replace(line.begin(), line.end(), ',', ' ');
+    std::istringstream fields(line);
+    std::string skipped;
+    DenseShape shape{};
+    if (fields >> skipped >> skipped >> skipped >> skipped >> shape.m >> shape.n >> shape.k) {
+      shapes.push_back(shape);
+    }
+  }
+  return shapes;
+}
+
+// The three products of every layer: a large tile, and little lost to ragged waves.
+TEST(Sm90GemmChoice, TakesLargeTilesForTheDenseShapes) {
+  const std::vector<DenseShape> shapes = dense_shapes();
+  if (shapes.empty()) GTEST_SKIP() << "cases/dense84.csv is not beside the sources here";
+  ASSERT_EQ(shapes.size(), 84u);
+  double worst_squares = 1, worst_rows = 1;
+  for (const DenseShape& s : shapes) {
+    const GemmProblem forward = make_problem(s.m, s.n, s.k, kBlock128x128);
+    const GemmProblem dgrad = make_problem(s.m, s.k, s.n, kBlock128x128);
+    const GemmProblem wgrad = make_problem(s.n, s.k, s.m, kBlock1x128);
+    std::printf("%6lldx%6lldx%5lld", static_cast<long long>(s.m), static_cast<long long>(s.n),
+                static_cast<long long>(s.k));
+    for (const GemmProblem* problem : {&forward, &dgrad, &wgrad}) {
+      const Sm90GemmConfig& config = choose_sm90_gemm(*problem, kH200);
+      const double utilisation = predicted_utilisation(*problem, config);
+      double& worst = problem == &wgrad ? worst_rows : worst_squares;
+      worst = std::min(worst, utilisation);
+      std::printf("  %dx%d %.2f", config.tile_m, config.tile_n, utilisation);
+      EXPECT_EQ(config.tile_m * config.tile_n, 256 * 128)
+          << describe(*problem) << ": " << name(config);
+    }
+    std::printf("\n");
+  }
+  EXPECT_GT(worst_squares, 0.65) << "of the tensor cores, predicted";
+  EXPECT_GT(worst_rows, 0.50);
+}
+
+}  // namespace
+}  // namespace octet::testing

@@ -1,0 +1,307 @@
+// The Hopper product where exact arithmetic says what must come out: small integers with
+// power-of-two scales give the CPU's bits. Odd outputs, guard bands, full rings, streams, threads.
+#include <gtest/gtest.h>
+
+#include "core/checks.hpp"
+#include "ops/gemm/cuda_sm90_choose.hpp"
+#include "ops/gemm/product_case.hpp"
+#include "support/cuda_stream.hpp"
+#include "support/device_image.hpp"
+
+#include <memory>
+#include <thread>
+
+namespace octet::testing {
+namespace {
+
+#define SKIP_WITHOUT_HOPPER() \
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine"
+
+// Integers in [-2, 2], each block scaled by a power of two in [1, 8]: sums stay exact in f32.
+QuantizedTensor integer_operand(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
+                                std::mt19937_64& random) {
+  QuantizedTensor tensor(rows, k, operand.dtype, operand.block);
+  const QuantizedView& view = tensor.view();
+  std::uint8_t codes[5];
+  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < k; ++c) value_at(view, r, c) = codes[random() % 5];
+  }
+  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
+    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
+      scale_at(view, r, c) = static_cast<float>(1 << random() % 4);
+    }
+  }
+  return tensor;
+}
+
+// Poisoned memory with d in the middle of it: `offset` elements in, rows `pitch` apart.
+struct Output {
+  static constexpr std::uint8_t kPoison = 0xFF;  // NaN in every dtype
+  std::vector<std::uint8_t> bytes;
+  TensorView view;
+
+  Output(const GemmProblem& problem, std::int64_t offset, std::int64_t pitch)
+      : bytes(
+            static_cast<std::size_t>((offset + problem.m * pitch) * size_bytes(problem.out)) + 512,
+            kPoison),
+        view(make_matrix(bytes.data() + 256 + offset * size_bytes(problem.out), problem.out,
+                         problem.m, problem.n, pitch)) {
+    if (!problem.accumulate) return;
+    for (std::int64_t r = 0; r < problem.m; ++r) {
+      for (std::int64_t c = 0; c < problem.n; ++c) {
+        store_f32(view.data, r * pitch + c, problem.out, static_cast<float>((r + c) % 7));
+      }
+    }
+  }
+};
+
+struct Product {
+  GemmProblem problem;
+  QuantizedTensor a;
+  QuantizedTensor b;
+
+  explicit Product(const GemmProblem& given, std::uint64_t seed = 1) : problem(given) {
+    std::mt19937_64 random(seed);
+    a = integer_operand(given.m, given.k, given.a, random);
+    b = integer_operand(given.n, given.k, given.b, random);
+  }
+
+  GemmProblem on_device() const {
+    GemmProblem result = problem;
+    result.device = OnCuda::kDevice;
+    return result;
+  }
+
+  // What d's memory must hold afterwards, everything around d included.
+  std::vector<std::uint8_t> wanted(std::int64_t offset, std::int64_t pitch) const {
+    const Output out(problem, offset, pitch);
+    const GemmPlan plan = plan_gemm(problem);
+    const Buffer workspace(plan.workspace_bytes);
+    run(plan, {a, b, out.view}, {workspace.data(), workspace.bytes()});
+    return out.bytes;
+  }
+
+  std::vector<std::uint8_t> given(std::int64_t offset, std::int64_t pitch) const {
+    OnCuda device;
+    const Output out(problem, offset, pitch);
+    const DeviceImage image(out.bytes.data(), out.bytes.size());
+    run(plan_gemm(on_device(), {"cuda_sm90_wgmma", 0}),
+        {device.copy_in(a), device.copy_in(b), image.at(out.view)});
+    cuda::synchronize(0);
+    return image.download();
+  }
+
+  void expect_exact(std::int64_t offset, std::int64_t pitch) const {
+    EXPECT_TRUE(given(offset, pitch) == wanted(offset, pitch))
+        << "octet check " << describe(on_device()) << ", d " << offset << " elements in, pitch "
+        << pitch << ", " << name(choose_sm90_gemm(problem, cuda::multiprocessors(0)));
+  }
+};
+
+GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block,
+                         Dtype out = Dtype::f32) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.b.block = b_block;
+  problem.out = out;
+  return problem;
+}
+
+constexpr BlockShape kPairings[] = {kBlock128x128, kBlock1x128};
+constexpr Dtype kOuts[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+
+TEST(GemmCuda, WritesOddAndMisalignedOutputsOfEveryDtypeAndNothingBesideThem) {
+  SKIP_WITHOUT_HOPPER();
+  for (const BlockShape block : kPairings) {
+    for (const Dtype out : kOuts) {
+      for (const bool accumulate : {false, true}) {
+        if (accumulate && out == Dtype::f16) continue;
+        for (const std::int64_t n : {129, 200, 257}) {
+          GemmProblem problem = make_problem(131, n, 300, block, out);
+          problem.accumulate = accumulate;
+          const Product product(problem);
+          product.expect_exact(0, n);                    // rows as they come
+          product.expect_exact(1, round_up(n, 16));      // a base off 16 bytes
+          product.expect_exact(0, round_up(n, 16) + 1);  // a pitch off 16 bytes
+          product.expect_exact(0, round_up(n, 16) + 16);
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmCuda, TakesExtentsOfOne) {
+  SKIP_WITHOUT_HOPPER();
+  constexpr std::int64_t kShapes[][3] = {{1, 1, 1},     {1, 1, 700},   {1, 700, 1},  {700, 1, 1},
+                                         {1, 700, 700}, {700, 1, 700}, {700, 700, 1}};
+  for (const BlockShape block : kPairings) {
+    for (const auto& shape : kShapes) {
+      for (const Dtype out : kOuts) {
+        const Product product(make_problem(shape[0], shape[1], shape[2], block, out));
+        product.expect_exact(0, shape[1]);
+        product.expect_exact(0, round_up(shape[1], 16));
+      }
+    }
+  }
+}
+
+// More tiles than multiprocessors, and contractions that end a tile in every stage of the ring:
+// also in the one the next tile begins with.
+TEST(GemmCuda, GoesFromTileToTileWhereverTheRingStands) {
+  SKIP_WITHOUT_HOPPER();
+  const int multiprocessors = cuda::multiprocessors(0);
+  constexpr std::int64_t kShapes[][2] = {{3000, 2900}, {890, 4730}, {64, 40000}};
+  for (const BlockShape block : kPairings) {
+    for (const auto& shape : kShapes) {
+      for (const int slices : {1, 2, 3, 4, 5, 6, 7, 9, 13}) {
+        const GemmProblem problem = make_problem(shape[0], shape[1], slices * kBlock, block);
+        const Sm90GemmConfig& config = choose_sm90_gemm(problem, multiprocessors);
+        ASSERT_GT(ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n),
+                  multiprocessors)
+            << describe(problem) << ": " << name(config);
+        Product(problem).expect_exact(0, problem.n);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// On data whose sums round, run after run.
+TEST(GemmCuda, GivesTheSameBitsEveryRun) {
+  SKIP_WITHOUT_HOPPER();
+  std::mt19937_64 random(17);
+  for (const BlockShape block : kPairings) {
+    const GemmProblem problem = make_problem(1500, 2100, 1900, block);
+    Product product(problem);
+    for (const QuantizedView& view : {product.a.view(), product.b.view()}) {
+      for (std::int64_t r = 0; r < view.values.rows(); ++r) {
+        for (std::int64_t c = 0; c < view.values.cols(); ++c) {
+          value_at(view, r, c) = static_cast<std::uint8_t>(random() % 2 * 128 + random() % 126);
+        }
+      }
+    }
+    const std::vector<std::uint8_t> first = product.given(0, problem.n);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      ASSERT_TRUE(product.given(0, problem.n) == first) << describe(problem);
+    }
+  }
+}
+
+// One caller's product on a stream of its own, again and again.
+struct Caller {
+  Stream stream;
+  OnCuda device;
+  std::vector<std::uint8_t> wanted;
+  Output out;
+  DeviceImage image;
+  GemmPlan plan;
+  GemmArgs args;
+
+  explicit Caller(const Product& product)
+      : wanted(product.wanted(0, product.problem.n)),
+        out(product.problem, 0, product.problem.n),
+        image(out.bytes.data(), out.bytes.size()),
+        plan(plan_gemm(product.on_device())),
+        args{device.copy_in(product.a), device.copy_in(product.b), image.at(out.view)} {
+    cuda::synchronize(0);  // the stream does not wait for the copies above by itself
+  }
+
+  void launch() const { run(plan, args, {}, stream.handle()); }
+  bool matches() const {
+    stream.synchronize();
+    return image.download() == wanted;
+  }
+};
+
+TEST(GemmCuda, RunsOnTwoStreamsAtOnce) {
+  SKIP_WITHOUT_HOPPER();
+  const Caller first(Product(make_problem(700, 900, 1100, kBlock128x128), 3));
+  const Caller second(Product(make_problem(500, 1300, 800, kBlock1x128), 4));
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    first.launch();
+    second.launch();
+  }
+  EXPECT_TRUE(first.matches());
+  EXPECT_TRUE(second.matches());
+}
+
+TEST(GemmCudaThreads, NeverMeet) {
+  SKIP_WITHOUT_HOPPER();
+  std::vector<std::unique_ptr<Caller>> callers;
+  for (int i = 0; i < 6; ++i) {
+    const BlockShape block = kPairings[i % 2];
+    callers.push_back(std::make_unique<Caller>(
+        Product(make_problem(300 + 100 * i, 500, 400 + 130 * i, block), 10 + i)));
+  }
+  std::vector<std::string> problems(callers.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < callers.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        for (int repeat = 0; repeat < 20; ++repeat) callers[i]->launch();
+        if (!callers[i]->matches()) problems[i] = "other bits";
+      } catch (const std::exception& error) {
+        problems[i] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < problems.size(); ++i) EXPECT_EQ(problems[i], "") << "caller " << i;
+}
+
+template <class Work>
+std::string message_of(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(GemmCuda, RefusesADeviceThatIsNotThere) {
+  SKIP_WITHOUT_HOPPER();
+  GemmProblem problem = make_problem(64, 64, 64, kBlock128x128);
+  for (const int index : {cuda_device_count(), 99, -1}) {
+    problem.device = {DeviceType::cuda, index};
+    const std::string message = message_of([&] { plan_gemm(problem); });
+    EXPECT_NE(message.find("device cuda:" + std::to_string(index) + " is not on this machine"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(GemmCuda, RefusesScalesItCannotReadAndNamesRepack) {
+  SKIP_WITHOUT_HOPPER();
+  for (const BlockShape block : kPairings) {
+    const Product product(make_problem(200, 300, 600, block));
+    OnCuda device;
+    const Output out(product.problem, 0, 300);
+    const DeviceImage image(out.bytes.data(), out.bytes.size());
+    const GemmArgs good{device.copy_in(product.a), device.copy_in(product.b), image.at(out.view)};
+    const GemmPlan plan = plan_gemm(product.on_device());
+    const Buffer scales(1 << 16, OnCuda::kDevice);
+
+    // Scales of a with the slices contiguous, of b a float off their 16 bytes.
+    GemmArgs turned = good;
+    turned.a.scales.data = scales.data();
+    turned.a.scales.strides = {8, 1};
+    GemmArgs shifted = good;
+    shifted.b.scales.data = static_cast<float*>(scales.data()) + 1;
+    const auto expect_refusal = [&](const std::string& argument, const GemmArgs& args) {
+      const std::string message = message_of([&] { run(plan, args); });
+      EXPECT_NE(message.find("scale of " + argument), std::string::npos) << message;
+      EXPECT_NE(message.find("repack"), std::string::npos) << message;
+    };
+    expect_refusal("a", turned);
+    expect_refusal("b", shifted);
+    cuda::synchronize(0);
+    EXPECT_TRUE(image.download() == out.bytes) << "a refused call wrote something";
+  }
+}
+
+}  // namespace
+}  // namespace octet::testing
