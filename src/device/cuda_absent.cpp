@@ -1,4 +1,5 @@
 // A build without CUDA: there are no devices, and that is no error until one is asked for.
+#include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/gemm/cuda_sm90_wgmma.hpp"
 #include "ops/quantize/cuda_sm90_tile.hpp"
@@ -23,6 +24,7 @@ void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunCont
 namespace octet::cuda {
 
 bool built_with_cuda() noexcept { return false; }
+bool cublaslt_is_installed() { return false; }
 int device_count() noexcept { return 0; }
 std::string driver_status() { return kAbsent; }
 
