@@ -1,6 +1,7 @@
 // A build without CUDA: there are no devices, and that is no error until one is asked for.
 #include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
+#include "ops/gemm/cublaslt.hpp"
 #include "ops/gemm/cuda_sm90_wgmma.hpp"
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
@@ -13,6 +14,9 @@ constexpr const char* kAbsent = "this build of octet has no CUDA";
 
 // Never reached: a build without CUDA has no device to plan for.
 void launch_sm90_wgmma(const GemmProblem&, const GemmArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "gemm: ", kAbsent);
+}
+void launch_cublaslt(const GemmProblem&, const GemmArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "gemm: ", kAbsent);
 }
 void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
