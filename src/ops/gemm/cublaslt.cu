@@ -25,7 +25,7 @@ std::uint32_t align_bytes(const void* data) {
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 
-// A matrix of which one line has no pitch to speak of.
+// Where there is one line, its stride may be anything.
 std::int64_t pitch_of(std::int64_t lines, std::int64_t stride, std::int64_t length) {
   return lines > 1 ? stride : round_up(length, 16);
 }
