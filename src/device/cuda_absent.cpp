@@ -1,5 +1,7 @@
 // A build without CUDA: there are no devices, and that is no error until one is asked for.
+#include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
+#include "ops/gemm/cublaslt.hpp"
 #include "ops/gemm/cuda_sm90_wgmma.hpp"
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
@@ -14,6 +16,9 @@ constexpr const char* kAbsent = "this build of octet has no CUDA";
 void launch_sm90_wgmma(const GemmProblem&, const GemmArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "gemm: ", kAbsent);
 }
+void launch_cublaslt(const GemmProblem&, const GemmArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "gemm: ", kAbsent);
+}
 void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "quantize: ", kAbsent);
 }
@@ -23,6 +28,7 @@ void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunCont
 namespace octet::cuda {
 
 bool built_with_cuda() noexcept { return false; }
+bool cublaslt_is_installed() { return false; }
 int device_count() noexcept { return 0; }
 std::string driver_status() { return kAbsent; }
 

@@ -2,6 +2,7 @@
 
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
+#include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
 
 #ifdef __x86_64__
@@ -42,6 +43,7 @@ Machine this_machine(Device device, int threads) {
     machine.sm_major = properties.sm_major;
     machine.sm_minor = properties.sm_minor;
     machine.multiprocessors = properties.multiprocessors;
+    machine.cublaslt = cuda::cublaslt_is_installed();
   }
   return machine;
 }

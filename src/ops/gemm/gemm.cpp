@@ -61,8 +61,8 @@ void check_argument(const char* argument, const GemmOperand& operand, const Quan
 }  // namespace
 
 std::span<const GemmImplementation> gemm_implementations() {
-  static const std::array<GemmImplementation, 3> list{kGemmCudaSm90Wgmma, kGemmCpuSimd,
-                                                      kGemmCpuReference};
+  static const std::array<GemmImplementation, 4> list{kGemmCudaSm90Wgmma, kGemmCublasLt,
+                                                      kGemmCpuSimd, kGemmCpuReference};
   return list;
 }
 

@@ -12,6 +12,7 @@ namespace octet {
 using GemmImplementation = Implementation<GemmProblem, GemmArgs>;
 
 extern const GemmImplementation kGemmCudaSm90Wgmma;
+extern const GemmImplementation kGemmCublasLt;
 extern const GemmImplementation kGemmCpuSimd;
 extern const GemmImplementation kGemmCpuReference;
 

@@ -1,0 +1,58 @@
+// What cuBLASLt takes, known with and without CUDA in the build. The rules on FP8 shapes are those
+// of its block-scaled kernels: 16-byte rows of the operands, 8 rows and columns of the result.
+#include "ops/gemm/cublaslt.hpp"
+
+namespace octet {
+namespace {
+
+std::string refuse_multiple(const char* extent, std::int64_t given, std::int64_t wanted) {
+  if (given % wanted == 0) return "";
+  return text(extent, " must be a multiple of ", wanted, " for FP8, got ", given);
+}
+
+std::string refuse_fp8(const GemmProblem& problem) {
+  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
+  if (problem.a.dtype == Dtype::e5m2 && problem.b.dtype == Dtype::e5m2) {
+    return "a and b are both e5m2; at least one must be e4m3";
+  }
+  std::string refusal = refuse_multiple("M", problem.m, 8);
+  if (refusal.empty()) refusal = refuse_multiple("N", problem.n, 8);
+  if (refusal.empty()) refusal = refuse_multiple("K", problem.k, 16);
+  return refusal;
+}
+
+std::string refuse_unscaled(const GemmProblem& problem) {
+  const Dtype operands = problem.a.dtype;
+  if (operands == Dtype::f32) return "operands are f32; FP8, bf16 and f16 are taken";
+  if (problem.out == operands || problem.out == Dtype::f32) return "";
+  return text(name(operands), " operands give ", name(operands), " or f32, not ",
+              name(problem.out));
+}
+
+std::string refuse(const GemmProblem& problem, const Machine& machine) {
+  if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (!machine.cublaslt) return "libcublasLt was not found (libcublasLt.so.13 or .12)";
+  if (problem.accumulate && problem.out != Dtype::f32) {
+    return text("accumulating into ", name(problem.out),
+                " rounds the product before the sum; f32 is accumulated faithfully");
+  }
+  constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - 1;
+  if (problem.m > kLargest || problem.n > kLargest || problem.k > kLargest) {
+    return "M, N and K must be below 2^31";
+  }
+  return is_fp8(problem.a.dtype) ? refuse_fp8(problem) : refuse_unscaled(problem);
+}
+
+std::string configuration(const GemmProblem&, const Machine&) {
+  return "heuristic accumulate=f32 split=1";
+}
+
+}  // namespace
+
+constinit const GemmImplementation kGemmCublasLt{
+    "cublaslt", refuse, configuration,
+    [](const GemmProblem&, const Machine&) { return kCublasLtWorkspaceBytes; }, launch_cublaslt};
+
+}  // namespace octet

@@ -1,0 +1,406 @@
+// The second GPU backend: what it says of problems it does not take, and where there is a GPU, its
+// results: exact on small integers, within the gate on bf16 and f16 in every layout.
+#include "device/cublaslt.hpp"
+#include "ops/gemm/cublaslt_case.hpp"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <cmath>
+#include <thread>
+
+namespace octet::testing {
+namespace {
+
+Machine hopper() {
+  Machine machine;
+  machine.sm_major = 9;
+  machine.multiprocessors = 132;
+  machine.cublaslt = true;
+  return machine;
+}
+
+GemmProblem fp8_problem(std::int64_t m = 256, std::int64_t n = 256, std::int64_t k = 256) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  return problem;
+}
+
+GemmProblem unscaled_problem(Dtype operands, Dtype out) {
+  GemmProblem problem = on_device(fp8_problem(77, 51, 93));
+  problem.a = problem.b = {operands, {}, Major::k};
+  problem.out = out;
+  return problem;
+}
+
+const GemmImplementation& implementation(std::string_view name) {
+  for (const GemmImplementation& entry : gemm_implementations()) {
+    if (entry.name == name) return entry;
+  }
+  throw Error(ErrorCode::internal, "no such implementation");
+}
+
+std::string refusal(const GemmProblem& problem, const Machine& machine = hopper()) {
+  return implementation("cublaslt").refuse(problem, machine);
+}
+
+std::string chosen(const GemmProblem& problem, const Machine& machine) {
+  const auto list = gemm_implementations();
+  const Request request{"gemm", precision(problem), describe(problem), "", ""};
+  return list[choose(request, candidates(list, problem, machine)).index].name;
+}
+
+std::string error_of(const auto& call, ErrorCode code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+TEST(GemmCublasLt, StandsAfterTheHopperKernelAndBeforeTheCpu) {
+  std::vector<std::string> names;
+  for (const GemmImplementation& entry : gemm_implementations()) names.emplace_back(entry.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"cuda_sm90_wgmma", "cublaslt", "cpu_simd", "cpu_reference"}));
+}
+
+TEST(GemmCublasLt, TakesWhatItSays) {
+  for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+    GemmProblem problem = on_device(fp8_problem(8, 16, 29568));
+    problem.b.block = block;
+    for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+      problem.out = out;
+      problem.accumulate = out == Dtype::f32;
+      EXPECT_EQ(refusal(problem), "") << describe(problem);
+    }
+    problem.a.dtype = Dtype::e5m2;
+    EXPECT_EQ(refusal(problem), "") << describe(problem);
+  }
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    for (const Dtype out : {dtype, Dtype::f32}) {
+      for (const Major a : {Major::k, Major::mn}) {
+        for (const Major b : {Major::k, Major::mn}) {
+          GemmProblem problem = unscaled_problem(dtype, out);
+          problem.a.major = a;
+          problem.b.major = b;
+          problem.accumulate = out == Dtype::f32;
+          EXPECT_EQ(refusal(problem), "") << describe(problem);
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmCublasLt, SaysWhyItRefusesAMachine) {
+  const GemmProblem problem = on_device(fp8_problem());
+  EXPECT_EQ(refusal(fp8_problem()), "the problem is on cpu");
+  Machine ampere = hopper();
+  ampere.sm_major = 8;
+  EXPECT_EQ(refusal(problem, ampere), "needs compute capability 9.0 (Hopper), the device has 8.0");
+  Machine bare = hopper();
+  bare.cublaslt = false;
+  EXPECT_EQ(refusal(problem, bare), "libcublasLt was not found (libcublasLt.so.13 or .12)");
+}
+
+TEST(GemmCublasLt, SaysWhyItRefusesAnFp8Problem) {
+  EXPECT_EQ(refusal(on_device(fp8_problem(255, 256, 256))),
+            "M must be a multiple of 8 for FP8, got 255");
+  EXPECT_EQ(refusal(on_device(fp8_problem(256, 252, 256))),
+            "N must be a multiple of 8 for FP8, got 252");
+  EXPECT_EQ(refusal(on_device(fp8_problem(256, 256, 120))),
+            "K must be a multiple of 16 for FP8, got 120");
+  GemmProblem problem = on_device(fp8_problem());
+  problem.a.dtype = problem.b.dtype = Dtype::e5m2;
+  EXPECT_EQ(refusal(problem), "a and b are both e5m2; at least one must be e4m3");
+  problem = on_device(fp8_problem());
+  problem.a.block = kBlock128x128;
+  problem.b.block = kBlock1x128;
+  EXPECT_EQ(refusal(problem), "blocks of a must be 1x128");
+  problem = on_device(fp8_problem());
+  problem.accumulate = true;
+  EXPECT_EQ(refusal(problem),
+            "accumulating into bf16 rounds the product before the sum; f32 is accumulated "
+            "faithfully");
+  EXPECT_EQ(refusal(on_device(fp8_problem(std::int64_t{1} << 31, 8, 16))),
+            "M, N and K must be below 2^31");
+}
+
+TEST(GemmCublasLt, SaysWhyItRefusesAnUnscaledProblem) {
+  EXPECT_EQ(refusal(unscaled_problem(Dtype::f32, Dtype::f32)),
+            "operands are f32; FP8, bf16 and f16 are taken");
+  EXPECT_EQ(refusal(unscaled_problem(Dtype::bf16, Dtype::f16)),
+            "bf16 operands give bf16 or f32, not f16");
+  EXPECT_EQ(refusal(unscaled_problem(Dtype::f16, Dtype::bf16)),
+            "f16 operands give f16 or f32, not bf16");
+}
+
+TEST(GemmCublasLt, ServesBf16OnHopperAndLeavesFp8ToTheKernel) {
+  const GemmProblem plain = unscaled_problem(Dtype::bf16, Dtype::bf16);
+  EXPECT_EQ(chosen(plain, hopper()), "cublaslt");
+  EXPECT_EQ(chosen(on_device(fp8_problem()), hopper()), "cuda_sm90_wgmma");
+  Machine bare = hopper();
+  bare.cublaslt = false;
+  const std::string message = error_of([&] { chosen(plain, bare); }, ErrorCode::unsupported);
+  EXPECT_NE(message.find("cublaslt: libcublasLt was not found"), std::string::npos) << message;
+}
+
+TEST(GemmCublasLt, ForcedOnACpuProblemGivesItsRefusal) {
+  EXPECT_EQ(error_of(
+                [] {
+                  plan_gemm(fp8_problem(), {"cublaslt", 1});
+                },
+                ErrorCode::unsupported),
+            "gemm: cublaslt, forced by argument, does not take this problem: the problem is on "
+            "cpu\n  problem: " +
+                describe(fp8_problem()));
+}
+
+TEST(GemmCublasLt, StatesItsWorkspace) {
+  EXPECT_EQ(implementation("cublaslt").workspace_bytes(on_device(fp8_problem()), hopper()),
+            std::size_t{32} << 20);
+}
+
+// The search loads nothing; the loader itself is the judge of it.
+TEST(GemmCublasLt, TheLibraryIsFoundWhereTheLoaderFindsIt) {
+  const bool found = cuda::cublaslt_is_installed();
+  if (!cuda::built_with_cuda()) {
+    EXPECT_FALSE(found);
+    return;
+  }
+  bool loads = false;
+  for (const char* name : cuda::kCublasLtNames) loads |= dlopen(name, RTLD_LAZY) != nullptr;
+  EXPECT_EQ(found, loads);
+}
+
+// Integers in [-2, 2] with power-of-two scales: every partial sum is exact, in any order.
+QuantizedTensor small_integers(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
+                               std::mt19937_64& random) {
+  QuantizedTensor tensor(rows, k, operand.dtype, operand.block);
+  const QuantizedView& view = tensor.view();
+  std::uint8_t codes[5];
+  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < k; ++c) value_at(view, r, c) = codes[random() % 5];
+  }
+  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
+    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
+      scale_at(view, r, c) = static_cast<float>(1 << (random() % 5));
+    }
+  }
+  return tensor;
+}
+
+// cpu_simd and cpu_reference equal integer arithmetic here: exact_test.cpp shows it.
+void expect_as_on_the_cpu(const GemmProblem& problem, const QuantizedView& a,
+                          const QuantizedView& b) {
+  const float before = problem.accumulate ? 3.0f : NAN;
+  const GappedOutput wanted(problem, before);
+  const GappedOutput given(problem, before);
+  through_the_api("").run(problem, {a, b, wanted.view()}, 2);
+  on_cublaslt().run(problem, {a, b, given.view()}, 1);
+  EXPECT_TRUE(given.gaps_are_untouched()) << describe(on_device(problem));
+  for (std::int64_t row = 0; row < problem.m; ++row) {
+    for (std::int64_t col = 0; col < problem.n; ++col) {
+      ASSERT_EQ(given.at(row, col), wanted.at(row, col))
+          << "octet check " << describe(on_device(problem)) << " at row " << row << ", column "
+          << col;
+    }
+  }
+}
+
+struct Pairing {
+  const char* name;
+  GemmOperand a;
+  GemmOperand b;
+};
+
+class GemmCublasLtExact : public ::testing::TestWithParam<Pairing> {
+ protected:
+  void SetUp() override {
+    if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  }
+
+  // Runs a shape with the parameter's operands; `outs` with an accumulating f32 besides.
+  static void expect_exact(std::int64_t m, std::int64_t n, std::int64_t k,
+                           std::initializer_list<Dtype> outs) {
+    std::mt19937_64 random(20250103);
+    GemmProblem problem = fp8_problem(m, n, k);
+    problem.a = GetParam().a;
+    problem.b = GetParam().b;
+    const QuantizedTensor a = small_integers(m, k, problem.a, random);
+    const QuantizedTensor b = small_integers(n, k, problem.b, random);
+    for (const Dtype out : outs) {
+      problem.out = out;
+      expect_as_on_the_cpu(problem, a, b);
+    }
+    problem.out = Dtype::f32;
+    problem.accumulate = true;
+    expect_as_on_the_cpu(problem, a, b);
+  }
+};
+
+TEST_P(GemmCublasLtExact, EqualsTheCpuInEveryBit) {
+  constexpr std::int64_t kShapes[][3] = {{128, 128, 128}, {256, 256, 512}, {8, 8, 128},
+                                         {320, 336, 640}, {264, 136, 384}, {16, 512, 1024},
+                                         {512, 16, 256},  {24, 40, 29568}};
+  for (const auto& [m, n, k] : kShapes) expect_exact(m, n, k, {Dtype::bf16, Dtype::f32});
+}
+
+TEST_P(GemmCublasLtExact, HoldsWhereTheContractionEndsWithinASlice) {
+  constexpr std::int64_t kShapes[][3] = {{320, 336, 64}, {64, 128, 400}, {136, 264, 16}};
+  for (const auto& [m, n, k] : kShapes) expect_exact(m, n, k, {Dtype::bf16, Dtype::f32});
+}
+
+// Whether the block-scaled kernels write f16 is not documented: exact, or refused by the heuristic.
+TEST_P(GemmCublasLtExact, IsExactIntoF16OrSaysThatThereIsNoAlgorithm) {
+  try {
+    expect_exact(256, 256, 512, {Dtype::f16});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos)
+        << error.what();
+    GTEST_SKIP() << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pairings, GemmCublasLtExact,
+    ::testing::Values(
+        Pairing{"rows_by_squares", {Dtype::e4m3, kBlock1x128}, {Dtype::e4m3, kBlock128x128}},
+        Pairing{"rows_by_rows", {Dtype::e4m3, kBlock1x128}, {Dtype::e4m3, kBlock1x128}},
+        Pairing{"e5m2_by_e4m3", {Dtype::e5m2, kBlock1x128}, {Dtype::e4m3, kBlock128x128}},
+        Pairing{"e4m3_by_e5m2", {Dtype::e4m3, kBlock1x128}, {Dtype::e5m2, kBlock1x128}}),
+    [](const auto& pairing) { return pairing.param.name; });
+
+// G4: allclose with 1e-2, and 45 dB where there are enough outputs.
+void expect_within_g4(const GemmProblem& problem, const GappedOutput& given,
+                      const GappedOutput& wanted) {
+  double signal = 0;
+  double noise = 0;
+  for (std::int64_t row = 0; row < problem.m; ++row) {
+    for (std::int64_t col = 0; col < problem.n; ++col) {
+      const double reference = wanted.at(row, col);
+      const double difference = given.at(row, col) - reference;
+      ASSERT_LE(std::fabs(difference), 1e-2 + 1e-2 * std::fabs(reference))
+          << "octet check " << describe(on_device(problem)) << " at row " << row << ", column "
+          << col << ": " << given.at(row, col) << " instead of " << reference;
+      signal += reference * reference;
+      noise += difference * difference;
+    }
+  }
+  if (problem.m * problem.n < 1024) return;
+  EXPECT_GT(10 * std::log10(signal / noise), 45) << describe(on_device(problem));
+}
+
+// A random matrix [rows, k] whose lines are a few elements further apart than they are long.
+TensorView random_operand(const GemmOperand& operand, std::int64_t rows, std::int64_t k,
+                          Tensor& storage, std::mt19937_64& random) {
+  const bool by_rows = operand.major == Major::k;
+  const std::int64_t lines = by_rows ? rows : k;
+  const std::int64_t length = by_rows ? k : rows;
+  const std::int64_t pitch = length + static_cast<std::int64_t>(random() % 5);
+  storage = Tensor(operand.dtype, {lines, pitch});
+  std::normal_distribution<float> normal;
+  for (std::int64_t i = 0; i < lines * pitch; ++i) {
+    store_f32(storage.data(), i, operand.dtype, normal(random));
+  }
+  const TensorView view = make_matrix(storage.data(), operand.dtype, lines, length, pitch);
+  return by_rows ? view : transposed(view);
+}
+
+void expect_unscaled_product(GemmProblem problem, std::mt19937_64& random) {
+  Tensor a_storage;
+  Tensor b_storage;
+  const TensorView a = random_operand(problem.a, problem.m, problem.k, a_storage, random);
+  const TensorView b = random_operand(problem.b, problem.n, problem.k, b_storage, random);
+  for (const bool accumulate : {false, true}) {
+    problem.accumulate = accumulate;
+    if (accumulate && problem.out != Dtype::f32) continue;
+    GemmProblem reference = problem;
+    reference.out = Dtype::f32;
+    const GappedOutput wanted(reference, accumulate ? 3.0f : NAN);
+    const GappedOutput given(problem, accumulate ? 3.0f : NAN);
+    through_the_api("").run(reference, {a, b, wanted.view()}, 2);
+    on_cublaslt().run(problem, {a, b, given.view()}, 1);
+    EXPECT_TRUE(given.gaps_are_untouched()) << describe(on_device(problem));
+    expect_within_g4(problem, given, wanted);
+  }
+}
+
+class GemmCublasLtUnscaled : public ::testing::TestWithParam<Dtype> {};
+
+TEST_P(GemmCublasLtUnscaled, PassesItsGateInEveryLayout) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  std::mt19937_64 random(20250104);
+  constexpr std::int64_t kShapes[][3] = {{128, 256, 512}, {200, 136, 300}, {77, 51, 93},
+                                         {1, 33, 65},     {33, 1, 64},     {1, 1, 1}};
+  for (const auto& [m, n, k] : kShapes) {
+    for (const Major a : {Major::k, Major::mn}) {
+      for (const Major b : {Major::k, Major::mn}) {
+        for (const Dtype out : {GetParam(), Dtype::f32}) {
+          GemmProblem problem = fp8_problem(m, n, k);
+          problem.a = {GetParam(), {}, a};
+          problem.b = {GetParam(), {}, b};
+          problem.out = out;
+          expect_unscaled_product(problem, random);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, GemmCublasLtUnscaled, ::testing::Values(Dtype::bf16, Dtype::f16),
+                         [](const auto& dtype) { return std::string(name(dtype.param)); });
+
+TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  const GemmProblem problem = on_device(fp8_problem(64, 64, 512));
+  const QuantizedTensor a(64, 512, Dtype::e4m3, kBlock1x128, OnCuda::kDevice);
+  const QuantizedTensor b(64, 512, Dtype::e4m3, kBlock128x128, OnCuda::kDevice);
+  const Tensor d(Dtype::bf16, {64, 80}, OnCuda::kDevice);
+  const auto refused = [&](const QuantizedView& left, const TensorView& out) {
+    return error_of(
+        [&] {
+          run_on_device("cublaslt", problem, {left, b, out});
+        },
+        ErrorCode::unsupported);
+  };
+  const TensorView odd_rows = make_matrix(d.data(), Dtype::bf16, 64, 64, 65, OnCuda::kDevice);
+  const std::string rows = refused(a, odd_rows);
+  EXPECT_NE(rows.find("gemm: cublaslt wants rows of d that start on 16-byte boundaries"),
+            std::string::npos)
+      << rows;
+  QuantizedView other_order = a;
+  other_order.scales.strides = {4, 1};
+  const TensorView even_rows = make_matrix(d.data(), Dtype::bf16, 64, 64, 80, OnCuda::kDevice);
+  const std::string scales = refused(other_order, even_rows);
+  EXPECT_NE(scales.find("gemm: cublaslt wants the scale of a contiguous along the rows"),
+            std::string::npos)
+      << scales;
+}
+
+// The library is loaded, a handle made and algorithms found by whoever comes first.
+TEST(GemmCublasLtThreads, ManyCallersGetTheirOwnResults) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 8; ++caller) {
+    callers.emplace_back([caller] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(caller));
+      const GemmProblem problem = fp8_problem(64 + caller % 4 * 8, 128, 256);
+      const QuantizedTensor a = small_integers(problem.m, problem.k, problem.a, random);
+      const QuantizedTensor b = small_integers(problem.n, problem.k, problem.b, random);
+      for (int repeat = 0; repeat < 5; ++repeat) expect_as_on_the_cpu(problem, a, b);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+}  // namespace
+}  // namespace octet::testing
