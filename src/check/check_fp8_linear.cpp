@@ -60,11 +60,12 @@ struct Outputs {
   std::optional<GuardedQuantized> x_t;
   std::optional<GuardedQuantized> w_t;
 
-  Outputs(const Fp8LinearProblem& problem, const Inputs& inputs, std::int64_t gap)
+  Outputs(const Fp8LinearProblem& problem, const Inputs& inputs, std::int64_t gap,
+          bool owns_padding)
       : y(problem.dtype, problem.m, problem.n, gap, problem.device) {
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
-    if (layout.x_t.bytes != 0) x_t.emplace(layout.x_t, gap == 0, problem.device);
-    if (layout.w_t.bytes != 0) w_t.emplace(layout.w_t, gap == 0, problem.device);
+    if (layout.x_t.bytes != 0) x_t.emplace(layout.x_t, owns_padding, problem.device);
+    if (layout.w_t.bytes != 0) w_t.emplace(layout.w_t, owns_padding, problem.device);
     if (!problem.training) return;
     if (problem.need_dx) dx.emplace(problem.dtype, problem.m, problem.k, gap, problem.device);
     if (!problem.need_dw) return;
@@ -156,8 +157,8 @@ GateReport judge_layer(const Fp8LinearProblem& problem, const GateOptions& optio
   const Inputs inputs(problem, options);
   const Operands operands(problem, inputs, options, report);
   const Weights weights(problem, operands);
-  const Outputs first(problem, inputs, 0);
-  const Outputs second(problem, inputs, kRowGap);
+  const Outputs first(problem, inputs, 0, true);
+  const Outputs second(problem, inputs, options.row_gap, false);
   run_layer(problem, options, inputs, weights, first);
   run_layer(problem, options, inputs, weights, second);
   judge_outputs(problem, inputs, operands, first, second, judge_options(options, problem.device),

@@ -47,7 +47,7 @@ GateReport judge_gemm(const GemmProblem& problem, const GateOptions& options,
   const Operand b =
       make_operand("quantised b", problem.b, problem.n, problem.k, 1, options, device, report);
   GuardedMatrix first(problem.out, problem.m, problem.n, 0, device);
-  GuardedMatrix second(problem.out, problem.m, problem.n, kRowGap, device);
+  GuardedMatrix second(problem.out, problem.m, problem.n, options.row_gap, device);
   Tensor old;
   if (problem.accumulate) {
     old = random_matrix(problem.out, problem.m, problem.n, 2, options, device);

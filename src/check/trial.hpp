@@ -11,9 +11,6 @@
 
 namespace octet {
 
-// Behind every row of the second call's outputs: not a multiple of a vector.
-inline constexpr std::int64_t kRowGap = 5;
-
 JudgeOptions judge_options(const GateOptions& options, Device device);
 
 // A random matrix; `stream` tells those of one seed apart.
