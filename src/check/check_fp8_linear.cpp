@@ -1,4 +1,5 @@
 #include "check/decode.hpp"
+#include "check/quantized_operand.hpp"
 #include "check/trial.hpp"
 
 namespace octet {
@@ -12,38 +13,42 @@ struct Inputs {
   Tensor old_dw;  // [N, K], where dw is added to
 
   Inputs(const Fp8LinearProblem& problem, const GateOptions& options)
-      : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options)),
-        w(random_matrix(problem.dtype, problem.n, problem.k, 1, options)) {
+      : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
+        w(random_matrix(problem.dtype, problem.n, problem.k, 1, options, problem.device)) {
     if (!problem.training) return;
-    dy = random_matrix(problem.dtype, problem.m, problem.n, 2, options);
+    dy = random_matrix(problem.dtype, problem.m, problem.n, 2, options, problem.device);
     if (problem.need_dw && problem.accumulate_dw) {
-      old_dw = random_matrix(problem.dw, problem.n, problem.k, 3, options);
+      old_dw = random_matrix(problem.dw, problem.n, problem.k, 3, options, problem.device);
     }
   }
 };
 
-// The quantised operands of the three products, by the oracle.
+// The quantised operands of the three products, by the oracle or judged by it.
 struct Operands {
-  OracleTensor x;     // [M, K] 1x128
-  OracleTensor w;     // [N, K] 128x128
-  OracleTensor dy;    // [M, N] 1x128
-  OracleTensor dy_t;  // [N, M] 1x128
-  OracleTensor x_t;   // [K, M] 1x128 or 128x128
+  QuantizedOperand x;     // [M, K] 1x128
+  QuantizedOperand w;     // [N, K] 128x128
+  QuantizedOperand dy;    // [M, N] 1x128
+  QuantizedOperand dy_t;  // [N, M] 1x128
+  QuantizedOperand x_t;   // [K, M] 1x128 or 128x128
 
-  Operands(const Fp8LinearProblem& problem, const Inputs& inputs, int threads) {
-    const auto cast = [&](const TensorView& input, Dtype format, BlockShape block) {
-      return quantize_oracle(input, {format, block, problem.amax_floor, problem.pow2_scales},
-                             threads);
+  Operands(const Fp8LinearProblem& problem, const Inputs& inputs, const GateOptions& options,
+           GateReport& report) {
+    const auto cast = [&](const char* tensor, const Tensor& input, Turned turned, Dtype format,
+                          BlockShape block) {
+      const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
+      return QuantizedOperand(tensor, input, turned, rules, options, report);
     };
     const BlockShape x_t_block =
         problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
-    x = cast(inputs.x, problem.format, kBlock1x128);
-    w = cast(inputs.w, problem.format, kBlock128x128);
+    x = cast("quantised x", inputs.x, Turned::no, problem.format, kBlock1x128);
+    w = cast("quantised w", inputs.w, Turned::no, problem.format, kBlock128x128);
     if (!problem.training) return;
-    if (problem.need_dx) dy = cast(inputs.dy, problem.grad_format, kBlock1x128);
+    if (problem.need_dx) {
+      dy = cast("quantised dy", inputs.dy, Turned::no, problem.grad_format, kBlock1x128);
+    }
     if (!problem.need_dw) return;
-    dy_t = cast(transposed(inputs.dy.view()), problem.grad_format, kBlock1x128);
-    x_t = cast(transposed(inputs.x.view()), problem.format, x_t_block);
+    dy_t = cast("quantised dy^T", inputs.dy, Turned::yes, problem.grad_format, kBlock1x128);
+    x_t = cast("quantised x^T", inputs.x, Turned::yes, problem.format, x_t_block);
   }
 };
 
@@ -55,15 +60,16 @@ struct Outputs {
   std::optional<GuardedQuantized> x_t;
   std::optional<GuardedQuantized> w_t;
 
-  Outputs(const Fp8LinearProblem& problem, const Inputs& inputs, std::int64_t gap)
-      : y(problem.dtype, problem.m, problem.n, gap) {
+  Outputs(const Fp8LinearProblem& problem, const Inputs& inputs, std::int64_t gap,
+          bool owns_padding)
+      : y(problem.dtype, problem.m, problem.n, gap, problem.device) {
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
-    if (layout.x_t.bytes != 0) x_t.emplace(layout.x_t, gap == 0);
-    if (layout.w_t.bytes != 0) w_t.emplace(layout.w_t, gap == 0);
+    if (layout.x_t.bytes != 0) x_t.emplace(layout.x_t, owns_padding, problem.device);
+    if (layout.w_t.bytes != 0) w_t.emplace(layout.w_t, owns_padding, problem.device);
     if (!problem.training) return;
-    if (problem.need_dx) dx.emplace(problem.dtype, problem.m, problem.k, gap);
+    if (problem.need_dx) dx.emplace(problem.dtype, problem.m, problem.k, gap, problem.device);
     if (!problem.need_dw) return;
-    dw.emplace(problem.dw, problem.n, problem.k, gap);
+    dw.emplace(problem.dw, problem.n, problem.k, gap, problem.device);
     if (problem.accumulate_dw) dw->fill_from(inputs.old_dw);
   }
 };
@@ -93,14 +99,14 @@ void run_layer(const Fp8LinearProblem& problem, const GateOptions& options, cons
   forward.weights = {weights.w, weights.w_t};
   forward.y = outputs.y.view();
   forward.saved = saved;
-  run_once(plan_fp8_linear_forward(problem, plan_options), forward);
+  run_once(plan_fp8_linear_forward(problem, plan_options), forward, problem.device);
   if (!outputs.dx && !outputs.dw) return;
   Fp8LinearBackwardArgs backward;
   backward.dy = inputs.dy;
   backward.saved = saved;
   if (outputs.dx) backward.dx = outputs.dx->view();
   if (outputs.dw) backward.dw = outputs.dw->view();
-  run_once(plan_fp8_linear_backward(problem, plan_options), backward);
+  run_once(plan_fp8_linear_backward(problem, plan_options), backward, problem.device);
 }
 
 void judge_matrix(const char* tensor, const GuardedMatrix& first, const GuardedMatrix& second,
@@ -120,14 +126,13 @@ void judge_saved(const char* tensor, const GuardedQuantized& first, const Guarde
   report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
 }
 
-GateReport judge_layer(const Fp8LinearProblem& problem, const Inputs& inputs,
-                       const Operands& operands, const Outputs& first, const Outputs& second,
-                       const JudgeOptions& options) {
+void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const Operands& operands,
+                   const Outputs& first, const Outputs& second, const JudgeOptions& options,
+                   GateReport& report) {
   const QuantizedFormats forward{problem.format, problem.format, problem.amax_floor,
                                  problem.pow2_scales};
   const QuantizedFormats backward{problem.grad_format, problem.format, problem.amax_floor,
                                   problem.pow2_scales};
-  GateReport report;
   judge_matrix("y", first.y, second.y, {{}, inputs.x.view(), inputs.w.view()},
                {{}, operands.x.view(), operands.w.view()}, forward, options, report);
   if (first.dx) {
@@ -145,6 +150,19 @@ GateReport judge_layer(const Fp8LinearProblem& problem, const Inputs& inputs,
   if (first.w_t) {
     judge_saved("w_t", *first.w_t, *second.w_t, transposed(operands.w.view()), report);
   }
+}
+
+GateReport judge_layer(const Fp8LinearProblem& problem, const GateOptions& options) {
+  GateReport report;
+  const Inputs inputs(problem, options);
+  const Operands operands(problem, inputs, options, report);
+  const Weights weights(problem, operands);
+  const Outputs first(problem, inputs, 0, true);
+  const Outputs second(problem, inputs, options.row_gap, false);
+  run_layer(problem, options, inputs, weights, first);
+  run_layer(problem, options, inputs, weights, second);
+  judge_outputs(problem, inputs, operands, first, second, judge_options(options, problem.device),
+                report);
   return report;
 }
 
@@ -154,16 +172,8 @@ GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& 
   // Plans refuse what cannot run before any data is made.
   (void)plan_fp8_linear_forward(problem,
                                 {options.gemm_backend, options.quantize_backend, options.threads});
-  require_cpu("check fp8_linear", problem.device);
-  const Inputs inputs(problem, options);
-  const Operands operands(problem, inputs, options.threads);
-  const Weights weights(problem, operands);
-  const Outputs first(problem, inputs, 0);
-  const Outputs second(problem, inputs, kRowGap);
-  run_layer(problem, options, inputs, weights, first);
-  run_layer(problem, options, inputs, weights, second);
-  return judge_layer(problem, inputs, operands, first, second,
-                     judge_options(options, problem.device));
+  return within_memory("fp8_linear", describe(problem),
+                       [&] { return judge_layer(problem, options); });
 }
 
 }  // namespace octet

@@ -1,6 +1,7 @@
 #include "check/findings.hpp"
 
 #include "check/decode.hpp"
+#include "check/on_host.hpp"
 #include "check/random.hpp"
 #include "check/reference.hpp"
 #include "core/message.hpp"
@@ -31,7 +32,13 @@ struct Comparison {
   double close_factor = 0;  // 1 / sqrt(K)
   bool elements = true;
   bool closeness = false;
+  RowsOnHost out{};
+  RowsOnHost old{};
 
+  void read_outputs() {
+    out = RowsOnHost(claim.out, rows);
+    old = RowsOnHost(claim.old, rows);
+  }
   std::int64_t row_of(const ReferenceTile& tile, int row) const {
     const std::int64_t index = tile.first_row + row;
     return rows.empty() ? index : rows[static_cast<std::size_t>(index)];
@@ -63,17 +70,17 @@ class TileSearch {
   }
 
  private:
-  void read_row(const TensorView& matrix, std::int64_t row, double* to) const {
-    decode_panel(matrix, &row, 1, 1, tile_.first_col, tile_.cols, to);
+  void read_row(const RowsOnHost& matrix, int row, double* to) const {
+    const std::int64_t at = matrix.find(tile_.first_row + row, comparison_.row_of(tile_, row));
+    decode_panel(matrix.view(), &at, 1, 1, tile_.first_col, tile_.cols, to);
   }
 
   // The old output is part of the reference, and one more term of the sum of magnitudes.
   void prepare_row(int row) {
-    const std::int64_t out_row = comparison_.row_of(tile_, row);
     row_.cols = tile_.cols;
-    read_row(comparison_.claim.out, out_row, row_.out);
+    read_row(comparison_.out, row, row_.out);
     double old[kTile] = {};
-    if (comparison_.claim.old.data != nullptr) read_row(comparison_.claim.old, out_row, old);
+    if (!comparison_.old.empty()) read_row(comparison_.old, row, old);
     for (int col = 0; col < tile_.cols; ++col) {
       const int i = row * kTile + col;
       row_.ref[col] = tile_.value[i] + old[col];
@@ -154,7 +161,8 @@ void merge(Findings& into, Findings&& part) {
   }
 }
 
-void search_tiles(const Comparison& comparison, int threads, Findings& findings) {
+void search_tiles(Comparison& comparison, int threads, Findings& findings) {
+  comparison.read_outputs();
   std::mutex mutex;
   for_each_tile(
       {comparison.claim.a, comparison.claim.b, comparison.rows, comparison.elements, threads},

@@ -22,6 +22,8 @@ inline constexpr int kStripLength = 32;
 inline constexpr double kCancelling = 1.0 / 4096;
 // Beyond this many outputs one row and one column of every tile are judged instead of the whole.
 inline constexpr std::int64_t kSampleBeyond = 100'000'000;
+// The same on CUDA, where outputs and references have to come to the host.
+inline constexpr std::int64_t kSampleBeyondOnCuda = std::int64_t{1} << 22;
 
 // The claim that out = a b^T, or old + a b^T.
 struct ProductClaim {

@@ -2,37 +2,39 @@
 // that shares no code with what it judges.
 //
 //   G1  against the product of the unquantised inputs     > 25 dB; > 20 dB where an operand is e5m2
-//   G2  against the product of the dequantised operands   16-bit out > 50 dB; f32 > 120 (CUDA: >
-//   70) G3  every 1x128 and 128x1 strip of every output tile  16-bit out > 48 dB, f32 > 65 dB
+//   G2  against the product of the dequantised operands   16-bit out > 50 dB; f32 > 120, CUDA > 70
+//   G3  every 1x128 and 128x1 strip of every output tile  16-bit out > 48 dB, f32 > 65 dB
 //       and every element                                 |out - ref| <= half an ulp + c sum |a b|
-//   G4  products of f32, f16 and bf16 operands            allclose 1e-2 and > 45 dB; all f32 > 100
-//   dB G5  the same call twice                               equal bits G6  outputs poisoned with
-//   NaN, guard bands around     every element written, none outside Q   quantised tensors, values
-//   and scales              the bits of an independent quantiser
+//   G4  products of f32, f16 and bf16 operands            allclose 1e-2, > 45 dB; all f32 > 100 dB
+//   G5  the same call twice                               equal bits
+//   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
+//   Q   quantised tensors, values and scales              the bits of an independent quantiser
 //
 // Why these are sound:
-// - The dequantised operands of G2 and G3 are made by quantize_oracle, never by the operator that
-// is
-//   judged, so that a wrong cast cannot excuse the wrong product that follows from it.
+// - A wrong cast cannot excuse the wrong product that follows from it: the dequantised operands of
+//   G2 and G3 are made by quantize_oracle on the CPU. On CUDA they are the device quantiser's, each
+//   of which has a Q of its own, and what the layer saves must be equal to them in every bit.
 // - SNRs need 1,024 zero-mean outputs, G1 as many elements in each operand too: with fewer, the
-// luck
-//   of a few roundings decides. Otherwise, and on one-signed data, G1, G2 and G4 are the bound per
-//   element. For G1 it follows from the formats: a cast changes a normal value by at most 2^-4 of
-//   it (e4m3; 2^-3 e5m2) and a subnormal by half its step, so the product of two is off by at most
-//   ((1 + ea)(1 + eb) - 1) sum |a b| and the subnormals' share. This is a worst case, and weak for
-//   long sums; G2 and G3 judge the kernel there.
+//   luck of a few roundings decides. Otherwise, and on one-signed data, G1, G2 and G4 are the bound
+//   per element. For G1 it follows from the formats: a cast changes a normal value by at most 2^-4
+//   of it (e4m3; 2^-3 e5m2) and a subnormal by half its step, so the product of two is off by at
+//   most ((1 + ea)(1 + eb) - 1) sum |a b| and the subnormals' share. This is a worst case, and weak
+//   for long sums; G2 and G3 judge the kernel there.
 // - The bound per element has c = 2^-20 on the CPU, 2^-9 on CUDA. It sees what SNRs average away,
 //   such as one element off by 2^-6; so G3 asks it of every element. Half an ulp is taken at
 //   |ref| + c sum |a b|, where a correct result may lie. No operand but zeros: exactly zero.
 // - The rounding of a 16-bit output alone leaves each element at least 48.16 dB (bf16), so the
-// strips'
-//   48 dB hold for any data; the rounding of sums does not where a strip cancels. findings.hpp says
-//   which strips are asked.
+//   strips' 48 dB hold for any data; the rounding of sums does not where a strip cancels.
+//   findings.hpp says which strips are asked.
 // - Accumulating, the old output is part of reference and sum. Where the reference is not finite
-// the
-//   output must not be either, and nothing else is asked.
+//   the output must not be either, and nothing else is asked.
 // - The two calls of G5 write a dense and a pitched output, so both are poisoned and guarded.
 // - allclose of G4 is |out - ref| <= 1e-2 (|ref| + sum |a b| / sqrt(K)).
+//
+// On CUDA data, reference, G5 and G6 are made and counted on the device, over the whole of every
+// output. G1 to G4 and Q are judged on the host by what is copied there: all of an output up to
+// 2^22 elements and of a quantised tensor up to 256 tiles of 128x128; beyond, one row and one column
+// of every tile, and 256 tiles that the generator draws with those at the corners.
 #pragma once
 
 #include "check/random.hpp"
@@ -67,6 +69,9 @@ struct GateOptions {
   int threads = 0;               // as PlanOptions
   std::string gemm_backend;      // forced, or empty
   std::string quantize_backend;  // forced, or empty
+  // Elements behind every row of the second call's outputs: not a multiple of a vector. 0 for a
+  // backend that writes dense rows alone.
+  std::int64_t row_gap = 5;
 };
 
 // Each makes its own data, runs the operator and judges all it wrote.

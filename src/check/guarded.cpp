@@ -1,135 +1,106 @@
 #include "check/guarded.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
 namespace octet {
 namespace {
 
-constexpr std::size_t kBand = 4096;
 constexpr unsigned char kPattern = 0xA5;
-constexpr std::uint8_t kFp8Poison = 0xFF;  // a NaN with a sign: the quantiser writes 0x7F
+// The quantiser's own NaN is 0x7F.
+constexpr unsigned char kPoison = 0xFF;
+constexpr std::uint32_t kPoisonBits[] = {0, 0xFFu, 0xFFFFu, 0, 0xFFFFFFFFu};  // by bytes
 
-std::uint32_t poison_bits(Dtype dtype) {
-  if (dtype == Dtype::f32) return 0x7FC5A5A5u;
-  return dtype == Dtype::bf16 ? 0x7FE5u : 0x7EA5u;
+std::int64_t changed_bytes(const Rectangle& rectangle) {
+  return rectangle.rows * rectangle.row_bytes - count_equal(rectangle, kPattern, 1);
 }
 
-std::int64_t changed_bytes(const unsigned char* begin, const unsigned char* end) {
-  return (end - begin) - std::count(begin, end, kPattern);
-}
-
-template <class T>
-std::int64_t count_equal(const unsigned char* row, std::int64_t cols, std::uint32_t bits) {
-  const auto* elements = reinterpret_cast<const T*>(row);
-  return std::count(elements, elements + cols, static_cast<T>(bits));
+// The padding behind the first `used` bytes of every row.
+Rectangle padding_of(const Rectangle& rows, std::int64_t used) {
+  return columns(rows, used, rows.pitch);
 }
 
 }  // namespace
 
-GuardedMatrix::GuardedMatrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap) {
-  const std::int64_t pitch = cols + gap;
-  const auto bytes = static_cast<std::size_t>(rows * pitch * size_bytes(dtype));
-  memory_ = Buffer(bytes + 2 * kBand);
-  std::memset(memory_.data(), kPattern, memory_.bytes());
-  view_ =
-      make_matrix(static_cast<unsigned char*>(memory_.data()) + kBand, dtype, rows, cols, pitch);
-  const std::uint32_t bits = poison_bits(dtype);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    if (dtype == Dtype::f32) {
-      std::fill_n(static_cast<std::uint32_t*>(view_.data) + r * pitch, cols, bits);
-    } else {
-      std::fill_n(static_cast<std::uint16_t*>(view_.data) + r * pitch, cols,
-                  static_cast<std::uint16_t>(bits));
-    }
-  }
+GuardedMemory::GuardedMemory(std::size_t bytes, Device device)
+    : band_(device.type == DeviceType::cuda ? std::int64_t{1} << 20 : 4096),
+      memory_(bytes + 2 * static_cast<std::size_t>(band_), device) {
+  const auto all = static_cast<std::int64_t>(memory_.bytes());
+  fill({memory_.data(), 1, all, all, device}, kPattern);
+}
+
+Rectangle GuardedMemory::before() const {
+  return {memory_.data(), 1, band_, band_, memory_.device()};
+}
+
+Rectangle GuardedMemory::behind(std::int64_t begin) const {
+  const std::int64_t length = static_cast<std::int64_t>(memory_.bytes()) - band_ - begin;
+  return {data() + begin, 1, length, length, memory_.device()};
+}
+
+GuardedMatrix::GuardedMatrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap,
+                             Device device)
+    : memory_(static_cast<std::size_t>(rows * (cols + gap) * size_bytes(dtype)), device),
+      view_(make_matrix(memory_.data(), dtype, rows, cols, cols + gap, device)) {
+  fill(elements_of(view_), kPoison);
 }
 
 void GuardedMatrix::fill_from(const TensorView& matrix) {
-  const std::int64_t size = size_bytes(view_.dtype);
-  for (std::int64_t r = 0; r < view_.rows(); ++r) {
-    std::memcpy(static_cast<char*>(view_.data) + r * view_.strides[0] * size,
-                static_cast<const char*>(matrix.data) + r * matrix.strides[0] * size,
-                static_cast<std::size_t>(view_.cols() * size));
-  }
+  copy(elements_of(matrix), elements_of(view_));
   poisoned_ = false;
 }
 
 GuardFindings GuardedMatrix::inspect() const {
-  const std::int64_t size = size_bytes(view_.dtype);
-  const auto* memory = static_cast<const unsigned char*>(memory_.data());
-  const auto* elements = memory + kBand;
-  const std::int64_t pitch_bytes = view_.strides[0] * size;
-  const std::int64_t row_bytes = view_.cols() * size;
+  const Rectangle elements = elements_of(view_);
+  const auto size = static_cast<int>(size_bytes(view_.dtype));
   GuardFindings findings;
-  findings.outside = changed_bytes(memory, elements);
-  for (std::int64_t r = 0; r < view_.rows(); ++r) {
-    const unsigned char* row = elements + r * pitch_bytes;
-    findings.outside += changed_bytes(row + row_bytes, row + pitch_bytes);
-    if (!poisoned_) continue;
-    const std::uint32_t bits = poison_bits(view_.dtype);
-    findings.unwritten += size == 4 ? count_equal<std::uint32_t>(row, view_.cols(), bits)
-                                    : count_equal<std::uint16_t>(row, view_.cols(), bits);
-  }
-  findings.outside +=
-      changed_bytes(elements + view_.rows() * pitch_bytes, memory + memory_.bytes());
+  findings.outside = changed_bytes(memory_.before()) +
+                     changed_bytes(padding_of(elements, elements.row_bytes)) +
+                     changed_bytes(memory_.behind(elements.rows * elements.pitch));
+  if (poisoned_) findings.unwritten = count_equal(elements, kPoisonBits[size], size);
   return findings;
 }
 
-GuardedQuantized::GuardedQuantized(const QuantizedLayout& layout, bool owns_padding)
-    : layout_(layout), memory_(layout.bytes + 2 * kBand) {
-  std::memset(memory_.data(), kPattern, memory_.bytes());
-  view_ = layout.view(static_cast<unsigned char*>(memory_.data()) + kBand);
+GuardedQuantized::GuardedQuantized(const QuantizedLayout& layout, bool owns_padding, Device device)
+    : layout_(layout), memory_(layout.bytes, device), view_(layout.view(memory_.data(), device)) {
   view_.owns_padding = owns_padding;
-  auto* values = static_cast<std::uint8_t*>(view_.values.data);
-  for (std::int64_t r = 0; r < layout.rows; ++r) {
-    std::fill_n(values + r * layout.pitch, layout.cols, kFp8Poison);
-  }
-  const int contiguous = layout.scale_strides[0] == 1 ? 0 : 1;
-  const std::int64_t step = layout.scale_strides[1 - contiguous];
-  auto* scales = static_cast<float*>(view_.scales.data);
-  for (std::int64_t line = 0; line < layout.scale_shape[1 - contiguous]; ++line) {
-    const std::int64_t length = owns_padding ? step : layout.scale_shape[contiguous];
-    std::fill_n(scales + line * step, length, std::nanf(""));
-  }
+  fill(columns(value_rows(), 0, layout.cols), kPoison);
+  const Rectangle lines = scale_lines();
+  fill(owns_padding ? lines : columns(lines, 0, scale_line_bytes()), kPoison);
+}
+
+Rectangle GuardedQuantized::value_rows() const {
+  return {view_.values.data, layout_.rows, layout_.pitch, layout_.pitch, view_.values.device};
+}
+
+Rectangle GuardedQuantized::scale_lines() const {
+  const int contiguous = layout_.scale_strides[0] == 1 ? 0 : 1;
+  const std::int64_t line_bytes = layout_.scale_strides[1 - contiguous] * 4;
+  return {view_.scales.data, layout_.scale_shape[1 - contiguous], line_bytes, line_bytes,
+          view_.scales.device};
+}
+
+std::int64_t GuardedQuantized::scale_line_bytes() const {
+  return layout_.scale_shape[layout_.scale_strides[0] == 1 ? 0 : 1] * 4;
 }
 
 GuardFindings GuardedQuantized::inspect() const {
+  const Rectangle rows = value_rows();
+  const Rectangle lines = scale_lines();
+  const Rectangle value_padding = padding_of(rows, layout_.cols);
+  const Rectangle scale_padding = padding_of(lines, scale_line_bytes());
+  const auto scales_offset = static_cast<std::int64_t>(layout_.scales_offset);
+  const std::int64_t between = layout_.rows * layout_.pitch;
   GuardFindings findings;
-  const auto* memory = static_cast<const unsigned char*>(memory_.data());
-  const auto* values = static_cast<const unsigned char*>(view_.values.data);
-  findings.outside = changed_bytes(memory, values);
-  for (std::int64_t r = 0; r < layout_.rows; ++r) {
-    const auto* row = values + r * layout_.pitch;
-    const auto* padding = row + layout_.cols;
-    findings.unwritten += std::count(row, padding, kFp8Poison);
-    if (view_.owns_padding) {
-      const std::int64_t length = layout_.pitch - layout_.cols;
-      findings.bad_padding += length - std::count(padding, padding + length, 0);
-    } else {
-      findings.outside += changed_bytes(padding, row + layout_.pitch);
-    }
+  findings.unwritten = count_equal(columns(rows, 0, layout_.cols), kPoison, 1) +
+                       count_not_finite(columns(lines, 0, scale_line_bytes()));
+  findings.outside = changed_bytes(memory_.before()) +
+                     changed_bytes({memory_.data() + between, 1, scales_offset - between,
+                                    scales_offset - between, rows.device}) +
+                     changed_bytes(memory_.behind(scales_offset + lines.rows * lines.pitch));
+  if (view_.owns_padding) {
+    findings.bad_padding = value_padding.rows * value_padding.row_bytes -
+                           count_equal(value_padding, 0, 1) + count_not_finite(scale_padding);
+  } else {
+    findings.outside += changed_bytes(value_padding) + changed_bytes(scale_padding);
   }
-  const auto* scales_begin = values + layout_.scales_offset;
-  findings.outside += changed_bytes(values + layout_.rows * layout_.pitch, scales_begin);
-
-  const int contiguous = layout_.scale_strides[0] == 1 ? 0 : 1;
-  const std::int64_t step = layout_.scale_strides[1 - contiguous];
-  const std::int64_t lines = layout_.scale_shape[1 - contiguous];
-  const std::int64_t length = layout_.scale_shape[contiguous];
-  for (std::int64_t line = 0; line < lines; ++line) {
-    const auto* scales = static_cast<const float*>(view_.scales.data) + line * step;
-    const auto not_finite = [](float scale) { return !std::isfinite(scale); };
-    findings.unwritten += std::count_if(scales, scales + length, not_finite);
-    if (view_.owns_padding) {
-      findings.bad_padding += std::count_if(scales + length, scales + step, not_finite);
-    } else {
-      findings.outside += changed_bytes(reinterpret_cast<const unsigned char*>(scales + length),
-                                        reinterpret_cast<const unsigned char*>(scales + step));
-    }
-  }
-  findings.outside += changed_bytes(scales_begin + lines * step * 4, memory + memory_.bytes());
   return findings;
 }
 

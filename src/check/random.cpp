@@ -1,6 +1,7 @@
 #include "check/random.hpp"
 
 #include "check/clones.hpp"
+#include "check/cuda_gates.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
@@ -107,12 +108,15 @@ void fill_random(const TensorView& matrix, Distribution distribution, RandomStre
                  int threads) {
   constexpr std::string_view kOp = "fill_random";
   check_float({kOp, "matrix"}, matrix.dtype);
-  if (matrix.rank != 2 || matrix.device.type != DeviceType::cpu || matrix.data == nullptr) {
-    refuse_argument(kOp, ": matrix must be a matrix on the CPU, got ", describe(matrix), " on ",
-                    name(matrix.device));
+  if (matrix.rank != 2 || matrix.data == nullptr) {
+    refuse_argument(kOp, ": matrix must be a matrix with data, got ", describe(matrix));
   }
-  check_matrix({kOp, "matrix"}, matrix, matrix.dtype, matrix.rows(), matrix.cols(), kCpu,
+  check_matrix({kOp, "matrix"}, matrix, matrix.dtype, matrix.rows(), matrix.cols(), matrix.device,
                "[rows, cols]");
+  if (matrix.device.type == DeviceType::cuda) {
+    check_device(kOp, matrix.device);
+    return cuda::fill_random(matrix, distribution, stream);
+  }
   const std::int64_t total = matrix.rows() * matrix.cols();
   parallel_for(threads != 0 ? threads : default_threads(), ceil_div(total, kTask),
                [&](std::int64_t task) {

@@ -52,8 +52,8 @@ OCTET_HOST_DEVICE constexpr float skew(RandomStream stream, std::uint64_t block)
 
 // Element `index` of N(0, 1), within +-6.
 float random_normal(RandomStream stream, std::uint64_t index);
-// Fills a matrix (f32, f16, bf16; contiguous columns) on the CPU; element (r, c) of a [R, C] matrix
-// is number r * C + c whatever the strides and threads.
+// Fills a matrix (f32, f16, bf16; contiguous columns) where it lies; element (r, c) of a [R, C]
+// matrix is number r * C + c whatever the device, the strides and the threads, which are the CPU's.
 void fill_random(const TensorView& matrix, Distribution distribution, RandomStream stream,
                  int threads);
 

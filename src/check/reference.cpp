@@ -1,6 +1,7 @@
 #include "check/reference.hpp"
 
 #include "check/decode.hpp"
+#include "check/reference_on_cuda.hpp"
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
 
@@ -104,6 +105,9 @@ void for_each_tile(const ReferenceProduct& product,
     std::iota(rows.begin(), rows.end(), 0);
   }
   const int threads = product.threads != 0 ? product.threads : default_threads();
+  if (product.a.values.device.type == DeviceType::cuda) {
+    return for_each_tile_on_cuda(product, rows, threads, use);
+  }
   const auto total = static_cast<std::int64_t>(rows.size());
   const std::int64_t col_tiles = (product.b.values.rows() + kTile - 1) / kTile;
   DecodedGroup group;

@@ -1,7 +1,5 @@
 #include "check/trial.hpp"
 
-#include "core/message.hpp"
-
 #include <limits>
 
 namespace octet {
@@ -20,30 +18,26 @@ double GateReport::snr_db(const std::string& gate, const std::string& tensor) co
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-void require_cpu(const char* check, Device device) {
-  if (device.type == DeviceType::cpu) return;
-  fail(ErrorCode::unsupported, check, ": the gates judge outputs on the CPU, got device ",
-       name(device), "; device cpu is always there");
-}
-
 JudgeOptions judge_options(const GateOptions& options, Device device) {
   JudgeOptions result;
   result.zero_mean = options.distribution != Distribution::one_signed;
   result.device = device.type;
+  if (device.type == DeviceType::cuda) result.sample_beyond = kSampleBeyondOnCuda;
   result.seed = options.seed;
   result.threads = options.threads;
   return result;
 }
 
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
-                     const GateOptions& options) {
-  Tensor matrix(dtype, {rows, cols});
+                     const GateOptions& options, Device device) {
+  Tensor matrix(dtype, {rows, cols}, device);
   fill_random(matrix, options.distribution, {options.seed, stream}, options.threads);
   return matrix;
 }
 
 QuantizedTensor in_our_layout(const QuantizedView& view) {
-  QuantizedTensor result(view.values.rows(), view.values.cols(), view.values.dtype, view.block);
+  QuantizedTensor result(view.values.rows(), view.values.cols(), view.values.dtype, view.block,
+                         view.values.device);
   copy_quantized(view, result);
   return result;
 }

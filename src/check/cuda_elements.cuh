@@ -1,0 +1,75 @@
+// Loops over the elements of a matrix: one that does something with each, and one that counts and
+// finds the largest. Neither cares how fast it is; indices are 64 bits wide throughout.
+#pragma once
+
+#include "device/scope.hpp"
+
+#include <octet/buffer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace octet::cuda {
+
+inline constexpr int kThreads = 256;
+
+inline int blocks_for(std::int64_t elements) {
+  constexpr std::int64_t kMostBlocks = 4096;  // each thread takes many elements of a large matrix
+  return static_cast<int>(
+      std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks));
+}
+
+__device__ inline std::int64_t first_element() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t element_step() {
+  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+}
+
+template <class Visit>
+__global__ void visit_elements(std::int64_t rows, std::int64_t cols, Visit visit) {
+  for (std::int64_t i = first_element(); i < rows * cols; i += element_step()) {
+    visit(i / cols, i % cols);
+  }
+}
+
+// visit(row, col) for every element.
+template <class Visit>
+void for_each_element(Device device, std::int64_t rows, std::int64_t cols, const Visit& visit) {
+  const DeviceScope scope(device.index);
+  visit_elements<<<blocks_for(rows * cols), kThreads>>>(rows, cols, visit);
+  check(cudaGetLastError(), "launch of a loop over elements");
+  check(cudaDeviceSynchronize(), "a loop over elements");
+}
+
+struct Tally {
+  unsigned long long count = 0;
+  unsigned long long largest = 0;
+};
+
+template <class Look>
+__global__ void tally_elements(std::int64_t rows, std::int64_t cols, Look look, Tally* total) {
+  Tally mine;
+  for (std::int64_t i = first_element(); i < rows * cols; i += element_step()) {
+    const Tally found = look(i / cols, i % cols);
+    mine.count += found.count;
+    mine.largest = max(mine.largest, found.largest);
+  }
+  if (mine.count != 0) atomicAdd(&total->count, mine.count);
+  if (mine.largest != 0) atomicMax(&total->largest, mine.largest);
+}
+
+// The sum of the counts of look(row, col), and the largest of all.
+template <class Look>
+Tally tally(Device device, std::int64_t rows, std::int64_t cols, const Look& look) {
+  const Buffer total(sizeof(Tally), device);
+  const DeviceScope scope(device.index);
+  tally_elements<<<blocks_for(rows * cols), kThreads>>>(rows, cols, look,
+                                                        static_cast<Tally*>(total.data()));
+  check(cudaGetLastError(), "launch of a count of elements");
+  Tally result;
+  check(cudaMemcpy(&result, total.data(), sizeof result, cudaMemcpyDefault), "a count of elements");
+  return result;
+}
+
+}  // namespace octet::cuda

@@ -1,0 +1,49 @@
+// Parts of a matrix where the host can read them: the matrix itself on the CPU, a copy of a part on
+// a CUDA device.
+#pragma once
+
+#include <octet/buffer.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace octet {
+
+// Some rows of a matrix.
+class RowsOnHost {
+ public:
+  RowsOnHost() = default;
+  // `rows`: empty for all of them. A view without data has no rows to copy.
+  RowsOnHost(const TensorView& matrix, const std::vector<std::int64_t>& rows);
+
+  bool empty() const { return view_.data == nullptr; }
+  const TensorView& view() const { return view_; }
+  // Where row `row` of the matrix lies, the one at `index` of the list.
+  std::int64_t find(std::int64_t index, std::int64_t row) const { return copied_ ? index : row; }
+
+ private:
+  Tensor copy_;
+  TensorView view_;
+  bool copied_ = false;
+};
+
+// Part of a matrix with one contiguous dimension.
+struct Part {
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+  std::int64_t col = 0;
+  std::int64_t cols = 0;
+};
+
+class PartOnHost {
+ public:
+  PartOnHost(const TensorView& matrix, const Part& part);
+
+  const TensorView& view() const { return view_; }
+
+ private:
+  Tensor copy_;
+  TensorView view_;
+};
+
+}  // namespace octet

@@ -1,0 +1,122 @@
+// What is right on the device passes every gate.
+#include "check/cuda_case.hpp"
+
+namespace octet {
+namespace {
+
+struct OperatorCase {
+  ProductShape shape;
+  Distribution distribution;
+};
+
+class CorrectCudaOperators : public ::testing::TestWithParam<OperatorCase> {
+ protected:
+  static GateOptions options() {
+    GateOptions result;
+    result.distribution = GetParam().distribution;
+    return result;
+  }
+  static void expect_pass(const std::string& problem, const GateReport& report) {
+    EXPECT_TRUE(report.pass()) << problem << "\n" << describe(report.results);
+  }
+};
+
+TEST_P(CorrectCudaOperators, TheLayerPassesWithBothBlocksOfTheWeightGradient) {
+  OCTET_NEEDS_HOPPER();
+  for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
+    Fp8LinearProblem problem;
+    problem.m = GetParam().shape.m;
+    problem.n = GetParam().shape.n;
+    problem.k = GetParam().shape.k;
+    problem.wgrad_blocks = blocks;
+    problem.device = kCuda;
+    expect_pass(octet::describe(problem), check_fp8_linear(problem, options()));
+    problem.dw = Dtype::f32;
+    problem.accumulate_dw = true;
+    expect_pass(octet::describe(problem), check_fp8_linear(problem, options()));
+  }
+}
+
+TEST_P(CorrectCudaOperators, TheLayerPassesWithQuantisedWeightsAndHybridFormats) {
+  OCTET_NEEDS_HOPPER();
+  Fp8LinearProblem problem;
+  problem.m = GetParam().shape.m;
+  problem.n = GetParam().shape.n;
+  problem.k = GetParam().shape.k;
+  problem.grad_format = Dtype::e5m2;
+  problem.weights_quantized = true;
+  problem.device = kCuda;
+  const GateReport report = check_fp8_linear(problem, options());
+  expect_pass(octet::describe(problem), report);
+  // x, w, dy, dy^T and x^T as quantised for the reference, and the saved x_t.
+  std::int64_t judged = 0;
+  for (const GateResult& result : report.results) judged += result.gate == "Q";
+  EXPECT_EQ(judged, 6);
+}
+
+TEST_P(CorrectCudaOperators, ProductsPass) {
+  OCTET_NEEDS_HOPPER();
+  for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+    for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+      GemmProblem problem;
+      problem.m = GetParam().shape.m;
+      problem.n = GetParam().shape.n;
+      problem.k = GetParam().shape.k;
+      problem.b.block = block;
+      problem.out = out;
+      problem.accumulate = out == Dtype::f32;
+      problem.device = kCuda;
+      expect_pass(octet::describe(problem), check_gemm(problem, options()));
+    }
+  }
+}
+
+TEST_P(CorrectCudaOperators, QuantisersPass) {
+  OCTET_NEEDS_HOPPER();
+  for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+    QuantizeProblem problem;
+    problem.rows = GetParam().shape.m;
+    problem.cols = GetParam().shape.k;
+    problem.block = problem.transposed_block = block;
+    problem.device = kCuda;
+    const GateReport report = check_quantize(problem, options());
+    expect_pass(octet::describe(problem), report);
+    EXPECT_EQ(report.results.size(), 6u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CorrectCudaOperators,
+                         ::testing::Values(OperatorCase{{1, 1, 1}, Distribution::normal},
+                                           OperatorCase{{1, 129, 127}, Distribution::normal},
+                                           OperatorCase{{1, 129, 127}, Distribution::skewed},
+                                           OperatorCase{{257, 384, 640}, Distribution::normal},
+                                           OperatorCase{{257, 384, 640}, Distribution::skewed},
+                                           OperatorCase{{257, 384, 640}, Distribution::one_signed},
+                                           OperatorCase{{300, 520, 1100}, Distribution::normal},
+                                           OperatorCase{{300, 520, 1100}, Distribution::skewed},
+                                           OperatorCase{{2048, 2048, 1024}, Distribution::normal},
+                                           OperatorCase{{2048, 2048, 1024}, Distribution::skewed},
+                                           OperatorCase{{2176, 2048, 2304}, Distribution::normal}),
+                         [](const auto& test) {
+                           const ProductShape& shape = test.param.shape;
+                           return "m" + std::to_string(shape.m) + "_n" + std::to_string(shape.n) +
+                                  "_k" + std::to_string(shape.k) + "_" +
+                                  name(test.param.distribution);
+                         });
+
+TEST(CudaGates, OutOfMemoryIsAnErrorThatNamesTheProblem) {
+  OCTET_NEEDS_HOPPER();
+  QuantizeProblem problem;
+  problem.rows = problem.cols = std::int64_t{1} << 19;  // 512 GiB of bf16
+  problem.device = kCuda;
+  try {
+    (void)check_quantize(problem, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_NE(std::string(error.what()).find(octet::describe(problem)), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace octet
