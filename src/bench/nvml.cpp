@@ -32,13 +32,15 @@ Nvml load() {
   Nvml nvml;
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nvml;
-  nvml.loaded = find(library, "nvmlInit_v2", nvml.init) &&
-                find(library, "nvmlDeviceGetHandleByPciBusId_v2", nvml.by_bus_id) &&
-                find(library, "nvmlDeviceGetClockInfo", nvml.clock) &&
-                find(library, "nvmlDeviceGetPowerUsage", nvml.power) &&
-                find(library, "nvmlDeviceGetTemperature", nvml.temperature) &&
-                find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.throttle) &&
-                nvml.init() == 0;
+  nvml.loaded =
+      find(library, "nvmlInit_v2", nvml.init) &&
+      find(library, "nvmlDeviceGetHandleByPciBusId_v2", nvml.by_bus_id) &&
+      find(library, "nvmlDeviceGetClockInfo", nvml.clock) &&
+      find(library, "nvmlDeviceGetPowerUsage", nvml.power) &&
+      find(library, "nvmlDeviceGetTemperature", nvml.temperature) &&
+      (find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.throttle) ||
+       find(library, "nvmlDeviceGetCurrentClocksEventReasons", nvml.throttle)) &&  // its new name
+      nvml.init() == 0;
   return nvml;
 }
 

@@ -18,6 +18,7 @@ class Workload {
   // For `uses` calls of forward and backward.
   virtual void allocate(std::int64_t uses) = 0;
   virtual void forward(std::int64_t iteration) = 0;
+  // After the forward of the same iteration.
   virtual void backward(std::int64_t iteration) = 0;
   // What allocate() takes with one set of inputs.
   virtual std::size_t bytes() const = 0;
