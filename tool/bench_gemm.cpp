@@ -1,16 +1,15 @@
 // octet bench gemm: the gates of every case, then its times, a row each; then a table and the
 // score.
 #include "commands.hpp"
-#include "console.hpp"
 #include "gate_table.hpp"
 #include "gemm_row.hpp"
-#include "result_file.hpp"
-#include "timing_options.hpp"
+#include "gemm_summary.hpp"
+#include "peer.hpp"
+#include "run_plan.hpp"
 
+#include "bench/device_timing.hpp"
 #include "bench/f16_error.hpp"
 #include "bench/statistics.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -29,12 +28,13 @@ struct BenchGemmOptions {
 struct Planned {
   GemmRow row;
   std::unique_ptr<bench::Workload> ours;
-  std::unique_ptr<bench::Workload> peer;  // null without --baseline
+  std::unique_ptr<bench::Workload> peer;  // null without --baseline, or where it refuses the case
+  std::string peer_refusal;
 };
 
 // Of one case on the CPU: sixteen of them and their gates fit three minutes; a shape that was asked
 // for by itself may take longer.
-double default_seconds(const GemmOptions& options) { return options.shapes.empty() ? 1 : 5; }
+double cpu_seconds(const GemmOptions& options) { return options.shapes.empty() ? 1 : 5; }
 
 std::string bench_command(const Layer& layer, const BenchGemmOptions& options) {
   std::string command = "octet bench gemm " + layer.arguments() + data_arguments(layer.data);
@@ -43,26 +43,49 @@ std::string bench_command(const Layer& layer, const BenchGemmOptions& options) {
   return command + timing_arguments(options.timing);
 }
 
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+Planned plan_case(const LayerCase& layer_case, const BenchGemmOptions& options) {
+  Planned planned;
+  planned.row.layer = make_layer(layer_case, options.gemm);
+  const Layer& layer = planned.row.layer;
+  planned.ours = make_workload(layer, options.prequantized);
+  planned.row.implementation = planned.ours->implementation();
+  planned.row.configuration = planned.ours->configuration();
+  planned.row.baseline = options.baseline;
+  planned.row.command = bench_command(layer, options);
+  planned.row.check_command = "octet check gemm " + layer.arguments() + data_arguments(layer.data);
+  return planned;
+}
+
+// A peer that takes no case at all is an error of the command line; one that refuses some is not
+// timed there.
+void plan_peers(std::vector<Planned>& cases, const BenchGemmOptions& options) {
+  std::optional<Error> refusal;
+  bool any = false;
+  for (Planned& planned : cases) {
+    try {
+      planned.peer = make_peer(options.baseline, planned.row.layer, options.prequantized,
+                               options.gemm.accumulate_dw);
+      any = true;
+    } catch (const Error& error) {
+      if (!refusal) refusal = error;
+      planned.peer_refusal = "no baseline: " + in_one_line(error.what());
+    }
+  }
+  if (!any) throw *refusal;  // NOLINT: there is one of every case
+}
+
 // Throws octet::Error where a case cannot be planned: nothing has been run or written yet.
 std::vector<Planned> plan_cases(const BenchGemmOptions& options) {
   std::vector<Planned> cases;
   for (const LayerCase& layer_case : chosen_cases(options.gemm)) {
-    Planned planned;
-    planned.row.layer = make_layer(layer_case, options.gemm);
-    const Layer& layer = planned.row.layer;
-    planned.ours = make_workload(layer, options.prequantized);
-    if (!options.baseline.empty()) {
-      planned.peer = bench::make_openblas_products(layer.shape(), layer.input(),
-                                                   options.gemm.accumulate_dw, layer.data);
-    }
-    planned.row.implementation = planned.ours->implementation();
-    planned.row.configuration = planned.ours->configuration();
-    planned.row.baseline = options.baseline;
-    planned.row.command = bench_command(layer, options);
-    planned.row.check_command =
-        "octet check gemm " + layer.arguments() + data_arguments(layer.data);
-    cases.push_back(std::move(planned));
+    cases.push_back(plan_case(layer_case, options));
   }
+  if (!options.baseline.empty()) plan_peers(cases, options);
   return cases;
 }
 
@@ -72,37 +95,43 @@ bench::Task step_of(bench::Workload& workload) {
 }
 
 void time_case(Planned& planned, const bench::Protocol& protocol) {
+  GemmRow& row = planned.row;
+  bench::DeviceTiming timing(row.layer.device());
   const std::int64_t uses =
       std::int64_t{protocol.warmup} + protocol.iterations + 2 * protocol.rounds;
+  planned.ours->set_stream(timing.stream());
   planned.ours->allocate(uses);
-  GemmRow& row = planned.row;
   if (planned.peer) {
+    planned.peer->set_stream(timing.stream());
     planned.peer->allocate(uses);
-    row.comparison = bench::compare(step_of(*planned.ours), step_of(*planned.peer), protocol,
-                                    bench::steady_clock());
+    row.comparison = timing.compare(step_of(*planned.ours), step_of(*planned.peer), protocol);
     row.times = row.comparison->ours;
   } else {
-    row.times = bench::measure(step_of(*planned.ours), protocol, bench::steady_clock());
+    row.times = timing.measure(step_of(*planned.ours), protocol);
   }
-  if (row.times->spread() > bench::kNoisySpread) row.note = "noisy";
+  row.gpu = timing.gpu();
+  row.note = row.times->spread() > bench::kNoisySpread ? "noisy" : "";
+  if (!planned.peer_refusal.empty()) {
+    row.note += (row.note.empty() ? "" : "; ") + planned.peer_refusal;
+  }
 }
 
 // Whatever goes wrong with one case is its row's ERROR; the others are still run.
 void run_case(Planned& planned, const bench::Protocol& protocol) {
   GemmRow& row = planned.row;
+  const Layer& layer = row.layer;
   try {
-    row.gates = run_gates(row.layer);
+    row.gates = run_gates(layer);
     row.check = row.gates.pass() ? "PASS" : "FAIL";
     row.note = failed_gates(row.gates);
     if (row.check == "PASS") {
       row.f16_snr_db =
-          bench::f16_product_snr_db(row.layer.shape(), row.layer.input(), row.layer.data);
+          bench::f16_product_snr_db(layer.shape(), layer.input(), layer.device(), layer.data);
       time_case(planned, protocol);
     }
   } catch (const std::exception& error) {
     row.check = "ERROR";
-    row.note = error.what();
-    std::replace(row.note.begin(), row.note.end(), '\n', ' ');
+    row.note = in_one_line(error.what());
     row.times.reset();
     row.comparison.reset();
   }
@@ -110,66 +139,31 @@ void run_case(Planned& planned, const bench::Protocol& protocol) {
   planned.peer.reset();
 }
 
-std::size_t count(const std::vector<Planned>& cases, std::size_t done, const char* check) {
-  return static_cast<std::size_t>(
-      std::count_if(cases.begin(), cases.begin() + static_cast<std::ptrdiff_t>(done),
-                    [&](const Planned& planned) { return planned.row.check == check; }));
-}
-
-void print_summary(const std::vector<Planned>& cases, std::size_t done, bool with_baseline) {
-  std::vector<CsvRow> table{gemm_table_header(with_baseline)};
-  std::vector<double> rates;
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < done; ++i) {
-    const GemmRow& row = cases[i].row;
-    table.push_back(gemm_table_fields(row, with_baseline));
-    if (row.times) rates.push_back(row.step_tflops());
-    if (row.comparison) ratios.push_back(row.comparison->ratio);
-  }
-  print_table(table, 2);
-  for (std::size_t i = 0; i < done; ++i) {
-    const GemmRow& row = cases[i].row;
-    if (row.check == "PASS") continue;
-    fmt::print("{} {}: {}\n  repeat with: {}\n", row.check, row.layer.layer.name(), row.note,
-               row.check_command);
-  }
-  if (!rates.empty()) {
-    fmt::print("score: {:.4g} TFLOPS, the geometric mean of Combined Step TFLOPS\n",
-               bench::geometric_mean(rates));
-  }
-  if (!ratios.empty()) {
-    fmt::print("ratio: {:.3f}, the geometric mean of {}'s time over ours\n",
-               bench::geometric_mean(ratios), cases[0].row.baseline);
-  }
-  fmt::print("{} PASS, {} FAIL, {} ERROR\n", count(cases, done, "PASS"), count(cases, done, "FAIL"),
-             count(cases, done, "ERROR"));
-  if (done < cases.size()) {
-    fmt::print("{} of {} cases were not begun: --max-seconds is over\n", cases.size() - done,
-               cases.size());
-  }
-}
-
 int bench_gemm(const BenchGemmOptions& options) {
   if (options.prequantized && options.gemm.dtype != "fp8") {
     refuse_usage("--prequantized goes with --dtype fp8, got --dtype {}", options.gemm.dtype);
   }
+  check_timing_options(options.timing);
   const bool with_baseline = !options.baseline.empty();
+  const CsvRow header = gemm_header(with_baseline);
   const RunClock run_clock(options.timing.max_seconds);
-  const bench::Protocol protocol = make_protocol(options.timing, default_seconds(options.gemm));
   std::vector<Planned> cases = plan_cases(options);
-  ResultFile file(options.timing.output, gemm_header(with_baseline));
-  Progress progress(cases.size());
-  std::size_t done = 0;
-  while (done < cases.size() && !run_clock.is_over()) {
-    progress.show(done, cases[done].row.layer.layer.name());
-    run_case(cases[done], protocol);
-    file.add(gemm_fields(cases[done].row, with_baseline));
-    ++done;
+  std::vector<CsvRow> planned_rows;
+  std::vector<std::string> repeats;
+  for (const Planned& planned : cases) {
+    planned_rows.push_back(gemm_fields(planned.row, with_baseline));
+    repeats.push_back(planned.row.check_command);
   }
-  progress.clear();
-  file.finish();
-  print_summary(cases, done, with_baseline);
-  return count(cases, done, "PASS") == done ? 0 : kExitFailed;
+  ResultFile file(options.timing.output, header, planned_rows, options.timing.fresh);
+  run_cases(
+      file, options.timing, run_clock,
+      [&](std::size_t i) { return cases[i].row.layer.layer.name(); },
+      [&](std::size_t i) {
+        run_case(cases[i], make_protocol(options.timing, cases[i].row.layer.device(),
+                                         cpu_seconds(options.gemm)));
+        return gemm_fields(cases[i].row, with_baseline);
+      });
+  return print_gemm_summary(header, file.rows(), repeats);
 }
 
 }  // namespace
@@ -180,7 +174,7 @@ void add_bench_gemm(CLI::App& bench, Chosen& chosen) {
   add_gemm_options(*app, options->gemm);
   add_timing_options(*app, options->timing);
   add_flag(*app, "--prequantized", options->prequantized, "time the products alone");
-  add_choice(*app, "--baseline", options->baseline, {"openblas"},
+  add_choice(*app, "--baseline", options->baseline, peer_names(),
              "time a peer interleaved and report its time over ours");
   choose_when_given(*app, chosen, [options] { return bench_gemm(*options); });
   // `octet bench` alone does the main job.

@@ -1,13 +1,12 @@
 // octet bench quantize: bytes over time of a cast, beside a copy of as many bytes.
 #include "commands.hpp"
-#include "console.hpp"
 #include "gate_table.hpp"
 #include "layer.hpp"
 #include "quantize_options.hpp"
 #include "quantize_row.hpp"
-#include "result_file.hpp"
-#include "timing_options.hpp"
+#include "run_plan.hpp"
 
+#include "bench/device_timing.hpp"
 #include "bench/statistics.hpp"
 
 #include <fmt/format.h>
@@ -23,29 +22,37 @@ struct BenchQuantizeOptions {
   TimingOptions timing;
 };
 
-void run_case(QuantizeRow& row, const bench::Protocol& protocol, const GateOptions& gates) {
+void time_case(QuantizeRow& row, const bench::Protocol& protocol) {
+  bench::QuantizeWorkload& workload = *row.workload;
+  bench::DeviceTiming timing(row.problem.device);
+  workload.set_stream(timing.stream());
+  workload.allocate(std::int64_t{protocol.warmup} + protocol.iterations + 2 * protocol.rounds);
+  row.times = timing.compare({[&](std::int64_t i) { workload.quantize(i); }},
+                             {[&](std::int64_t i) { workload.copy(i); }}, protocol);
+  row.gpu = timing.gpu();
+  if (row.times->ours.spread() > bench::kNoisySpread) row.note = "noisy";
+}
+
+void run_case(QuantizeRow& row, const bench::Protocol& protocol) {
   try {
-    const GateReport report = check_quantize(row.problem, gates);
+    const GateReport report = check_quantize(row.problem, gate_options(row.data));
     row.check = report.pass() ? "PASS" : "FAIL";
     row.note = failed_gates(report);
-    if (!report.pass()) return;
-    bench::QuantizeWorkload& workload = *row.workload;
-    workload.allocate(std::int64_t{protocol.warmup} + protocol.iterations + 2 * protocol.rounds);
-    row.times = bench::compare({[&](std::int64_t i) { workload.quantize(i); }},
-                               {[&](std::int64_t i) { workload.copy(i); }}, protocol,
-                               bench::steady_clock());
-    if (row.times->ours.spread() > bench::kNoisySpread) row.note = "noisy";
+    if (report.pass()) time_case(row, protocol);
   } catch (const std::exception& error) {
     row.check = "ERROR";
     row.note = error.what();
     std::replace(row.note.begin(), row.note.end(), '\n', ' ');
+    row.times.reset();
   }
+  row.workload.reset();
 }
 
 std::vector<QuantizeRow> plan_cases(const BenchQuantizeOptions& options) {
   std::vector<QuantizeRow> rows;
   for (const QuantizeProblem& problem : chosen_problems(options.quantize)) {
     QuantizeRow row;
+    row.test_id = rows.size() + 1;
     row.problem = problem;
     row.data = data_options(options.quantize);
     row.timing_arguments = timing_arguments(options.timing);
@@ -59,52 +66,27 @@ std::vector<QuantizeRow> plan_cases(const BenchQuantizeOptions& options) {
   return rows;
 }
 
-// The exit status.
-int print_summary(const std::vector<QuantizeRow>& rows, std::size_t done) {
-  std::vector<CsvRow> table{quantize_table_header()};
-  std::vector<double> ratios;
-  std::size_t counts[3] = {0, 0, 0};
-  for (std::size_t i = 0; i < done; ++i) {
-    table.push_back(quantize_table_fields(rows[i]));
-    if (rows[i].times) ratios.push_back(rows[i].times->ratio);
-    ++counts[rows[i].check == "PASS" ? 0 : rows[i].check == "FAIL" ? 1 : 2];
-  }
-  print_table(table, 4);
-  for (std::size_t i = 0; i < done; ++i) {
-    if (rows[i].check == "PASS") continue;
-    fmt::print("{}: {}\n  repeat with: octet check {}\n", rows[i].check, rows[i].note,
-               rows[i].arguments);
-  }
-  if (!ratios.empty()) {
-    fmt::print("score: {:.3f} of a memcpy of the same bytes, the geometric mean\n",
-               bench::geometric_mean(ratios));
-  }
-  fmt::print("{} PASS, {} FAIL, {} ERROR\n", counts[0], counts[1], counts[2]);
-  if (done < rows.size()) {
-    fmt::print("{} of {} cases were not begun: --max-seconds is over\n", rows.size() - done,
-               rows.size());
-  }
-  return counts[0] == done ? 0 : kExitFailed;
-}
-
 int bench_quantize(const BenchQuantizeOptions& options) {
+  check_timing_options(options.timing);
   const RunClock run_clock(options.timing.max_seconds);
-  const bench::Protocol protocol = make_protocol(options.timing, 1);
-  std::vector<QuantizeRow> rows = plan_cases(options);
-  ResultFile file(options.timing.output, quantize_header());
-  Progress progress(rows.size());
-  std::size_t done = 0;
-  while (done < rows.size() && !run_clock.is_over()) {
-    QuantizeRow& row = rows[done];
-    progress.show(done, fmt::format("{}x{}", row.problem.rows, row.problem.cols));
-    run_case(row, protocol, gate_options(row.data));
-    row.workload.reset();
-    ++done;
-    file.add(quantize_fields(row, done));
+  std::vector<QuantizeRow> cases = plan_cases(options);
+  std::vector<CsvRow> planned_rows;
+  std::vector<std::string> repeats;
+  for (const QuantizeRow& row : cases) {
+    planned_rows.push_back(quantize_fields(row));
+    repeats.push_back("octet check " + row.arguments);
   }
-  progress.clear();
-  file.finish();
-  return print_summary(rows, done);
+  ResultFile file(options.timing.output, quantize_header(), planned_rows, options.timing.fresh);
+  run_cases(
+      file, options.timing, run_clock,
+      [&](std::size_t i) {
+        return fmt::format("{}x{}", cases[i].problem.rows, cases[i].problem.cols);
+      },
+      [&](std::size_t i) {
+        run_case(cases[i], make_protocol(options.timing, cases[i].problem.device, 1));
+        return quantize_fields(cases[i]);
+      });
+  return print_quantize_summary(file.rows(), repeats);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ GemmOperand parse_operand(const std::string& option, const std::string& text) {
   return operand;
 }
 
-GemmProblem product_problem(const LayerCase& shape, const CheckGemmOptions& options) {
+GemmProblem product_on(const LayerCase& shape, const CheckGemmOptions& options, Device device) {
   GemmProblem problem;
   problem.m = shape.m;
   problem.n = shape.n;
@@ -51,8 +51,23 @@ GemmProblem product_problem(const LayerCase& shape, const CheckGemmOptions& opti
   problem.b = parse_operand("--b", options.b);
   problem.out = options.out.value_or(Dtype::bf16);
   problem.accumulate = options.accumulate;
-  problem.device = options.gemm.device.value_or(kCpu);
+  problem.device = device;
   return problem;
+}
+
+// On the device of the options or else on the best whose implementations take it.
+GemmProblem product_problem(const LayerCase& shape, const CheckGemmOptions& options) {
+  if (options.gemm.device) return product_on(shape, options, *options.gemm.device);
+  for (int index = 0; index < cuda_device_count(); ++index) {
+    const GemmProblem problem = product_on(shape, options, {DeviceType::cuda, index});
+    try {
+      plan_gemm(problem, {options.gemm.backend, 0});
+      return problem;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return product_on(shape, options, kCpu);
 }
 
 int check_products(const CheckGemmOptions& options, const bench::WorkloadOptions& data) {

@@ -1,6 +1,8 @@
 // octet doctor: what this machine has that octet could use.
 #include "commands.hpp"
 #include "console.hpp"
+#include "first_call.hpp"
+#include "options.hpp"
 #include "provenance.hpp"
 
 #include "bench/host.hpp"
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <memory>
 
 namespace octet::tool {
 namespace {
@@ -70,15 +73,16 @@ void add_library(Table& table, const std::string& library, const std::vector<con
 }
 
 void add_environment(Table& table) {
-  for (const char* name : {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_NUM_THREADS",
-                           "OCTET_LOG", "OCTET_AUTO_TUNE", "OPENBLAS_NUM_THREADS"}) {
+  for (const char* name :
+       {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_NUM_THREADS", "OCTET_LOG",
+        "OCTET_AUTO_TUNE", "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"}) {
     const char* value = std::getenv(name);
     table.push_back({name, value != nullptr ? value : "not set"});
   }
 }
 
 int doctor() {
-  Table table{{"octet", version_text()}};
+  Table table{{"octet", version_text()}, {"device sources", device_sources()}};
   add_cpu(table);
   add_gpus(table);
   add_library(table, "OpenBLAS", {"libopenblas.so.0"}, "--baseline openblas");
@@ -94,7 +98,19 @@ int doctor() {
 
 void add_doctor(CLI::App& octet, Chosen& chosen) {
   CLI::App* app = octet.add_subcommand("doctor", "what this machine has");
-  choose_when_given(*app, chosen, doctor);
+  struct Options {
+    bool first_call = false;
+    std::optional<Device> device;
+  };
+  const auto options = std::make_shared<Options>();
+  add_flag(*app, "--first-call", options->first_call,
+           "seconds to the end of the first forward on a GPU, above an empty CUDA program");
+  add_device(*app, options->device);
+  choose_when_given(*app, chosen, [options] {
+    return options->first_call
+               ? measure_first_call(options->device.value_or(Device{DeviceType::cuda, 0}))
+               : doctor();
+  });
 }
 
 }  // namespace octet::tool

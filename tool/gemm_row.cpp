@@ -55,19 +55,17 @@ CsvRow error_fields(const GemmRow& row) {
 CsvRow provenance_fields(const GemmRow& row) {
   const Layer& layer = row.layer;
   const bool square = layer.fp8_problem.wgrad_blocks == WgradBlocks::square;
-  return {row.implementation,
-          row.configuration,
-          std::to_string(this_machine(kCpu, layer.data.threads).threads),
-          row.times ? std::to_string(row.times->warmup) : "",
-          row.times ? std::to_string(row.times->iterations()) : "",
-          row.times ? number(row.times->spread() * 100) : "",
-          row.note,
-          layer.fp8 ? (square ? "2d" : "1d") : "",
-          commit(),
-          bench::cpu_model(),
-          number(bench::cpu_clock_mhz()),
-          std::to_string(layer.data.seed),
-          row.command};
+  CsvRow fields{row.implementation,
+                row.configuration,
+                std::to_string(this_machine(kCpu, layer.data.threads).threads),
+                row.times ? std::to_string(row.times->warmup) : "",
+                row.times ? std::to_string(row.times->iterations()) : "",
+                row.times ? number(row.times->spread() * 100) : "",
+                row.note,
+                layer.fp8 ? (square ? "2d" : "1d") : ""};
+  append(fields, machine_fields(layer.device(), row.gpu));
+  append(fields, {std::to_string(layer.data.seed), row.command});
+  return fields;
 }
 
 CsvRow baseline_fields(const GemmRow& row) {
@@ -107,6 +105,24 @@ std::string gpu_name(Device device) {
   return device.type == DeviceType::cuda ? cuda::properties(device.index).name : "none";
 }
 
+CsvRow machine_header() {
+  return {"Commit",    "Device Sources",  "CPU",     "Clock (MHz)",
+          "Power (W)", "Temperature (C)", "Throttle"};
+}
+
+CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu) {
+  CsvRow fields{commit(), device_sources(), bench::cpu_model()};
+  if (device.type == DeviceType::cpu) {
+    append(fields, {number(bench::cpu_clock_mhz()), "", "", ""});
+  } else if (gpu) {
+    append(fields, {number(gpu->clock_mhz), number(gpu->power_w), number(gpu->temperature_c),
+                    bench::throttle_text(gpu->throttle)});
+  } else {
+    append(fields, CsvRow(4));
+  }
+  return fields;
+}
+
 CsvRow gemm_header(bool with_baseline) {
   CsvRow header{"TestID",
                 "Platform",
@@ -130,9 +146,10 @@ CsvRow gemm_header(bool with_baseline) {
       header.push_back(fmt::format("{} {} SNR (dB)", tensor, gate));
     }
   }
-  append(header,
-         {"f16 SNR (dB)", "Backend", "Configuration", "Threads", "Warmup", "Iterations",
-          "Spread (%)", "Note", "Wgrad Blocks", "Commit", "CPU", "Clock (MHz)", "Seed", "Command"});
+  append(header, {"f16 SNR (dB)", "Backend", "Configuration", "Threads", "Warmup", "Iterations",
+                  "Spread (%)", "Note", "Wgrad Blocks"});
+  append(header, machine_header());
+  append(header, {"Seed", "Command"});
   if (with_baseline) {
     append(header, {"Baseline", "Forward Ratio", "Backward Ratio", "Combined Ratio",
                     "Baseline Forward Time (ms)", "Baseline Backward Time (ms)",
@@ -147,41 +164,6 @@ CsvRow gemm_fields(const GemmRow& row, bool with_baseline) {
   append(fields, error_fields(row));
   append(fields, provenance_fields(row));
   if (with_baseline) append(fields, baseline_fields(row));
-  return fields;
-}
-
-CsvRow gemm_table_header(bool with_baseline) {
-  CsvRow header{"case",       "check",  "M",           "N",      "K",
-                "forward ms", "TFLOPS", "backward ms", "TFLOPS", "step TFLOPS",
-                "spread %",   "SNR dB", "f16 SNR dB"};
-  if (with_baseline) append(header, {"forward ratio", "backward ratio", "combined ratio"});
-  header.push_back("note");
-  return header;
-}
-
-CsvRow gemm_table_fields(const GemmRow& row, bool with_baseline) {
-  const LayerCase& layer = row.layer.layer;
-  const auto brief = [](double value) {
-    return std::isnan(value) ? "-" : fmt::format("{:.4g}", value);
-  };
-  CsvRow fields{layer.name(), row.check, std::to_string(layer.m), std::to_string(layer.n),
-                std::to_string(layer.k)};
-  if (row.times) {
-    append(fields, {brief(row.forward_ms()), brief(row.tflops(1, row.forward_ms())),
-                    brief(row.backward_ms()), brief(row.tflops(2, row.backward_ms())),
-                    brief(row.step_tflops()), fmt::format("{:.1f}", row.times->spread() * 100)});
-  } else {
-    append(fields, CsvRow(6, "-"));
-  }
-  append(fields,
-         {brief(row.gates.snr_db(row.layer.fp8 ? "G1" : "G4", "y")), brief(row.f16_snr_db)});
-  if (with_baseline && row.comparison) {
-    append(fields, {brief(row.comparison->part_ratios[0]), brief(row.comparison->part_ratios[1]),
-                    brief(row.comparison->ratio)});
-  } else if (with_baseline) {
-    append(fields, CsvRow(3, "-"));
-  }
-  fields.push_back(row.check == "PASS" ? row.note : "");
   return fields;
 }
 

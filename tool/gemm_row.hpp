@@ -4,6 +4,7 @@
 #include "csv.hpp"
 #include "layer.hpp"
 
+#include "bench/gpu_monitor.hpp"
 #include "bench/timing.hpp"
 
 #include <limits>
@@ -25,6 +26,7 @@ struct GemmRow {
   std::optional<bench::Samples> times;  // forward and backward; of a PASS alone
   std::optional<bench::Comparison> comparison;
   std::string baseline;
+  std::optional<bench::GpuReading> gpu;  // while it was timed
 
   double forward_ms() const { return times->median_seconds(0) * 1e3; }
   double backward_ms() const { return times->median_seconds(1) * 1e3; }
@@ -36,13 +38,14 @@ struct GemmRow {
 
 CsvRow gemm_header(bool with_baseline);
 CsvRow gemm_fields(const GemmRow& row, bool with_baseline);
-CsvRow gemm_table_header(bool with_baseline);
-CsvRow gemm_table_fields(const GemmRow& row, bool with_baseline);
 
 // "31.62", enough digits for every rate; empty for NaN.
 std::string number(double value);
 // "GPU" and "Platform" of a device: {"cuda", "NVIDIA H200"} or {"cpu", "none"}.
 std::string platform(Device device);
 std::string gpu_name(Device device);
+// Where a row comes from: commit, device sources, CPU, and what the clocks did while it was timed.
+CsvRow machine_header();
+CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu);
 
 }  // namespace octet::tool

@@ -27,15 +27,15 @@ struct ProbeDevice {
 // Fixed, so that the table is the same wherever it is made.
 const std::vector<ProbeDevice>& probe_devices();
 
-// The first that takes the problem, or the reason of the first that is of the device's kind (its
-// name begins with it), or of the last.
+// The first that takes the problem, or the reason of the last that is of the device's kind: names
+// begin with cu (cuda_..., cublaslt) or with cpu_.
 template <class Problem, class Args>
 std::string answer(std::span<const Implementation<Problem, Args>> list, Problem problem,
                    const ProbeDevice& probe) {
   problem.device = probe.device;
-  const std::string kind = probe.device.type == DeviceType::cuda ? "cuda_" : "cpu_";
+  const std::string kind = probe.device.type == DeviceType::cuda ? "cu" : "cpu_";
   std::string reason =
-      fmt::format("no: there is no {}implementation yet", kind == "cuda_" ? "CUDA " : "CPU ");
+      fmt::format("no: there is no {}implementation yet", kind == "cu" ? "CUDA " : "CPU ");
   for (const auto& entry : list) {
     const std::string refusal = entry.refuse(problem, probe.machine);
     if (refusal.empty()) return entry.name;

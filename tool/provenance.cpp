@@ -1,6 +1,7 @@
 #include "provenance.hpp"
 
 #include "octet_commit.h"
+#include "octet_device_sources.h"
 
 #include <octet/version.h>
 
@@ -9,6 +10,8 @@
 namespace octet::tool {
 
 std::string commit() { return OCTET_COMMIT; }
+
+std::string device_sources() { return OCTET_DEVICE_SOURCES; }
 
 std::string version_text() {
   return fmt::format("octet {}.{}.{} ({})", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR,

@@ -5,7 +5,10 @@
 
 namespace octet::tool {
 
-std::string commit();        // "unknown" where the build was not made from a git tree
+std::string commit();  // "unknown" where the build was not made from a git tree
+// A hash of the sources that decide what runs on a GPU: a result that has another was measured with
+// other kernels.
+std::string device_sources();
 std::string version_text();  // "octet 0.1.0 (commit)"
 
 }  // namespace octet::tool

@@ -3,6 +3,8 @@
 #include "cases.hpp"
 #include "gemm_options.hpp"
 
+#include <octet/error.hpp>
+
 #include <fmt/format.h>
 
 namespace octet::tool {
@@ -14,7 +16,10 @@ struct Shape {
 };
 
 // Activations and weights of a 7B model, and one with tails in both directions.
-constexpr Shape kDefaultShapes[] = {{1024, 4096}, {4096, 4096}, {2048, 11008}, {1000, 3000}};
+constexpr Shape kCpuShapes[] = {{1024, 4096}, {4096, 4096}, {2048, 11008}, {1000, 3000}};
+// What a GPU trains: from a 7B model's hidden state to the activations of a 405B model.
+constexpr Shape kCudaShapes[] = {
+    {4096, 4096}, {8192, 8192}, {16384, 8192}, {8192, 29568}, {32768, 16384}};
 
 std::optional<BlockShape> parse_optional_block(const std::string& option, const std::string& text) {
   if (text.empty() || text == "none") return std::nullopt;
@@ -23,8 +28,11 @@ std::optional<BlockShape> parse_optional_block(const std::string& option, const 
   return block;
 }
 
-std::vector<Shape> chosen_shapes(const QuantizeOptions& options) {
-  if (options.shapes.empty()) return {std::begin(kDefaultShapes), std::end(kDefaultShapes)};
+std::vector<Shape> chosen_shapes(const QuantizeOptions& options, Device device) {
+  if (options.shapes.empty() && device.type == DeviceType::cuda) {
+    return {std::begin(kCudaShapes), std::end(kCudaShapes)};
+  }
+  if (options.shapes.empty()) return {std::begin(kCpuShapes), std::end(kCpuShapes)};
   std::vector<Shape> shapes;
   for (const std::string& text : options.shapes) {
     std::int64_t factors[2] = {0, 0};
@@ -34,6 +42,44 @@ std::vector<Shape> chosen_shapes(const QuantizeOptions& options) {
     shapes.push_back({factors[0], factors[1]});
   }
   return shapes;
+}
+
+std::vector<QuantizeProblem> problems_on(const QuantizeOptions& options, Device device) {
+  struct Blocks {
+    std::optional<BlockShape> block;
+    std::optional<BlockShape> transposed;
+  };
+  std::vector<Blocks> layouts{{kBlock1x128, kBlock1x128}, {kBlock128x128, kBlock128x128}};
+  if (!options.block.empty() || !options.transposed_block.empty()) {
+    layouts = {{parse_optional_block("--block", options.block),
+                parse_optional_block("--transposed-block", options.transposed_block)}};
+  }
+  std::vector<QuantizeProblem> problems;
+  for (const Blocks& blocks : layouts) {
+    for (const Shape& shape : chosen_shapes(options, device)) {
+      QuantizeProblem problem;
+      problem.rows = shape.rows;
+      problem.cols = shape.cols;
+      problem.input = options.dtype.value_or(Dtype::bf16);
+      problem.format = options.format.value_or(Dtype::e4m3);
+      problem.block = blocks.block;
+      problem.transposed_block = blocks.transposed;
+      problem.amax_floor = static_cast<float>(options.amax_floor.value_or(0));
+      problem.pow2_scales = options.pow2_scales;
+      problem.device = device;
+      problems.push_back(problem);
+    }
+  }
+  return problems;
+}
+
+bool can_be_planned(const std::vector<QuantizeProblem>& problems, const std::string& backend) {
+  try {
+    for (const QuantizeProblem& problem : problems) plan_quantize(problem, {backend, 0});
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -55,32 +101,12 @@ void add_quantize_options(CLI::App& app, QuantizeOptions& options) {
 }
 
 std::vector<QuantizeProblem> chosen_problems(const QuantizeOptions& options) {
-  struct Blocks {
-    std::optional<BlockShape> block;
-    std::optional<BlockShape> transposed;
-  };
-  std::vector<Blocks> layouts{{kBlock1x128, kBlock1x128}, {kBlock128x128, kBlock128x128}};
-  if (!options.block.empty() || !options.transposed_block.empty()) {
-    layouts = {{parse_optional_block("--block", options.block),
-                parse_optional_block("--transposed-block", options.transposed_block)}};
+  if (options.device) return problems_on(options, *options.device);
+  for (int index = 0; index < cuda_device_count(); ++index) {
+    const auto problems = problems_on(options, {DeviceType::cuda, index});
+    if (can_be_planned(problems, options.backend)) return problems;
   }
-  std::vector<QuantizeProblem> problems;
-  for (const Blocks& blocks : layouts) {
-    for (const Shape& shape : chosen_shapes(options)) {
-      QuantizeProblem problem;
-      problem.rows = shape.rows;
-      problem.cols = shape.cols;
-      problem.input = options.dtype.value_or(Dtype::bf16);
-      problem.format = options.format.value_or(Dtype::e4m3);
-      problem.block = blocks.block;
-      problem.transposed_block = blocks.transposed;
-      problem.amax_floor = static_cast<float>(options.amax_floor.value_or(0));
-      problem.pow2_scales = options.pow2_scales;
-      problem.device = options.device.value_or(kCpu);
-      problems.push_back(problem);
-    }
-  }
-  return problems;
+  return problems_on(options, kCpu);
 }
 
 bench::WorkloadOptions data_options(const QuantizeOptions& options) {

@@ -27,7 +27,8 @@ struct QuantizeOptions {
 void add_quantize_options(CLI::App& app, QuantizeOptions& options);
 
 // Every shape with the blocks given; without shapes and blocks, activations in both directions
-// ("dual") and weights in 128x128, some sizes each.
+// ("dual") and weights in 128x128, some sizes each. On the device of the options or else on the
+// first GPU whose implementations take all of them, or else on the CPU.
 std::vector<QuantizeProblem> chosen_problems(const QuantizeOptions& options);
 
 bench::WorkloadOptions data_options(const QuantizeOptions& options);

@@ -1,9 +1,7 @@
 #include "quantize_row.hpp"
 
 #include "gemm_row.hpp"
-#include "provenance.hpp"
 
-#include "bench/host.hpp"
 #include "dispatch/machine.hpp"
 
 #include <fmt/format.h>
@@ -27,56 +25,56 @@ CsvRow time_fields(const QuantizeRow& row) {
 }
 
 CsvRow provenance_fields(const QuantizeRow& row) {
-  return {row.implementation,
-          row.configuration,
-          std::to_string(this_machine(kCpu, row.data.threads).threads),
-          row.times ? std::to_string(row.times->ours.warmup) : "",
-          row.times ? std::to_string(row.times->ours.iterations()) : "",
-          row.times ? number(row.times->ours.spread() * 100) : "",
-          row.note,
-          commit(),
-          bench::cpu_model(),
-          number(bench::cpu_clock_mhz()),
-          std::to_string(row.data.seed),
-          "octet bench " + row.arguments + row.timing_arguments};
+  CsvRow fields{row.implementation,
+                row.configuration,
+                std::to_string(this_machine(kCpu, row.data.threads).threads),
+                row.times ? std::to_string(row.times->ours.warmup) : "",
+                row.times ? std::to_string(row.times->ours.iterations()) : "",
+                row.times ? number(row.times->ours.spread() * 100) : "",
+                row.note};
+  for (const std::string& field : machine_fields(row.problem.device, row.gpu)) {
+    fields.push_back(field);
+  }
+  fields.push_back(std::to_string(row.data.seed));
+  fields.push_back("octet bench " + row.arguments + row.timing_arguments);
+  return fields;
 }
 
 }  // namespace
 
 CsvRow quantize_header() {
-  return {"TestID",
-          "Platform",
-          "GPU",
-          "Rows",
-          "Cols",
-          "Dtype",
-          "Format",
-          "Block",
-          "Transposed Block",
-          "Check",
-          "Time (ms)",
-          "Bytes",
-          "GB/s",
-          "Memcpy Time (ms)",
-          "Memcpy GB/s",
-          "Memcpy Ratio",
-          "Backend",
-          "Configuration",
-          "Threads",
-          "Warmup",
-          "Iterations",
-          "Spread (%)",
-          "Note",
-          "Commit",
-          "CPU",
-          "Clock (MHz)",
-          "Seed",
-          "Command"};
+  CsvRow header{"TestID",
+                "Platform",
+                "GPU",
+                "Rows",
+                "Cols",
+                "Dtype",
+                "Format",
+                "Block",
+                "Transposed Block",
+                "Check",
+                "Time (ms)",
+                "Bytes",
+                "GB/s",
+                "Memcpy Time (ms)",
+                "Memcpy GB/s",
+                "Memcpy Ratio",
+                "Backend",
+                "Configuration",
+                "Threads",
+                "Warmup",
+                "Iterations",
+                "Spread (%)",
+                "Note"};
+  for (const std::string& column : machine_header()) header.push_back(column);
+  header.emplace_back("Seed");
+  header.emplace_back("Command");
+  return header;
 }
 
-CsvRow quantize_fields(const QuantizeRow& row, std::size_t test_id) {
+CsvRow quantize_fields(const QuantizeRow& row) {
   const QuantizeProblem& problem = row.problem;
-  CsvRow fields{std::to_string(test_id),
+  CsvRow fields{std::to_string(row.test_id),
                 platform(problem.device),
                 gpu_name(problem.device),
                 std::to_string(problem.rows),
@@ -89,33 +87,6 @@ CsvRow quantize_fields(const QuantizeRow& row, std::size_t test_id) {
   for (const std::string& field : time_fields(row)) fields.push_back(field);
   for (const std::string& field : provenance_fields(row)) fields.push_back(field);
   return fields;
-}
-
-CsvRow quantize_table_header() {
-  return {"shape", "block",       "transposed", "check",    "ms",
-          "GB/s",  "memcpy GB/s", "ratio",      "spread %", "note"};
-}
-
-CsvRow quantize_table_fields(const QuantizeRow& row) {
-  const QuantizeProblem& problem = row.problem;
-  CsvRow result{fmt::format("{}x{}", problem.rows, problem.cols),
-                block_name(problem.block),
-                block_name(problem.transposed_block),
-                row.check,
-                "-",
-                "-",
-                "-",
-                "-",
-                "-",
-                row.check == "PASS" ? row.note : ""};
-  if (row.times) {
-    result[4] = fmt::format("{:.4g}", row.seconds() * 1e3);
-    result[5] = fmt::format("{:.4g}", row.gigabytes_per_second(row.seconds()));
-    result[6] = fmt::format("{:.4g}", row.gigabytes_per_second(row.copy_seconds()));
-    result[7] = fmt::format("{:.3f}", row.times->ratio);
-    result[8] = fmt::format("{:.1f}", row.times->ours.spread() * 100);
-  }
-  return result;
 }
 
 }  // namespace octet::tool

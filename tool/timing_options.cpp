@@ -12,15 +12,32 @@ void add_timing_options(CLI::App& app, TimingOptions& options) {
   add_whole(app, "--iters", options.iterations, 1, kMost, "timed calls; 100, or what time allows");
   add_real(app, "--seconds-per-case", options.seconds_per_case, "bounds the timed calls of a case");
   add_real(app, "--max-seconds", options.max_seconds, "begin no further case after this time");
-  add_text(app, "-o,--output", options.output, "FILE.csv", "where the rows go");
+  add_whole(app, "--num-shards", options.num_shards, 1, kMost, "deal the cases to this many runs");
+  add_whole(app, "--shard-id", options.shard_id, 0, kMost, "which of them this is, from 0");
+  add_text(app, "-o,--output", options.output, "FILE.csv",
+           "where the rows go; cases that have one there already are not run again");
+  add_flag(app, "--fresh", options.fresh, "run them again");
 }
 
-bench::Protocol make_protocol(const TimingOptions& options, double default_seconds) {
+void check_timing_options(const TimingOptions& options) {
+  if (options.shard_id >= options.num_shards) {
+    refuse_usage("--shard-id must be below --num-shards {}, got {}", options.num_shards,
+                 options.shard_id);
+  }
+}
+
+bool in_shard(const TimingOptions& options, std::size_t index) {
+  return static_cast<std::int64_t>(index) % options.num_shards == options.shard_id;
+}
+
+bench::Protocol make_protocol(const TimingOptions& options, Device device, double cpu_seconds) {
+  constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+  const bool on_cpu = device.type == DeviceType::cpu;
   bench::Protocol protocol;
   protocol.warmup = static_cast<int>(options.warmup);
   protocol.iterations = static_cast<int>(options.iterations.value_or(100));
-  protocol.seconds = options.seconds_per_case.value_or(
-      options.iterations ? std::numeric_limits<double>::infinity() : default_seconds);
+  protocol.seconds =
+      options.seconds_per_case.value_or(on_cpu && !options.iterations ? cpu_seconds : kUnbounded);
   return protocol;
 }
 

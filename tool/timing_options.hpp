@@ -1,4 +1,5 @@
-// How long a benchmark takes, and where its rows go: the same options for every operator.
+// How long a benchmark takes, which share of its cases it runs, and where its rows go: the same
+// options for every operator.
 #pragma once
 
 #include "options.hpp"
@@ -14,14 +15,21 @@ struct TimingOptions {
   std::optional<std::int64_t> iterations;  // 100, or what the time allows
   std::optional<double> seconds_per_case;
   std::optional<double> max_seconds;
+  std::int64_t num_shards = 1;
+  std::int64_t shard_id = 0;
   std::string output;
+  bool fresh = false;  // measure again what `output` has already
 };
 
 void add_timing_options(CLI::App& app, TimingOptions& options);
+// Throws UsageError where the shard is not one of them.
+void check_timing_options(const TimingOptions& options);
+// Cases are dealt to the shards in turn, so that each has its share of the big ones.
+bool in_shard(const TimingOptions& options, std::size_t index);
 
 // Where --iters alone is given, it is obeyed whatever the time. Where neither is, a case takes
-// `default_seconds`.
-bench::Protocol make_protocol(const TimingOptions& options, double default_seconds);
+// `cpu_seconds` on the CPU and its 100 iterations on a GPU.
+bench::Protocol make_protocol(const TimingOptions& options, Device device, double cpu_seconds);
 
 // " --warmup ... --iters ... --seconds-per-case ...", where they were given.
 std::string timing_arguments(const TimingOptions& options);

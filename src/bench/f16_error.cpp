@@ -1,5 +1,6 @@
 #include "bench/f16_error.hpp"
 
+#include "bench/memory.hpp"
 #include "core/numeric.hpp"
 #include "cpu/threads.hpp"
 #include "dispatch/machine.hpp"
@@ -19,15 +20,22 @@ struct SampledRows {
   Tensor rounded;             // [rows, cols] f16
 };
 
+std::int64_t row_bytes(const TensorView& matrix) {
+  return matrix.strides[0] * size_bytes(matrix.dtype);
+}
+
 SampledRows sample_rows(const TensorView& matrix, std::int64_t most) {
   const std::int64_t rows = std::min(matrix.rows(), most);
   const std::int64_t cols = matrix.cols();
   SampledRows sample{cols, std::vector<double>(static_cast<std::size_t>(rows * cols)),
                      Tensor(Dtype::f16, {rows, cols})};
+  const Tensor row(matrix.dtype, {1, cols});
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t source = matrix.rows() / rows * r;
+    copy_bytes(row.data(), static_cast<const char*>(matrix.data) + source * row_bytes(matrix),
+               row.bytes(), matrix.device);
     for (std::int64_t c = 0; c < cols; ++c) {
-      const float value = load_f32(matrix.data, source * matrix.strides[0] + c, matrix.dtype);
+      const float value = load_f32(row.data(), c, matrix.dtype);
       sample.exact[static_cast<std::size_t>(r * cols + c)] = value;
       store_f32(sample.rounded.data(), r * cols + c, Dtype::f16, value);
     }
@@ -35,11 +43,10 @@ SampledRows sample_rows(const TensorView& matrix, std::int64_t most) {
   return sample;
 }
 
-Tensor filled(Dtype dtype, std::int64_t rows, std::int64_t cols, const WorkloadOptions& options,
-              std::uint32_t stream) {
-  Tensor tensor(dtype, {rows, cols});
-  fill_random(tensor, options.distribution, {options.seed, stream},
-              this_machine(kCpu, options.threads).threads);
+Tensor filled(Dtype dtype, std::int64_t rows, std::int64_t cols, Device device,
+              const WorkloadOptions& options, std::uint32_t stream) {
+  Tensor tensor(dtype, {rows, cols}, device);
+  fill_input(tensor, options, stream);
   return tensor;
 }
 
@@ -55,16 +62,19 @@ double dot(const double* a, const double* b, std::int64_t k) {
 
 }  // namespace
 
-double f16_product_snr_db(const LayerShape& shape, Dtype dtype, const WorkloadOptions& options) {
-  const SampledRows x = sample_rows(filled(dtype, shape.m, shape.k, options, 0), 64);
-  const SampledRows w = sample_rows(filled(dtype, shape.n, shape.k, options, 1), 256);
+double f16_product_snr_db(const LayerShape& shape, Dtype dtype, Device device,
+                          const WorkloadOptions& options) {
+  const SampledRows x = sample_rows(filled(dtype, shape.m, shape.k, device, options, 0), 64);
+  const SampledRows w = sample_rows(filled(dtype, shape.n, shape.k, device, options, 1), 256);
   GemmProblem problem;
   problem.m = x.rounded.view().rows();
   problem.n = w.rounded.view().rows();
   problem.k = shape.k;
   problem.a = problem.b = {Dtype::f16, {}, Major::k};
   problem.out = Dtype::f16;
-  const GemmPlan plan = plan_gemm(problem, {"", options.threads});
+  // By name, so that OCTET_GEMM_BACKEND with the name of a GPU's implementation does no harm.
+  const bool simd = this_machine(kCpu, options.threads).avx2;
+  const GemmPlan plan = plan_gemm(problem, {simd ? "cpu_simd" : "cpu_reference", options.threads});
   const Buffer workspace(plan.workspace_bytes);
   const Tensor y(Dtype::f16, {problem.m, problem.n});
   run(plan, {x.rounded.view(), w.rounded.view(), y}, {workspace.data(), workspace.bytes()});

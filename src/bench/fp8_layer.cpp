@@ -1,3 +1,4 @@
+#include "bench/memory.hpp"
 #include "bench/workload.hpp"
 
 #include <algorithm>
@@ -5,9 +6,12 @@
 namespace octet::bench {
 namespace {
 
-QuantizedTensor allocate_quantized(const QuantizedLayout& layout) {
-  return {layout.rows, layout.cols, layout.dtype, layout.block};
-}
+// What forward leaves for backward belongs to a set of inputs, or backward would read it from the
+// cache.
+struct Saved {
+  QuantizedTensor x_t;
+  QuantizedTensor w_t;
+};
 
 class Fp8Layer : public Workload {
  public:
@@ -17,7 +21,8 @@ class Fp8Layer : public Workload {
         forward_(plan_fp8_linear_forward(
             problem, {options.gemm_backend, options.quantize_backend, options.threads})),
         backward_(plan_fp8_linear_backward(
-            problem, {options.gemm_backend, options.quantize_backend, options.threads})) {
+            problem, {options.gemm_backend, options.quantize_backend, options.threads})),
+        saved_(fp8_linear_saved_layout(problem)) {
     implementation_ = forward_.implementation;
     if (backward_.implementation != implementation_) {
       implementation_ += " backward: " + backward_.implementation;
@@ -28,49 +33,68 @@ class Fp8Layer : public Workload {
     }
   }
 
+  std::size_t bytes() const override {
+    const auto [m, n, k] = shape();
+    return LayerInputs::bytes(shape(), problem_.dtype) + saved_.x_t.bytes + saved_.w_t.bytes +
+           tensor_bytes(problem_.dtype, {m, n}) + tensor_bytes(problem_.dtype, {m, k}) +
+           tensor_bytes(problem_.dw, {n, k}) + workspace_bytes();
+  }
+
   void allocate(std::int64_t uses) override {
-    inputs_ =
-        make_layer_inputs({problem_.m, problem_.n, problem_.k}, problem_.dtype, options_, uses);
-    const Fp8LinearSavedLayout saved = fp8_linear_saved_layout(problem_);
-    x_t_ = allocate_quantized(saved.x_t);
-    w_t_ = allocate_quantized(saved.w_t);
-    y_ = Tensor(problem_.dtype, {problem_.m, problem_.n});
-    dx_ = Tensor(problem_.dtype, {problem_.m, problem_.k});
-    dw_ = Tensor(problem_.dw, {problem_.n, problem_.k});
-    workspace_ = Buffer(std::max(forward_.workspace_bytes, backward_.workspace_bytes));
+    const auto [m, n, k] = shape();
+    const Device device = problem_.device;
+    require_free(bytes(), free_bytes(device), device);
+    y_ = Tensor(problem_.dtype, {m, n}, device);
+    dx_ = Tensor(problem_.dtype, {m, k}, device);
+    dw_ = Tensor(problem_.dw, {n, k}, device);
+    workspace_ = Buffer(workspace_bytes(), device);
+
+    const std::size_t dy_bytes = tensor_bytes(problem_.dtype, {m, n});
+    const std::size_t inputs_bytes = LayerInputs::bytes(shape(), problem_.dtype);
+    const std::size_t saved_bytes = saved_.x_t.bytes + saved_.w_t.bytes;
+    const std::int64_t sets =
+        input_set_count(std::min(inputs_bytes - dy_bytes, dy_bytes + saved_bytes),
+                        inputs_bytes + saved_bytes, device, uses);
+    inputs_ = make_layer_inputs(shape(), problem_.dtype, device, options_, sets);
+    for (std::int64_t i = 0; i < sets; ++i) {
+      kept_.push_back(
+          {allocate_quantized(saved_.x_t, device), allocate_quantized(saved_.w_t, device)});
+    }
   }
 
   void forward(std::int64_t iteration) override {
-    const LayerInputs& set = inputs(iteration);
+    const std::size_t set = static_cast<std::size_t>(iteration) % inputs_.size();
     Fp8LinearForwardArgs args;
-    args.x = set.x;
-    args.w = set.w;
+    args.x = inputs_[set].x;
+    args.w = inputs_[set].w;
     args.y = y_;
-    args.saved = {x_t_, w_t_};
-    run(forward_, args, {workspace_.data(), workspace_.bytes()});
+    args.saved = {kept_[set].x_t, kept_[set].w_t};
+    run(forward_, args, {workspace_.data(), workspace_.bytes()}, stream_);
   }
 
   void backward(std::int64_t iteration) override {
+    const std::size_t set = static_cast<std::size_t>(iteration) % inputs_.size();
     Fp8LinearBackwardArgs args;
-    args.dy = inputs(iteration).dy;
-    args.saved = {x_t_, w_t_};
+    args.dy = inputs_[set].dy;
+    args.saved = {kept_[set].x_t, kept_[set].w_t};
     args.dx = dx_;
     args.dw = dw_;
-    run(backward_, args, {workspace_.data(), workspace_.bytes()});
+    run(backward_, args, {workspace_.data(), workspace_.bytes()}, stream_);
   }
 
  private:
-  const LayerInputs& inputs(std::int64_t iteration) const {
-    return inputs_[static_cast<std::size_t>(iteration) % inputs_.size()];
+  LayerShape shape() const { return {problem_.m, problem_.n, problem_.k}; }
+  std::size_t workspace_bytes() const {
+    return std::max(forward_.workspace_bytes, backward_.workspace_bytes);
   }
 
   Fp8LinearProblem problem_;
   WorkloadOptions options_;
   Fp8LinearForwardPlan forward_;
   Fp8LinearBackwardPlan backward_;
+  Fp8LinearSavedLayout saved_;
   std::vector<LayerInputs> inputs_;
-  QuantizedTensor x_t_;
-  QuantizedTensor w_t_;
+  std::vector<Saved> kept_;  // one of each set
   Tensor y_;
   Tensor dx_;
   Tensor dw_;

@@ -1,9 +1,11 @@
 // The products of the layer alone: the very plans of the layer, taken out of it.
-#include "bench/host.hpp"
+#include "bench/memory.hpp"
 #include "bench/workload.hpp"
+#include "device/cuda_runtime.hpp"
 #include "ops/fp8_linear/state.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace octet::bench {
 namespace {
@@ -16,10 +18,6 @@ struct Operands {
   QuantizedTensor dy;    // [M, N] 1x128
   QuantizedTensor dy_t;  // [N, M] 1x128
 };
-
-QuantizedTensor allocate_quantized(const QuantizedLayout& layout) {
-  return {layout.rows, layout.cols, layout.dtype, layout.block};
-}
 
 class Fp8Products : public Workload {
  public:
@@ -41,32 +39,42 @@ class Fp8Products : public Workload {
     }
   }
 
+  // The inputs are there until their copies are made.
+  std::size_t bytes() const override {
+    const auto [m, n, k] = shape();
+    return LayerInputs::bytes(shape(), problem_.dtype) + set_bytes() +
+           tensor_bytes(problem_.dtype, {m, n}) + tensor_bytes(problem_.dtype, {m, k}) +
+           tensor_bytes(problem_.dw, {n, k}) + workspace_bytes();
+  }
+
   void allocate(std::int64_t uses) override {
-    workspace_ = Buffer(std::max(forward_plan_.workspace_bytes, backward_plan_.workspace_bytes));
+    const auto [m, n, k] = shape();
+    const Device device = problem_.device;
+    require_free(bytes(), free_bytes(device), device);
+    y_ = Tensor(problem_.dtype, {m, n}, device);
+    dx_ = Tensor(problem_.dtype, {m, k}, device);
+    dw_ = Tensor(problem_.dw, {n, k}, device);
+    workspace_ = Buffer(workspace_bytes(), device);
     const std::vector<LayerInputs> inputs =
-        make_layer_inputs({problem_.m, problem_.n, problem_.k}, problem_.dtype, options_, 1);
-    std::size_t set_bytes = 0;
-    const std::int64_t count = [&] {
-      operands_.push_back(quantize(inputs[0], set_bytes));
-      return input_set_count(set_bytes, last_level_cache_bytes(), uses);
-    }();
-    while (static_cast<std::int64_t>(operands_.size()) < count) {
-      operands_.push_back(quantize(inputs[0], set_bytes));
-    }
-    y_ = Tensor(problem_.dtype, {problem_.m, problem_.n});
-    dx_ = Tensor(problem_.dtype, {problem_.m, problem_.k});
-    dw_ = Tensor(problem_.dw, {problem_.n, problem_.k});
+        make_layer_inputs(shape(), problem_.dtype, device, options_, 1);
+    const std::size_t forward_bytes =
+        forward_state().x_layout.bytes + forward_state().w_layout.bytes;
+    const std::int64_t sets = input_set_count(std::min(forward_bytes, set_bytes() - forward_bytes),
+                                              set_bytes(), device, uses);
+    for (std::int64_t i = 0; i < sets; ++i) operands_.push_back(quantize(inputs[0]));
+    // The inputs are released here: the casts must have read them.
+    if (device.type == DeviceType::cuda) cuda::synchronize(device.index);
   }
 
   void forward(std::int64_t iteration) override {
     const Operands& set = operands(iteration);
-    run(forward_state().product, {set.x, set.w, y_}, workspace());
+    run(forward_state().product, {set.x, set.w, y_}, workspace(), stream_);
   }
 
   void backward(std::int64_t iteration) override {
     const Operands& set = operands(iteration);
-    run(*backward_state().dx_product, {set.dy, set.w_t, dx_}, workspace());
-    run(*backward_state().dw_product, {set.dy_t, set.x_t, dw_}, workspace());
+    run(*backward_state().dx_product, {set.dy, set.w_t, dx_}, workspace(), stream_);
+    run(*backward_state().dw_product, {set.dy_t, set.x_t, dw_}, workspace(), stream_);
   }
 
  private:
@@ -76,24 +84,35 @@ class Fp8Products : public Workload {
   const BackwardState& backward_state() const {
     return *static_cast<const BackwardState*>(backward_plan_.state.get());
   }
+  LayerShape shape() const { return {problem_.m, problem_.n, problem_.k}; }
+  std::size_t workspace_bytes() const {
+    return std::max(forward_plan_.workspace_bytes, backward_plan_.workspace_bytes);
+  }
   Workspace workspace() const { return {workspace_.data(), workspace_.bytes()}; }
   const Operands& operands(std::int64_t iteration) const {
     return operands_[static_cast<std::size_t>(iteration) % operands_.size()];
   }
 
-  Operands quantize(const LayerInputs& inputs, std::size_t& bytes) const {
+  // In the order of Operands.
+  std::array<QuantizedLayout, 6> layouts() const {
     const Fp8LinearSavedLayout saved = fp8_linear_saved_layout(problem_);
-    const QuantizedLayout* layouts[] = {
-        &forward_state().x_layout,   &forward_state().w_layout,    &saved.x_t, &saved.w_t,
-        &backward_state().dy_layout, &backward_state().dy_t_layout};
-    bytes = 0;
-    for (const QuantizedLayout* layout : layouts) bytes += layout->bytes;
-    Operands set{allocate_quantized(*layouts[0]), allocate_quantized(*layouts[1]),
-                 allocate_quantized(*layouts[2]), allocate_quantized(*layouts[3]),
-                 allocate_quantized(*layouts[4]), allocate_quantized(*layouts[5])};
-    run(forward_state().quantize_x, {inputs.x, set.x, set.x_t}, workspace());
-    run(*forward_state().quantize_w, {inputs.w, set.w, set.w_t}, workspace());
-    run(backward_state().quantize_dy, {inputs.dy, set.dy, set.dy_t}, workspace());
+    return {forward_state().x_layout,   forward_state().w_layout,    saved.x_t, saved.w_t,
+            backward_state().dy_layout, backward_state().dy_t_layout};
+  }
+  std::size_t set_bytes() const {
+    std::size_t bytes = 0;
+    for (const QuantizedLayout& layout : layouts()) bytes += layout.bytes;
+    return bytes;
+  }
+
+  Operands quantize(const LayerInputs& inputs) const {
+    const auto made = [&, all = layouts()](std::size_t i) {
+      return allocate_quantized(all[i], problem_.device);
+    };
+    Operands set{made(0), made(1), made(2), made(3), made(4), made(5)};
+    run(forward_state().quantize_x, {inputs.x, set.x, set.x_t}, workspace(), stream_);
+    run(*forward_state().quantize_w, {inputs.w, set.w, set.w_t}, workspace(), stream_);
+    run(backward_state().quantize_dy, {inputs.dy, set.dy, set.dy_t}, workspace(), stream_);
     return set;
   }
 

@@ -1,47 +1,44 @@
 #include "bench/inputs.hpp"
 
-#include "bench/host.hpp"
+#include "bench/memory.hpp"
+#include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
-
-#include <algorithm>
-#include <cstring>
 
 namespace octet::bench {
 namespace {
 
-LayerInputs allocate(const LayerShape& shape, Dtype dtype) {
-  return {Tensor(dtype, {shape.m, shape.k}), Tensor(dtype, {shape.n, shape.k}),
-          Tensor(dtype, {shape.m, shape.n})};
+LayerInputs allocate(const LayerShape& shape, Dtype dtype, Device device) {
+  return {Tensor(dtype, {shape.m, shape.k}, device), Tensor(dtype, {shape.n, shape.k}, device),
+          Tensor(dtype, {shape.m, shape.n}, device)};
 }
 
 void copy(const Tensor& from, const Tensor& to) {
-  std::memcpy(to.data(), from.data(), from.bytes());
+  copy_bytes(to.data(), from.data(), from.bytes(), from.view().device);
 }
 
 }  // namespace
 
-std::int64_t input_set_count(std::size_t set_bytes, std::size_t cache_bytes, std::int64_t uses) {
-  const std::size_t wanted_bytes = 2 * cache_bytes;
-  if (set_bytes == 0 || set_bytes >= wanted_bytes) return 1;
-  const auto sets = static_cast<std::int64_t>((wanted_bytes + set_bytes - 1) / set_bytes);
-  return std::clamp<std::int64_t>(sets, 1, std::max<std::int64_t>(uses, 1));
+void fill_input(const TensorView& matrix, const WorkloadOptions& options, std::uint32_t stream) {
+  fill_random(matrix, options.distribution, {options.seed, stream},
+              this_machine(kCpu, options.threads).threads);
+  if (matrix.device.type == DeviceType::cuda) cuda::synchronize(matrix.device.index);
 }
 
-std::vector<LayerInputs> make_layer_inputs(const LayerShape& shape, Dtype dtype,
-                                           const WorkloadOptions& options, std::int64_t uses) {
+std::size_t LayerInputs::bytes(const LayerShape& shape, Dtype dtype) {
+  return tensor_bytes(dtype, {shape.m, shape.k}) + tensor_bytes(dtype, {shape.n, shape.k}) +
+         tensor_bytes(dtype, {shape.m, shape.n});
+}
+
+std::vector<LayerInputs> make_layer_inputs(const LayerShape& shape, Dtype dtype, Device device,
+                                           const WorkloadOptions& options, std::int64_t count) {
   std::vector<LayerInputs> sets;
-  sets.push_back(allocate(shape, dtype));
-  const int threads = this_machine(kCpu, options.threads).threads;
-  const Tensor* tensors[] = {&sets[0].x, &sets[0].w, &sets[0].dy};
-  std::size_t set_bytes = 0;
-  for (std::uint32_t stream = 0; stream < 3; ++stream) {
-    fill_random(*tensors[stream], options.distribution, {options.seed, stream}, threads);
-    set_bytes += tensors[stream]->bytes();
-  }
-  const std::int64_t count = input_set_count(set_bytes, last_level_cache_bytes(), uses);
   sets.reserve(static_cast<std::size_t>(count));
+  sets.push_back(allocate(shape, dtype, device));
+  fill_input(sets[0].x, options, 0);
+  fill_input(sets[0].w, options, 1);
+  fill_input(sets[0].dy, options, 2);
   while (static_cast<std::int64_t>(sets.size()) < count) {
-    sets.push_back(allocate(shape, dtype));
+    sets.push_back(allocate(shape, dtype, device));
     copy(sets[0].x, sets.back().x);
     copy(sets[0].w, sets.back().w);
     copy(sets[0].dy, sets.back().dy);

@@ -1,5 +1,5 @@
-// The inputs of a layer that is timed: as many sets as pass twice the last-level cache, so that an
-// iteration never finds what the one before left there. One set where it is as big by itself.
+// The inputs of a layer that is timed, on its device. memory.hpp says how many sets of them are
+// rotated, so that an iteration never finds in the cache what the one before left there.
 #pragma once
 
 #include "check/random.hpp"
@@ -20,9 +20,6 @@ struct WorkloadOptions {
   std::string quantize_backend;  // forced, or empty
 };
 
-// The number of input sets of `set_bytes` each; `uses` calls need no more than that many.
-std::int64_t input_set_count(std::size_t set_bytes, std::size_t cache_bytes, std::int64_t uses);
-
 struct LayerShape {
   std::int64_t m = 0;  // tokens
   std::int64_t n = 0;  // output features
@@ -33,10 +30,15 @@ struct LayerInputs {
   Tensor x;   // [M, K]
   Tensor w;   // [N, K]
   Tensor dy;  // [M, N]
+
+  static std::size_t bytes(const LayerShape& shape, Dtype dtype);
 };
 
-// Random data of the seed, the same in every set.
-std::vector<LayerInputs> make_layer_inputs(const LayerShape& shape, Dtype dtype,
-                                           const WorkloadOptions& options, std::int64_t uses);
+// Random data of the seed, made where the matrix lives; done when it returns.
+void fill_input(const TensorView& matrix, const WorkloadOptions& options, std::uint32_t stream);
+
+// `count` sets with the same random numbers in each.
+std::vector<LayerInputs> make_layer_inputs(const LayerShape& shape, Dtype dtype, Device device,
+                                           const WorkloadOptions& options, std::int64_t count);
 
 }  // namespace octet::bench

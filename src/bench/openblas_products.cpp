@@ -42,9 +42,14 @@ class OpenBlasProducts : public Workload {
     configuration_ = library_.configuration();
   }
 
+  // Six operands and three results in f32, and the inputs they are made of.
+  std::size_t bytes() const override {
+    return LayerInputs::bytes(shape_, dtype_) + 3 * LayerInputs::bytes(shape_, Dtype::f32);
+  }
+
   // One set, four times as big as an FP8 one: what stays in the cache helps the peer.
   void allocate(std::int64_t /*uses*/) override {
-    const std::vector<LayerInputs> inputs = make_layer_inputs(shape_, dtype_, options_, 1);
+    const std::vector<LayerInputs> inputs = make_layer_inputs(shape_, dtype_, kCpu, options_, 1);
     x_ = widened(inputs[0].x, threads_);
     w_ = widened(inputs[0].w, threads_);
     dy_ = widened(inputs[0].dy, threads_);

@@ -1,3 +1,4 @@
+#include "bench/memory.hpp"
 #include "bench/workload.hpp"
 
 #include <algorithm>
@@ -37,28 +38,45 @@ class PlainProducts : public Workload {
     }
   }
 
+  std::size_t bytes() const override {
+    const auto [m, n, k] = shape();
+    return LayerInputs::bytes(shape(), forward_.problem.a.dtype) +
+           tensor_bytes(forward_.problem.out, {m, n}) + tensor_bytes(dx_plan_.problem.out, {m, k}) +
+           tensor_bytes(dw_plan_.problem.out, {n, k}) + workspace_bytes();
+  }
+
   void allocate(std::int64_t uses) override {
-    const GemmProblem& problem = forward_.problem;
-    inputs_ = make_layer_inputs({problem.m, problem.n, problem.k}, problem.a.dtype, options_, uses);
-    y_ = Tensor(problem.out, {problem.m, problem.n});
-    dx_ = Tensor(dx_plan_.problem.out, {problem.m, problem.k});
-    dw_ = Tensor(dw_plan_.problem.out, {problem.n, problem.k});
-    workspace_ = Buffer(
-        std::max({forward_.workspace_bytes, dx_plan_.workspace_bytes, dw_plan_.workspace_bytes}));
+    const auto [m, n, k] = shape();
+    const Device device = forward_.problem.device;
+    const Dtype dtype = forward_.problem.a.dtype;
+    require_free(bytes(), free_bytes(device), device);
+    y_ = Tensor(forward_.problem.out, {m, n}, device);
+    dx_ = Tensor(dx_plan_.problem.out, {m, k}, device);
+    dw_ = Tensor(dw_plan_.problem.out, {n, k}, device);
+    workspace_ = Buffer(workspace_bytes(), device);
+    const std::size_t forward_bytes =
+        tensor_bytes(dtype, {m, k}) + tensor_bytes(dtype, {n, k});  // backward reads dy as well
+    const std::int64_t sets =
+        input_set_count(forward_bytes, LayerInputs::bytes(shape(), dtype), device, uses);
+    inputs_ = make_layer_inputs(shape(), dtype, device, options_, sets);
   }
 
   void forward(std::int64_t iteration) override {
     const LayerInputs& set = inputs(iteration);
-    run(forward_, {set.x.view(), set.w.view(), y_}, workspace());
+    run(forward_, {set.x.view(), set.w.view(), y_}, workspace(), stream_);
   }
 
   void backward(std::int64_t iteration) override {
     const LayerInputs& set = inputs(iteration);
-    run(dx_plan_, {set.dy.view(), transposed(set.w), dx_}, workspace());
-    run(dw_plan_, {transposed(set.dy), transposed(set.x), dw_}, workspace());
+    run(dx_plan_, {set.dy.view(), transposed(set.w), dx_}, workspace(), stream_);
+    run(dw_plan_, {transposed(set.dy), transposed(set.x), dw_}, workspace(), stream_);
   }
 
  private:
+  LayerShape shape() const { return {forward_.problem.m, forward_.problem.n, forward_.problem.k}; }
+  std::size_t workspace_bytes() const {
+    return std::max({forward_.workspace_bytes, dx_plan_.workspace_bytes, dw_plan_.workspace_bytes});
+  }
   Workspace workspace() const { return {workspace_.data(), workspace_.bytes()}; }
   const LayerInputs& inputs(std::int64_t iteration) const {
     return inputs_[static_cast<std::size_t>(iteration) % inputs_.size()];

@@ -1,6 +1,7 @@
 #include "bench/quantize_workload.hpp"
 
-#include "bench/host.hpp"
+#include "bench/device_queue.hpp"
+#include "bench/memory.hpp"
 #include "cpu/threads.hpp"
 #include "dispatch/machine.hpp"
 
@@ -32,39 +33,54 @@ QuantizeWorkload::QuantizeWorkload(const QuantizeProblem& problem, const Workloa
 
 QuantizeWorkload::Set QuantizeWorkload::make_set() const {
   const QuantizeProblem& problem = plan_.problem;
+  const Device device = problem.device;
   Set set;
-  set.input = Tensor(problem.input, {problem.rows, problem.cols});
+  set.input = Tensor(problem.input, {problem.rows, problem.cols}, device);
   if (problem.block) {
-    set.out = QuantizedTensor(problem.rows, problem.cols, problem.format, *problem.block);
+    set.out = QuantizedTensor(problem.rows, problem.cols, problem.format, *problem.block, device);
   }
   if (problem.transposed_block) {
-    set.transposed =
-        QuantizedTensor(problem.cols, problem.rows, problem.format, *problem.transposed_block);
+    set.transposed = QuantizedTensor(problem.cols, problem.rows, problem.format,
+                                     *problem.transposed_block, device);
   }
-  set.copy_from = Buffer(bytes_ / 2);
-  set.copy_to = Buffer(bytes_ / 2);
+  set.copy_from = Buffer(bytes_ / 2, device);
+  set.copy_to = Buffer(bytes_ / 2, device);
   return set;
 }
 
 void QuantizeWorkload::allocate(std::int64_t uses) {
+  const Device device = plan_.problem.device;
+  require_free(2 * bytes_ + plan_.workspace_bytes, free_bytes(device), device);
+  workspace_ = Buffer(plan_.workspace_bytes, device);
+  const std::size_t input_bytes =
+      tensor_bytes(plan_.problem.input, {plan_.problem.rows, plan_.problem.cols});
+  const std::int64_t count = input_set_count(input_bytes, 2 * bytes_, device, uses);
   sets_.push_back(make_set());
-  fill_random(sets_[0].input, options_.distribution, {options_.seed, 0}, threads_);
-  const std::int64_t count = input_set_count(bytes_, last_level_cache_bytes(), uses);
+  fill_input(sets_[0].input, options_, 0);
   while (static_cast<std::int64_t>(sets_.size()) < count) {
     sets_.push_back(make_set());
-    std::memcpy(sets_.back().input.data(), sets_[0].input.data(), sets_[0].input.bytes());
+    copy_bytes(sets_.back().input.data(), sets_[0].input.data(), input_bytes, device);
   }
-  workspace_ = Buffer(plan_.workspace_bytes);
+  // Random numbers rather than zeros are what is copied.
+  for (const Set& set : sets_) {
+    copy_bytes(set.copy_from.data(), sets_[0].input.data(),
+               std::min(input_bytes, set.copy_from.bytes()), device);
+  }
 }
 
 void QuantizeWorkload::quantize(std::int64_t iteration) {
   const Set& set = sets_[static_cast<std::size_t>(iteration) % sets_.size()];
-  run(plan_, {set.input, set.out, set.transposed}, {workspace_.data(), workspace_.bytes()});
+  run(plan_, {set.input, set.out, set.transposed}, {workspace_.data(), workspace_.bytes()},
+      stream_);
 }
 
 void QuantizeWorkload::copy(std::int64_t iteration) {
   const Set& set = sets_[static_cast<std::size_t>(iteration) % sets_.size()];
   const std::size_t bytes = set.copy_from.bytes();
+  if (plan_.problem.device.type == DeviceType::cuda) {
+    queue_copy(set.copy_to.data(), set.copy_from.data(), bytes, plan_.problem.device, stream_);
+    return;
+  }
   const std::size_t piece =
       (bytes + static_cast<std::size_t>(threads_) - 1) / static_cast<std::size_t>(threads_);
   parallel_for(threads_, threads_, [&](std::int64_t i) {

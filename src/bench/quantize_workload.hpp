@@ -1,4 +1,5 @@
-// A cast and, beside it, a copy of as many bytes with the same threads.
+// A cast and, beside it, a copy of as many bytes: on the CPU with the same threads, on a CUDA
+// device from its memory to its memory.
 #pragma once
 
 #include "bench/inputs.hpp"
@@ -13,6 +14,8 @@ class QuantizeWorkload {
   // Throws octet::Error where the problem cannot be planned.
   QuantizeWorkload(const QuantizeProblem& problem, const WorkloadOptions& options);
 
+  // Where both are queued; to be given before allocate().
+  void set_stream(void* stream) { stream_ = stream; }
   // For `uses` calls of each.
   void allocate(std::int64_t uses);
   void quantize(std::int64_t iteration);
@@ -38,6 +41,7 @@ class QuantizeWorkload {
   std::size_t bytes_ = 0;
   std::vector<Set> sets_;
   Buffer workspace_;
+  void* stream_ = nullptr;
 };
 
 }  // namespace octet::bench

@@ -1,6 +1,6 @@
 #include "bench/timing.hpp"
 
-#include "bench/statistics.hpp"
+#include "bench/comparison.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -8,12 +8,6 @@
 
 namespace octet::bench {
 namespace {
-
-double total(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum;
-}
 
 std::vector<double> medians(const Samples& samples) {
   std::vector<double> result;
@@ -50,6 +44,7 @@ class Runner {
         turn.parts[part].push_back(times[part]);
         samples_.parts[part].push_back(times[part]);
       }
+      ++samples_.timed_calls;
     }
     return turn;
   }
@@ -89,7 +84,7 @@ Clock steady_clock() {
 double Samples::median_seconds(std::size_t part) const { return median(parts[part]); }
 
 double Samples::spread() const {
-  std::vector<double> whole(static_cast<std::size_t>(iterations()), 0);
+  std::vector<double> whole(parts.empty() ? 0 : parts[0].size(), 0);
   for (const auto& part : parts) {
     for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += part[i];
   }
@@ -119,24 +114,13 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
 
   our_runner.warm_up();
   peer_runner.warm_up();
-  std::vector<std::vector<double>> part_ratios(ours.size());
-  std::vector<double> ratios;
+  RoundRatios ratios(ours.size());
   for (int round = 0; round < rounds; ++round) {
-    // Who begins alternates, so that neither always runs on the warmer machine.
-    const bool ours_first = round % 2 == 0;
-    std::vector<double> our_times;
-    if (ours_first) our_times = take_turn(our_runner);
-    const std::vector<double> peer_times = take_turn(peer_runner);
-    if (!ours_first) our_times = take_turn(our_runner);
-    for (std::size_t part = 0; part < ours.size(); ++part) {
-      part_ratios[part].push_back(peer_times[part] / our_times[part]);
-    }
-    ratios.push_back(total(peer_times) / total(our_times));
+    take_turns(
+        round, [&] { return take_turn(our_runner); }, [&] { return take_turn(peer_runner); },
+        ratios);
   }
-
-  Comparison result{our_runner.samples(), peer_runner.samples(), {}, median(ratios)};
-  for (const auto& part : part_ratios) result.part_ratios.push_back(median(part));
-  return result;
+  return ratios.comparison(our_runner.samples(), peer_runner.samples());
 }
 
 }  // namespace octet::bench

@@ -33,12 +33,13 @@ using Part = std::function<void(std::int64_t)>;
 using Task = std::vector<Part>;
 
 struct Samples {
-  std::vector<std::vector<double>> parts;  // [part][iteration], seconds
+  std::vector<std::vector<double>> parts;  // [part][iteration or batch], seconds of one call
   int warmup = 0;                          // calls before the first sample
+  int timed_calls = 0;                     // as many as samples, or more where batches are timed
 
-  int iterations() const { return parts.empty() ? 0 : static_cast<int>(parts[0].size()); }
+  int iterations() const { return timed_calls; }
   double median_seconds(std::size_t part) const;
-  // Of whole iterations.
+  // Of whole iterations, or of batches of them.
   double spread() const;
 };
 

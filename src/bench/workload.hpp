@@ -18,14 +18,20 @@ class Workload {
   // For `uses` calls of forward and backward.
   virtual void allocate(std::int64_t uses) = 0;
   virtual void forward(std::int64_t iteration) = 0;
+  // After the forward of the same iteration.
   virtual void backward(std::int64_t iteration) = 0;
+  // What allocate() takes with one set of inputs.
+  virtual std::size_t bytes() const = 0;
 
+  // Where forward and backward are queued; to be given before allocate().
+  void set_stream(void* stream) { stream_ = stream; }
   const std::string& implementation() const { return implementation_; }
   const std::string& configuration() const { return configuration_; }
 
  protected:
   std::string implementation_;
   std::string configuration_;
+  void* stream_ = nullptr;
 };
 
 // The three products of a layer of plain operands, from the same three tensors: y = x w^T,

@@ -1,6 +1,7 @@
 // What is timed computes what it says: the workloads are run for real, on small layers.
 #include "bench/f16_error.hpp"
 #include "bench/inputs.hpp"
+#include "bench/memory.hpp"
 #include "bench/openblas.hpp"
 #include "bench/quantize_workload.hpp"
 #include "bench/workload.hpp"
@@ -20,8 +21,21 @@ TEST(Inputs, RotateOverTwiceTheCacheWhereTheyFitIt) {
   EXPECT_EQ(input_set_count(10, 0, 1000), 1) << "an unknown cache asks for nothing";
 }
 
+TEST(Inputs, WhatIsNotFreeIsRefusedWithBothNumbers) {
+  EXPECT_NO_THROW(require_free(10, 10, kCpu));
+  try {
+    require_free(std::size_t{3} << 30, std::size_t{1} << 29, {DeviceType::cuda, 1});
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_STREQ(error.what(),
+                 "bench: the workload takes 3.0 GiB on cuda:1, of which 0.5 GiB are free");
+  }
+}
+
 TEST(Inputs, EverySetHoldsTheSameNumbers) {
-  const std::vector<LayerInputs> sets = make_layer_inputs({8, 16, 32}, Dtype::bf16, {}, 3);
+  const std::vector<LayerInputs> sets = make_layer_inputs({8, 16, 32}, Dtype::bf16, kCpu, {}, 3);
+  ASSERT_EQ(sets.size(), 3u);
   for (const LayerInputs& set : sets) {
     EXPECT_EQ(set.x.bytes(), 8u * 32 * 2);
     EXPECT_EQ(std::memcmp(set.x.data(), sets[0].x.data(), set.x.bytes()), 0);
@@ -62,6 +76,22 @@ TEST(Workload, EveryKindRunsAForwardAndABackward) {
   }
 }
 
+TEST(Workload, CountsWhatItAllocates) {
+  Fp8LinearProblem problem;
+  problem.m = 128;
+  problem.n = 256;
+  problem.k = 512;
+  const std::size_t x = std::size_t{128} * 512;
+  const std::size_t w = std::size_t{256} * 512;
+  const std::size_t y = std::size_t{128} * 256;
+  // x, w, dy, y, dx and dw in bf16, and FP8 copies of x, w and dy at least.
+  const std::size_t least = 2 * (2 * x + 2 * w + 2 * y) + x + w + 2 * y;
+  for (const auto& workload : {make_fp8_layer(problem, {}), make_fp8_products(problem, {})}) {
+    EXPECT_GE(workload->bytes(), least);
+    EXPECT_LE(workload->bytes(), 2 * least + (1 << 22)) << "and the scratch of the CPU's products";
+  }
+}
+
 TEST(Workload, UnknownBackendIsRefusedBeforeAnyAllocation) {
   Fp8LinearProblem problem;
   problem.m = problem.n = problem.k = 1;
@@ -88,7 +118,7 @@ TEST(OpenBlas, MultipliesByTheTransposeAndAccumulates) {
 
 TEST(F16Error, OfANormalProductIsThatOfElevenBits) {
   // Rounding the output to 11 bits leaves about 74 dB; operands of 8 bits are exact in f16.
-  const double snr = f16_product_snr_db({70, 300, 256}, Dtype::bf16, {});
+  const double snr = f16_product_snr_db({70, 300, 256}, Dtype::bf16, kCpu, {});
   EXPECT_GT(snr, 70);
   EXPECT_LT(snr, 78);
 }

@@ -1,11 +1,8 @@
 // The rows octet bench writes, read back as a user's script would.
-#include "csv.hpp"
-#include "run_tool.hpp"
+#include "results.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <vector>
 
 namespace octet::tool {
 namespace {
@@ -29,32 +26,7 @@ const CsvRow kFirstColumns{"TestID",
                            "Combined Step Time (ms)",
                            "Combined Step TFLOPS"};
 
-using Record = std::map<std::string, std::string>;
-
-struct Results {
-  CsvRow header;
-  std::vector<Record> records;
-};
-
-Results read_results(const std::string& path) {
-  const std::vector<CsvRow> rows = parse_csv(read_file(path), path);
-  Results results;
-  if (rows.empty()) return results;
-  results.header = rows[0];
-  for (std::size_t r = 1; r < rows.size(); ++r) {
-    EXPECT_EQ(rows[r].size(), rows[0].size());
-    Record record;
-    for (std::size_t c = 0; c < rows[r].size(); ++c) record[rows[0][c]] = rows[r][c];
-    results.records.push_back(record);
-  }
-  return results;
-}
-
-double number_in(const Record& record, const std::string& column) {
-  return std::strtod(record.at(column).c_str(), nullptr);
-}
-
-void expect_rate(const Record& record, const std::string& part, double products) {
+void expect_rate(const Fields& record, const std::string& part, double products) {
   const double operations =
       2 * products * number_in(record, "M") * number_in(record, "N") * number_in(record, "K");
   const double time_ms = number_in(record, part + " Time (ms)");
@@ -67,7 +39,8 @@ TEST(ToolBench, WritesOneCheckedRowPerShape) {
   const Folder folder;
   const std::string path = folder.file("x.csv");
   const Outcome outcome = run_tool(
-      "bench gemm --shape 32x64x129 --shape 33x40x50 --warmup 1 --iters 3 --threads 2 --seed 7 "
+      "bench gemm --device cpu --shape 32x64x129 --shape 33x40x50 --warmup 1 --iters 3 --threads 2 "
+      "--seed 7 "
       "-o " +
       path);
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -81,7 +54,7 @@ TEST(ToolBench, WritesOneCheckedRowPerShape) {
   ASSERT_GE(results.header.size(), kFirstColumns.size());
   EXPECT_TRUE(std::equal(kFirstColumns.begin(), kFirstColumns.end(), results.header.begin()));
   ASSERT_EQ(results.records.size(), 2u);
-  for (const Record& record : results.records) {
+  for (const Fields& record : results.records) {
     EXPECT_EQ(record.at("Check"), "PASS");
     EXPECT_EQ(record.at("Platform"), "cpu");
     EXPECT_EQ(record.at("Dtype"), "fp8");
@@ -91,6 +64,11 @@ TEST(ToolBench, WritesOneCheckedRowPerShape) {
     EXPECT_EQ(record.at("Threads"), "2");
     EXPECT_EQ(record.at("Seed"), "7");
     EXPECT_EQ(record.at("Wgrad Blocks"), "1d");
+    EXPECT_EQ(record.at("GPU"), "none");
+    EXPECT_EQ(record.at("Device Sources").size(), 12u);
+    for (const char* of_a_gpu : {"Power (W)", "Temperature (C)", "Throttle"}) {
+      EXPECT_EQ(record.at(of_a_gpu), "") << of_a_gpu;
+    }
     EXPECT_FALSE(record.at("Commit").empty());
     EXPECT_FALSE(record.at("Configuration").empty());
     EXPECT_NE(record.at("Backend").find("gemm=cpu_"), std::string::npos);
@@ -109,7 +87,8 @@ TEST(ToolBench, TheCommandOfARowRepeatsIt) {
   const Folder folder;
   const std::string first = folder.file("first.csv");
   const std::string again = folder.file("again.csv");
-  ASSERT_EQ(run_tool("bench gemm --shape 8x40x130 --format e5m2 --grad-format e5m2 --wgrad-blocks "
+  ASSERT_EQ(run_tool("bench gemm --device cpu --shape 8x40x130 --format e5m2 --grad-format e5m2 "
+                     "--wgrad-blocks "
                      "2d --dw f32 --accumulate-dw --pow2-scales --amax-floor 0.0001 --distribution "
                      "skewed --warmup 1 --iters 3 -o " +
                      first)
@@ -118,8 +97,8 @@ TEST(ToolBench, TheCommandOfARowRepeatsIt) {
   const std::string command = read_results(first).records.at(0).at("Command");
   ASSERT_EQ(command.rfind("octet bench gemm ", 0), 0u) << command;
   ASSERT_EQ(run_tool(command.substr(6) + " -o " + again).status, 0) << command;
-  const Record a = read_results(first).records.at(0);
-  const Record b = read_results(again).records.at(0);
+  const Fields a = read_results(first).records.at(0);
+  const Fields b = read_results(again).records.at(0);
   EXPECT_EQ(b.at("Command"), command);
   EXPECT_EQ(a.at("Forward G1 SNR (dB)"), b.at("Forward G1 SNR (dB)")) << "not the same data";
   EXPECT_EQ(b.at("Wgrad Blocks"), "2d");
@@ -129,11 +108,12 @@ TEST(ToolBench, PutsThePeersTimeOverOurs) {
   const Folder folder;
   const std::string path = folder.file("x.csv");
   const Outcome outcome = run_tool(
-      "bench gemm --shape 32x64x64 --prequantized --baseline openblas --seconds-per-case 0.2 -o " +
+      "bench gemm --device cpu --shape 32x64x64 --prequantized --baseline openblas "
+      "--seconds-per-case 0.2 -o " +
       path);
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("ratio: "), std::string::npos) << outcome.out;
-  const Record record = read_results(path).records.at(0);
+  const Fields record = read_results(path).records.at(0);
   EXPECT_EQ(record.at("Baseline"), "openblas");
   EXPECT_GE(number_in(record, "Iterations"), 5);
   for (const char* part : {"Forward", "Backward", "Combined"}) {
@@ -148,10 +128,10 @@ TEST(ToolBench, TimesPlainProducts) {
   const Folder folder;
   for (const std::string dtype : {"bf16", "f16"}) {
     const std::string path = folder.file(dtype + ".csv");
-    const Outcome outcome = run_tool("bench gemm --dtype " + dtype +
+    const Outcome outcome = run_tool("bench gemm --device cpu --dtype " + dtype +
                                      " --shape 33x65x40 --warmup 1 --iters 3 -o " + path);
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-    const Record record = read_results(path).records.at(0);
+    const Fields record = read_results(path).records.at(0);
     EXPECT_EQ(record.at("Dtype"), dtype);
     EXPECT_EQ(record.at("Granularity"), "none");
     EXPECT_GT(number_in(record, "dW G4 SNR (dB)"), 45);
@@ -164,7 +144,9 @@ TEST(ToolBench, ACaseThatCannotBeRunIsAnErrorRowAndStatusOne) {
   const std::string path = folder.file("x.csv");
   // 2 * 10^16 bytes of weights pass any address space; the other case is still run.
   const Outcome outcome = run_tool(
-      "bench gemm --shape 1x100000000x100000000 --shape 4x4x4 --warmup 1 --iters 3 -o " + path,
+      "bench gemm --device cpu --shape 1x100000000x100000000 --shape 4x4x4 --warmup 1 --iters 3 "
+      "-o " +
+          path,
       "ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1");
   EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("1 PASS, 0 FAIL, 1 ERROR"), std::string::npos) << outcome.out;
@@ -180,7 +162,7 @@ TEST(ToolBench, ACaseThatCannotBeRunIsAnErrorRowAndStatusOne) {
 }
 
 TEST(ToolBench, BeginsNoCaseAfterMaxSeconds) {
-  const Outcome outcome = run_tool("bench gemm --max-seconds 0");
+  const Outcome outcome = run_tool("bench gemm --device cpu --max-seconds 0");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.out.find("16 of 16 cases were not begun"), std::string::npos) << outcome.out;
 }
@@ -191,10 +173,10 @@ TEST(ToolBench, ReadsCasesFromAFile) {
   const std::string path = folder.file("x.csv");
   std::ofstream(cases)
       << "test_id,model,op,mbs,M,N,K\n41,Tiny,up,2,8,16,32\n42,Other,up,1,8,16,32\n";
-  ASSERT_EQ(
-      run_tool("bench gemm --suite " + cases + " --model tiny --warmup 1 --iters 3 -o " + path)
-          .status,
-      0);
+  ASSERT_EQ(run_tool("bench gemm --device cpu --suite " + cases +
+                     " --model tiny --warmup 1 --iters 3 -o " + path)
+                .status,
+            0);
   const Results results = read_results(path);
   ASSERT_EQ(results.records.size(), 1u);
   EXPECT_EQ(results.records[0].at("TestID"), "41");
@@ -205,13 +187,14 @@ TEST(ToolBench, ReadsCasesFromAFile) {
 TEST(ToolBench, SetsACastBesideACopyOfTheSameBytes) {
   const Folder folder;
   const std::string path = folder.file("q.csv");
-  const Outcome outcome = run_tool("bench quantize --shape 64x256 --warmup 1 --iters 5 -o " + path);
+  const Outcome outcome =
+      run_tool("bench quantize --device cpu --shape 64x256 --warmup 1 --iters 5 -o " + path);
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const Results results = read_results(path);
   ASSERT_EQ(results.records.size(), 2u);
   EXPECT_EQ(results.records[0].at("Transposed Block"), "1x128");
   EXPECT_EQ(results.records[1].at("Block"), "128x128");
-  for (const Record& record : results.records) {
+  for (const Fields& record : results.records) {
     EXPECT_EQ(record.at("Check"), "PASS");
     EXPECT_GT(number_in(record, "Memcpy Ratio"), 0);
     const double expected =

@@ -108,8 +108,9 @@ TEST(ToolOps, MarkdownHasOneCellPerColumnInEveryRow) {
 TEST(ToolDoctor, SaysWhatThisMachineHas) {
   const Outcome outcome = run_tool("doctor", "OCTET_NUM_THREADS=3");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  for (const char* wanted : {"octet 0.", "AVX2", "AVX-512", "memory", "CUDA driver", "GPUs",
-                             "OpenBLAS", "cuBLASLt", "NVML", "OCTET_NUM_THREADS"}) {
+  for (const char* wanted :
+       {"octet 0.", "device sources", "AVX2", "AVX-512", "memory", "CUDA driver", "GPUs",
+        "OpenBLAS", "cuBLASLt", "NVML", "OCTET_NUM_THREADS"}) {
     EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
   }
 }

@@ -65,6 +65,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownGranularity", "bench gemm --granularity row", {"blockwise", "row"}},
         Refusal{"UnknownFormat", "bench gemm --format e3m4", {"e4m3, e5m2", "e3m4"}},
         Refusal{"UnknownBaseline", "bench gemm --baseline mkl", {"openblas", "mkl"}},
+        Refusal{"BaselineOfAnotherDevice",
+                "bench gemm --shape 1x1x1 --device cpu --baseline cublaslt",
+                {"cublaslt runs on a GPU", "the layer on cpu"}},
+        Refusal{"ShardBeyondTheLast",
+                "bench gemm --shape 1x1x1 --num-shards 2 --shard-id 2",
+                {"--shard-id", "below --num-shards 2"}},
+        Refusal{"NoShards", "bench quantize --num-shards 0", {"--num-shards", "\"0\""}},
+        Refusal{"FirstCallOfTheCpu", "doctor --first-call --device cpu", {"CUDA device", "cpu"}},
         Refusal{"WordForANumber", "bench gemm --iters many", {"--iters", "many"}},
         Refusal{"NegativeNumber", "bench gemm --iters=-1", {"--iters", "-1"}},
         Refusal{"TooManyThreads", "bench gemm --threads 9999", {"--threads", "1024"}},
@@ -103,9 +111,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Tool, NamesThePackageOfAMissingBaseline) {
   const Folder folder;
   std::ofstream(folder.file("libopenblas.so.0")) << "not a library";
-  const Outcome outcome =
-      run_tool("bench gemm --shape 1x1x1 --baseline openblas -o " + folder.file("x.csv"),
-               "LD_LIBRARY_PATH=" + folder.path().string());
+  const Outcome outcome = run_tool(
+      "bench gemm --device cpu --shape 1x1x1 --baseline openblas -o " + folder.file("x.csv"),
+      "LD_LIBRARY_PATH=" + folder.path().string());
   EXPECT_EQ(outcome.status, 2);
   EXPECT_NE(outcome.err.find("libopenblas0-pthread"), std::string::npos) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder.file("x.csv")));

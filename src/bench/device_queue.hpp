@@ -1,0 +1,45 @@
+// Work queued on a CUDA device, and the time it takes there. cuda/device_queue.cpp is it where the
+// build has CUDA; cuda/absent.cpp, which refuses, where it has not.
+#pragma once
+
+#include <octet/device.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace octet::bench {
+
+using Launches = std::function<void()>;
+
+// A stream of its own and two events. The stream waits for the default one, where memory is cleared
+// and random numbers are made.
+class DeviceQueue {
+ public:
+  explicit DeviceQueue(Device device);
+  ~DeviceQueue();
+  DeviceQueue(const DeviceQueue&) = delete;
+  DeviceQueue& operator=(const DeviceQueue&) = delete;
+
+  void* stream() const { return stream_; }
+  // Waits for the device, queues `lead_in`, then `timed` between two events, and waits again. The
+  // seconds between the events.
+  double seconds(const Launches& lead_in, const Launches& timed);
+
+ private:
+  Device device_;
+  void* stream_ = nullptr;
+  void* start_ = nullptr;
+  void* stop_ = nullptr;
+};
+
+// Within one device, queued on a stream.
+void queue_copy(void* to, const void* from, std::size_t bytes, Device device, void* stream);
+// What could still be allocated.
+std::size_t free_cuda_bytes(Device device);
+// "0000:19:00.0", by which NVML knows the device.
+std::string pci_bus_id(Device device);
+// What an empty CUDA program does.
+void create_context(Device device);
+
+}  // namespace octet::bench

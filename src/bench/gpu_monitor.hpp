@@ -1,0 +1,55 @@
+// What a GPU did while it was timed: clock, power, temperature, and what held it back.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace octet::bench {
+
+struct GpuReading {
+  double clock_mhz = 0;  // of the multiprocessors
+  double power_w = 0;
+  double temperature_c = 0;
+  std::uint64_t throttle = 0;  // bits of NVML
+};
+
+// Of all readings: the median clock, the mean power, the highest temperature, every reason seen.
+// Nothing of no readings.
+std::optional<GpuReading> summarize(const std::vector<GpuReading>& readings);
+// "power cap", "power cap + thermal slowdown (software)"; "none".
+std::string throttle_text(std::uint64_t reasons);
+
+// One reading now; nothing where the system does not say.
+using ReadGpu = std::function<std::optional<GpuReading>()>;
+
+// Reads in a thread of its own from begin() to end(), at both ends and every `interval_seconds`.
+class GpuMonitor {
+ public:
+  explicit GpuMonitor(ReadGpu read, double interval_seconds = 0.02);
+  ~GpuMonitor();
+  GpuMonitor(const GpuMonitor&) = delete;
+  GpuMonitor& operator=(const GpuMonitor&) = delete;
+
+  void begin();
+  std::optional<GpuReading> end();
+
+ private:
+  void watch();
+  void take_reading();
+
+  ReadGpu read_;
+  double interval_seconds_;
+  std::vector<GpuReading> readings_;  // of the thread while it runs, of the caller after
+  std::mutex mutex_;
+  std::condition_variable stop_asked_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace octet::bench

@@ -1,0 +1,32 @@
+// What a device has room for, and what a workload takes of it.
+#pragma once
+
+#include <octet/buffer.hpp>
+#include <octet/quantized.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+namespace octet::bench {
+
+std::size_t cache_bytes(Device device);  // the last level; 0 where the system does not say
+std::size_t free_bytes(Device device);   // without limit on the CPU, where pages come when written
+
+std::size_t tensor_bytes(Dtype dtype, std::initializer_list<std::int64_t> shape);
+QuantizedTensor allocate_quantized(const QuantizedLayout& layout, Device device);
+// Within one device or between it and the host; waits until it is done.
+void copy_bytes(void* to, const void* from, std::size_t bytes, Device device);
+
+// Throws Error(out_of_memory) that names both numbers where `bytes` are not free, before a dozen
+// buffers have been allocated and filled in vain.
+void require_free(std::size_t bytes, std::size_t free, Device device);
+
+// The number of input sets: as many as pass twice the cache where one call of forward or of backward
+// reads `touched_bytes` of a set, no more than `uses`, and no more than half of the free memory
+// takes.
+std::int64_t input_set_count(std::size_t touched_bytes, std::size_t cache, std::int64_t uses);
+std::int64_t input_set_count(std::size_t touched_bytes, std::size_t set_bytes, Device device,
+                             std::int64_t uses);
+
+}  // namespace octet::bench

@@ -1,0 +1,82 @@
+// The tool on a Hopper GPU; on a machine without one, that it says so.
+#include "results.hpp"
+
+#include "support/on_cuda.hpp"
+
+#include <algorithm>
+
+namespace octet::tool {
+namespace {
+
+TEST(ToolCuda, NamesTheCountOfDevicesWhereThereIsNone) {
+  if (cuda_device_count() > 0) GTEST_SKIP() << "this machine has a CUDA device";
+  for (const char* command :
+       {"bench gemm --shape 1x1x1", "bench quantize", "check gemm --shape 1x1x1", "check quantize",
+        "check gemm --shape 1x1x1 --a bf16 --b bf16"}) {
+    const Outcome outcome = run_tool(std::string(command) + " --device cuda");
+    EXPECT_EQ(outcome.status, 2) << command;
+    EXPECT_NE(outcome.err.find("which has 0 CUDA devices"), std::string::npos) << outcome.err;
+  }
+  const Outcome first_call = run_tool("doctor --first-call");
+  EXPECT_EQ(first_call.status, 2);
+  EXPECT_NE(first_call.err.find("0 CUDA devices"), std::string::npos) << first_call.err;
+}
+
+TEST(ToolCuda, TimesALayerBetweenEventsAndWatchesTheClocks) {
+  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const Outcome outcome = run_tool(
+      "bench gemm --shape 512x768x1024 --shape 257x384x640 --warmup 3 --iters 20 -o " + path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  for (const Fields& record : read_results(path).records) {
+    EXPECT_EQ(record.at("Platform"), "cuda") << "the default where a Hopper GPU is there";
+    EXPECT_NE(record.at("GPU"), "none");
+    EXPECT_EQ(record.at("Check"), "PASS");
+    EXPECT_EQ(record.at("Warmup"), "3");
+    EXPECT_EQ(record.at("Iterations"), "20");
+    EXPECT_NE(record.at("Backend").find("gemm=cuda_sm90_"), std::string::npos);
+    EXPECT_GT(number_in(record, "Combined Step TFLOPS"), 1);
+    EXPECT_GT(number_in(record, "Clock (MHz)"), 0);
+    EXPECT_GT(number_in(record, "Power (W)"), 0);
+    EXPECT_FALSE(record.at("Throttle").empty());
+  }
+}
+
+TEST(ToolCuda, TimesTheProductsBesideCublasLt) {
+  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const Outcome outcome = run_tool(
+      "bench gemm --device cuda --shape 1024x1024x1024 --prequantized --baseline cublaslt "
+      "--warmup 3 --iters 20 -o " +
+      path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const Fields record = read_results(path).records.at(0);
+  EXPECT_EQ(record.at("Baseline"), "cublaslt");
+  EXPECT_GT(number_in(record, "Combined Ratio"), 0);
+}
+
+TEST(ToolCuda, SetsACastBesideADeviceCopy) {
+  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  const Folder folder;
+  const std::string path = folder.file("q.csv");
+  const Outcome outcome =
+      run_tool("bench quantize --device cuda --shape 2048x4096 --warmup 3 --iters 20 -o " + path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("TB/s"), std::string::npos) << outcome.out;
+  for (const Fields& record : read_results(path).records) {
+    EXPECT_GT(number_in(record, "GB/s"), 100);
+    EXPECT_GT(number_in(record, "Memcpy GB/s"), 500) << "a device copy, not the host's";
+  }
+}
+
+TEST(ToolCuda, TheFirstCallIsSoonDone) {
+  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  const Outcome outcome = run_tool("doctor --first-call");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("above an empty CUDA program"), std::string::npos) << outcome.out;
+}
+
+}  // namespace
+}  // namespace octet::tool

@@ -1,0 +1,34 @@
+// The suite fits the GPU it is published for.
+#include "suites.hpp"
+
+#include "bench/workload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace octet::tool {
+namespace {
+
+constexpr std::size_t kH200Bytes = std::size_t{139} << 30;
+
+// Ours and a peer of the same make, both there while they take turns.
+TEST(Dense84, EveryCaseFitsOneH200BesideItsBaseline) {
+  std::size_t largest = 0;
+  for (const LayerCase& layer : load_suite("dense84")) {
+    Fp8LinearProblem problem;
+    problem.m = layer.m;
+    problem.n = layer.n;
+    problem.k = layer.k;
+    problem.dw = Dtype::f32;
+    for (const auto& workload :
+         {bench::make_fp8_layer(problem, {}), bench::make_fp8_products(problem, {})}) {
+      EXPECT_LE(2 * workload->bytes(), kH200Bytes) << layer.name();
+      largest = std::max(largest, workload->bytes());
+    }
+  }
+  EXPECT_GT(largest, std::size_t{20} << 30) << "the largest layer is 32768x106496x16384";
+}
+
+}  // namespace
+}  // namespace octet::tool

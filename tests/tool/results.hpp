@@ -1,0 +1,39 @@
+// The rows octet bench writes, read back as a user's script would.
+#pragma once
+
+#include "csv.hpp"
+#include "run_tool.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace octet::tool {
+
+using Fields = std::map<std::string, std::string>;  // by column
+
+struct Results {
+  CsvRow header;
+  std::vector<Fields> records;
+};
+
+inline Results read_results(const std::string& path) {
+  const std::vector<CsvRow> rows = parse_csv(read_file(path), path);
+  Results results;
+  if (rows.empty()) return results;
+  results.header = rows[0];
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    EXPECT_EQ(rows[r].size(), rows[0].size());
+    Fields record;
+    for (std::size_t c = 0; c < rows[r].size(); ++c) record[rows[0][c]] = rows[r][c];
+    results.records.push_back(record);
+  }
+  return results;
+}
+
+inline double number_in(const Fields& record, const std::string& column) {
+  return std::strtod(record.at(column).c_str(), nullptr);
+}
+
+}  // namespace octet::tool

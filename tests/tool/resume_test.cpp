@@ -1,0 +1,113 @@
+// A run that was stopped goes on where it was, and takes up nothing that was measured otherwise.
+#include "results.hpp"
+
+#include <fstream>
+
+namespace octet::tool {
+namespace {
+
+const std::string kTwo = "bench gemm --device cpu --shape 8x16x32 --shape 9x17x33 ";
+const std::string kBrief = "--warmup 1 --iters 3 ";
+
+bool says(const Outcome& outcome, const std::string& text) {
+  return outcome.out.find(text) != std::string::npos;
+}
+
+TEST(ToolResume, KeepsRowsAndRunsTheOthers) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  const Results first = read_results(path);
+  const Outcome again = run_tool(kTwo + "--shape 10x18x34 " + kBrief + "-o " + path);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(says(again, "2 of 3 cases were in " + path + " already")) << again.out;
+  EXPECT_TRUE(says(again, "3 PASS, 0 FAIL, 0 ERROR")) << again.out;
+  const Results second = read_results(path);
+  ASSERT_EQ(second.records.size(), 3u);
+  EXPECT_EQ(second.records[0], first.records[0]) << "times and all";
+  EXPECT_EQ(second.records[1], first.records[1]);
+  EXPECT_EQ(second.records[2].at("M"), "10");
+}
+
+TEST(ToolResume, TakesUpWhatAKilledRunLeft) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  const Results first = read_results(path);
+  // Killed while it wrote the second row.
+  const std::string text = read_file(path);
+  std::filesystem::remove(path);
+  std::ofstream(path + ".partial") << text.substr(0, text.size() - 30);
+  const Outcome again = run_tool(kTwo + kBrief + "-o " + path);
+  EXPECT_TRUE(says(again, "1 of 2 cases were in " + path + " already")) << again.out;
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+  const Results second = read_results(path);
+  ASSERT_EQ(second.records.size(), 2u);
+  EXPECT_EQ(second.records[0], first.records[0]);
+  EXPECT_EQ(second.records[1].at("Check"), "PASS");
+}
+
+TEST(ToolResume, OtherSettingsAreMeasuredAnew) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  for (const std::string other : {"--warmup 1 --iters 4 ", "--warmup 1 --iters 3 --seed 2 ",
+                                  "--warmup 1 --iters 3 --fresh "}) {
+    const Outcome again = run_tool(kTwo + other + "-o " + path);
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_FALSE(says(again, "already")) << other << again.out;
+  }
+}
+
+TEST(ToolResume, AnotherBuildsRowsAreMeasuredAnew) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  std::string text = read_file(path);
+  const std::string commit = read_results(path).records[0].at("Commit");
+  text.replace(text.find(commit), commit.size(), "another");  // of the first row alone
+  std::ofstream(path) << text;
+  const Outcome again = run_tool(kTwo + kBrief + "-o " + path);
+  EXPECT_TRUE(says(again, "1 of 2 cases were in ")) << again.out;
+  EXPECT_EQ(read_results(path).records[0].at("Commit"), commit);
+}
+
+TEST(ToolResume, RowsThatDidNotPassAreRunAgain) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  std::string text = read_file(path);
+  text.replace(text.find("PASS"), 4, "ERROR");
+  std::ofstream(path) << text;
+  const Outcome again = run_tool(kTwo + kBrief + "-o " + path);
+  EXPECT_EQ(again.status, 0) << again.out;
+  EXPECT_TRUE(says(again, "1 of 2 cases were in ")) << again.out;
+}
+
+TEST(ToolResume, ShardsFillOneFile) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const std::string all = kTwo + "--shape 10x18x34 " + kBrief + "--num-shards 2 -o " + path;
+  const Outcome odd = run_tool(all + " --shard-id 1");
+  EXPECT_EQ(odd.status, 0) << odd.err;
+  ASSERT_EQ(read_results(path).records.size(), 1u);
+  EXPECT_EQ(read_results(path).records[0].at("TestID"), "2");
+  ASSERT_EQ(run_tool(all + " --shard-id 0").status, 0);
+  const Results results = read_results(path);
+  ASSERT_EQ(results.records.size(), 3u);
+  EXPECT_EQ(results.records[0].at("TestID"), "1") << "in the order of the cases";
+  EXPECT_EQ(results.records[1].at("TestID"), "2");
+}
+
+TEST(ToolResume, ACastIsTakenUpToo) {
+  const Folder folder;
+  const std::string command =
+      "bench quantize --device cpu --shape 64x256 --warmup 1 --iters 5 -o " + folder.file("q.csv");
+  ASSERT_EQ(run_tool(command).status, 0);
+  const Outcome again = run_tool(command);
+  EXPECT_TRUE(says(again, "2 of 2 cases were in ")) << again.out;
+  EXPECT_TRUE(says(again, "score: ")) << again.out;
+}
+
+}  // namespace
+}  // namespace octet::tool

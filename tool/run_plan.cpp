@@ -1,0 +1,75 @@
+#include "run_plan.hpp"
+
+#include "console.hpp"
+#include "record.hpp"
+#include "usage_error.hpp"
+
+#include <fmt/format.h>
+
+namespace octet::tool {
+namespace {
+
+// What was kept and what is left, where there is anything to say.
+void print_rest(std::size_t kept, std::size_t not_begun, std::size_t total,
+                const TimingOptions& options) {
+  if (kept > 0) {
+    fmt::print("{} of {} cases were in {} already (--fresh measures them again)\n", kept, total,
+               options.output);
+  }
+  if (not_begun > 0) {
+    fmt::print("{} of {} cases were not begun: --max-seconds is over{}\n", not_begun, total,
+               options.output.empty() ? "" : "; the same command goes on with them");
+  }
+}
+
+}  // namespace
+
+void run_cases(ResultFile& file, const TimingOptions& options, const RunClock& clock,
+               const std::function<std::string(std::size_t)>& name,
+               const std::function<CsvRow(std::size_t)>& run) {
+  std::size_t kept = 0;
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < file.rows().size(); ++i) {
+    if (file.rows()[i]) {
+      ++kept;
+    } else if (in_shard(options, i)) {
+      wanted.push_back(i);
+    }
+  }
+  Progress progress(wanted.size());
+  std::size_t done = 0;
+  while (done < wanted.size() && !clock.is_over()) {
+    progress.show(done, name(wanted[done]));
+    file.add(wanted[done], run(wanted[done]));
+    ++done;
+  }
+  progress.clear();
+  file.finish();
+  print_rest(kept, wanted.size() - done, file.rows().size(), options);
+}
+
+void print_failures(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows,
+                    const char* name_column, const std::vector<std::string>& repeats) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i]) continue;
+    const Record record(header, *rows[i]);
+    if (record.at("Check") == "PASS") continue;
+    fmt::print("{} {}: {}\n  repeat with: {}\n", record.at("Check"), record.at(name_column),
+               record.at("Note"), repeats[i]);
+  }
+}
+
+int print_counts(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows) {
+  std::size_t passed = 0;
+  std::size_t failed = 0;
+  std::size_t errors = 0;
+  for (const auto& row : rows) {
+    if (!row) continue;
+    const std::string check = Record(header, *row).at("Check");
+    ++(check == "PASS" ? passed : check == "FAIL" ? failed : errors);
+  }
+  fmt::print("{} PASS, {} FAIL, {} ERROR\n", passed, failed, errors);
+  return failed + errors == 0 ? 0 : kExitFailed;
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,64 @@
+#include "stale_results.hpp"
+
+#include "csv.hpp"
+#include "record.hpp"
+#include "usage_error.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace octet::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+// results/<gpu>/*.csv, in order.
+std::set<fs::path> result_files(const fs::path& folder) {
+  std::set<fs::path> files;
+  std::error_code error;
+  for (const auto& gpu : fs::directory_iterator(folder, error)) {
+    if (!gpu.is_directory()) continue;
+    for (const auto& file : fs::directory_iterator(gpu.path())) {
+      if (file.path().extension() == ".csv") files.insert(file.path());
+    }
+  }
+  return files;
+}
+
+std::set<std::string> hashes_in(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::vector<CsvRow> rows = parse_csv(text.str(), path.string());
+  std::set<std::string> hashes;
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    const std::string hash = Record(rows[0], rows[r]).at("Device Sources");
+    if (!hash.empty()) hashes.insert(hash);
+  }
+  return hashes;
+}
+
+}  // namespace
+
+std::vector<std::string> stale_results(const std::string& folder, const std::string& tree) {
+  std::vector<std::string> lines;
+  for (const fs::path& path : result_files(folder)) {
+    const std::string shown =
+        (fs::path(folder).filename() / path.parent_path().filename() / path.filename()).string();
+    try {
+      for (const std::string& hash : hashes_in(path)) {
+        if (hash == tree) continue;
+        lines.push_back(fmt::format(
+            "STALE: {} was measured with device sources {}, the tree has {}", shown, hash, tree));
+      }
+    } catch (const UsageError& error) {
+      lines.push_back(fmt::format("UNREADABLE: {}: {}", shown, error.what()));
+    }
+  }
+  return lines;
+}
+
+}  // namespace octet::tool
