@@ -97,8 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Kind{"bf16_normal_1d2d", Dtype::bf16, Distribution::normal, kBlock128x128},
                       Kind{"bf16_skewed_1d1d", Dtype::bf16, Distribution::skewed, kBlock1x128},
                       Kind{"f32_normal_1d1d", Dtype::f32, Distribution::normal, kBlock1x128},
-                      Kind{"f32_one_signed_1d2d", Dtype::f32, Distribution::one_signed,
-                           kBlock128x128}),
+                      Kind{"f32_skewed_1d2d", Dtype::f32, Distribution::skewed, kBlock128x128}),
     [](const auto& test) { return test.param.name; });
 
 class GuardedCudaOutput : public ::testing::TestWithParam<Dtype> {};

@@ -49,11 +49,13 @@ void check_square_scales(const TensorView& scales) {
   }
 }
 
-// The copy engine needs 16-byte rows, and adds f32 alone.
+// The copy engine needs 16-byte rows, adds f32 alone, and writes whole 16-byte pieces: beyond the last
+// column too, which may be another's memory.
 Store store_of(const GemmProblem& problem, const TensorView& d) {
-  const std::int64_t pitch_bytes = d.strides[0] * size_bytes(d.dtype);
+  const int bytes = size_bytes(d.dtype);
   const bool boxes = reinterpret_cast<std::uintptr_t>(d.data) % 16 == 0 &&
-                     (d.rows() == 1 || pitch_bytes % 16 == 0);
+                     (d.rows() == 1 || d.strides[0] * bytes % 16 == 0) &&
+                     d.cols() * bytes % 16 == 0;
   if (!boxes) return Store::elements;
   if (d.dtype == Dtype::f32) return problem.accumulate ? Store::add32 : Store::box32;
   return problem.accumulate ? Store::elements : Store::box16;
