@@ -18,7 +18,8 @@ class DeviceScope {
  public:
   explicit DeviceScope(int device) {
     check(cudaGetDevice(&previous_), "cudaGetDevice");
-    if (previous_ != device) check(cudaSetDevice(device), "cudaSetDevice");
+    // Always: a thread that never made a call has device 0 by name, but no context to encode in.
+    check(cudaSetDevice(device), "cudaSetDevice");
   }
   ~DeviceScope() { (void)cudaSetDevice(previous_); }
   DeviceScope(const DeviceScope&) = delete;

@@ -247,9 +247,9 @@ class GemmCublasLtExact : public ::testing::TestWithParam<Pairing> {
 };
 
 TEST_P(GemmCublasLtExact, EqualsTheCpuInEveryBit) {
-  constexpr std::int64_t kShapes[][3] = {{128, 128, 128}, {256, 256, 512},  {8, 8, 128},
-                                         {320, 336, 640}, {264, 136, 384},  {16, 512, 1024},
-                                         {512, 16, 256},  {256, 256, 29568}};
+  constexpr std::int64_t kShapes[][3] = {{128, 128, 128}, {256, 256, 512}, {8, 8, 128},
+                                         {320, 336, 640}, {264, 136, 384}, {16, 512, 1024},
+                                         {512, 16, 256},  {256, 256, 2944}};
   for (const auto& [m, n, k] : kShapes) expect_exact(m, n, k, {Dtype::bf16, Dtype::f32});
 }
 
