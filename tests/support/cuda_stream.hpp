@@ -6,16 +6,13 @@
 #include <stdexcept>
 #include <string>
 
-#if __has_include(<cuda_runtime_api.h>)
+#ifdef OCTET_TESTS_HAVE_CUDA  // set by tests/CMakeLists.txt where the build has CUDA
 #include <cuda_runtime_api.h>
-#define OCTET_TESTS_HAVE_CUDA 1
-#else
-#define OCTET_TESTS_HAVE_CUDA 0
 #endif
 
 namespace octet::testing {
 
-#if OCTET_TESTS_HAVE_CUDA
+#ifdef OCTET_TESTS_HAVE_CUDA
 
 inline void check_cuda(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
