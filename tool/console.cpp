@@ -62,7 +62,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t 
       std::string cell = i < left_columns ? fmt::format("{:<{}}", row[i], widths[i])
                                           : fmt::format("{:>{}}", row[i], widths[i]);
       if (const char* code = colour(row[i]); colours && code != nullptr) {
-        cell = code + cell + "\033[0m";
+        cell.insert(0, code).append("\033[0m");
       }
       line += (i == 0 ? "" : "  ") + cell;
     }

@@ -134,6 +134,7 @@ void add_device(CLI::App& app, std::optional<Device>& value) {
 void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& value,
                const std::vector<Dtype>& choices, const std::string& help) {
   std::vector<std::string_view> names;
+  names.reserve(choices.size());
   for (const Dtype dtype : choices) names.push_back(octet::name(dtype));
   add(app, name, fmt::format("{}", fmt::join(names, "|")), help,
       [&value, name, names, choices](const std::string& text) {

@@ -11,7 +11,8 @@ namespace {
 std::vector<Support> merge_by(const std::vector<Support>& probes, std::string Support::*field) {
   std::vector<Support> merged;
   for (const Support& probe : probes) {
-    const auto same = std::find_if(merged.begin(), merged.end(), [&](Support other) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const Support& candidate) {
+      Support other = candidate;
       other.*field = probe.*field;
       return other.op == probe.op && other.blocks == probe.blocks && other.dtypes == probe.dtypes &&
              other.outputs == probe.outputs && other.same_answers(probe);

@@ -15,7 +15,8 @@ std::vector<std::string> layer_answers(const ForwardState& forward, const Backwa
   for (const ProbeDevice& probe : probe_devices()) {
     std::vector<std::string> parts;
     const auto add = [&](const std::string& op, const std::string& part) {
-      const std::string text = part.rfind("no: ", 0) == 0 ? part : op + "=" + part;
+      std::string text = part;
+      if (part.rfind("no: ", 0) != 0) text.insert(0, "=").insert(0, op);
       if (std::find(parts.begin(), parts.end(), text) == parts.end()) parts.push_back(text);
     };
     for (const QuantizePlan* plan :

@@ -78,9 +78,10 @@ class BatchRunner {
 
 std::vector<int> batch_sizes(int iterations, int rounds) {
   const int batches = std::clamp(iterations, 1, std::max(rounds, 1));
-  std::vector<int> sizes;
+  std::vector<int> sizes(static_cast<std::size_t>(batches));
   for (int i = 0; i < batches; ++i) {
-    sizes.push_back(std::max(1, iterations / batches + (i < iterations % batches ? 1 : 0)));
+    sizes[static_cast<std::size_t>(i)] =
+        std::max(1, iterations / batches + (i < iterations % batches ? 1 : 0));
   }
   return sizes;
 }

@@ -125,7 +125,7 @@ struct Block {
       const std::int64_t input_row = row + r;
       decode_panel(input, &input_row, 1, 1, col, cols, decoded);
       for (int c = 0; c < cols; ++c)
-        x[static_cast<std::size_t>(r * cols + c)] = static_cast<float>(decoded[c]);
+        x[static_cast<std::size_t>(r) * cols + c] = static_cast<float>(decoded[c]);
     }
   }
   void cast(float scale, Dtype format, bool all_finite, OracleTensor& out) const {

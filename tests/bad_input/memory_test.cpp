@@ -21,15 +21,11 @@ void* counted_allocation(std::size_t bytes) {
 
 }  // namespace
 
-__attribute__((noinline)) void* operator new(std::size_t bytes) {
-  return counted_allocation(bytes);
-}
+void* operator new(std::size_t bytes) { return counted_allocation(bytes); }
 void* operator new[](std::size_t bytes) { return counted_allocation(bytes); }
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 // Under the address sanitizer a size beyond its limits must fail as it does without it.
