@@ -22,4 +22,8 @@ struct MatrixMap {
 // Throws Error where the driver refuses.
 CUtensorMap encode(const MatrixMap& matrix);
 
+// The same matrix with its rows paired as mma/layout.hpp has it: a box is `box_rows` rows of whole
+// groups, which rows and box_rows are multiples of.
+CUtensorMap encode_paired_rows(const MatrixMap& matrix);
+
 }  // namespace octet::cuda

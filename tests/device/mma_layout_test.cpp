@@ -76,6 +76,46 @@ TEST(Accumulators, HaveTwoRowsAndPairsOfColumnsPerThread) {
   }
 }
 
+TEST(PairedColumns, AreAPermutationOfEachGroup) {
+  for (int group = 0; group < 8; ++group) {
+    std::set<int> columns;
+    for (int i = 0; i < kPairedGroup; ++i) {
+      columns.insert(paired_column(group * kPairedGroup + i));
+    }
+    EXPECT_EQ(columns.size(), 16u);
+    EXPECT_EQ(*columns.begin(), group * kPairedGroup);
+    EXPECT_EQ(*columns.rbegin(), group * kPairedGroup + 15);
+  }
+}
+
+// What pairing is for: the scales of a thread's columns lie in 16 bytes, in the accumulators' order.
+TEST(PairedColumns, GiveEveryThreadFourNeighbours) {
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int group = 0; group < 8; ++group) {
+      for (int i = 0; i < 4; ++i) {
+        const int index = 8 * group + 4 * (i / 2) + i % 2;  // of the upper row
+        const int col = kPairedGroup * group + thread % 4 * 4 + i;
+        EXPECT_EQ(paired_column(accumulator_col(thread, index)), col);
+        EXPECT_EQ(paired_column(accumulator_col(thread, index + 2)), col) << "of the lower row";
+      }
+    }
+  }
+}
+
+// The dimensions of the tensor map of a paired operand (tensor_map.cu), walked as a box is.
+TEST(PairedColumns, AreTheOrderOfTheTensorMap) {
+  constexpr int kSteps[] = {1, 4, 2};  // of p, t and h, in rows of the matrix
+  int loaded = 0;
+  for (int h = 0; h < 2; ++h) {
+    for (int t = 0; t < 4; ++t) {
+      for (int p = 0; p < 2; ++p) {
+        EXPECT_EQ(paired_column(loaded), p * kSteps[0] + t * kSteps[1] + h * kSteps[2]);
+        ++loaded;
+      }
+    }
+  }
+}
+
 // The fields of a shared-memory descriptor, by their bits in the PTX manual.
 struct Descriptor {
   std::uint32_t address;

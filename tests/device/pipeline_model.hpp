@@ -19,14 +19,17 @@ enum class Fault {
   one_arrival_short,        // a stage counts as empty one warp too early
   producer_never_restarts,  // the producer goes on in the ring where the consumers restart
   wait_before_release,      // the next stage is awaited first, even where it is the one at hand
+  ring_left_open,           // the producer ends without the stage the consumers await last
 };
 
 struct Pipeline {
   int stages = 4;
-  int slices = 1;        // of a tile
-  int tiles = 1;         // of one block of the grid
-  int warps = 8;         // of both consumers
-  bool restarts = true;  // every tile begins at stage 0; else the ring goes on
+  int slices = 1;  // of a tile
+  int tiles = 1;   // of one block of the grid
+  int warps = 8;   // of both consumers
+  // Every tile begins at stage 0, and nothing is awaited behind the last one; else the ring goes
+  // on, and an empty stage closes it.
+  bool restarts = true;
   Fault fault = Fault::none;
 };
 
@@ -126,10 +129,11 @@ class PipelineModel {
 
   int tickets() const { return pipeline_.tiles * pipeline_.slices; }
 
-  // Of the slice after the one at hand, of this tile or the next; -1: there is none.
+  // Of the slice after the one at hand, of this tile or the next, or of the stage that closes the
+  // ring; -1: there is none.
   int next_stage(const Warp& warp) const {
     const int next = warp.ticket + 1;
-    if (next == tickets()) return -1;
+    if (next == tickets() && pipeline_.restarts) return -1;
     return (pipeline_.restarts ? next % pipeline_.slices : next) % pipeline_.stages;
   }
 
@@ -141,6 +145,12 @@ class PipelineModel {
       violation_ = "a stage in use is overwritten";
     }
     stage = {p.ticket, 1, 0};
+    if (p.ticket == tickets()) {  // closes the ring: an arrival without bytes
+      stage.loading = 0;
+      arrive(state_.full[at(p.stage)], 1);
+      p.done = 1;
+      return;
+    }
     p.phases = static_cast<std::uint8_t>(p.phases ^ 1u << p.stage);
     ++p.ticket;
     ++p.slice;
@@ -149,7 +159,8 @@ class PipelineModel {
       p.slice = 0;
       if (pipeline_.restarts && pipeline_.fault != Fault::producer_never_restarts) p.stage = 0;
     }
-    p.done = p.ticket == tickets();
+    const bool closes = !pipeline_.restarts && pipeline_.fault != Fault::ring_left_open;
+    p.done = p.ticket == tickets() && !closes;
   }
 
   // A stage a warp reads holds the slice the warp believes it does.

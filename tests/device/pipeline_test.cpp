@@ -124,5 +124,10 @@ TEST(PipelineModel, SeesRolesThatDisagreeWhereATileBegins) {
   EXPECT_EQ(run_every({4, 4, 2, 2, true, Fault::producer_never_restarts}), "");
 }
 
+TEST(PipelineModel, SeesARingThatIsLeftOpen) {
+  EXPECT_EQ(run_every({4, 5, 2, 2, false, Fault::ring_left_open}), "deadlock");
+  EXPECT_EQ(run_every({4, 5, 2, 2, true, Fault::ring_left_open}), "") << "nothing is awaited there";
+}
+
 }  // namespace
 }  // namespace octet::testing

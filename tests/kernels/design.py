@@ -12,18 +12,21 @@ import re
 
 GEMM = re.compile(
     r"gemm_kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
-    r"ELNS_5DtypeE(\d)ELS\d*_(\d)E"
+    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)E"
 )
 LISTED = re.compile(
-    r"^ *\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)\}", re.MULTILINE
+    r"^ *\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
+    r"(?:, Columns::(\w+))?\}",
+    re.MULTILINE,
 )
 PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
 DTYPES = {"e4m3": 4, "e5m2": 5}
+COLUMNS = {"": 0, "paired": 1}
 ONE_BY_ONE = 1
 
 
 def gemm_config(kernel):
-    """(tile_m, tile_n, stages, promotion, a, b) from a mangled name; None for other kernels."""
+    """(tile_m, tile_n, stages, promotion, a, b, columns) from a mangled name; None for other kernels."""
     match = GEMM.search(kernel)
     return tuple(int(number) for number in match.groups()) if match else None
 
@@ -31,13 +34,13 @@ def gemm_config(kernel):
 def listed_configs(header):
     """The configurations that cuda_sm90_config.hpp lists."""
     return {
-        (int(m), int(n), int(stages), PROMOTIONS[promotion], DTYPES[a], DTYPES[b])
-        for m, n, stages, promotion, a, b in LISTED.findall(header)
+        (int(m), int(n), int(stages), PROMOTIONS[promotion], DTYPES[a], DTYPES[b], COLUMNS[columns])
+        for m, n, stages, promotion, a, b, columns in LISTED.findall(header)
     }
 
 
 def gemm_counts(config):
-    tile_m, tile_n, stages, promotion, _, _ = config
+    tile_m, tile_n, stages, promotion, *_ = config
     waves = tile_m * tile_n // 2 // (64 * 128)
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
     return {
@@ -51,8 +54,8 @@ def gemm_counts(config):
 
 
 def quantize_counts():
-    """A thread scales its 64 elements for either copy."""
-    return {"FMUL": 2 * 64, "QGMMA": 0}
+    """A thread scales its 64 elements for either copy, in tiles with and without infinities."""
+    return {"FMUL": 2 * 2 * 64, "QGMMA": 0}
 
 
 def expected(kernel):

@@ -32,4 +32,14 @@ OCTET_HOST_DEVICE constexpr int accumulator_col(int thread, int index) {
   return index / 4 * 8 + thread % 4 * 2 + index % 2;
 }
 
+// Rows of an operand b that are loaded in another order, 16 at a time, so that the four columns of
+// d that a thread has of them are neighbours: row 8h + 2t + p of a group holds row 4t + 2h + p.
+inline constexpr int kPairedGroup = 16;
+OCTET_HOST_DEVICE constexpr int paired_column(int loaded) {
+  const int p = loaded % 2;
+  const int t = loaded % 8 / 2;
+  const int h = loaded % kPairedGroup / 8;
+  return loaded / kPairedGroup * kPairedGroup + 4 * t + 2 * h + p;
+}
+
 }  // namespace octet

@@ -28,6 +28,19 @@ __device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// True in one lane of a warp whose lanes are all here.
+__device__ __forceinline__ bool elect_lane() {
+  std::uint32_t elected;
+  asm volatile(
+      "{\n"
+      ".reg .pred here;\n"
+      "elect.sync _|here, 0xFFFFFFFF;\n"
+      "selp.u32 %0, 1, 0, here;\n"
+      "}"
+      : "=r"(elected));
+  return elected != 0;
+}
+
 // Returns once the phase of this parity has completed.
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(

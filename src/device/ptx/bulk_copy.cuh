@@ -17,6 +17,16 @@ __device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* ma
       : "memory");
 }
 
+// A box of a matrix whose rows are paired (mma/layout.hpp): x bytes along a row, groups from `group`.
+__device__ __forceinline__ void load_paired_box(std::uint32_t to, const CUtensorMap* map, int x,
+                                                int group, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %3, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(x), "r"(0), "r"(group), "r"(barrier)
+      : "memory");
+}
+
 // `bytes` contiguous bytes, a multiple of 16 like both addresses.
 __device__ __forceinline__ void load_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
                                            std::uint32_t barrier) {

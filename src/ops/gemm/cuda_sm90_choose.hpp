@@ -12,12 +12,15 @@ namespace octet {
 // Every configuration that is compiled, best first among equals.
 std::span<const Sm90GemmConfig> sm90_gemm_configs();
 
-// Predicted clocks of one product, from wave counts and the cost of a slice; the model behind
-// choose.
+// Whether a configuration is for the operands' dtypes and blocks, and N for its columns.
+bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config);
+
+// Predicted clocks of one product: the larger of what the tensor cores and the L2 cache need for
+// a wave of tiles, times the waves.
 double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config,
                         int multiprocessors);
 
-// The cheapest configuration that fits the operands' dtypes and blocks.
+// The pinned configuration of the problem (cuda_sm90_pinned.hpp), or else the cheapest that fits.
 const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors);
 
 }  // namespace octet

@@ -19,6 +19,10 @@ enum class Promotion {
   one_by_one,         // 1x128 . 1x128:   acc = fma(slice * sa, sb, acc)
 };
 
+// How the rows of b lie in a stage: as they are, or so that a thread's columns of d are four
+// neighbours, whose scales are loaded at once (mma/layout.hpp). Paired rows want N in groups of 16.
+enum class Columns { in_order, paired };
+
 struct Sm90GemmConfig {
   int tile_m = 256;
   int tile_n = 128;
@@ -26,6 +30,7 @@ struct Sm90GemmConfig {
   Promotion promotion = Promotion::product_of_scales;
   Dtype a = Dtype::e4m3;
   Dtype b = Dtype::e4m3;
+  Columns columns = Columns::in_order;
 
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
@@ -112,18 +117,22 @@ inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
     {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
     {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2, Columns::paired},
     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
     {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3, Columns::paired},
     {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
     {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2, Columns::paired},
     {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
     {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
 };
 
-// "256x128x4 1x128.128x128 e4m3.e4m3": tile and stages, blocks, dtypes of a and b.
+// "256x128x4 1x128.1x128 e4m3.e4m3 paired": tile and stages, blocks, dtypes of a and b, columns.
 std::string name(const Sm90GemmConfig& c);
 
 // The compiled configuration of this name; nothing where there is none.

@@ -3,6 +3,7 @@
 
 #include "core/checks.hpp"
 #include "device/cuda_runtime.hpp"
+#include "device/launch.hpp"
 #include "device/scope.hpp"
 #include "device/tensor_map.hpp"
 #include "ops/gemm/cuda_sm90_choose.hpp"
@@ -18,10 +19,17 @@ using sm90::GemmMaps;
 using sm90::GemmParams;
 using sm90::Store;
 
-CUtensorMap operand_map(const TensorView& values, int box_rows) {
+cuda::MatrixMap operand(const TensorView& values, int box_rows) {
   const std::int64_t pitch = values.rows() > 1 ? values.strides[0] : round_up(values.cols(), 16);
-  return cuda::encode({CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, values.data, values.rows(), values.cols(),
-                       pitch, box_rows, kSliceBytes, CU_TENSOR_MAP_SWIZZLE_128B});
+  return {CU_TENSOR_MAP_DATA_TYPE_UINT8,
+          1,
+          values.data,
+          values.rows(),
+          values.cols(),
+          pitch,
+          box_rows,
+          kSliceBytes,
+          CU_TENSOR_MAP_SWIZZLE_128B};
 }
 
 // 1x128 scales as the kernel reads them: [slice][row].
@@ -77,16 +85,16 @@ int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.ti
 
 }  // namespace
 
-void launch_sm90_wgmma(const GemmProblem& problem, const GemmArgs& args,
-                       const RunContext& context) {
+void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
+                      const GemmArgs& args, const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
-  const int multiprocessors = cuda::multiprocessors(problem.device.index);
-  const Sm90GemmConfig& config = choose_sm90_gemm(problem, multiprocessors);
   const Sm90GemmKernel& kernel = sm90_gemm_kernel(config);
 
   GemmMaps maps{};
-  maps.a = operand_map(args.a.values, config.tile_m);
-  maps.b = operand_map(args.b.values, config.tile_n);
+  maps.a = cuda::encode(operand(args.a.values, config.tile_m));
+  maps.b = config.columns == Columns::paired
+               ? cuda::encode_paired_rows(operand(args.b.values, config.tile_n))
+               : cuda::encode(operand(args.b.values, config.tile_n));
   maps.a_scales = scale_map("a", args.a.scales, config.tile_m);
   GemmParams params{};
   params.m = static_cast<int>(problem.m);
@@ -109,14 +117,19 @@ void launch_sm90_wgmma(const GemmProblem& problem, const GemmArgs& args,
   params.accumulate = problem.accumulate;
   maps.d = output_map(args.d, params.store);
 
-  cuda::check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   kernel.shared_bytes),
-              "cudaFuncSetAttribute");
-  const int blocks = std::min(params.raster.count(), multiprocessors);
+  const int multiprocessors = cuda::multiprocessors(problem.device.index);
   void* arguments[] = {&maps, &params};
-  cuda::check(cudaLaunchKernel(kernel.function, dim3(blocks), dim3(kThreads), arguments,
-                               kernel.shared_bytes, static_cast<cudaStream_t>(context.stream)),
-              "launch of cuda_sm90_wgmma");
+  cuda::launch(
+      {kernel.function, "launch of cuda_sm90_wgmma",
+       static_cast<unsigned>(std::min(params.raster.count(), multiprocessors)), kThreads,
+       static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(context.stream)},
+      arguments);
+}
+
+void launch_sm90_wgmma(const GemmProblem& problem, const GemmArgs& args,
+                       const RunContext& context) {
+  const int multiprocessors = cuda::multiprocessors(problem.device.index);
+  launch_sm90_gemm(choose_sm90_gemm(problem, multiprocessors), problem, args, context);
 }
 
 }  // namespace octet

@@ -13,6 +13,8 @@
 #include "device/mma/layout.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
+#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/shared_memory.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/scheduler/raster.hpp"
 #include "ops/gemm/cuda_sm90_config.hpp"
@@ -45,7 +47,7 @@ struct GemmParams {
 
 struct GemmMaps {
   CUtensorMap a;         // [M, K] bytes, boxes of 128 x tile_m
-  CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n
+  CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n, the rows in order or paired
   CUtensorMap a_scales;  // [slices, M] f32, boxes of tile_m x 1
   CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
   CUtensorMap d;         // [M, N], boxes of 128 bytes x 16
@@ -76,25 +78,24 @@ constexpr bool follows_plan() {
 }
 
 // A value ptxas may not recompute from its source: keeps the main loop free of address arithmetic.
-__device__ __forceinline__ int opaque(int value) { return __shfl_sync(~0u, value, 0); }
-__device__ __forceinline__ std::uint32_t opaque(std::uint32_t value) {
+// `opaque` is for what a warp has in common, `opaque_of_lane` for what each lane has of its own.
+template <class T>
+__device__ __forceinline__ T opaque(T value) {
   return __shfl_sync(~0u, value, 0);
+}
+template <class T>
+__device__ __forceinline__ T opaque_of_lane(T value) {
+  return __shfl_sync(~0u, value, threadIdx.x);
 }
 
 // Asked for where they are used, so that the main loop holds no register for them.
-__device__ __forceinline__ int lane_index() { return threadIdx.x % 32; }
+__device__ __forceinline__ int lane_index() {
+  int lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
 __device__ __forceinline__ int warp_index() { return threadIdx.x / 32 % 4; }  // of the warpgroup
 __device__ __forceinline__ int consumer_warpgroup() { return threadIdx.x / 128 - 1; }
-
-__device__ __forceinline__ float shared_f32(std::uint32_t address) {
-  float value;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address));
-  return value;
-}
-
-__device__ __forceinline__ void shared_f32x2(std::uint32_t address, float& x, float& y) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address));
-}
 
 // Loads ---------------------------------------------------------------------------------------
 
@@ -108,8 +109,12 @@ __device__ __forceinline__ void load_stage(std::uint32_t base, const GemmMaps& m
   ptx::barrier_expect_bytes(full, stage_bytes(c));
   ptx::load_box(base + offsetof(Storage, a) + stage * sizeof(Storage::a[0]), &maps.a,
                 slice * kSliceBytes, m0, full);
-  ptx::load_box(base + offsetof(Storage, b) + stage * sizeof(Storage::b[0]), &maps.b,
-                slice * kSliceBytes, n0, full);
+  const std::uint32_t b = base + offsetof(Storage, b) + stage * sizeof(Storage::b[0]);
+  if constexpr (c.columns == Columns::paired) {
+    ptx::load_paired_box(b, &maps.b, slice * kSliceBytes, n0 / kPairedGroup, full);
+  } else {
+    ptx::load_box(b, &maps.b, slice * kSliceBytes, n0, full);
+  }
   ptx::load_box(base + offsetof(Storage, a_scales) + stage * sizeof(Storage::a_scales[0]),
                 &maps.a_scales, m0, slice, full);
   const std::uint32_t b_scales =
@@ -145,6 +150,11 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmP
       stage = stage + 1 == c.stages ? 0 : stage + 1;
     }
   }
+  // Consumers of a rolled ring await a stage beyond the last one: an empty one ends their wait.
+  if constexpr (!stages_unrolled(c)) {
+    ptx::barrier_wait(base + offsetof(Storage, empty) + 8 * stage, phases >> stage & 1);
+    ptx::barrier_arrive(base + offsetof(Storage, full) + 8 * stage);
+  }
 }
 
 // Products ------------------------------------------------------------------------------------
@@ -156,6 +166,8 @@ struct Consumer {
   static constexpr int kWavesM = waves_m(c);
   static constexpr int kWavesN = waves_n(c);
   static constexpr int kWaves = kWavesM * kWavesN;
+  // Neighbouring columns of a thread in d, whose scales of b are loaded at once.
+  static constexpr int kColumnsAtOnce = c.columns == Columns::paired ? 4 : 2;
   using Storage = SharedStorage<C>;
   static_assert(!kOneByOne || kWavesN == 1, "scales of b are held for one wave of columns");
 
@@ -164,8 +176,9 @@ struct Consumer {
   std::uint32_t b_low;
   std::uint32_t a_scale_address;
   std::uint32_t b_scale_address;
-  std::uint32_t phases = 0;
-  int ring_stage = 0;                                // at hand, where stages are not unrolled
+  std::uint32_t phases = 0;  // a bit per stage, where they are unrolled
+  int ring_stage = 0;        // at hand, where they are not
+  std::uint32_t ring_parity = 0;
   float acc[kWaves][64];                             // (wave, n/8*4), f32, the whole contraction
   float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the stage at hand
   float next[kOneByOne ? 1 : kWavesN][kWavesM][2];
@@ -177,48 +190,63 @@ struct Consumer {
     const int warp = warp_index();
     const int row = consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0;
     const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
-    a_low = descriptor_low(base + offsetof(Storage, a) + row * kSliceBytes);
-    b_low = descriptor_low(base + offsetof(Storage, b) + col * kSliceBytes);
+    a_low = opaque(descriptor_low(base + offsetof(Storage, a) + row * kSliceBytes));
+    b_low = opaque(descriptor_low(base + offsetof(Storage, b) + col * kSliceBytes));
     a_scale_address = base + offsetof(Storage, a_scales) + (row + warp * 16 + lane / 4) * 4;
     b_scale_address = base + offsetof(Storage, b_scales) +
-                      (kOneByOne ? col * 4 + lane % 4 * 8 : col / kWaveN * 16);
+                      (kOneByOne ? (col + lane % 4 * kColumnsAtOnce) * 4 : col / kWaveN * 16);
+    // Recomputed, it would be awaited behind every stage; columns in order have no register for it.
+    if constexpr (c.columns == Columns::paired) b_scale_address = opaque_of_lane(b_scale_address);
   }
 
-  __device__ __forceinline__ void wait_full(int stage) {
-    ptx::barrier_wait(base + offsetof(Storage, full) + 8 * stage, phases >> stage & 1);
-    phases ^= 1u << stage;
+  __device__ __forceinline__ void wait_full(int stage, std::uint32_t parity) {
+    ptx::barrier_wait(base + offsetof(Storage, full) + 8 * stage, parity);
   }
 
   __device__ __forceinline__ void release(int stage) {
-    if (lane_index() == 0) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
+    if (ptx::elect_lane()) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
   }
 
-  // The scales of the next stage's rows; multiplied with those of b where these are uniform.
+  // The products of the next stage's scales, where those of b are uniform.
   __device__ __forceinline__ void load_scales(int stage, int slice) {
     const std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
     const std::uint32_t b_at =
         b_scale_address + stage * sizeof(Storage::b_scales[0]) + (slice & 3) * 4;
 #pragma unroll
     for (int m = 0; m < kWavesM; ++m) {
-      const float upper = shared_f32(a_at + m * kWaveM * 4);
-      const float lower = shared_f32(a_at + m * kWaveM * 4 + 32);
+      const float upper = ptx::load_shared(a_at + m * kWaveM * 4);
+      const float lower = ptx::load_shared(a_at + m * kWaveM * 4 + 32);
 #pragma unroll
-      for (int n = 0; n < (kOneByOne ? 1 : kWavesN); ++n) {
-        const float b = kOneByOne ? 1.0f : shared_f32(b_at + n * 16);
-        next[n][m][0] = kOneByOne ? upper : __fmul_rn(upper, b);
-        next[n][m][1] = kOneByOne ? lower : __fmul_rn(lower, b);
+      for (int n = 0; n < kWavesN; ++n) {
+        const float b = ptx::load_shared(b_at + n * 16);
+        next[n][m][0] = __fmul_rn(upper, b);
+        next[n][m][1] = __fmul_rn(lower, b);
       }
     }
   }
 
-  __device__ __forceinline__ void load_b_scales(int stage, int group) {
-    shared_f32x2(b_scale_address + stage * sizeof(Storage::b_scales[0]) + group * 32,
-                 b_scale[2 * group], b_scale[2 * group + 1]);
+  // The scales of a wave's rows, where those of b are not uniform.
+  __device__ __forceinline__ void load_a_scales(int stage, int m) {
+    const std::uint32_t from = a_scale_address + stage * sizeof(Storage::a_scales[0]);
+    scale[0][m][0] = ptx::load_shared(from + m * kWaveM * 4);
+    scale[0][m][1] = ptx::load_shared(from + m * kWaveM * 4 + 32);
+  }
+
+  __device__ __forceinline__ void load_b_scales(int stage) {
+    const std::uint32_t from = b_scale_address + stage * sizeof(Storage::b_scales[0]);
+#pragma unroll
+    for (int i = 0; i < 32; i += kColumnsAtOnce) {
+      if constexpr (kColumnsAtOnce == 4) {
+        ptx::load_shared(from + i * 16, b_scale[i], b_scale[i + 1], b_scale[i + 2], b_scale[i + 3]);
+      } else {
+        ptx::load_shared(from + i * 16, b_scale[i], b_scale[i + 1]);
+      }
+    }
   }
 
   __device__ __forceinline__ void take_next_scales() {
 #pragma unroll
-    for (int n = 0; n < (kOneByOne ? 1 : kWavesN); ++n) {
+    for (int n = 0; n < kWavesN; ++n) {
 #pragma unroll
       for (int m = 0; m < kWavesM; ++m) {
         scale[n][m][0] = next[n][m][0];
@@ -245,109 +273,126 @@ struct Consumer {
     ptx::wgmma_commit();
   }
 
-  __device__ __forceinline__ void await_next(int next_stage, int next_slice) {
-    wait_full(next_stage);
-    load_scales(next_stage, next_slice);
+  // Adds a finished slice to the wave's accumulators.
+  __device__ __forceinline__ void promote(const float (&slice)[64], int wave) {
+    const float upper = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][0];
+    const float lower = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][1];
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      const float row_scale = i % 4 < 2 ? upper : lower;
+      if constexpr (kOneByOne) {
+        const float col_scale = b_scale[i / 4 * 2 + i % 2];
+        acc[wave][i] = fmaf(__fmul_rn(slice[i], row_scale), col_scale, acc[wave][i]);
+      } else {
+        acc[wave][i] = fmaf(slice[i], row_scale, acc[wave][i]);
+      }
+    }
   }
 
-  // One stage. `next_stage` < 0: there is none, and the tile is the last one. It is awaited under
-  // the last wave, unless it is this very stage, which has to be released first: so it is where a
-  // tile ends in the stage the next one begins with.
-  template <class Stage>
-  __device__ __forceinline__ void multiply_stage(Stage stage, int next_stage, int next_slice) {
+  // The waves of one stage. `prefetch` gets the next stage's scales ready, under the last wave.
+  template <class Stage, class Prefetch>
+  __device__ __forceinline__ void multiply_stage(Stage stage, Prefetch prefetch) {
     float slice[64];
-    const bool same_stage = stages_unrolled(c) && next_stage == stage;
 #pragma unroll
     for (int wave = 0; wave < kWaves; ++wave) {
-      const int wave_m = wave / kWavesN;
-      const int wave_n = wave % kWavesN;
       const bool last = wave == kWaves - 1;
-      issue(slice, stage, wave_m, wave_n);
-      if (last && next_stage >= 0 && !same_stage) await_next(next_stage, next_slice);
+      issue(slice, stage, wave / kWavesN, wave % kWavesN);
+      if (last) prefetch();
       ptx::wgmma_wait();
       ptx::pin(slice);
       if (last) release(stage);
-      const float upper = scale[kOneByOne ? 0 : wave_n][wave_m][0];
-      const float lower = scale[kOneByOne ? 0 : wave_n][wave_m][1];
-#pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        if constexpr (kOneByOne) {
-          const float b0 = b_scale[2 * j];
-          const float b1 = b_scale[2 * j + 1];
-          acc[wave][4 * j] = fmaf(__fmul_rn(slice[4 * j], upper), b0, acc[wave][4 * j]);
-          acc[wave][4 * j + 1] = fmaf(__fmul_rn(slice[4 * j + 1], upper), b1, acc[wave][4 * j + 1]);
-          acc[wave][4 * j + 2] = fmaf(__fmul_rn(slice[4 * j + 2], lower), b0, acc[wave][4 * j + 2]);
-          acc[wave][4 * j + 3] = fmaf(__fmul_rn(slice[4 * j + 3], lower), b1, acc[wave][4 * j + 3]);
-          if (last) load_b_scales(max(next_stage, 0), j);  // of the next stage, into what is free
-        } else {
-          acc[wave][4 * j] = fmaf(slice[4 * j], upper, acc[wave][4 * j]);
-          acc[wave][4 * j + 1] = fmaf(slice[4 * j + 1], upper, acc[wave][4 * j + 1]);
-          acc[wave][4 * j + 2] = fmaf(slice[4 * j + 2], lower, acc[wave][4 * j + 2]);
-          acc[wave][4 * j + 3] = fmaf(slice[4 * j + 3], lower, acc[wave][4 * j + 3]);
-        }
-      }
+      promote(slice, wave);
     }
-    if (same_stage) await_next(next_stage, next_slice);
-    take_next_scales();
   }
 
-  // The first stage of a tile follows the last of the one before; `more_tiles`: there is another.
-  template <int... kStages>
-  __device__ __forceinline__ void multiply_tile(int slices, bool more_tiles,
-                                                std::integer_sequence<int, kStages...>) {
+  __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int wave = 0; wave < kWaves; ++wave) {
 #pragma unroll
       for (int i = 0; i < 64; ++i) acc[wave][i] = 0;
     }
+  }
+
+  // Waits for a stage whose number is a constant, and loads its scales.
+  __device__ __forceinline__ void await_unrolled(int stage, int slice) {
+    wait_full(stage, phases >> stage & 1);
+    phases ^= 1u << stage;
+    load_scales(stage, slice);
+  }
+
+  // One stage; `next_stage` < 0: there is none, and the tile is the last one. It is awaited under
+  // the last wave, unless it is this very stage, which has to be released first: so it is where a
+  // tile ends in the stage the next one begins with.
+  template <class Stage>
+  __device__ __forceinline__ void step_unrolled(Stage stage, int next_stage, int next_slice) {
+    const bool same_stage = next_stage == stage;
+    multiply_stage(stage, [&] {
+      if (next_stage >= 0 && !same_stage) await_unrolled(next_stage, next_slice);
+    });
+    if (same_stage) await_unrolled(next_stage, next_slice);
+    take_next_scales();
+  }
+
+  // The first stage of a tile follows the last of the one before; `more_tiles`: there is another.
+  template <int... kStages>
+  __device__ __forceinline__ void multiply_unrolled(int slices, bool more_tiles,
+                                                    std::integer_sequence<int, kStages...>) {
     int slice = 0;
     const auto step = [&](auto stage) {
       constexpr int following =
           decltype(stage)::value + 1 == c.stages ? 0 : decltype(stage)::value + 1;
       ++slice;
       if (slice < slices) {
-        multiply_stage(stage, following, slice);
+        step_unrolled(stage, following, slice);
         return true;
       }
-      multiply_stage(stage, more_tiles ? 0 : -1, 0);
+      step_unrolled(stage, more_tiles ? 0 : -1, 0);
       return false;
     };
     while ((step(std::integral_constant<int, kStages>()) && ...)) {
     }
   }
 
-  // The stage index as a run-time value, which goes on from tile to tile.
-  __device__ __forceinline__ void multiply_tile_rolled(int slices, bool more_tiles) {
-#pragma unroll
-    for (int wave = 0; wave < kWaves; ++wave) {
-#pragma unroll
-      for (int i = 0; i < 64; ++i) acc[wave][i] = 0;
-    }
+  // The stage as a run-time value, which goes on from tile to tile. The stage behind the last one
+  // is awaited like any other: the producer fills it with nothing. A wave's scales are replaced as
+  // soon as they have been used, those of the last wave and of b behind its promotion.
+  __device__ __forceinline__ void multiply_rolled(int slices) {
 #pragma unroll 1
-    for (int slice = 1; slice <= slices; ++slice) {
+    for (int left = slices; left > 0; --left) {
       const int following = ring_stage + 1 == c.stages ? 0 : ring_stage + 1;
-      multiply_stage(ring_stage, slice < slices || more_tiles ? following : -1, 0);
+      if (following == 0) ring_parity ^= 1;
+      multiply_stage(ring_stage, [&] {
+        wait_full(following, ring_parity);
+#pragma unroll
+        for (int m = 0; m + 1 < kWavesM; ++m) load_a_scales(following, m);
+      });
+      load_a_scales(following, kWavesM - 1);
+      load_b_scales(following);
       ring_stage = following;
     }
   }
 
   __device__ __forceinline__ void multiply(const GemmParams& params, bool more_tiles) {
-    const int slices = opaque(params.slices);
+    clear();
     if constexpr (stages_unrolled(c)) {
-      multiply_tile(slices, more_tiles, std::make_integer_sequence<int, c.stages>());
+      multiply_unrolled(opaque(params.slices), more_tiles,
+                        std::make_integer_sequence<int, c.stages>());
     } else {
-      multiply_tile_rolled(slices, more_tiles);
+      multiply_rolled(params.slices);
     }
   }
 
   // The ring's first stage, before the first tile.
   __device__ __forceinline__ void begin() {
-    wait_full(0);
-    load_scales(0, 0);
-    take_next_scales();
+    wait_full(0, 0);
+    phases = 1;
     if constexpr (kOneByOne) {
 #pragma unroll
-      for (int j = 0; j < 16; ++j) load_b_scales(0, j);
+      for (int m = 0; m < kWavesM; ++m) load_a_scales(0, m);
+      load_b_scales(0);
+    } else {
+      load_scales(0, 0);
+      take_next_scales();
     }
   }
 };
@@ -366,7 +411,15 @@ __device__ __forceinline__ std::uint32_t pack16(float low, float high, Dtype dty
   return bits;
 }
 
+// The column of accumulator `index` of a lane, within its wave.
+template <Columns kColumns>
+__device__ __forceinline__ int column_of_box(int lane, int index) {
+  return kColumns == Columns::paired ? paired_column(accumulator_col(lane, index))
+                                     : accumulator_col(lane, index);
+}
+
 // 16 rows by 64 columns of one warp, to 16 bits, through the copy engine.
+template <Columns kColumns>
 __device__ __forceinline__ void store_box16(const float* acc, std::uint32_t staging, int lane,
                                             const GemmMaps& maps, const GemmParams& params, int row,
                                             int col) {
@@ -379,12 +432,15 @@ __device__ __forceinline__ void store_box16(const float* acc, std::uint32_t stag
     for (int i = 0; i < 4; ++i) {
       words[i] = pack16(acc[8 * q + 2 * i], acc[8 * q + 2 * i + 1], params.d_dtype);
     }
-    const int matrix = lane / 8;
-    const int matrix_row = matrix % 2 * 8 + lane % 8;
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                     staging + swizzle128(matrix_row, 2 * q + matrix / 2)),
-                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
+    if constexpr (kColumns == Columns::paired) {
+      const std::uint32_t to = staging + swizzle128(lane / 4, 2 * q + lane % 4 / 2) + lane % 2 * 8;
+      ptx::store_shared(to, words[0], words[2]);
+      ptx::store_shared(to + kAtomRows * kRowBytes, words[1], words[3]);
+    } else {
+      const int matrix = lane / 8;
+      const int matrix_row = matrix % 2 * 8 + lane % 8;
+      ptx::store_matrices(staging + swizzle128(matrix_row, 2 * q + matrix / 2), words);
+    }
   }
   ptx::fence_shared_writes();
   __syncwarp();
@@ -408,28 +464,30 @@ __device__ __forceinline__ void store_element(const GemmParams& params, int row,
   }
 }
 
-// 16 rows by 32 columns of one warp as f32, through the copy engine or element by element.
+// 16 rows by 32 columns of one warp as f32, through the copy engine or element by element. Values
+// are stored singly: pairs would have to lie in neighbouring registers, and all operands of a
+// promotion then in one half of the register file.
+template <Columns kColumns>
 __device__ __forceinline__ void store_box32(const float* acc, std::uint32_t staging, int lane,
                                             const GemmMaps& maps, const GemmParams& params, int row,
                                             int col) {
   ptx::wait_stores_read();
   __syncwarp();
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
+  for (int odd = 0; odd < 2; ++odd) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int box_row = lane / 4 + 8 * half;
-      const std::uint32_t to = staging + swizzle128(box_row, 2 * j + lane % 4 / 2) + lane % 2 * 8;
-      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(acc[4 * j + 2 * half]),
-                   "f"(acc[4 * j + 2 * half + 1])
-                   : "memory");
+    for (int j = 0; j < 4; ++j) {
+      const int box_col = column_of_box<kColumns>(lane, 4 * j + odd);
+      const std::uint32_t to = staging + swizzle128(lane / 4, box_col / 4) + box_col % 4 * 4;
+      ptx::store_shared(to, acc[4 * j + odd]);
+      ptx::store_shared(to + kAtomRows * kRowBytes, acc[4 * j + odd + 2]);
     }
   }
   if (params.store == Store::elements) {
     __syncwarp();
-#pragma unroll 4
+#pragma unroll 2
     for (int i = 0; i < 16; ++i) {
-      const float value = shared_f32(staging + swizzle128(i, lane / 4) + lane % 4 * 4);
+      const float value = ptx::load_shared(staging + swizzle128(i, lane / 4) + lane % 4 * 4);
       if (row + i < params.m && col + lane < params.n) {
         store_element(params, row + i, col + lane, value);
       }
@@ -467,14 +525,14 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
     if (params.store == Store::box16) {
 #pragma unroll
       for (int chunk = 0; chunk < 2; ++chunk) {
-        store_box16(&consumer.acc[wave][32 * chunk], staging, lane, maps, params, row,
-                    col + 64 * chunk);
+        store_box16<c.columns>(&consumer.acc[wave][32 * chunk], staging, lane, maps, params, row,
+                               col + 64 * chunk);
       }
     } else {
 #pragma unroll
       for (int chunk = 0; chunk < 4; ++chunk) {
-        store_box32(&consumer.acc[wave][16 * chunk], staging, lane, maps, params, row,
-                    col + 32 * chunk);
+        store_box32<c.columns>(&consumer.acc[wave][16 * chunk], staging, lane, maps, params, row,
+                               col + 32 * chunk);
       }
     }
   }
@@ -514,6 +572,7 @@ __global__ __launch_bounds__(kThreads,
     ptx::fence_barrier_init();
   }
   __syncthreads();
+  ptx::wait_for_earlier_kernels();
 
   // Roles
   if (threadIdx.x < 128) {

@@ -2,6 +2,7 @@
 #include "ops/quantize/cuda_sm90_tile.cuh"
 
 #include "core/checks.hpp"
+#include "device/launch.hpp"
 #include "device/scope.hpp"
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
@@ -64,10 +65,11 @@ void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
   params.transposed = copy_of(problem.transposed_block, args.transposed);
 
   const auto blocks = static_cast<unsigned>(ceil_div(problem.rows, kBlock) * params.tiles_across);
-  const auto stream = static_cast<cudaStream_t>(context.stream);
-  const auto kernel = kernel_of(problem.input, problem.format);
-  kernel<<<blocks, sm90::kQuantizeThreads, 0, stream>>>(params);
-  cuda::check(cudaGetLastError(), "launch of cuda_sm90_tile");
+  const Kernel kernel = kernel_of(problem.input, problem.format);
+  void* arguments[] = {&params};
+  cuda::launch({reinterpret_cast<const void*>(kernel), "launch of cuda_sm90_tile", blocks,
+                sm90::kQuantizeThreads, 0, static_cast<cudaStream_t>(context.stream)},
+               arguments);
 }
 
 }  // namespace octet

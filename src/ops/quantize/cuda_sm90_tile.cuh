@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core/numeric.hpp"
+#include "device/ptx/dependent_launch.cuh"
 #include "ops/quantize/cuda_sm90_tile_layout.hpp"
 #include "ops/quantize/scale.hpp"
 
@@ -135,7 +136,7 @@ __device__ __forceinline__ void load_patch(Patch<Input>& patch, const QuantizePa
     for (int i = 0; i < kPatch; ++i) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
-        vectors[i][v] = __ldcs(reinterpret_cast<const uint4*>(first + i * pitch_bytes) + v);
+        vectors[i][v] = *(reinterpret_cast<const uint4*>(first + i * pitch_bytes) + v);
       }
     }
   } else {
@@ -174,13 +175,47 @@ __device__ __forceinline__ std::uint32_t largest_of(std::uint32_t word) {
   return Input::kBytes == 4 ? word : max(word >> 16, word & 0xFFFF);
 }
 
-// The largest magnitude of each row and column of the tile. Returns whether all were finite.
+// Joins the maxima that the 16 threads of eight rows have of their columns. Each step gives half of
+// the words away and keeps the maxima of the other half, until a word is left: that of rows
+// word * kPerWord onwards, in the threads whose index begins with its number.
+template <class Input>
+__device__ __forceinline__ void join_rows(QuantizeStorage& shared,
+                                          std::uint32_t (&words)[kPatch / Patch<Input>::kPerWord],
+                                          int tx, int ty) {
+  constexpr int kPerWord = Patch<Input>::kPerWord;
+  int step = 8;
+#pragma unroll
+  for (int half = kPatch / kPerWord / 2; half > 0; half /= 2) {
+    const bool upper = tx & step;
+#pragma unroll
+    for (int w = 0; w < half; ++w) {
+      const std::uint32_t given = upper ? words[w] : words[w + half];
+      const std::uint32_t kept = upper ? words[w + half] : words[w];
+      words[w] = Input::larger(kept, __shfl_xor_sync(~0u, given, step));
+    }
+    step /= 2;
+  }
+  const int sharers = 2 * step;  // threads that have the same word now
+#pragma unroll
+  for (; step > 0; step /= 2) {
+    words[0] = Input::larger(words[0], __shfl_xor_sync(~0u, words[0], step));
+  }
+  if (tx % sharers == 0) {
+    std::uint32_t* to = &shared.row_max[ty * kPatch + tx / sharers * kPerWord];
+    to[0] = kPerWord == 2 ? words[0] & 0xFFFF : words[0];
+    if constexpr (kPerWord == 2) to[1] = words[0] >> 16;
+  }
+}
+
+// The largest magnitude of each row and column of the tile. Returns whether this thread's elements
+// are finite.
 template <class Input>
 __device__ __forceinline__ bool find_maxima(QuantizeStorage& shared, const Patch<Input>& patch,
                                             int tx, int ty, bool finite_only) {
   constexpr int kWords = Patch<Input>::kWords;
+  constexpr int kPerWord = Patch<Input>::kPerWord;
   std::uint32_t columns[kWords] = {};
-  std::uint32_t tile_largest = 0;
+  std::uint32_t rows[kPatch / kPerWord] = {};
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
     std::uint32_t row = 0;
@@ -190,25 +225,25 @@ __device__ __forceinline__ bool find_maxima(QuantizeStorage& shared, const Patch
       columns[w] = Input::larger(columns[w], magnitudes);
       row = Input::larger(row, magnitudes);
     }
-    row = largest_of<Input>(row);
-#pragma unroll
-    for (int step = 1; step < 16; step *= 2) row = max(row, __shfl_xor_sync(~0u, row, step));
-    tile_largest = max(tile_largest, row);
-    if (tx == 0) shared.row_max[ty * kPatch + i] = row;
+    rows[i / kPerWord] |= largest_of<Input>(row) << (16 * (i % kPerWord));
   }
+  std::uint32_t largest = 0;
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) largest = Input::larger(largest, columns[w]);
+  join_rows<Input>(shared, rows, tx, ty);
 #pragma unroll
   for (int w = 0; w < kWords; ++w) {
     const std::uint32_t pair = Input::larger(columns[w], __shfl_xor_sync(~0u, columns[w], 16));
     if (ty % 2 == 0) {
-      std::uint32_t* to = &shared.col_max[ty / 2][tx * kPatch + w * Patch<Input>::kPerWord];
-      if constexpr (Input::kBytes == 4) {
+      std::uint32_t* to = &shared.col_max[ty / 2][tx * kPatch + w * kPerWord];
+      if constexpr (kPerWord == 1) {
         *to = pair;
       } else {
         *reinterpret_cast<uint2*>(to) = make_uint2(pair & 0xFFFF, pair >> 16);
       }
     }
   }
-  return tile_largest < Input::kInfinity;
+  return largest_of<Input>(largest) < Input::kInfinity;
 }
 
 // The maximum over the whole tile, in every thread.
@@ -276,30 +311,32 @@ __device__ __forceinline__ void share_scales(QuantizeStorage& shared, const Quan
 
 // x * scale to two bytes, the first in the low one. The instruction turns NaN to 0x7F and saturates
 // infinities, which must not look finite: in e4m3 they are made NaN (p * 0 + p is p, or NaN where p
-// is infinite), in e5m2 they get their own code.
-template <bool kE5m2>
+// is infinite), in e5m2 they get their own code. A tile without any is spared that.
+template <bool kE5m2, bool kFinite>
 __device__ __forceinline__ std::uint32_t cast_pair(float low, float high, float scale) {
-  const float p0 = __fmul_rn(low, scale);
-  const float p1 = __fmul_rn(high, scale);
+  float p0 = __fmul_rn(low, scale);
+  float p1 = __fmul_rn(high, scale);
   std::uint16_t pair;
   if constexpr (kE5m2) {
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(p1), "f"(p0));
     std::uint32_t codes = pair;
-    if (isinf(p0)) codes += 1;  // 0x7B, the largest finite value, to 0x7C
-    if (isinf(p1)) codes += 0x100;
+    if (!kFinite && isinf(p0)) codes += 1;  // 0x7B, the largest finite value, to 0x7C
+    if (!kFinite && isinf(p1)) codes += 0x100;
     return codes;
   } else {
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
-        : "=h"(pair)
-        : "f"(__fmaf_rn(p1, 0.0f, p1)), "f"(__fmaf_rn(p0, 0.0f, p0)));
+    if constexpr (!kFinite) {
+      p0 = __fmaf_rn(p0, 0.0f, p0);
+      p1 = __fmaf_rn(p1, 0.0f, p1);
+    }
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(p1), "f"(p0));
     return pair;
   }
 }
 
-template <bool kE5m2>
+template <bool kE5m2, bool kFinite>
 __device__ __forceinline__ std::uint32_t cast_four(float x0, float x1, float x2, float x3,
                                                    float scale) {
-  return cast_pair<kE5m2>(x0, x1, scale) | cast_pair<kE5m2>(x2, x3, scale) << 16;
+  return cast_pair<kE5m2, kFinite>(x0, x1, scale) | cast_pair<kE5m2, kFinite>(x2, x3, scale) << 16;
 }
 
 // The first `count` bytes of four words.
@@ -335,22 +372,23 @@ __device__ __forceinline__ void store_row(const QuantizedCopy& copy, std::int64_
   }
 }
 
-template <class Input, bool kE5m2>
+template <class Input, bool kE5m2, bool kFinite>
 __device__ __forceinline__ void write_out(const QuantizeStorage& shared,
                                           const QuantizeParams& params, const Patch<Input>& patch,
                                           int ty, std::int64_t row0, std::int64_t col0) {
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
     const float scale = shared.row_scale[ty * kPatch + i];
-    const uint2 bytes = make_uint2(cast_four<kE5m2>(patch.value(i, 0), patch.value(i, 1),
-                                                    patch.value(i, 2), patch.value(i, 3), scale),
-                                   cast_four<kE5m2>(patch.value(i, 4), patch.value(i, 5),
-                                                    patch.value(i, 6), patch.value(i, 7), scale));
+    const uint2 bytes =
+        make_uint2(cast_four<kE5m2, kFinite>(patch.value(i, 0), patch.value(i, 1),
+                                             patch.value(i, 2), patch.value(i, 3), scale),
+                   cast_four<kE5m2, kFinite>(patch.value(i, 4), patch.value(i, 5),
+                                             patch.value(i, 6), patch.value(i, 7), scale));
     if (row0 + i < params.rows) store_row(params.out, row0 + i, col0, params.cols, bytes);
   }
 }
 
-template <class Input, bool kE5m2>
+template <class Input, bool kE5m2, bool kFinite>
 __device__ __forceinline__ void turn_patch(QuantizeStorage& shared, const Patch<Input>& patch,
                                            int tx, int ty) {
 #pragma unroll
@@ -358,10 +396,10 @@ __device__ __forceinline__ void turn_patch(QuantizeStorage& shared, const Patch<
     const int col = tx * kPatch + j;
     const float scale = shared.col_scale[col];
     *reinterpret_cast<uint2*>(&shared.turned[col][turned_slot(col, ty) * 8]) =
-        make_uint2(cast_four<kE5m2>(patch.value(0, j), patch.value(1, j), patch.value(2, j),
-                                    patch.value(3, j), scale),
-                   cast_four<kE5m2>(patch.value(4, j), patch.value(5, j), patch.value(6, j),
-                                    patch.value(7, j), scale));
+        make_uint2(cast_four<kE5m2, kFinite>(patch.value(0, j), patch.value(1, j),
+                                             patch.value(2, j), patch.value(3, j), scale),
+                   cast_four<kE5m2, kFinite>(patch.value(4, j), patch.value(5, j),
+                                             patch.value(6, j), patch.value(7, j), scale));
   }
 }
 
@@ -387,6 +425,23 @@ __device__ __forceinline__ void write_transposed(const QuantizeStorage& shared,
 template <class Input>
 inline constexpr int kResidentBlocks = Input::kBytes == 2 ? 4 : 2;
 
+template <class Input, bool kE5m2, bool kFinite>
+__device__ __forceinline__ void write_copies(QuantizeStorage& shared, const QuantizeParams& params,
+                                             const Patch<Input>& patch, std::int64_t tile_row,
+                                             std::int64_t tile_col) {
+  const int tx = threadIdx.x % 16;
+  const int ty = threadIdx.x / 16;
+  if (params.out.kind != ScaleKind::none) {
+    write_out<Input, kE5m2, kFinite>(shared, params, patch, ty, tile_row * kTile + ty * kPatch,
+                                     tile_col * kTile + tx * kPatch);
+  }
+  if (params.transposed.kind != ScaleKind::none) {
+    turn_patch<Input, kE5m2, kFinite>(shared, patch, tx, ty);
+    __syncthreads();
+    write_transposed(shared, params, tile_row, tile_col);
+  }
+}
+
 template <class Input, bool kE5m2>
 __global__ __launch_bounds__(kQuantizeThreads, kResidentBlocks<Input>) void quantize_kernel(
     const __grid_constant__ QuantizeParams params) {
@@ -395,30 +450,26 @@ __global__ __launch_bounds__(kQuantizeThreads, kResidentBlocks<Input>) void quan
   const std::int64_t tile_col = blockIdx.x % params.tiles_across;
   const int tx = threadIdx.x % 16;
   const int ty = threadIdx.x / 16;
-  const std::int64_t row0 = tile_row * kTile + ty * kPatch;
-  const std::int64_t col0 = tile_col * kTile + tx * kPatch;
+  ptx::wait_for_earlier_kernels();
 
   // Read
   Patch<Input> patch;
-  load_patch(patch, params, row0, col0);
+  load_patch(patch, params, tile_row * kTile + ty * kPatch, tile_col * kTile + tx * kPatch);
 
   // Scales: where something is not finite, the maxima are found again without it.
-#pragma unroll 1
-  for (int pass = 0; pass < 2; ++pass) {
-    const bool finite = find_maxima(shared, patch, tx, ty, pass == 1);
-    if (__syncthreads_and(finite)) break;
+  const bool finite = __syncthreads_and(find_maxima(shared, patch, tx, ty, false));
+  if (!finite) {
+    find_maxima(shared, patch, tx, ty, true);
+    __syncthreads();
   }
   share_scales<Input>(shared, params, tile_row, tile_col);
   __syncthreads();
 
   // Write
-  if (params.out.kind != ScaleKind::none) {
-    write_out<Input, kE5m2>(shared, params, patch, ty, row0, col0);
-  }
-  if (params.transposed.kind != ScaleKind::none) {
-    turn_patch<Input, kE5m2>(shared, patch, tx, ty);
-    __syncthreads();
-    write_transposed(shared, params, tile_row, tile_col);
+  if (finite) {
+    write_copies<Input, kE5m2, true>(shared, params, patch, tile_row, tile_col);
+  } else {
+    write_copies<Input, kE5m2, false>(shared, params, patch, tile_row, tile_col);
   }
 }
 

@@ -1,6 +1,7 @@
 // The configurations of the Hopper product and the choice among them, without a GPU.
 #include "core/checks.hpp"
 #include "ops/gemm/cuda_sm90_choose.hpp"
+#include "ops/gemm/cuda_sm90_pinned.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace octet::testing {
@@ -52,6 +54,9 @@ TEST(Sm90GemmConfigs, PrintEverythingTheyAre) {
   EXPECT_EQ(name(Sm90GemmConfig{}), "256x128x4 1x128.128x128 e4m3.e4m3");
   EXPECT_EQ(name(Sm90GemmConfig{64, 256, 5, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3}),
             "64x256x5 1x128.1x128 e5m2.e4m3");
+  EXPECT_EQ(name(Sm90GemmConfig{256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3,
+                                Columns::paired}),
+            "256x128x4 1x128.1x128 e4m3.e4m3 paired");
   std::set<std::string> names;
   for (const Sm90GemmConfig& config : sm90_gemm_configs()) names.insert(name(config));
   EXPECT_EQ(names.size(), sm90_gemm_configs().size()) << "two configurations print the same";
@@ -82,6 +87,7 @@ TEST(Sm90GemmChoice, GivesEveryProblemACompiledConfiguration) {
               ASSERT_TRUE(config.a == a && config.b == b) << describe(problem);
               ASSERT_EQ(config.promotion == Promotion::one_by_one, block == kBlock1x128)
                   << describe(problem);
+              ASSERT_TRUE(sm90_gemm_fits(problem, config)) << describe(problem);
             }
           }
         }
@@ -116,6 +122,30 @@ TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
     // Where the tiles outnumber the multiprocessors, rows that are not there cost most.
     const Sm90GemmConfig& config = choose_sm90_gemm(make_problem(64, 65536, 8192, block), kH200);
     EXPECT_EQ(config.tile_m, 64) << name(config);
+  }
+}
+
+TEST(Sm90GemmChoice, PairsColumnsWhereNIsInGroups) {
+  for (const std::int64_t n : {8192, 8176, 8191, 8184}) {
+    const Sm90GemmConfig& config =
+        choose_sm90_gemm(make_problem(8192, n, 8192, kBlock1x128), kH200);
+    EXPECT_EQ(config.columns == Columns::paired, n % 16 == 0)
+        << "N = " << n << ": " << name(config);
+  }
+}
+
+TEST(Sm90Pinned, NamesCompiledConfigurationsOnceAndWithAReason) {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>> seen;
+  for (const Sm90Pinned& pinned : sm90_pinned(kH200)) {
+    const std::optional<Sm90GemmConfig> config = parse_sm90_gemm_config(pinned.configuration);
+    ASSERT_TRUE(config.has_value()) << pinned.configuration;
+    EXPECT_GT(pinned.tflops, 1.02 * pinned.model_tflops) << pinned.configuration;
+    const bool rows = config->promotion == Promotion::one_by_one;
+    EXPECT_TRUE(seen.insert({pinned.m, pinned.n, pinned.k, rows}).second) << "twice";
+    const GemmProblem problem =
+        make_problem(pinned.m, pinned.n, pinned.k, rows ? kBlock1x128 : kBlock128x128);
+    EXPECT_TRUE(choose_sm90_gemm(problem, kH200) == *config) << describe(problem);
+    EXPECT_EQ(pinned_sm90_gemm(problem, kH200 + 1), nullptr) << "measured on another device";
   }
 }
 

@@ -1,0 +1,28 @@
+// Configurations that measurements have chosen over the model, with those measurements.
+#pragma once
+
+#include "ops/gemm/cuda_sm90_config.hpp"
+
+#include <octet/ops/gemm.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace octet {
+
+struct Sm90Pinned {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  const char* configuration;
+  double tflops;        // of this configuration
+  double model_tflops;  // of the one the model takes, in the same rounds
+};
+
+// What is pinned, for a device of so many multiprocessors; empty where nothing was measured.
+std::span<const Sm90Pinned> sm90_pinned(int multiprocessors);
+
+// The pinned configuration of a problem; null where there is none.
+const Sm90GemmConfig* pinned_sm90_gemm(const GemmProblem& problem, int multiprocessors);
+
+}  // namespace octet
