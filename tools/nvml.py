@@ -1,4 +1,4 @@
-"""Driver, clock and power of a GPU through NVML, which comes with the driver. Nothing where it is not."""
+"""Driver, clock and power of a GPU through NVML, which comes with the driver; else nothing."""
 
 import ctypes
 
@@ -33,8 +33,8 @@ class Gpu:
 
     def driver(self):
         text = ctypes.create_string_buffer(96)
-        if not self.library or self.library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) != 0:
-            return ""
+        if self.library:
+            self.library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96))
         return text.value.decode()
 
     def clock_mhz(self):

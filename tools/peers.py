@@ -55,7 +55,8 @@ def parse_arguments(arguments):
     parser.add_argument("-o", "--output", metavar="CSV")
     options = parser.parse_args(arguments)
     try:
-        options.shape = [parse_shape(text, options.op) for text in options.shape or SHAPES[options.op]]
+        shapes = options.shape or SHAPES[options.op]
+        options.shape = [parse_shape(text, options.op) for text in shapes]
     except ValueError as error:
         parser.error(str(error))
     if options.op == "quantize" and options.dtype:
@@ -125,24 +126,22 @@ def main(arguments):
     try:
         import octet_c
         import peers_torch
-    except (ImportError, OSError) as error:
-        print(f"tools/peers.py: {error}", file=sys.stderr)
+        properties, gpu = peers_torch.gpu_in_use()
+        table = open_table(options, octet_c, properties, gpu)
+    except (ImportError, OSError, RuntimeError) as error:
+        print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
         return 2
-    if not peers_torch.torch.cuda.is_available():
-        print("tools/peers.py: torch sees no CUDA device", file=sys.stderr)
-        return 2
-    properties, gpu = peers_torch.gpu_in_use()
-    timer = peers_torch.Timer(gpu, RATE_GUESS[options.op])
+    timer = peers_torch.Timer(gpu, RATE_GUESS[options.op], as_graph=options.op == "quantize")
     operator = importlib.import_module(f"peers_{options.op}")
 
     def compare(case, contenders, same=peers_torch.close):
         return peers_rounds.compare(case, contenders, options.rounds, same, timer)
 
     def cases_of(shape, timed):
+        peers_torch.torch.cuda.empty_cache()
         more = properties.L2_cache_size if options.op == "quantize" else options.dtype
         return operator.cases(shape, timed, more)
 
-    table = open_table(options, octet_c, properties, gpu)
     run(options, cases_of, compare, table)
     return int(table.failed())
 

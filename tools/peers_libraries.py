@@ -59,7 +59,8 @@ class Torch:
         if b.block == SQUARES:
             # [contraction/128 padded to 4, rows/128], contraction contiguous: our memory as it is.
             pitch, blocks = b.scales.stride(0), b.scales.shape[0]
-            right, recipe = b.scales.as_strided((pitch, blocks), (1, pitch)), ScalingType.BlockWise128x128
+            right = b.scales.as_strided((pitch, blocks), (1, pitch))
+            recipe = ScalingType.BlockWise128x128
         return lambda: scaled_mm(a.values, b.values.t(), left, ScalingType.BlockWise1x128, right,
                                  recipe, output_dtype=dtype)
 

@@ -38,8 +38,8 @@ def dequantized(values, scales, block):
 
 
 def same(block):
-    """Compares (values, scales, transposed values, transposed scales) after dequantisation. Compiled
-    code divides less exactly, so a value may round the other way: 30 dB where products have 40."""
+    """Compares (values, scales, transposed values, transposed scales) after dequantisation.
+    Compiled code divides less exactly, so that a value may round the other way: 30 dB, not 40."""
     def judge(given, wanted):
         return all(close(dequantized(*given[i:i + 2], block), dequantized(*wanted[i:i + 2], block),
                          1e-3)

@@ -1,4 +1,4 @@
-"""The protocol of tools/peers.py: run once, compare with octet, then time all in interleaved rounds.
+"""The protocol of tools/peers.py: run once, compare with octet, time all in interleaved rounds.
 
 Nothing here knows torch: how outputs are compared and how a call is timed are arguments.
 """
@@ -49,7 +49,7 @@ def one_line(error):
 
 
 def prepare(case, contenders, same, say):
-    """Runs every contender once. Returns the calls to time, and results for those that get no time."""
+    """Runs every contender once: the calls to time, and the results of those that get no time."""
     calls, refused, wanted = {}, [], None
     for name, make in contenders.items():
         try:
@@ -72,19 +72,20 @@ def prepare(case, contenders, same, say):
 
 
 def compare(case, contenders, rounds, same, timer, say=print):
-    """The results of one case. `same(output, wanted)` judges, `timer.seconds(call, launches)` times,
-    `timer.reading()` gives clock and power; `timer.launches(case)` calls make one round."""
+    """The results of one case. `same(output, wanted)` judges, `timer.batch(call, case)` makes a
+    round's launches of a call, `timer.seconds(batch)` times them, per call, and `timer.reading()`
+    gives clock and power while they ran."""
     calls, results = prepare(case, contenders, same, say)
     if not calls:
         return results
-    launches = timer.launches(case)
-    for call in calls.values():
-        timer.seconds(call, launches)
+    batches = {name: timer.batch(call, case) for name, call in calls.items()}
+    for batch in batches.values():
+        timer.seconds(batch)
     timed = {name: Result(case, name, "PASS", []) for name in calls}
     readings = {name: [] for name in calls}
     for _ in range(rounds):
-        for name, call in calls.items():
-            timed[name].seconds.append(timer.seconds(call, launches))
+        for name, batch in batches.items():
+            timed[name].seconds.append(timer.seconds(batch))
             readings[name].append(timer.reading())
     for name, result in timed.items():
         result.ratio = statistics.median(

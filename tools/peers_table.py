@@ -38,13 +38,13 @@ def commit_of(tool, device_sources):
     try:
         text = subprocess.run([tool, "doctor"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit(f"peers.py: the commit comes from the octet beside the library: {error}")
+        raise RuntimeError(f"the commit comes from the octet beside the library: {error}") from error
     lines = [line.split() for line in text.splitlines()]
     hashes = [words[-1] for words in lines if words[:2] == ["device", "sources"]]
     commits = [words[-1].strip("()") for words in lines if words[:2] == ["octet", "octet"]]
     if hashes != [device_sources] or len(commits) != 1:
-        raise SystemExit(f"peers.py: liboctet has device sources {device_sources}, the octet beside "
-                         f"it {' '.join(hashes) or 'none'}: build both from one tree")
+        raise RuntimeError(f"liboctet has device sources {device_sources}, the octet beside it "
+                           f"{' '.join(hashes) or 'none'}: build both from one tree")
     return commits[0]
 
 
@@ -98,11 +98,12 @@ def geometric_mean(values):
 
 
 def summary(results, unit):
-    """Per product and library: geometric means, and the worst shape: octet's slowest, and for a peer
-    where octet does worst against it."""
+    """Per product and library: geometric means, and the worst shape: octet's slowest, and for a
+    peer where octet does worst against it."""
     groups = {}
     for result in results:
-        groups.setdefault((result.case.dtype, result.case.product, result.library), []).append(result)
+        key = result.case.dtype, result.case.product, result.library
+        groups.setdefault(key, []).append(result)
     lines = [f"{'product':26} {'library':18} {unit:>8} {'ratio':>7}  shapes  worst shape"]
     for (dtype, product, library), group in groups.items():
         passed = [r for r in group if r.check == "PASS"]

@@ -1,8 +1,8 @@
 """The peers written in Triton: a block-scaled FP8 product and the quantiser that feeds it.
 
-Plain kernels as one would write them on a day: pointers, one tile per program, a handful of
-configurations to tune over. The operands are octet's own buffers, whose rows are padded with zeros to
-multiples of 128 bytes, so the contraction needs no mask.
+Plain kernels as one would write them in a day: pointers, one tile per program, a handful of
+configurations to tune over. The operands are octet's own buffers, whose rows are padded with zeros
+to multiples of 128 bytes, so the contraction needs no mask.
 """
 
 import triton
@@ -20,7 +20,7 @@ CONFIGS = [triton.Config({"TILE_M": m, "TILE_N": n, "GROUP": 8}, num_warps=warps
 def product_kernel(a, b, d, a_scales, b_scales, m, n, k, a_pitch, b_pitch, d_pitch,
                    a_scale_pitch, b_scale_pitch, SQUARES: tl.constexpr,
                    TILE_M: tl.constexpr, TILE_N: tl.constexpr, GROUP: tl.constexpr):
-    """d = a b^T. Scales of a (and of b in rows): [slice][row]; of b in squares: [row/128][slice]."""
+    """d = a b^T. Scales of a, and of b in rows: [slice][row]; of b in squares: [row/128][slice]."""
     # Tiles in groups of GROUP rows, so that neighbours share operands in the L2 cache.
     tiles_m, tiles_n = tl.cdiv(m, TILE_M), tl.cdiv(n, TILE_N)
     index = tl.program_id(0)
