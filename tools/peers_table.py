@@ -38,7 +38,7 @@ def commit_of(tool, device_sources):
     try:
         text = subprocess.run([tool, "doctor"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise RuntimeError(f"the commit comes from the octet beside the library: {error}") from error
+        raise RuntimeError(f"no commit from the octet beside the library: {error}") from error
     lines = [line.split() for line in text.splitlines()]
     hashes = [words[-1] for words in lines if words[:2] == ["device", "sources"]]
     commits = [words[-1].strip("()") for words in lines if words[:2] == ["octet", "octet"]]
