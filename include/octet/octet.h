@@ -7,8 +7,10 @@
  * like, each with a workspace of its own.
  *
  * Every function that can fail returns an octet_status; octet_last_error() says in words what was
- * wrong. Where an error is returned nothing has been written. Flags are 0 or 1. Structs that begin
- * with struct_size may grow in later versions; room marked reserved must be zero. */
+ * wrong. Arguments are checked before anything is written, so a refusal leaves the outputs as they
+ * were; a run that fails later, for want of memory or on the device, may have written parts of its
+ * outputs and of the workspace. Flags are 0 or 1. Structs that begin with struct_size may grow in
+ * later versions; room marked reserved must be zero. */
 #ifndef OCTET_OCTET_H
 #define OCTET_OCTET_H
 
