@@ -2,6 +2,7 @@
 // results: exact on small integers, within the gate on bf16 and f16 in every layout.
 #include "device/cublaslt.hpp"
 #include "ops/gemm/cublaslt_case.hpp"
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -51,17 +52,6 @@ std::string chosen(const GemmProblem& problem, const Machine& machine) {
   const auto list = gemm_implementations();
   const Request request{"gemm", precision(problem), describe(problem), "", ""};
   return list[choose(request, candidates(list, problem, machine)).index].name;
-}
-
-std::string error_of(const auto& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 TEST(GemmCublasLt, StandsAfterTheHopperKernelAndBeforeTheCpu) {
@@ -147,12 +137,12 @@ TEST(GemmCublasLt, ServesBf16OnHopperAndLeavesFp8ToTheKernel) {
   EXPECT_EQ(chosen(on_device(fp8_problem()), hopper()), "cuda_sm90_wgmma");
   Machine bare = hopper();
   bare.cublaslt = false;
-  const std::string message = error_of([&] { chosen(plain, bare); }, ErrorCode::unsupported);
+  const std::string message = refusal([&] { chosen(plain, bare); }, ErrorCode::unsupported);
   EXPECT_NE(message.find("cublaslt: libcublasLt was not found"), std::string::npos) << message;
 }
 
 TEST(GemmCublasLt, ForcedOnACpuProblemGivesItsRefusal) {
-  EXPECT_EQ(error_of(
+  EXPECT_EQ(refusal(
                 [] {
                   plan_gemm(fp8_problem(), {"cublaslt", 1});
                 },
@@ -177,24 +167,6 @@ TEST(GemmCublasLt, TheLibraryIsFoundWhereTheLoaderFindsIt) {
   bool loads = false;
   for (const char* name : cuda::kCublasLtNames) loads |= dlopen(name, RTLD_LAZY) != nullptr;
   EXPECT_EQ(found, loads);
-}
-
-// Integers in [-2, 2] with power-of-two scales: every partial sum is exact, in any order.
-QuantizedTensor small_integers(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
-                               std::mt19937_64& random) {
-  QuantizedTensor tensor(rows, k, operand.dtype, operand.block);
-  const QuantizedView& view = tensor.view();
-  std::uint8_t codes[5];
-  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < k; ++c) value_at(view, r, c) = codes[random() % 5];
-  }
-  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
-    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
-      scale_at(view, r, c) = static_cast<float>(1 << (random() % 5));
-    }
-  }
-  return tensor;
 }
 
 // cpu_simd and cpu_reference equal integer arithmetic here: exact_test.cpp shows it.
@@ -366,7 +338,7 @@ TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {
   const QuantizedTensor b(64, 512, Dtype::e4m3, kBlock128x128, OnCuda::kDevice);
   const Tensor d(Dtype::bf16, {64, 80}, OnCuda::kDevice);
   const auto refused = [&](const QuantizedView& left, const TensorView& out) {
-    return error_of(
+    return refusal(
         [&] {
           run_on_device("cublaslt", problem, {left, b, out});
         },
