@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Refreshes the parts of README.md that come from elsewhere: the examples and the support table.
+"""Refreshes the parts of README.md that come from elsewhere: the examples, the support table and
+whether the published numbers are those of the kernels as they are.
 
     docs/update_readme.py [--octet build/release/octet]           rewrite them in place
     docs/update_readme.py --check [--octet build/release/octet]   say what is stale, exit status 1
 
 A part lies between <!-- NAME --> and <!-- /NAME -->. The examples are quoted from between the
-[readme] and [/readme] lines of examples/linear.*; the table is what `octet ops --markdown` prints.
+[readme] and [/readme] lines of examples/linear.*; the table is what `octet ops --markdown` prints;
+which results are stale is what the octet_stale_results beside it prints.
 --check also follows every relative link of README.md, CONTRIBUTING.md and docs/*.md.
 """
 import argparse
@@ -29,14 +31,24 @@ def quote_example(path, language):
     return f"```{language}\n{body}\n```"
 
 
-def support_table(octet):
-    if not octet.is_file():
-        sys.exit(f"{octet} is not there: ./dev build makes it, or give another with --octet")
-    command = [str(octet.resolve()), "ops", "--markdown"]
+def output_of(program, *arguments):
+    if not program.is_file():
+        sys.exit(f"{program} is not there: ./dev build makes it, or give another with --octet")
+    command = [str(program.resolve()), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
     return result.stdout.strip()
+
+
+def freshness(octet):
+    lines = output_of(octet.parent / "octet_stale_results", str(ROOT / "results"))
+    stale = sorted(set(re.findall(r"^STALE: (\S+)", lines, re.MULTILINE)))
+    if not stale:
+        return "All of it was measured with the kernels as they are."
+    files = ", ".join(f"[{path}]({path})" for path in stale)
+    return textwrap.fill(f"**STALE**, measured with other kernels than the tree has: {files}.", 100,
+                         break_long_words=False, break_on_hyphens=False)
 
 
 def replace_part(text, name, body):
@@ -52,7 +64,8 @@ def refreshed(octet):
     for name, body in [
         ("example:cpp", quote_example("examples/linear.cpp", "cpp")),
         ("example:c", quote_example("examples/linear.c", "c")),
-        ("ops", support_table(octet)),
+        ("ops", output_of(octet, "ops", "--markdown")),
+        ("freshness", freshness(octet)),
     ]:
         before = text
         text = replace_part(text, name, body)

@@ -27,6 +27,7 @@ int ops(bool markdown) {
   } else {
     print_table(support_table(), support_table()[0].size());
   }
+  fmt::print("\nWhat no device takes is left out.\n");
   return 0;
 }
 

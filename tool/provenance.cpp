@@ -1,8 +1,8 @@
 #include "provenance.hpp"
 
 #include "octet_commit.h"
-#include "octet_device_sources.h"
 
+#include <octet/octet.h>
 #include <octet/version.h>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace octet::tool {
 
 std::string commit() { return OCTET_COMMIT; }
 
-std::string device_sources() { return OCTET_DEVICE_SOURCES; }
+std::string device_sources() { return octet_device_sources(); }
 
 std::string version_text() {
   return fmt::format("octet {}.{}.{} ({})", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR,

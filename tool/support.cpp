@@ -56,7 +56,10 @@ std::vector<std::string> support_devices() {
 std::vector<Support> probe_everything() {
   std::vector<Support> result;
   for (const auto probe : {probe_quantize, probe_copies, probe_gemm, probe_fp8_linear}) {
-    for (const Support& support : merge_support(probe())) result.push_back(support);
+    for (const Support& support : merge_support(probe())) {
+      const auto& answers = support.answers;
+      if (!std::all_of(answers.begin(), answers.end(), is_refusal)) result.push_back(support);
+    }
   }
   return result;
 }

@@ -17,6 +17,9 @@ struct Support {
   bool same_answers(const Support& other) const { return answers == other.answers; }
 };
 
+// Answers that name no implementation begin so.
+inline bool is_refusal(const std::string& answer) { return answer.rfind("no: ", 0) == 0; }
+
 // The machines the probes are asked for, whatever this one is: "cpu AVX-512", ...
 std::vector<std::string> support_devices();
 
@@ -29,7 +32,7 @@ std::vector<Support> probe_fp8_linear();
 // Joins probes that differ in their dtypes alone, then those that differ in their outputs alone.
 std::vector<Support> merge_support(const std::vector<Support>& probes);
 
-// Every operator, merged.
+// Every operator, merged, without what no device takes.
 std::vector<Support> probe_everything();
 
 }  // namespace octet::tool

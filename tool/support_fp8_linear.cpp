@@ -16,7 +16,7 @@ std::vector<std::string> layer_answers(const ForwardState& forward, const Backwa
     std::vector<std::string> parts;
     const auto add = [&](const std::string& op, const std::string& part) {
       std::string text = part;
-      if (part.rfind("no: ", 0) != 0) text.insert(0, "=").insert(0, op);
+      if (!is_refusal(part)) text.insert(0, "=").insert(0, op);
       if (std::find(parts.begin(), parts.end(), text) == parts.end()) parts.push_back(text);
     };
     for (const QuantizePlan* plan :
@@ -26,9 +26,7 @@ std::vector<std::string> layer_answers(const ForwardState& forward, const Backwa
     for (const GemmPlan* plan : {&forward.product, &*backward.dx_product, &*backward.dw_product}) {
       add("gemm", answer(gemm_implementations(), plan->problem, probe));
     }
-    const auto refused = std::find_if(parts.begin(), parts.end(), [](const std::string& part) {
-      return part.rfind("no: ", 0) == 0;
-    });
+    const auto refused = std::find_if(parts.begin(), parts.end(), is_refusal);
     result.push_back(refused != parts.end() ? *refused : fmt::format("{}", fmt::join(parts, " ")));
   }
   return result;

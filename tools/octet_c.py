@@ -1,4 +1,4 @@
-"""liboctet through its C API (include/octet/octet.h), on torch tensors of one CUDA device."""
+"""liboctet through its C API (include/octet/octet.h), on torch tensors."""
 
 import ctypes
 import os
@@ -8,7 +8,8 @@ import torch
 
 F32, F16, BF16, E4M3, E5M2 = 1, 2, 3, 4, 5
 DTYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16, torch.float8_e4m3fn: E4M3}
-CUDA = 2
+CPU, CUDA = 1, 2
+MAJOR_K, MAJOR_MN = 0, 1
 ALIGNMENT = 256
 
 
@@ -78,17 +79,19 @@ class PlanOptions(ctypes.Structure):
 def _load():
     named = os.environ.get("OCTET_LIBRARY")
     built = pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "liboctet.so"
-    library = ctypes.CDLL(named or str(built))
-    library.octet_last_error.restype = ctypes.c_char_p
+    path = pathlib.Path(named or built)
+    library = ctypes.CDLL(str(path))
+    for name in ("last_error", "device_sources"):
+        getattr(library, f"octet_{name}").restype = ctypes.c_char_p
     for name in ("implementation", "configuration"):
         getattr(library, f"octet_plan_{name}").restype = ctypes.c_char_p
         getattr(library, f"octet_plan_{name}").argtypes = [ctypes.c_void_p]
     library.octet_plan_workspace_bytes.restype = ctypes.c_size_t
     library.octet_plan_workspace_bytes.argtypes = [ctypes.c_void_p]
-    return library
+    return library, path
 
 
-library = _load()
+library, library_path = _load()
 
 
 def check(status):
@@ -101,12 +104,16 @@ def sized(struct):
     return struct
 
 
+def device_of(tensor):
+    return Device(CUDA if tensor.is_cuda else CPU, tensor.device.index or 0)
+
+
 def view(tensor):
     """A torch matrix as octet sees it; strides included."""
     result = Tensor(tensor.data_ptr(), DTYPES[tensor.dtype], tensor.dim())
     for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride())):
         result.shape[i], result.strides[i] = extent, stride
-    result.device = Device(CUDA, tensor.device.index or 0)
+    result.device = device_of(tensor)
     return result
 
 
@@ -114,7 +121,7 @@ class QuantizedTensor:
     """FP8 values and scales in octet's own layout; both also as torch views."""
 
     def __init__(self, rows, cols, block, device="cuda"):
-        self.layout = Layout()
+        self.layout, self.block = Layout(), tuple(block)
         check(library.octet_layout_quantized(ctypes.c_int64(rows), ctypes.c_int64(cols), E4M3,
                                              Block(*block), ctypes.byref(self.layout)))
         self.memory = torch.zeros(self.layout.bytes + ALIGNMENT, dtype=torch.uint8, device=device)
@@ -129,7 +136,7 @@ class QuantizedTensor:
 
 
 class Plan:
-    def __init__(self, operator, problem, args, backend=None):
+    def __init__(self, operator, problem, args, device, backend=None):
         self.handle = ctypes.c_void_p()
         options = sized(PlanOptions(backend=backend.encode() if backend else None))
         plan = getattr(library, f"octet_plan_{operator}")
@@ -137,34 +144,45 @@ class Plan:
         self.args = args
         self.function = getattr(library, f"octet_run_{operator}")
         bytes_ = library.octet_plan_workspace_bytes(self.handle)
-        self.workspace = torch.empty(bytes_ + ALIGNMENT, dtype=torch.uint8, device="cuda")
+        self.workspace = torch.empty(bytes_ + ALIGNMENT, dtype=torch.uint8, device=device)
         self.address = self.workspace.data_ptr() + -self.workspace.data_ptr() % ALIGNMENT
         self.bytes = bytes_
         self.implementation = library.octet_plan_implementation(self.handle).decode()
         self.configuration = library.octet_plan_configuration(self.handle).decode()
 
+    def __del__(self):
+        library.octet_plan_destroy(self.handle)
+
     def __call__(self):
-        stream = torch.cuda.current_stream().cuda_stream
+        on_gpu = self.workspace.is_cuda
+        stream = torch.cuda.current_stream().cuda_stream if on_gpu else None
         check(self.function(self.handle, ctypes.byref(self.args), ctypes.c_void_p(self.address),
                             ctypes.c_size_t(self.bytes), ctypes.c_void_p(stream)))
 
 
 def quantize_plan(x, out=None, transposed=None):
     problem = sized(QuantizeProblem(input=DTYPES[x.dtype], rows=x.shape[0], cols=x.shape[1],
-                                    format=E4M3, device=Device(CUDA, x.device.index or 0)))
+                                    format=E4M3, device=device_of(x)))
     args = sized(QuantizeArgs(input=view(x)))
     if out:
         problem.block, args.out = out.view.block, out.view
     if transposed:
         problem.transposed_block, args.transposed = transposed.view.block, transposed.view
-    return Plan("quantize", problem, args)
+    return Plan("quantize", problem, args, x.device)
+
+
+def operand(tensor):
+    """A gemm operand of a QuantizedTensor or of a plain matrix: extents, description, view."""
+    if isinstance(tensor, QuantizedTensor):
+        return tensor.values.shape, Operand(E4M3, MAJOR_K, tensor.view.block), tensor.view
+    major = MAJOR_K if tensor.stride(1) == 1 else MAJOR_MN
+    return tensor.shape, Operand(DTYPES[tensor.dtype], major), Quantized(view(tensor))
 
 
 def gemm_plan(a, b, d, accumulate=False, backend=None):
-    problem = sized(GemmProblem(out=DTYPES[d.dtype], m=a.values.shape[0], n=b.values.shape[0],
-                                k=a.values.shape[1], accumulate=int(accumulate),
-                                device=Device(CUDA, d.device.index or 0)))
-    problem.a = Operand(E4M3, 0, a.view.block)
-    problem.b = Operand(E4M3, 0, b.view.block)
-    args = sized(GemmArgs(a=a.view, b=b.view, d=view(d)))
-    return Plan("gemm", problem, args, backend)
+    """d = a b^T, or d += that."""
+    (m, k), a_operand, a_view = operand(a)
+    (n, _), b_operand, b_view = operand(b)
+    problem = sized(GemmProblem(out=DTYPES[d.dtype], m=m, n=n, k=k, a=a_operand, b=b_operand,
+                                accumulate=int(accumulate), device=device_of(d)))
+    return Plan("gemm", problem, sized(GemmArgs(a=a_view, b=b_view, d=view(d))), d.device, backend)

@@ -1,177 +1,150 @@
 #!/usr/bin/env python3
 """octet beside its peers: one process, the same data, interleaved rounds, a CSV.
 
-    tools/peers.py [--shape MxNxK ...] [--rounds 5] [-o peers.csv]
+    tools/peers.py [--op gemm] [--dtype fp8|bf16|f16] [--shape MxNxK ...] [-o peers.csv]
+    tools/peers.py --op quantize [--shape ROWSxCOLS ...] [-o quantize_peers.csv]
 
-The three products of the FP8 linear layer run through liboctet's C API on torch tensors, and through
-whatever of DeepGEMM and cuBLASLt (octet's own backend) is there. Every output is compared with
-octet's before anything is timed; a peer that differs too much gets no time. A ratio is the peer's
-time over ours, the median over the rounds: above 1 octet is faster.
+liboctet runs through its C API on torch tensors, and beside it whatever is there of torch, Triton
+(kernels of our own, tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own
+backend). Every output is compared with octet's before anything is timed: one that differs is FAIL,
+gets no time and makes the exit status 1; a library that cannot run a product says why and is left
+out. A ratio is the peer's time over ours, the median over the rounds: above 1 octet is faster. Only
+like is set beside like: the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`,
+which octet alone has, stands beside the best peer's 1x128 . 1x128 product.
 """
 
 import argparse
-import csv
+import gc
+import importlib
 import math
 import pathlib
-import statistics
 import sys
-
-import torch
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import octet_c  # noqa: E402
 
-try:
-    import deep_gemm
-except ImportError as error:
-    deep_gemm = None
-    print(f"DeepGEMM is not here: {error}")
+import peers_rounds  # noqa: E402
+import peers_table  # noqa: E402
 
-# The dozen shapes of docs/kernels.md: M, N, K.
-SHAPES = [(4096, 4096, 4096), (4096, 12288, 4096), (8192, 6144, 4096), (8192, 4608, 3584),
-          (8192, 8192, 8192), (32768, 4096, 4096), (16384, 4096, 14336), (8192, 8192, 29568),
-          (16384, 8192, 28672), (8192, 37888, 3584), (8192, 57344, 8192), (8192, 106496, 16384)]
-ROWS, SQUARES = (1, 128), (128, 128)
+# The dozen shapes of docs/kernels.md.
+SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x4608x3584",
+                   "8192x8192x8192", "32768x4096x4096", "16384x4096x14336", "8192x8192x29568",
+                   "16384x8192x28672", "8192x37888x3584", "8192x57344x8192", "8192x106496x16384"],
+          "quantize": ["4096x4096", "8192x8192", "16384x8192", "8192x29568", "32768x16384"]}
+RATE_GUESS = {"gemm": 1e15, "quantize": 3e12}  # work per second, to size a round
 
 
-def both_ways(x, block, transposed_block):
-    rows, cols = x.shape
-    out = octet_c.QuantizedTensor(rows, cols, block)
-    transposed = octet_c.QuantizedTensor(cols, rows, transposed_block)
-    octet_c.quantize_plan(x, out, transposed)()
-    return out, transposed
+def parse_shape(text, op):
+    columns = peers_table.SHAPE_COLUMNS[op]
+    parts = text.split("x")
+    if len(parts) != len(columns) or not all(p.isascii() and p.isdigit() and int(p) for p in parts):
+        raise ValueError(f"--shape must be {'x'.join(columns)} with {op}, got {text}")
+    return tuple(map(int, parts))
 
 
-def deep_gemm_call(a, b, d, block_b):
-    """DeepGEMM takes our scales as they are; its 1x128 . 1x128 kernel adds to f32 alone."""
-    left, right = (a.values, a.scales), (b.values, b.scales)
-    if block_b == SQUARES:
-        return lambda: deep_gemm.fp8_gemm_nt(left, right, d, disable_ue8m0_cast=True)
-    return lambda: deep_gemm.fp8_gemm_nt(left, right, d, c=d, recipe=(1, 1, 128),
-                                         disable_ue8m0_cast=True)
-
-
-def close(given, wanted):
-    """Mean squared difference against the mean square: 40 dB."""
-    difference = (given.float() - wanted.float()).square().mean()
-    return difference.item() <= 1e-4 * wanted.float().square().mean().item()
-
-
-def seconds(call, launches):
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(launches):
-        call()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / launches / 1e3
-
-
-def time_interleaved(calls, flops, rounds):
-    """Seconds of each call, round by round, after a warm-up of all."""
-    launches = max(3, min(50, int(0.08 * 1.0e15 / flops)))
-    for call in calls.values():
-        seconds(call, launches)
-    times = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            times[name].append(seconds(call, launches))
-    return times
-
-
-def contenders(a, b, block_b, wgrad):
-    """Name -> (call, output), ours first; `wgrad` also into an f32 main gradient."""
-    m, n = a.values.shape[0], b.values.shape[0]
-    result = {}
-    out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
-    result["octet"] = (octet_c.gemm_plan(a, b, out), out)
-    peer_out = torch.empty_like(out)
-    try:
-        result["cublaslt"] = (octet_c.gemm_plan(a, b, peer_out, backend="cublaslt"), peer_out)
-    except RuntimeError as error:
-        print(f"  cublaslt: {str(error).splitlines()[0]}")
-    if wgrad:
-        main = torch.zeros(m, n, dtype=torch.float32, device="cuda")
-        result["octet f32 +="] = (octet_c.gemm_plan(a, b, main, accumulate=True), main)
-    if deep_gemm:
-        dtype = torch.bfloat16 if block_b == SQUARES else torch.float32
-        deep_out = torch.zeros(m, n, dtype=dtype, device="cuda")
-        result["deep_gemm"] = (deep_gemm_call(a, b, deep_out, block_b), deep_out)
-    return result
-
-
-def compare(product, shape, a, b, block_b, rounds):
-    flops = 2.0 * a.values.shape[0] * b.values.shape[0] * a.values.shape[1]
-    calls, rows = {}, []
-    wanted = None
-    for name, (call, out) in contenders(a, b, block_b, product == "wgrad 1d").items():
-        try:
-            call()
-            torch.cuda.synchronize()
-        except RuntimeError as error:
-            print(f"  {name}: {str(error).splitlines()[0]}")
-            continue
-        wanted = out.clone() if wanted is None else wanted
-        if close(out, wanted):
-            calls[name] = call
-        else:
-            rows.append([*shape, product, name, "FAIL", "", ""])
-    times = time_interleaved(calls, flops, rounds)
-    for name, own in times.items():
-        ratio = statistics.median(x / y for x, y in zip(own, times["octet"]))
-        rate = flops / statistics.median(own) / 1e12
-        rows.append([*shape, product, name, "PASS", f"{rate:.1f}", f"{ratio:.4f}"])
-        print(f"  {product:9} {name:13} {rate:7.1f} TFLOPS  ratio {ratio:.3f}", flush=True)
-    return rows
-
-
-def products(shape, rounds):
-    m, n, k = shape
-    generator = torch.Generator("cuda").manual_seed(1)
-
-    def randn(rows, cols):
-        return torch.randn(rows, cols, generator=generator, device="cuda", dtype=torch.bfloat16)
-
-    x, x_t = both_ways(randn(m, k), ROWS, ROWS)
-    w, w_t = both_ways(randn(n, k), SQUARES, SQUARES)
-    dy, dy_t = both_ways(randn(m, n), ROWS, ROWS)
-    rows = compare("forward", shape, x, w, SQUARES, rounds)
-    rows += compare("dgrad", shape, dy, w_t, SQUARES, rounds)
-    rows += compare("wgrad 1d", shape, dy_t, x_t, ROWS, rounds)
-    return rows
-
-
-def geometric_means(rows):
-    groups = {}
-    for row in rows:
-        if row[5] == "PASS":
-            groups.setdefault((row[3], row[4]), []).append((float(row[6]), float(row[7])))
-    for (product, name), values in groups.items():
-        mean = [math.exp(statistics.fmean(math.log(v[i]) for v in values)) for i in (0, 1)]
-        print(f"{product:9} {name:13} geomean {mean[0]:7.1f} TFLOPS  ratio {mean[1]:.3f}"
-              f"  over {len(values)} shapes")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", action="append", metavar="MxNxK")
-    parser.add_argument("--rounds", type=int, default=5)
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(
+        prog="tools/peers.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--op", choices=SHAPES, default="gemm")
+    parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
+                        help="of the operands of gemm (fp8)")
+    parser.add_argument("--shape", action="append", help="as often as wanted; a dozen otherwise")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
+    parser.add_argument("--max-seconds", type=float, default=math.inf,
+                        help="begin no further product after so long")
     parser.add_argument("-o", "--output", metavar="CSV")
-    arguments = parser.parse_args()
-    shapes = [tuple(map(int, s.split("x"))) for s in arguments.shape] if arguments.shape else SHAPES
-    rows = []
-    for shape in shapes:
-        print("x".join(map(str, shape)), flush=True)
-        rows += products(shape, arguments.rounds)
-        torch.cuda.empty_cache()
-    geometric_means(rows)
-    if arguments.output:
-        with open(arguments.output, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["M", "N", "K", "Product", "Library", "Check", "TFLOPS", "Ratio"])
-            writer.writerows(rows)
-    return any(row[5] == "FAIL" for row in rows)
+    options = parser.parse_args(arguments)
+    try:
+        shapes = options.shape or SHAPES[options.op]
+        options.shape = [parse_shape(text, options.op) for text in shapes]
+    except ValueError as error:
+        parser.error(str(error))
+    if options.op == "quantize" and options.dtype:
+        parser.error("--dtype is of gemm: quantize reads bf16")
+    if options.rounds < 5:
+        parser.error(f"--rounds must be at least 5, got {options.rounds}")
+    if not options.max_seconds > 0:
+        parser.error(f"--max-seconds must be above 0, got {options.max_seconds}")
+    folder = pathlib.Path(options.output or ".").parent
+    if not folder.is_dir():
+        parser.error(f"--output: there is no folder {folder}")
+    options.dtype = options.dtype or "fp8"
+    return options
+
+
+def repeats(options):
+    """The command of a row."""
+    def command(case):
+        dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""
+        return (f"tools/peers.py --op {options.op}{dtype} --shape "
+                f"{peers_table.shape_text(case.shape)} --rounds {options.rounds}")
+    return command
+
+
+class OutOfTime(Exception):
+    pass
+
+
+def run(options, cases_of, compare, table, clock=time.monotonic):
+    """Every case of every shape into the table, until the time is up."""
+    begin, unit = clock(), peers_table.RATES[options.op]
+
+    def timed(case, contenders, *same):
+        if clock() - begin > options.max_seconds:
+            raise OutOfTime
+        return compare(case, contenders, *same)
+
+    try:
+        for shape in options.shape:
+            print(peers_table.shape_text(shape), flush=True)
+            for results in cases_of(shape, timed):
+                for result in results:
+                    table.add(result)
+                    if result.seconds:
+                        print(f"  {result.case.product:20} {result.library:18} {result.rate:8.5g} "
+                              f"{unit}  ratio {result.ratio:.3f}", flush=True)
+            gc.collect()  # a shape's tensors are gone before the next
+    except OutOfTime:
+        print(f"stopped: --max-seconds {options.max_seconds:g} are over")
+    print("\n".join(peers_table.summary(table.results, unit)))
+    table.close()
+
+
+def open_table(options, octet_c, properties, gpu):
+    libraries = importlib.import_module("peers_libraries")
+    versions = {name: library.version for name, library in libraries.available().items()}
+    versions["torch.compile"] = libraries.torch.__version__
+    versions["cublaslt"] = libraries.cublaslt_version()
+    provenance = peers_table.Provenance(
+        octet_c.library_path, octet_c.library.octet_device_sources().decode(), properties.name,
+        gpu.driver())
+    return peers_table.Table(options.op, options.output, provenance, versions, repeats(options))
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    try:
+        import octet_c
+        import peers_torch
+        properties, gpu = peers_torch.gpu_in_use()
+        table = open_table(options, octet_c, properties, gpu)
+    except (ImportError, OSError, RuntimeError) as error:
+        print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
+        return 2
+    timer = peers_torch.Timer(gpu, RATE_GUESS[options.op], as_graph=options.op == "quantize")
+    operator = importlib.import_module(f"peers_{options.op}")
+
+    def compare(case, contenders, same=peers_torch.close):
+        return peers_rounds.compare(case, contenders, options.rounds, same, timer)
+
+    def cases_of(shape, timed):
+        peers_torch.torch.cuda.empty_cache()
+        more = properties.L2_cache_size if options.op == "quantize" else options.dtype
+        return operator.cases(shape, timed, more)
+
+    run(options, cases_of, compare, table)
+    return int(table.failed())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

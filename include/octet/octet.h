@@ -7,8 +7,10 @@
  * like, each with a workspace of its own.
  *
  * Every function that can fail returns an octet_status; octet_last_error() says in words what was
- * wrong. Where an error is returned nothing has been written. Flags are 0 or 1. Structs that begin
- * with struct_size may grow in later versions; room marked reserved must be zero. */
+ * wrong. Arguments are checked before anything is written, so a refusal leaves the outputs as they
+ * were; a run that fails later, for want of memory or on the device, may have written parts of its
+ * outputs and of the workspace. Flags are 0 or 1. Structs that begin with struct_size may grow in
+ * later versions; room marked reserved must be zero. */
 #ifndef OCTET_OCTET_H
 #define OCTET_OCTET_H
 
@@ -469,6 +471,9 @@ OCTET_API octet_status octet_run_fp8_linear_backward(const octet_plan* plan,
  */
 
 OCTET_API int octet_version(void); /* of the library that was loaded, as OCTET_VERSION spells it */
+/* A hash of the sources that decide what runs on a GPU: results with another were measured with
+ * other kernels. */
+OCTET_API const char* octet_device_sources(void);
 OCTET_API const char* octet_last_error(void); /* of this thread's last failed call; never null */
 OCTET_API const char* octet_status_name(octet_status status);
 OCTET_API size_t octet_dtype_size(octet_dtype dtype); /* in bytes; 0 for a number that names none */

@@ -1,4 +1,4 @@
-#include "bench/memory.hpp"
+#include "bench/layer_outputs.hpp"
 #include "bench/workload.hpp"
 
 #include <algorithm>
@@ -34,22 +34,16 @@ class Fp8Layer : public Workload {
   }
 
   std::size_t bytes() const override {
-    const auto [m, n, k] = shape();
     return LayerInputs::bytes(shape(), problem_.dtype) + saved_.x_t.bytes + saved_.w_t.bytes +
-           tensor_bytes(problem_.dtype, {m, n}) + tensor_bytes(problem_.dtype, {m, k}) +
-           tensor_bytes(problem_.dw, {n, k}) + workspace_bytes();
+           LayerOutputs::bytes(problem_, workspace_bytes());
   }
 
   void allocate(std::int64_t uses) override {
-    const auto [m, n, k] = shape();
     const Device device = problem_.device;
     require_free(bytes(), free_bytes(device), device);
-    y_ = Tensor(problem_.dtype, {m, n}, device);
-    dx_ = Tensor(problem_.dtype, {m, k}, device);
-    dw_ = Tensor(problem_.dw, {n, k}, device);
-    workspace_ = Buffer(workspace_bytes(), device);
+    outputs_ = LayerOutputs(problem_, workspace_bytes());
 
-    const std::size_t dy_bytes = tensor_bytes(problem_.dtype, {m, n});
+    const std::size_t dy_bytes = tensor_bytes(problem_.dtype, {problem_.m, problem_.n});
     const std::size_t inputs_bytes = LayerInputs::bytes(shape(), problem_.dtype);
     const std::size_t saved_bytes = saved_.x_t.bytes + saved_.w_t.bytes;
     const std::int64_t sets =
@@ -67,9 +61,9 @@ class Fp8Layer : public Workload {
     Fp8LinearForwardArgs args;
     args.x = inputs_[set].x;
     args.w = inputs_[set].w;
-    args.y = y_;
+    args.y = outputs_.y;
     args.saved = {kept_[set].x_t, kept_[set].w_t};
-    run(forward_, args, {workspace_.data(), workspace_.bytes()}, stream_);
+    run(forward_, args, outputs_.scratch(), stream_);
   }
 
   void backward(std::int64_t iteration) override {
@@ -77,9 +71,9 @@ class Fp8Layer : public Workload {
     Fp8LinearBackwardArgs args;
     args.dy = inputs_[set].dy;
     args.saved = {kept_[set].x_t, kept_[set].w_t};
-    args.dx = dx_;
-    args.dw = dw_;
-    run(backward_, args, {workspace_.data(), workspace_.bytes()}, stream_);
+    args.dx = outputs_.dx;
+    args.dw = outputs_.dw;
+    run(backward_, args, outputs_.scratch(), stream_);
   }
 
  private:
@@ -95,10 +89,7 @@ class Fp8Layer : public Workload {
   Fp8LinearSavedLayout saved_;
   std::vector<LayerInputs> inputs_;
   std::vector<Saved> kept_;  // one of each set
-  Tensor y_;
-  Tensor dx_;
-  Tensor dw_;
-  Buffer workspace_;
+  LayerOutputs outputs_;
 };
 
 }  // namespace

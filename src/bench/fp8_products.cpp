@@ -1,5 +1,5 @@
 // The products of the layer alone: the very plans of the layer, taken out of it.
-#include "bench/memory.hpp"
+#include "bench/layer_outputs.hpp"
 #include "bench/workload.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/fp8_linear/state.hpp"
@@ -41,20 +41,14 @@ class Fp8Products : public Workload {
 
   // The inputs are there until their copies are made.
   std::size_t bytes() const override {
-    const auto [m, n, k] = shape();
     return LayerInputs::bytes(shape(), problem_.dtype) + set_bytes() +
-           tensor_bytes(problem_.dtype, {m, n}) + tensor_bytes(problem_.dtype, {m, k}) +
-           tensor_bytes(problem_.dw, {n, k}) + workspace_bytes();
+           LayerOutputs::bytes(problem_, workspace_bytes());
   }
 
   void allocate(std::int64_t uses) override {
-    const auto [m, n, k] = shape();
     const Device device = problem_.device;
     require_free(bytes(), free_bytes(device), device);
-    y_ = Tensor(problem_.dtype, {m, n}, device);
-    dx_ = Tensor(problem_.dtype, {m, k}, device);
-    dw_ = Tensor(problem_.dw, {n, k}, device);
-    workspace_ = Buffer(workspace_bytes(), device);
+    outputs_ = LayerOutputs(problem_, workspace_bytes());
     const std::vector<LayerInputs> inputs =
         make_layer_inputs(shape(), problem_.dtype, device, options_, 1);
     const std::size_t forward_bytes =
@@ -68,13 +62,13 @@ class Fp8Products : public Workload {
 
   void forward(std::int64_t iteration) override {
     const Operands& set = operands(iteration);
-    run(forward_state().product, {set.x, set.w, y_}, workspace(), stream_);
+    run(forward_state().product, {set.x, set.w, outputs_.y}, workspace(), stream_);
   }
 
   void backward(std::int64_t iteration) override {
     const Operands& set = operands(iteration);
-    run(*backward_state().dx_product, {set.dy, set.w_t, dx_}, workspace(), stream_);
-    run(*backward_state().dw_product, {set.dy_t, set.x_t, dw_}, workspace(), stream_);
+    run(*backward_state().dx_product, {set.dy, set.w_t, outputs_.dx}, workspace(), stream_);
+    run(*backward_state().dw_product, {set.dy_t, set.x_t, outputs_.dw}, workspace(), stream_);
   }
 
  private:
@@ -88,7 +82,7 @@ class Fp8Products : public Workload {
   std::size_t workspace_bytes() const {
     return std::max(forward_plan_.workspace_bytes, backward_plan_.workspace_bytes);
   }
-  Workspace workspace() const { return {workspace_.data(), workspace_.bytes()}; }
+  Workspace workspace() const { return outputs_.scratch(); }
   const Operands& operands(std::int64_t iteration) const {
     return operands_[static_cast<std::size_t>(iteration) % operands_.size()];
   }
@@ -121,10 +115,7 @@ class Fp8Products : public Workload {
   Fp8LinearForwardPlan forward_plan_;
   Fp8LinearBackwardPlan backward_plan_;
   std::vector<Operands> operands_;
-  Tensor y_;
-  Tensor dx_;
-  Tensor dw_;
-  Buffer workspace_;
+  LayerOutputs outputs_;
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
 // The numbers of the C API are those of the C++ enums: checked here, relied upon by every cast.
+#include "octet_device_sources.h"
+
 #include <octet/octet.h>
 #include <octet/octet.hpp>
 
@@ -45,6 +47,8 @@ static_assert(OCTET_ALIGNMENT == kAlignment);
 extern "C" {
 
 int octet_version(void) { return octet::version(); }
+
+const char* octet_device_sources(void) { return OCTET_DEVICE_SOURCES; }
 
 size_t octet_dtype_size(octet_dtype dtype) {
   return static_cast<size_t>(octet::size_bytes(static_cast<octet::Dtype>(dtype)));

@@ -5,14 +5,7 @@
 namespace octet {
 namespace {
 
-struct Kind {
-  const char* name;
-  Dtype out;
-  Distribution distribution;
-  BlockShape b_block;
-};
-
-class SpoiltCudaProduct : public ::testing::TestWithParam<Kind> {
+class SpoiltCudaProduct : public ::testing::TestWithParam<ProductKind> {
  protected:
   static CudaProduct make(const ProductShape& shape = {256, 384, 512}) {
     return {shape, GetParam().out, GetParam().distribution, GetParam().b_block};
@@ -94,10 +87,11 @@ TEST_P(SpoiltCudaProduct, SampledStripsSeeAZeroedTileAndPassWhereThereIsNone) {
 
 INSTANTIATE_TEST_SUITE_P(
     Products, SpoiltCudaProduct,
-    ::testing::Values(Kind{"bf16_normal_1d2d", Dtype::bf16, Distribution::normal, kBlock128x128},
-                      Kind{"bf16_skewed_1d1d", Dtype::bf16, Distribution::skewed, kBlock1x128},
-                      Kind{"f32_normal_1d1d", Dtype::f32, Distribution::normal, kBlock1x128},
-                      Kind{"f32_skewed_1d2d", Dtype::f32, Distribution::skewed, kBlock128x128}),
+    ::testing::Values(
+        ProductKind{"bf16_normal_1d2d", Dtype::bf16, Distribution::normal, kBlock128x128},
+        ProductKind{"bf16_skewed_1d1d", Dtype::bf16, Distribution::skewed, kBlock1x128},
+        ProductKind{"f32_normal_1d1d", Dtype::f32, Distribution::normal, kBlock1x128},
+        ProductKind{"f32_skewed_1d2d", Dtype::f32, Distribution::skewed, kBlock128x128}),
     [](const auto& test) { return test.param.name; });
 
 class GuardedCudaOutput : public ::testing::TestWithParam<Dtype> {};

@@ -24,6 +24,14 @@ struct ProductShape {
   std::int64_t k = 512;
 };
 
+// Every kind of output whose gates differ.
+struct ProductKind {
+  const char* name;
+  Dtype out;
+  Distribution distribution;
+  BlockShape b_block;
+};
+
 inline TensorView operator+(const TensorView& view, std::int64_t elements) {
   TensorView result = view;
   result.data = static_cast<char*>(view.data) + elements * size_bytes(view.dtype);

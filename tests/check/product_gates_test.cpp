@@ -6,20 +6,12 @@
 namespace octet {
 namespace {
 
-// Every kind of output whose gates differ.
-struct Kind {
-  const char* name;
-  Dtype out;
-  Distribution distribution;
-  BlockShape b_block;
-};
-
-class SpoiltProduct : public testing::TestWithParam<Kind> {
+class SpoiltProduct : public testing::TestWithParam<ProductKind> {
  protected:
   SpoiltProduct() : product_(product_of(GetParam())), spoilt_(copy_of(product_.out)) {}
 
   // Made once per kind: the products take longer than all that is done to them.
-  static ProductCase& product_of(const Kind& kind) {
+  static ProductCase& product_of(const ProductKind& kind) {
     static std::map<std::string, ProductCase> products;
     return products
         .try_emplace(kind.name, ProductShape{}, kind.out, kind.distribution, kind.b_block)
@@ -104,12 +96,12 @@ TEST_P(SpoiltProduct, AnElementThatIsNotANumberFails) {
 
 INSTANTIATE_TEST_SUITE_P(
     Products, SpoiltProduct,
-    testing::Values(Kind{"bf16_normal_1d2d", Dtype::bf16, Distribution::normal, kBlock128x128},
-                    Kind{"bf16_skewed_1d1d", Dtype::bf16, Distribution::skewed, kBlock1x128},
-                    Kind{"f32_normal_1d1d", Dtype::f32, Distribution::normal, kBlock1x128},
-                    Kind{"f32_one_signed_1d2d", Dtype::f32, Distribution::one_signed,
-                         kBlock128x128},
-                    Kind{"f16_normal_1d2d", Dtype::f16, Distribution::normal, kBlock128x128}),
+    testing::Values(
+        ProductKind{"bf16_normal_1d2d", Dtype::bf16, Distribution::normal, kBlock128x128},
+        ProductKind{"bf16_skewed_1d1d", Dtype::bf16, Distribution::skewed, kBlock1x128},
+        ProductKind{"f32_normal_1d1d", Dtype::f32, Distribution::normal, kBlock1x128},
+        ProductKind{"f32_one_signed_1d2d", Dtype::f32, Distribution::one_signed, kBlock128x128},
+        ProductKind{"f16_normal_1d2d", Dtype::f16, Distribution::normal, kBlock128x128}),
     [](const auto& test) { return test.param.name; });
 
 // What the strips and elements of G3 are for.

@@ -1,7 +1,8 @@
 // Owning memory: from whom it comes, that it goes back once, and what happens when there is none.
 #include <octet/buffer.hpp>
 
-#include <octet/error.hpp>
+#include "support/refusal.hpp"
+
 #include <octet/quantized.hpp>
 
 #include <gtest/gtest.h>
@@ -49,17 +50,6 @@ struct Ledger {
     std::free(static_cast<char*>(memory) - misaligned_by);
   }
 };
-
-std::string refusal(const auto& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 bool all_zero(const Buffer& buffer) {
   const auto* bytes = static_cast<const char*>(buffer.data());

@@ -1,7 +1,7 @@
 // Views: what they say about themselves, and what they refuse.
 #include <octet/tensor.hpp>
 
-#include <octet/error.hpp>
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,17 +9,6 @@
 
 namespace octet {
 namespace {
-
-std::string message_of(const auto& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 TEST(TensorView, IsDenseAndRowMajorByDefault) {
   float memory[24];
@@ -51,7 +40,7 @@ TEST(TensorView, TransposedExchangesShapeAndStrides) {
 
 TEST(TensorView, RefusesToTransposeWhatIsNoMatrix) {
   const TensorView cube = make_view(static_cast<void*>(nullptr), Dtype::f32, {2, 2, 2});
-  EXPECT_EQ(message_of([&] { transposed(cube); }, ErrorCode::invalid_argument),
+  EXPECT_EQ(refusal([&] { transposed(cube); }, ErrorCode::invalid_argument),
             "transposed: the view must have rank 2, got rank 3");
 }
 
@@ -59,14 +48,13 @@ TEST(TensorView, RefusesARankBeyondSix) {
   const auto call = [] {
     make_view(static_cast<void*>(nullptr), Dtype::f32, {1, 1, 1, 1, 1, 1, 1});
   };
-  EXPECT_EQ(message_of(call, ErrorCode::invalid_argument),
-            "make_view: rank must be at most 6, got 7");
+  EXPECT_EQ(refusal(call, ErrorCode::invalid_argument), "make_view: rank must be at most 6, got 7");
 }
 
 TEST(TensorView, RefusesAShapeWhoseProductOverflows) {
   const std::int64_t big = std::int64_t{1} << 32;
   const auto call = [&] { make_view(static_cast<void*>(nullptr), Dtype::f32, {big, big}); };
-  EXPECT_EQ(message_of(call, ErrorCode::invalid_argument),
+  EXPECT_EQ(refusal(call, ErrorCode::invalid_argument),
             "make_view: shape [4294967296, 4294967296] passes 2^63 elements");
 }
 
@@ -99,8 +87,7 @@ TEST(Device, NamesRoundTrip) {
 
 TEST(Device, RefusesWhatNamesNone) {
   for (const char* text : {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:99999999999", "CPU"}) {
-    const std::string message =
-        message_of([&] { parse_device(text); }, ErrorCode::invalid_argument);
+    const std::string message = refusal([&] { parse_device(text); }, ErrorCode::invalid_argument);
     EXPECT_EQ(message,
               "device must be cpu, cuda or cuda:<number>, got \"" + std::string(text) + "\"");
   }

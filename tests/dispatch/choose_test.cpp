@@ -2,8 +2,7 @@
 #include "dispatch/choose.hpp"
 
 #include "dispatch/environment.hpp"
-
-#include <octet/error.hpp>
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,17 +14,6 @@ const std::vector<Candidate> kCandidates{
 
 Request request(std::string argument = {}, std::string environment = {}) {
   return {"gemm", "fp8", "gemm --shape 1x2x3", std::move(argument), std::move(environment)};
-}
-
-std::string refusal(const auto& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 TEST(Choose, TakesTheFirstThatTakesTheProblem) {

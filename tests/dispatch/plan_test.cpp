@@ -2,6 +2,7 @@
 #include "dispatch/environment.hpp"
 #include "dispatch/machine.hpp"
 #include "ops/gemm/problem.hpp"
+#include "support/refusal.hpp"
 
 #include <octet/octet.hpp>
 
@@ -14,17 +15,6 @@ GemmProblem small_gemm() {
   GemmProblem problem;
   problem.m = problem.n = problem.k = 4;
   return problem;
-}
-
-std::string refusal(const auto& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 TEST(Plan, NamesItsImplementationAndWhy) {

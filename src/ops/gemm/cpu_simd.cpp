@@ -3,6 +3,7 @@
 #include "ops/gemm/cpu_simd.hpp"
 
 #include "core/checks.hpp"
+#include "cpu/instruction_set.hpp"
 #include "cpu/threads.hpp"
 #include "ops/gemm/problem.hpp"
 
@@ -139,29 +140,29 @@ class ChunkedProduct {
   int threads_;
 };
 
-const GemmKernels& kernels_of(const Machine& machine) {
-  return machine.avx512 ? gemm_kernels_avx512() : gemm_kernels_avx2();
+const GemmKernels& kernels_of(InstructionSet instructions) {
+  return instructions == InstructionSet::avx512 ? gemm_kernels_avx512() : gemm_kernels_avx2();
 }
 
 std::string refuse(const GemmProblem& problem, const Machine& machine) {
   if (const std::string refusal = refuse_off_cpu(problem.device); !refusal.empty()) return refusal;
-  return machine.avx2 ? "" : "this CPU has no AVX2 with FMA";
+  return refuse_without_avx2(machine);
 }
 
 std::string configuration(const GemmProblem& problem, const Machine& machine) {
-  const GemmKernels& kernels = kernels_of(machine);
+  const GemmKernels& kernels = kernels_of(best_instruction_set(machine));
   const GemmChunks chunks = gemm_chunks(problem, kernels);
   return text(kernels.name, " tile=", kernels.rows, "x", kernels.cols, " chunk=", chunks.rows, "x",
               chunks.cols, "x", chunks.depth, " threads=", machine.threads);
 }
 
 std::size_t workspace_bytes(const GemmProblem& problem, const Machine& machine) {
-  return gemm_chunks(problem, kernels_of(machine)).bytes();
+  return gemm_chunks(problem, kernels_of(best_instruction_set(machine))).bytes();
 }
 
 void run_simd(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
-  run_gemm(problem, args, kernels_of(this_machine(problem.device, context.threads)),
-           context.workspace.data, context.threads);
+  run_gemm(problem, args, kernels_of(best_instruction_set()), context.workspace.data,
+           context.threads);
 }
 
 }  // namespace

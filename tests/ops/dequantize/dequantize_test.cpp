@@ -3,6 +3,7 @@
 #include "ops/dequantize/problem.hpp"
 #include "ops/quantize/fp8_oracle.hpp"
 #include "ops/quantize/paths.hpp"
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -177,29 +178,21 @@ TEST(DequantizeRefuses, WhatItCannotMean) {
   const DequantizeProblem problem{4, 200, Dtype::e4m3, kBlock1x128, Dtype::f32, kCpu};
   const ForeignCopy input(4, 200, Dtype::e4m3, kBlock1x128);
   const Input out(4, 200, Dtype::f32);
-  const auto message = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
   DequantizeProblem wrong = problem;
   wrong.out = Dtype::e4m3;
-  EXPECT_EQ(message([&] { plan_dequantize(wrong); }),
+  EXPECT_EQ(refusal([&] { plan_dequantize(wrong); }),
             "dequantize: out must be f32, f16 or bf16, got e4m3");
   wrong = problem;
   wrong.block = {1, 64};
-  EXPECT_EQ(message([&] { plan_dequantize(wrong); }),
+  EXPECT_EQ(refusal([&] { plan_dequantize(wrong); }, ErrorCode::unsupported),
             "dequantize: block must be 1x128, 128x1 or 128x128, got 1x64");
   const DequantizePlan plan = plan_dequantize(problem);
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(refusal([&] {
               run(plan, {input.view(), transposed(out.view())});
             }),
             "dequantize: out must be [rows, cols] = [4, 200], got [200, 4]");
   TensorView aliased = make_matrix(input.view().values.data, Dtype::f32, 4, 200, 200);
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(refusal([&] {
               run(plan, {input.view(), aliased});
             }),
             "dequantize: output out overlaps input: their memory must be apart");

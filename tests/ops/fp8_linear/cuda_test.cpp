@@ -2,7 +2,7 @@
 // nothing but launches.
 #include <gtest/gtest.h>
 
-#include "core/numeric.hpp"
+#include "ops/fp8_linear/random_tensor.hpp"
 #include "support/cuda_stream.hpp"
 #include "support/device_image.hpp"
 #include "support/on_cuda.hpp"
@@ -10,22 +10,11 @@
 #include <octet/octet.hpp>
 
 #include <algorithm>
-#include <random>
 
 namespace octet::testing {
 namespace {
 
 constexpr std::uint8_t kPoison = 0xFF;
-
-Tensor random_tensor(std::int64_t rows, std::int64_t cols, unsigned seed) {
-  Tensor tensor(Dtype::bf16, {rows, cols});
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  for (std::int64_t i = 0; i < rows * cols; ++i) {
-    store_f32(tensor.data(), i, Dtype::bf16, normal(random));
-  }
-  return tensor;
-}
 
 // A poisoned output that can be poisoned again.
 struct Output {

@@ -2,25 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "core/numeric.hpp"
+#include "ops/fp8_linear/random_tensor.hpp"
 
 #include <octet/octet.hpp>
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 namespace octet::testing {
 namespace {
-
-Tensor random_tensor(std::int64_t rows, std::int64_t cols, unsigned seed) {
-  Tensor tensor(Dtype::bf16, {rows, cols});
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  for (std::int64_t i = 0; i < rows * cols; ++i) {
-    store_f32(tensor.data(), i, Dtype::bf16, normal(random));
-  }
-  return tensor;
-}
 
 bool equal(const Tensor& x, const Tensor& y) {
   return x.bytes() == y.bytes() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;

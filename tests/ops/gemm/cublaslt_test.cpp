@@ -2,6 +2,7 @@
 // results: exact on small integers, within the gate on bf16 and f16 in every layout.
 #include "device/cublaslt.hpp"
 #include "ops/gemm/cublaslt_case.hpp"
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ const GemmImplementation& implementation(std::string_view name) {
   throw Error(ErrorCode::internal, "no such implementation");
 }
 
-std::string refusal(const GemmProblem& problem, const Machine& machine = hopper()) {
+std::string reason(const GemmProblem& problem, const Machine& machine = hopper()) {
   return implementation("cublaslt").refuse(problem, machine);
 }
 
@@ -51,17 +52,6 @@ std::string chosen(const GemmProblem& problem, const Machine& machine) {
   const auto list = gemm_implementations();
   const Request request{"gemm", precision(problem), describe(problem), "", ""};
   return list[choose(request, candidates(list, problem, machine)).index].name;
-}
-
-std::string error_of(const auto& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 TEST(GemmCublasLt, StandsAfterTheHopperKernelAndBeforeTheCpu) {
@@ -78,10 +68,10 @@ TEST(GemmCublasLt, TakesWhatItSays) {
     for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
       problem.out = out;
       problem.accumulate = out == Dtype::f32;
-      EXPECT_EQ(refusal(problem), "") << describe(problem);
+      EXPECT_EQ(reason(problem), "") << describe(problem);
     }
     problem.a.dtype = Dtype::e5m2;
-    EXPECT_EQ(refusal(problem), "") << describe(problem);
+    EXPECT_EQ(reason(problem), "") << describe(problem);
   }
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
     for (const Dtype out : {dtype, Dtype::f32}) {
@@ -91,7 +81,7 @@ TEST(GemmCublasLt, TakesWhatItSays) {
           problem.a.major = a;
           problem.b.major = b;
           problem.accumulate = out == Dtype::f32;
-          EXPECT_EQ(refusal(problem), "") << describe(problem);
+          EXPECT_EQ(reason(problem), "") << describe(problem);
         }
       }
     }
@@ -100,44 +90,44 @@ TEST(GemmCublasLt, TakesWhatItSays) {
 
 TEST(GemmCublasLt, SaysWhyItRefusesAMachine) {
   const GemmProblem problem = on_device(fp8_problem());
-  EXPECT_EQ(refusal(fp8_problem()), "the problem is on cpu");
+  EXPECT_EQ(reason(fp8_problem()), "the problem is on cpu");
   Machine ampere = hopper();
   ampere.sm_major = 8;
-  EXPECT_EQ(refusal(problem, ampere), "needs compute capability 9.0 (Hopper), the device has 8.0");
+  EXPECT_EQ(reason(problem, ampere), "needs compute capability 9.0 (Hopper), the device has 8.0");
   Machine bare = hopper();
   bare.cublaslt = false;
-  EXPECT_EQ(refusal(problem, bare), "libcublasLt was not found (libcublasLt.so.13 or .12)");
+  EXPECT_EQ(reason(problem, bare), "libcublasLt was not found (libcublasLt.so.13 or .12)");
 }
 
 TEST(GemmCublasLt, SaysWhyItRefusesAnFp8Problem) {
-  EXPECT_EQ(refusal(on_device(fp8_problem(255, 256, 256))),
+  EXPECT_EQ(reason(on_device(fp8_problem(255, 256, 256))),
             "M must be a multiple of 8 for FP8, got 255");
-  EXPECT_EQ(refusal(on_device(fp8_problem(256, 252, 256))),
+  EXPECT_EQ(reason(on_device(fp8_problem(256, 252, 256))),
             "N must be a multiple of 8 for FP8, got 252");
-  EXPECT_EQ(refusal(on_device(fp8_problem(256, 256, 120))),
+  EXPECT_EQ(reason(on_device(fp8_problem(256, 256, 120))),
             "K must be a multiple of 16 for FP8, got 120");
   GemmProblem problem = on_device(fp8_problem());
   problem.a.dtype = problem.b.dtype = Dtype::e5m2;
-  EXPECT_EQ(refusal(problem), "a and b are both e5m2; at least one must be e4m3");
+  EXPECT_EQ(reason(problem), "a and b are both e5m2; at least one must be e4m3");
   problem = on_device(fp8_problem());
   problem.a.block = kBlock128x128;
   problem.b.block = kBlock1x128;
-  EXPECT_EQ(refusal(problem), "blocks of a must be 1x128");
+  EXPECT_EQ(reason(problem), "blocks of a must be 1x128");
   problem = on_device(fp8_problem());
   problem.accumulate = true;
-  EXPECT_EQ(refusal(problem),
+  EXPECT_EQ(reason(problem),
             "accumulating into bf16 rounds the product before the sum; f32 is accumulated "
             "faithfully");
-  EXPECT_EQ(refusal(on_device(fp8_problem(std::int64_t{1} << 31, 8, 16))),
+  EXPECT_EQ(reason(on_device(fp8_problem(std::int64_t{1} << 31, 8, 16))),
             "M, N and K must be below 2^31");
 }
 
 TEST(GemmCublasLt, SaysWhyItRefusesAnUnscaledProblem) {
-  EXPECT_EQ(refusal(unscaled_problem(Dtype::f32, Dtype::f32)),
+  EXPECT_EQ(reason(unscaled_problem(Dtype::f32, Dtype::f32)),
             "operands are f32; FP8, bf16 and f16 are taken");
-  EXPECT_EQ(refusal(unscaled_problem(Dtype::bf16, Dtype::f16)),
+  EXPECT_EQ(reason(unscaled_problem(Dtype::bf16, Dtype::f16)),
             "bf16 operands give bf16 or f32, not f16");
-  EXPECT_EQ(refusal(unscaled_problem(Dtype::f16, Dtype::bf16)),
+  EXPECT_EQ(reason(unscaled_problem(Dtype::f16, Dtype::bf16)),
             "f16 operands give f16 or f32, not bf16");
 }
 
@@ -147,12 +137,12 @@ TEST(GemmCublasLt, ServesBf16OnHopperAndLeavesFp8ToTheKernel) {
   EXPECT_EQ(chosen(on_device(fp8_problem()), hopper()), "cuda_sm90_wgmma");
   Machine bare = hopper();
   bare.cublaslt = false;
-  const std::string message = error_of([&] { chosen(plain, bare); }, ErrorCode::unsupported);
+  const std::string message = refusal([&] { chosen(plain, bare); }, ErrorCode::unsupported);
   EXPECT_NE(message.find("cublaslt: libcublasLt was not found"), std::string::npos) << message;
 }
 
 TEST(GemmCublasLt, ForcedOnACpuProblemGivesItsRefusal) {
-  EXPECT_EQ(error_of(
+  EXPECT_EQ(refusal(
                 [] {
                   plan_gemm(fp8_problem(), {"cublaslt", 1});
                 },
@@ -177,24 +167,6 @@ TEST(GemmCublasLt, TheLibraryIsFoundWhereTheLoaderFindsIt) {
   bool loads = false;
   for (const char* name : cuda::kCublasLtNames) loads |= dlopen(name, RTLD_LAZY) != nullptr;
   EXPECT_EQ(found, loads);
-}
-
-// Integers in [-2, 2] with power-of-two scales: every partial sum is exact, in any order.
-QuantizedTensor small_integers(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
-                               std::mt19937_64& random) {
-  QuantizedTensor tensor(rows, k, operand.dtype, operand.block);
-  const QuantizedView& view = tensor.view();
-  std::uint8_t codes[5];
-  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < k; ++c) value_at(view, r, c) = codes[random() % 5];
-  }
-  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
-    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
-      scale_at(view, r, c) = static_cast<float>(1 << (random() % 5));
-    }
-  }
-  return tensor;
 }
 
 // cpu_simd and cpu_reference equal integer arithmetic here: exact_test.cpp shows it.
@@ -366,7 +338,7 @@ TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {
   const QuantizedTensor b(64, 512, Dtype::e4m3, kBlock128x128, OnCuda::kDevice);
   const Tensor d(Dtype::bf16, {64, 80}, OnCuda::kDevice);
   const auto refused = [&](const QuantizedView& left, const TensorView& out) {
-    return error_of(
+    return refusal(
         [&] {
           run_on_device("cublaslt", problem, {left, b, out});
         },

@@ -17,24 +17,6 @@ namespace {
 #define SKIP_WITHOUT_HOPPER() \
   if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine"
 
-// Integers in [-2, 2], each block scaled by a power of two in [1, 8]: sums stay exact in f32.
-QuantizedTensor integer_operand(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
-                                std::mt19937_64& random) {
-  QuantizedTensor tensor(rows, k, operand.dtype, operand.block);
-  const QuantizedView& view = tensor.view();
-  std::uint8_t codes[5];
-  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < k; ++c) value_at(view, r, c) = codes[random() % 5];
-  }
-  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
-    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
-      scale_at(view, r, c) = static_cast<float>(1 << random() % 4);
-    }
-  }
-  return tensor;
-}
-
 // Poisoned memory with d in the middle of it: `offset` elements in, rows `pitch` apart.
 struct Output {
   static constexpr std::uint8_t kPoison = 0xFF;  // NaN in every dtype
@@ -63,8 +45,8 @@ struct Product {
 
   explicit Product(const GemmProblem& given, std::uint64_t seed = 1) : problem(given) {
     std::mt19937_64 random(seed);
-    a = integer_operand(given.m, given.k, given.a, random);
-    b = integer_operand(given.n, given.k, given.b, random);
+    a = small_integers(given.m, given.k, given.a, random);
+    b = small_integers(given.n, given.k, given.b, random);
   }
 
   GemmProblem on_device() const {

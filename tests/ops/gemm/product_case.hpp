@@ -89,6 +89,25 @@ inline float& scale_at(const QuantizedView& view, std::int64_t row, std::int64_t
       view.scales.data)[row * view.scales.strides[0] + col * view.scales.strides[1]];
 }
 
+// Integers in [-2, 2], each block scaled by a power of two in [1, 8]: every partial sum is exact in
+// f32, in any order.
+inline QuantizedTensor small_integers(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
+                                      std::mt19937_64& random) {
+  QuantizedTensor tensor(rows, k, operand.dtype, operand.block);
+  const QuantizedView& view = tensor.view();
+  std::uint8_t codes[5];
+  for (int i = 0; i < 5; ++i) codes[i] = code_of(static_cast<float>(i - 2), operand.dtype);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < k; ++c) value_at(view, r, c) = codes[random() % 5];
+  }
+  for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
+    for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
+      scale_at(view, r, c) = static_cast<float>(1 << random() % 4);
+    }
+  }
+  return tensor;
+}
+
 inline std::string seed_and_command(std::uint64_t seed, const GemmProblem& problem) {
   return "seed " + std::to_string(seed) + ", octet check " + describe(problem);
 }

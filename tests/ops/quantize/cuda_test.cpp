@@ -1,6 +1,7 @@
 // The Hopper quantiser against the CPU, in every byte of the outputs' memory: values, scales,
 // padding a view owns, and all around it that must stay as it was.
 #include "ops/quantize/paths.hpp"
+#include "ops/quantize/random_problem.hpp"
 #include "support/device_image.hpp"
 #include "support/on_cuda.hpp"
 
@@ -13,14 +14,8 @@
 namespace octet::testing {
 namespace {
 
-using Random = std::mt19937_64;
 constexpr std::uint8_t kPoison = 0xA5;
 constexpr std::size_t kGuard = 256;
-
-template <class T, std::size_t N>
-T any_of(const T (&choices)[N], Random& random) {
-  return choices[random() % N];
-}
 
 // A host matrix whose first element and pitch may or may not allow 16-byte loads.
 struct Source {
@@ -126,30 +121,14 @@ void expect_like_cpu(const QuantizeProblem& problem, const Source& source, bool 
   expect_same_bytes(transposed, device_transposed, "transposed, " + repeat);
 }
 
-QuantizeProblem random_problem(Random& random) {
-  constexpr std::int64_t kExtents[] = {1,   2,   3,   7,   8,   9,   15,  16,  17,
-                                       31,  33,  64,  65,  120, 127, 128, 129, 136,
-                                       191, 255, 256, 257, 300, 384, 500};
-  const std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x128};
-  QuantizeProblem problem;
-  problem.rows = any_of(kExtents, random);
-  problem.cols = any_of(kExtents, random);
-  problem.input = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
-  problem.format = any_of({Dtype::e4m3, Dtype::e5m2}, random);
-  do {
-    problem.block = any_of(kBlocks, random);
-    problem.transposed_block = any_of(kBlocks, random);
-  } while (!problem.block && !problem.transposed_block);
-  problem.amax_floor = any_of({0.0f, 0.0f, 1e-4f, 1e-39f, 10.0f}, random);
-  problem.pow2_scales = random() % 3 == 0;
-  return problem;
-}
+// The kernel's own.
+constexpr std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x128};
 
 TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
   if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed);
-    const QuantizeProblem problem = random_problem(random);
+    const QuantizeProblem problem = random_problem(kBlocks, random);
     const std::int64_t offset = any_of({0, 0, 1, 8}, random);
     const std::int64_t pitch =
         any_of({problem.cols, round_up(problem.cols, 8), problem.cols + 5}, random);
@@ -165,7 +144,7 @@ TEST(QuantizeCuda, WritesForeignCopiesAndNothingBesideThem) {
   if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
-    const QuantizeProblem problem = random_problem(random);
+    const QuantizeProblem problem = random_problem(kBlocks, random);
     const Source source(problem.rows, problem.cols, problem.input, 1, problem.cols + 3);
     fill(source, Data::normal, random);
     const ForeignCopies wanted(problem);

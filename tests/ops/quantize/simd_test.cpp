@@ -1,5 +1,6 @@
 // Each instruction set against the reference, in every bit of the output's memory, gaps included.
 #include "ops/quantize/paths.hpp"
+#include "ops/quantize/random_problem.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,32 +9,6 @@
 
 namespace octet {
 namespace {
-
-using Random = std::mt19937_64;
-
-template <class T, std::size_t N>
-T any_of(const T (&choices)[N], Random& random) {
-  return choices[random() % N];
-}
-
-QuantizeProblem random_problem(Random& random) {
-  constexpr std::int64_t kExtents[] = {1,  2,   3,   15,  16,  17,  31,  33,  63, 64,
-                                       65, 127, 128, 129, 191, 255, 256, 257, 300};
-  const std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x1,
-                                               kBlock128x128};
-  QuantizeProblem problem;
-  problem.rows = any_of(kExtents, random);
-  problem.cols = any_of(kExtents, random);
-  problem.input = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
-  problem.format = any_of({Dtype::e4m3, Dtype::e5m2}, random);
-  do {
-    problem.block = any_of(kBlocks, random);
-    problem.transposed_block = any_of(kBlocks, random);
-  } while (!problem.block && !problem.transposed_block);
-  problem.amax_floor = any_of({0.0f, 0.0f, 1e-4f, 1e-39f, 10.0f}, random);
-  problem.pow2_scales = random() % 3 == 0;
-  return problem;
-}
 
 enum class Data { normal, tiny, huge, zeros, any_bits, one_outlier, some_non_finite };
 
@@ -67,7 +42,9 @@ void fill(Input& input, Data data, Random& random) {
 
 void expect_equal_to_reference(std::uint64_t seed) {
   Random random(seed);
-  const QuantizeProblem problem = random_problem(random);
+  constexpr std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x1,
+                                                   kBlock128x128};
+  const QuantizeProblem problem = random_problem(kBlocks, random);
   const auto data = static_cast<Data>(random() % 7);
   Input input(problem.rows, problem.cols, problem.input, static_cast<std::int64_t>(random() % 40));
   fill(input, data, random);

@@ -1,6 +1,7 @@
 // repack keeps every value and scale, clears what it owns, and makes foreign views fit for gemm.
 #include "ops/quantize/paths.hpp"
 #include "ops/repack/problem.hpp"
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -153,30 +154,22 @@ TEST(RepackThreads, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 TEST(RepackRefuses, WhatItCannotMean) {
-  const auto message = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(message([] {
+  EXPECT_EQ(refusal([] {
               plan_repack({4, 0, Dtype::e4m3, kBlock1x128, kCpu});
             }),
             "repack: cols must be at least 1, got 0");
-  EXPECT_EQ(message([] {
+  EXPECT_EQ(refusal([] {
               plan_repack({4, 4, Dtype::bf16, kBlock1x128, kCpu});
             }),
             "repack: format must be e4m3 or e5m2, got bf16");
   const RepackPlan plan = plan_repack({4, 200, Dtype::e4m3, kBlock1x128, kCpu});
   const Foreign input(4, 200, Dtype::e4m3, kBlock1x128, 200, 1);
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(refusal([&] {
               run(plan, {input.view, input.view});
             }).substr(0, 53),
             "repack: rows of out must start on 16-byte boundaries,");
   const QuantizedTensor out(4, 200, Dtype::e4m3, kBlock1x128);
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(refusal([&] {
               run(plan, {out, out});
             }),
             "repack: output out overlaps input: their memory must be apart");

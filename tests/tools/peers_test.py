@@ -1,0 +1,220 @@
+"""The protocol, the table and the command line of tools/peers.py."""
+
+import contextlib
+import csv
+import io
+import os
+import pathlib
+import stat
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import peers  # noqa: E402
+import peers_rounds  # noqa: E402
+import peers_table  # noqa: E402
+from peers_rounds import Case  # noqa: E402
+
+
+class MadeUpTimer:
+    """Outputs are numbers and a call takes as many seconds as `costs` says of its output."""
+
+    def __init__(self, costs):
+        self.costs, self.timed = costs, []
+
+    def batch(self, call, case):
+        return call()
+
+    def seconds(self, batch):
+        self.timed.append(batch)
+        return self.costs[batch]
+
+    def reading(self):
+        return 1980, 650.0
+
+
+def returns(value):
+    return lambda: lambda: value
+
+
+def raises(message):
+    def make():
+        raise RuntimeError(message)
+    return make
+
+
+def compare(contenders, costs, case=Case((2, 3, 4), "forward", "fp8", 1e12)):
+    said, timer = [], MadeUpTimer(costs)
+    results = peers_rounds.compare(
+        case, contenders, 5, lambda given, wanted: abs(given - wanted) < 1, timer, said.append)
+    return {r.library: r for r in results}, said, timer
+
+
+class Rounds(unittest.TestCase):
+    def test_a_ratio_is_the_peers_time_over_ours(self):
+        results, said, timer = compare({"octet": returns(1.0), "peer": returns(1.5)},
+                                       {1.0: 2.0, 1.5: 3.0})
+        self.assertEqual(results["peer"].ratio, 1.5)
+        self.assertEqual(results["octet"].ratio, 1.0)
+        self.assertEqual(results["octet"].rate, 0.5)
+        self.assertEqual(results["peer"].clock_mhz, 1980)
+        self.assertEqual(said, [])
+        self.assertEqual(timer.timed, [1.0, 1.5] * 6, "a warm-up and five rounds, interleaved")
+
+    def test_a_wrong_output_is_not_timed(self):
+        results, said, timer = compare({"octet": returns(1.0), "peer": returns(5.0)}, {1.0: 2.0})
+        self.assertEqual(results["peer"].check, "FAIL")
+        self.assertEqual(results["peer"].seconds, [])
+        self.assertNotIn(5.0, timer.timed)
+        self.assertEqual(len(said), 1)
+
+    def test_a_peer_that_cannot_run_is_left_out_in_one_line(self):
+        results, said, _ = compare({"octet": returns(1.0), "peer": raises("no kernel\nat line 7")},
+                                   {1.0: 2.0})
+        self.assertEqual(list(results), ["octet"])
+        self.assertEqual(len(said), 1)
+        self.assertIn("peer: no kernel", said[0])
+        self.assertNotIn("line 7", said[0])
+
+    def test_octet_itself_may_not_fail(self):
+        results, _, timer = compare({"octet": raises("oops"), "peer": returns(1.0)}, {})
+        self.assertEqual({n: r.check for n, r in results.items()}, {"octet": "ERROR"})
+        self.assertEqual(timer.timed, [])
+
+    def test_other_data_is_timed_without_comparison(self):
+        case = Case((2, 3, 4), "wgrad 2d", "fp8", 1e12, frozenset(["peer 1d"]))
+        results, _, _ = compare({"octet": returns(1.0), "peer 1d": returns(9.0)},
+                                {1.0: 2.0, 9.0: 2.5}, case)
+        self.assertEqual(results["peer 1d"].ratio, 1.25)
+
+    def test_the_fastest_peer_is_not_octet_and_has_passed(self):
+        results, _, _ = compare({"octet": returns(1.0), "slow": returns(1.2), "quick": returns(1.1),
+                                 "wrong": returns(7.0)}, {1.0: 1.0, 1.2: 3.0, 1.1: 2.0})
+        self.assertEqual(peers_rounds.fastest_peer(list(results.values())).library, "quick")
+        self.assertIsNone(peers_rounds.fastest_peer([results["octet"], results["wrong"]]))
+
+
+class Provenance:
+    def fields(self, result, command):
+        return {"GPU": "H", "Driver": "1", "Commit": "abc", "Device Sources": "012345678901",
+                "Command": command}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+
+def read_rows(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def run(arguments, cases_of, compare_case, clock):
+    options = peers.parse_arguments(arguments)
+    table = peers_table.Table(options.op, options.output, Provenance(), {"peer": "1.2"},
+                              peers.repeats(options))
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        peers.run(options, cases_of, compare_case, table, clock)
+    return table, out.getvalue()
+
+
+def two_products(shape, compare_case):
+    for product in ("forward", "dgrad"):
+        yield compare_case(Case(shape, product, "fp8", 1e12), {})
+
+
+def made_up_results(case, _contenders):
+    return [peers_rounds.Result(case, "octet", "PASS", [1.0] * 5, 1.0, 1980, 650.0),
+            peers_rounds.Result(case, "peer", "PASS", [case.shape[0] / 2] * 5, case.shape[0] / 2),
+            peers_rounds.Result(case, "other", "FAIL", [])]
+
+
+class Runs(Folder):
+    def test_every_row_has_its_provenance_and_a_failure_its_status(self):
+        path = self.folder / "x.csv"
+        table, out = run(["--shape", "1x1x1", "--shape", "4x1x1", "-o", str(path)], two_products,
+                         made_up_results, lambda: 0)
+        rows = read_rows(path)
+        self.assertEqual(len(rows), 2 * 2 * 3)
+        self.assertEqual({row["Device Sources"] for row in rows}, {"012345678901"})
+        self.assertEqual(rows[0]["Command"],
+                         "tools/peers.py --op gemm --dtype fp8 --shape 1x1x1 --rounds 5")
+        self.assertEqual((rows[1]["Version"], rows[1]["Ratio"]), ("1.2", "0.5000"))
+        self.assertEqual([rows[2][c] for c in ("Check", "TFLOPS", "Time (ms)")], ["FAIL", "", ""])
+        self.assertTrue(table.failed())
+        self.assertFalse((self.folder / "x.csv.part").exists())
+        summary = [line for line in out.splitlines() if line.startswith("fp8 forward")]
+        self.assertEqual(len(summary), 3)
+        # The geometric mean of 0.5 and 2, and where octet does worst.
+        self.assertRegex(summary[1], r"peer +1 +1\.000 +2 of 2 +1x1x1, ratio 0\.500")
+        self.assertRegex(summary[2], r"other +0 of 2")
+
+    def test_time_runs_out_between_products_and_keeps_the_rows(self):
+        path, ticks = self.folder / "x.csv", iter([0, 1, 11])
+        table, out = run(["--shape", "1x1x1", "--max-seconds", "10", "-o", str(path)], two_products,
+                         made_up_results, lambda: next(ticks))
+        self.assertEqual({r.case.product for r in table.results}, {"forward"})
+        self.assertIn("--max-seconds 10", out)
+        self.assertEqual(len(read_rows(path)), 3)
+
+    def test_rows_are_on_disk_as_they_come_and_the_old_file_stays_until_the_end(self):
+        path, seen = self.folder / "x.csv", []
+        path.write_text("old")
+
+        def looking(case, contenders):
+            seen.append((path.read_text(), (self.folder / "x.csv.part").read_text().count("\n")))
+            return made_up_results(case, contenders)
+
+        run(["--shape", "1x1x1", "-o", str(path)], two_products, looking, lambda: 0)
+        self.assertEqual(seen, [("old", 1), ("old", 4)])
+        self.assertNotEqual(path.read_text(), "old")
+
+
+class CommitOf(Folder):
+    def tool(self, text):
+        path = self.folder / "octet"
+        path.write_text(f"#!/bin/sh\ncat <<E\n{text}\nE\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def test_is_that_of_the_tool_with_the_same_device_sources(self):
+        tool = self.tool("octet           octet 0.1.0 (abc-dirty)\ndevice sources  0123\nCPU  x")
+        self.assertEqual(peers_table.commit_of(tool, "0123"), "abc-dirty")
+        with self.assertRaisesRegex(RuntimeError, "device sources 9999, the octet beside it 0123"):
+            peers_table.commit_of(tool, "9999")
+
+    def test_is_refused_without_a_tool(self):
+        with self.assertRaisesRegex(RuntimeError, "octet beside the library"):
+            peers_table.commit_of(self.folder / "none", "0123")
+
+
+class CommandLine(unittest.TestCase):
+    def refusal(self, *arguments):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as stopped:
+            peers.parse_arguments(arguments)
+        self.assertEqual(stopped.exception.code, 2)
+        return errors.getvalue()
+
+    def test_refuses_with_what_was_given_and_wanted(self):
+        for shape in ("3x4", "3x4x", "0x1x1", "-1x2x3", "1x2x3x4", "axbxc"):
+            self.assertIn(f"must be MxNxK with gemm, got {shape}", self.refusal(f"--shape={shape}"))
+        self.assertIn("RowsxCols", self.refusal("--op", "quantize", "--shape", "1x2x3"))
+        self.assertIn("at least 5, got 4", self.refusal("--rounds", "4"))
+        self.assertIn("above 0, got nan", self.refusal("--max-seconds", "nan"))
+        self.assertIn("no folder", self.refusal("-o", os.path.join("not", "there.csv")))
+        self.assertIn("quantize reads bf16", self.refusal("--op", "quantize", "--dtype", "f16"))
+
+    def test_has_the_shapes_of_its_operator(self):
+        self.assertEqual(len(peers.parse_arguments([]).shape), 12)
+        self.assertEqual(peers.parse_arguments(["--op", "quantize"]).shape[0], (4096, 4096))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,100 @@
+"""The products of a linear layer, and who can compute them: y = x w^T, dx = dy w, dw = dy^T x."""
+
+import functools
+
+import torch
+
+import octet_c
+import peers_libraries
+from peers_rounds import OURS, Case, fastest_peer
+
+ROWS, SQUARES = (1, 128), (128, 128)
+UNQUANTISED = {"bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def both_ways(x, block, transposed_block):
+    rows, cols = x.shape
+    out = octet_c.QuantizedTensor(rows, cols, block, x.device)
+    transposed = octet_c.QuantizedTensor(cols, rows, transposed_block, x.device)
+    octet_c.quantize_plan(x, out, transposed)()
+    return out, transposed
+
+
+def octet_call(a, b, dtype, accumulate=False, backend=None):
+    out = peers_libraries.output(a, b, dtype)
+    plan = octet_c.gemm_plan(a, b, out, accumulate)
+    if plan.implementation == backend:
+        raise RuntimeError("this is what octet itself chooses here")
+    if backend:
+        plan = octet_c.gemm_plan(a, b, out, accumulate, backend)
+
+    def call():
+        plan()
+        return out
+
+    return call
+
+
+def contenders(a, b, dtype, accumulate=False, sources=None):
+    """Name -> function that makes the call, of those that have this very form."""
+    makers = {OURS: functools.partial(octet_call, a, b, dtype, accumulate),
+              "cublaslt": functools.partial(octet_call, a, b, dtype, accumulate, "cublaslt")}
+    for name, library in peers_libraries.available().items():
+        if library.takes(a, b, accumulate):
+            makers[name] = functools.partial(library.call, a, b, dtype, accumulate, sources)
+    return makers
+
+
+def randn(rows, cols, dtype, generator):
+    return torch.randn(rows, cols, generator=generator, dtype=dtype, device=generator.device)
+
+
+def fp8_cases(shape, compare, generator):
+    """Results, one product after the other; the weight gradient in each of its forms."""
+    m, n, k = shape
+    x, w, dy = (randn(*extents, torch.bfloat16, generator) for extents in ((m, k), (n, k), (m, n)))
+    x_rows, x_t = both_ways(x, ROWS, ROWS)
+    w_squares, w_t = both_ways(w, SQUARES, SQUARES)
+    dy_rows, dy_t = both_ways(dy, ROWS, ROWS)
+    bf16 = torch.bfloat16
+
+    def case(product, **more):
+        return Case(shape, product, "fp8", 2.0 * m * n * k, **more)
+
+    yield compare(case("forward"), contenders(x_rows, w_squares, bf16, sources=(x, w, "TN")))
+    yield compare(case("dgrad"), contenders(dy_rows, w_t, bf16, sources=(dy, w, "NN")))
+    rows = contenders(dy_t, x_t, bf16, sources=(dy, x, "NT"))
+    results = compare(case("wgrad 1d"), rows)
+    yield results
+    yield compare(case("wgrad 1d f32 +="),
+                  contenders(dy_t, x_t, torch.float32, accumulate=True, sources=(dy, x, "NT")))
+    # Nobody else offers 128x128 blocks of x^T: ours stands against the best of the product above.
+    _, x_t_squares = both_ways(x, ROWS, SQUARES)
+    both = {OURS: functools.partial(octet_call, dy_t, x_t_squares, bf16)}
+    best = fastest_peer(results)
+    name = f"{best.library} 1d" if best else ""
+    if best:
+        both[name] = rows[best.library]
+    yield compare(case("wgrad 2d", other_data=frozenset([name])), both)
+
+
+def plain_cases(shape, dtype_name, compare, generator):
+    m, n, k = shape
+    dtype = UNQUANTISED[dtype_name]
+    x, w, dy = (randn(*extents, dtype, generator) for extents in ((m, k), (n, k), (m, n)))
+
+    def compared(product, a, b, out=dtype, accumulate=False):
+        case = Case(shape, product, dtype_name, 2.0 * m * n * k)
+        return compare(case, contenders(a, b, out, accumulate))
+
+    yield compared("forward", x, w)
+    yield compared("dgrad", dy, w.t())
+    yield compared("wgrad", dy.t(), x.t())
+    yield compared("wgrad f32 +=", dy.t(), x.t(), torch.float32, True)
+
+
+def cases(shape, compare, dtype, device="cuda"):
+    generator = torch.Generator(device).manual_seed(1)
+    if dtype == "fp8":
+        return fp8_cases(shape, compare, generator)
+    return plain_cases(shape, dtype, compare, generator)

@@ -1,0 +1,169 @@
+"""The other libraries tools/peers.py knows: which form of product each has, and how it is called.
+
+Each is a class with `takes(a, b, accumulate)` and `call(a, b, dtype, accumulate, sources)`, which
+returns a function that runs the product once and returns its output. Operands are
+octet_c.QuantizedTensor or, unquantised, plain matrices; `sources` are the unquantised operands and
+Transformer Engine's name of their layout. A library that is not here is told about once.
+"""
+
+import ctypes
+import functools
+import importlib
+import inspect
+
+import torch
+
+import octet_c
+from peers_rounds import one_line
+
+SQUARES = (128, 128)
+
+
+def quantised(tensor):
+    return isinstance(tensor, octet_c.QuantizedTensor)
+
+
+def device_of(tensor):
+    return tensor.values.device if quantised(tensor) else tensor.device
+
+
+def output(a, b, dtype):
+    (m, _), n = octet_c.operand(a)[0], octet_c.operand(b)[0][0]
+    return torch.zeros(m, n, dtype=dtype, device=device_of(a))
+
+
+class Torch:
+    """torch.nn.functional.scaled_mm, and torch.mm where nothing is quantised."""
+
+    def __init__(self):
+        self.version = torch.__version__
+
+    def takes(self, a, b, accumulate):
+        return not (quantised(a) and accumulate)
+
+    def call(self, a, b, dtype, accumulate, _sources):
+        return self.scaled(a, b, dtype) if quantised(a) else self.plain(a, b, dtype, accumulate)
+
+    @staticmethod
+    def plain(a, b, dtype, accumulate):
+        out, right = output(a, b, dtype), b.t()
+        if accumulate:
+            return lambda: torch.addmm(out, a, right, out_dtype=dtype, out=out)
+        return lambda: torch.mm(a, right, out=out)
+
+    @staticmethod
+    def scaled(a, b, dtype):
+        from torch.nn.functional import ScalingType, scaled_mm
+        left = a.scales.t().contiguous().t()  # rows contiguous, and no padding between slices
+        right, recipe = b.scales.t().contiguous().t(), ScalingType.BlockWise1x128
+        if b.block == SQUARES:
+            # [contraction/128 padded to 4, rows/128], contraction contiguous: our memory as it is.
+            pitch, blocks = b.scales.stride(0), b.scales.shape[0]
+            right = b.scales.as_strided((pitch, blocks), (1, pitch))
+            recipe = ScalingType.BlockWise128x128
+        return lambda: scaled_mm(a.values, b.values.t(), left, ScalingType.BlockWise1x128, right,
+                                 recipe, output_dtype=dtype)
+
+
+class Triton:
+    """Our own plain kernel, tools/peers_triton.py."""
+
+    def __init__(self):
+        self.kernels = importlib.import_module("peers_triton")
+        self.version = importlib.import_module("triton").__version__
+
+    def takes(self, a, b, accumulate):
+        return quantised(a) and not accumulate
+
+    def call(self, a, b, dtype, _accumulate, _sources):
+        return self.kernels.product(a, b, output(a, b, dtype))
+
+
+class DeepGemm:
+    """Takes our scales as they are; its 1x128 . 1x128 kernel adds to f32 alone."""
+
+    def __init__(self):
+        self.library = importlib.import_module("deep_gemm")
+        self.version = getattr(self.library, "__version__", "")
+
+    def takes(self, a, b, accumulate):
+        return quantised(a) and accumulate == (b.block != SQUARES)
+
+    def call(self, a, b, dtype, accumulate, _sources):
+        out = output(a, b, dtype)
+        left, right = (a.values, a.scales), (b.values, b.scales)
+        more = {"c": out, "recipe": (1, 1, 128)} if accumulate else {}
+
+        def call():
+            self.library.fp8_gemm_nt(left, right, out, disable_ue8m0_cast=True, **more)
+            return out
+
+        return call
+
+
+class TransformerEngine:
+    """general_gemm on its own Float8Block tensors, quantised from the same sources."""
+
+    def __init__(self):
+        engine = importlib.import_module("transformer_engine.pytorch")
+        extensions = importlib.import_module("transformer_engine.pytorch.cpp_extensions")
+        self.types = importlib.import_module("transformer_engine_torch").DType
+        blocks = importlib.import_module(
+            "transformer_engine.pytorch.tensor.float8_blockwise_tensor")
+        self.quantizer, self.gemm = blocks.Float8BlockQuantizer, extensions.general_gemm
+        self.version = getattr(importlib.import_module("transformer_engine"), "__version__", "")
+        # Older versions want a workspace.
+        self.more = {}
+        if "workspace" in inspect.signature(self.gemm).parameters:
+            self.more["workspace"] = torch.empty(32 << 20, dtype=torch.uint8, device="cuda")
+        del engine  # imported for what it loads
+
+    def takes(self, a, b, accumulate):
+        return quantised(a)
+
+    def quantize(self, tensor, block):
+        return self.quantizer(self.types.kFloat8E4M3, rowwise=True, columnwise=True,
+                              amax_epsilon=0.0, force_pow_2_scales=False,
+                              block_scaling_dim=2 if block == SQUARES else 1)(tensor)
+
+    def call(self, a, b, dtype, accumulate, sources):
+        # Its products are column-major: the right operand comes first.
+        left, right, layout = sources
+        left, right = self.quantize(left, a.block), self.quantize(right, b.block)
+        out = output(a, b, dtype)
+
+        def call():
+            self.gemm(right, left, out_dtype=dtype, out=out, layout=layout, accumulate=accumulate,
+                      use_split_accumulator=True, **self.more)
+            return out
+
+        return call
+
+
+def cublaslt_version():
+    """Of the library octet's backend loads, as 13.1.0; empty where there is none."""
+    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        library.cublasLtGetVersion.restype = ctypes.c_size_t
+        digits = library.cublasLtGetVersion()
+        return f"{digits // 10000}.{digits // 100 % 100}.{digits % 100}"
+    return ""
+
+
+LIBRARIES = {"torch": Torch, "triton": Triton, "deep_gemm": DeepGemm,
+             "transformer_engine": TransformerEngine}
+
+
+@functools.cache
+def available():
+    """Name -> library, of those that are here."""
+    found = {}
+    for name, library in LIBRARIES.items():
+        try:
+            found[name] = library()
+        except Exception as error:  # an import may fail in any way
+            print(f"{name} is not here: {one_line(error)}")
+    return found

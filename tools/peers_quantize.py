@@ -1,0 +1,117 @@
+"""The dual quantiser beside torch.compile, Triton and a device copy of as many bytes."""
+
+import functools
+import math
+
+import torch
+
+import octet_c
+import peers_libraries
+from peers_rounds import OURS, Case
+from peers_torch import close, rotating
+
+BLOCKS = {"1x128 + transposed": (1, 128), "128x128 + transposed": (128, 128)}
+COPY = "device copy"
+
+
+def blocked(x, block):
+    """[rows, cols] as [row blocks, rows, column blocks, columns]."""
+    return x.unflatten(1, (-1, block[1])).unflatten(0, (-1, block[0]))
+
+
+def torch_quantize(x, block):
+    """Values [rows, cols] and scales, written as one would for torch.compile."""
+    blocks = blocked(x.float(), block)
+    amax = blocks.abs().amax((1, 3), keepdim=True)
+    amax = torch.where(amax == 0, 448.0, amax.clamp(min=448 * 2.0**-126))
+    values = (blocks * (torch.full_like(amax, 448.0) / amax)).to(torch.float8_e4m3fn)
+    return values.reshape(x.shape), (amax / 448.0).squeeze((1, 3))
+
+
+def torch_both(x, block):
+    values_t, scales_t = torch_quantize(x.t(), block)
+    return *torch_quantize(x, block), values_t.contiguous(), scales_t
+
+
+def dequantized(values, scales, block):
+    return (blocked(values.float(), block) * scales[:, None, :, None]).reshape(values.shape)
+
+
+def same(block):
+    """Compares (values, scales, transposed values, transposed scales) after dequantisation.
+    Compiled code divides less exactly, so that a value may round the other way: 30 dB, not 40."""
+    def judge(given, wanted):
+        return all(close(dequantized(*given[i:i + 2], block), dequantized(*wanted[i:i + 2], block),
+                         1e-3)
+                   for i in (0, 2))
+    return judge
+
+
+def octet_outputs(x, block):
+    rows, cols = x.shape
+    return (octet_c.QuantizedTensor(rows, cols, block, x.device),
+            octet_c.QuantizedTensor(cols, rows, block, x.device))
+
+
+def four(out, transposed):
+    return out.values, out.scales, transposed.values, transposed.scales
+
+
+def octet_call(x, block):
+    out, transposed = octet_outputs(x, block)
+    plan = octet_c.quantize_plan(x, out, transposed)
+
+    def call():
+        plan()
+        return four(out, transposed)
+
+    return call
+
+
+def triton_call(x, block):
+    library = peers_libraries.available()["triton"]
+    out, transposed = octet_outputs(x, block)
+    quantize = library.kernels.quantize(x, out, transposed, block == (128, 128))
+    return lambda: four(*quantize())
+
+
+def copy_call(x, block):
+    source = torch.randint(256, (bytes_moved(x.shape, block) // 2,), dtype=torch.uint8,
+                           device=x.device)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def compiled_calls(inputs, block):
+    torch._dynamo.reset()  # the code of one shape is of no use to the next
+    quantize = torch.compile(torch_both, dynamic=False)
+    return [functools.partial(quantize, x, block) for x in inputs]
+
+
+def bytes_moved(shape, block):
+    """bf16 in, two FP8 copies and their scales out, each counted once."""
+    rows, cols = shape
+    scales = sum(math.ceil(r / block[0]) * math.ceil(c / block[1])
+                 for r, c in ((rows, cols), (cols, rows)))
+    return rows * cols * (2 + 1 + 1) + 4 * scales
+
+
+def contenders(inputs, block):
+    def each(call):
+        return lambda: rotating([call(x, block) for x in inputs])
+
+    makers = {OURS: each(octet_call),
+              "torch.compile": lambda: rotating(compiled_calls(inputs, block))}
+    if "triton" in peers_libraries.available():
+        makers["triton"] = each(triton_call)
+    return makers | {COPY: each(copy_call)}
+
+
+def cases(shape, compare, l2_bytes, device="cuda"):
+    generator = torch.Generator(device).manual_seed(1)
+    sets = math.ceil(2 * l2_bytes / (2 * math.prod(shape)))
+    inputs = [torch.randn(shape, generator=generator, dtype=torch.bfloat16, device=device)
+              for _ in range(sets)]
+    for product, block in BLOCKS.items():
+        case = Case(shape, product, "bf16", bytes_moved(shape, block), frozenset([COPY]))
+        yield compare(case, contenders(inputs, block), same(block))

@@ -1,0 +1,103 @@
+"""The protocol of tools/peers.py: run once, compare with octet, time all in interleaved rounds.
+
+Nothing here knows torch: how outputs are compared and how a call is timed are arguments.
+"""
+
+import dataclasses
+import statistics
+
+OURS = "octet"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One product of one shape. Its contenders come apart from it, name -> function that makes a
+    call, ours first; a call runs once and returns its output."""
+    shape: tuple
+    product: str
+    dtype: str
+    work: float  # operations or bytes of one call
+    other_data: frozenset = frozenset()  # contenders on other data than ours, judged elsewhere
+
+
+@dataclasses.dataclass
+class Result:
+    case: Case
+    library: str
+    check: str           # PASS, FAIL (no time) or ERROR (octet could not run)
+    seconds: list        # of a call, one per round
+    ratio: float = None  # its time over ours: the median over the rounds
+    clock_mhz: float = None
+    power_w: float = None
+
+    @property
+    def median(self):
+        return statistics.median(self.seconds)
+
+    @property
+    def rate(self):
+        return self.case.work / self.median / 1e12
+
+    @property
+    def spread_percent(self):
+        return 100 * (max(self.seconds) - min(self.seconds)) / self.median
+
+
+def one_line(error):
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__
+
+
+def prepare(case, contenders, same, say):
+    """Runs every contender once: the calls to time, and the results of those that get no time."""
+    calls, refused, wanted = {}, [], None
+    for name, make in contenders.items():
+        try:
+            call = make()
+            output = call()
+            agrees = name == OURS or name in case.other_data or same(output, wanted)
+        except Exception as error:  # whatever a peer throws, it is left out
+            say(f"  {case.product:16} {name}: {one_line(error)}")
+            if name == OURS:
+                return {}, [Result(case, name, "ERROR", [])]
+            continue
+        if name == OURS:
+            wanted = output
+        if agrees:
+            calls[name] = call
+        else:
+            say(f"  {case.product:16} {name}: FAIL, its output is not octet's")
+            refused.append(Result(case, name, "FAIL", []))
+    return calls, refused
+
+
+def compare(case, contenders, rounds, same, timer, say=print):
+    """The results of one case. `same(output, wanted)` judges, `timer.batch(call, case)` makes a
+    round's launches of a call, `timer.seconds(batch)` times them, per call, and `timer.reading()`
+    gives clock and power while they ran."""
+    calls, results = prepare(case, contenders, same, say)
+    if not calls:
+        return results
+    batches = {name: timer.batch(call, case) for name, call in calls.items()}
+    for batch in batches.values():
+        timer.seconds(batch)
+    timed = {name: Result(case, name, "PASS", []) for name in calls}
+    readings = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, batch in batches.items():
+            timed[name].seconds.append(timer.seconds(batch))
+            readings[name].append(timer.reading())
+    for name, result in timed.items():
+        result.ratio = statistics.median(
+            own / ours for own, ours in zip(result.seconds, timed[OURS].seconds))
+        clocks = [clock for clock, _ in readings[name] if clock is not None]
+        powers = [power for _, power in readings[name] if power is not None]
+        result.clock_mhz = statistics.median(clocks) if clocks else None
+        result.power_w = statistics.fmean(powers) if powers else None
+    return results + list(timed.values())
+
+
+def fastest_peer(results):
+    """The result of the quickest library that is not octet; None where there is none."""
+    peers = [r for r in results if r.check == "PASS" and r.library != OURS]
+    return min(peers, key=lambda r: r.median, default=None)

@@ -1,0 +1,77 @@
+"""How tools/peers.py judges outputs and times calls on the GPU."""
+
+import torch
+
+import nvml
+from peers_rounds import one_line
+
+
+def close(given, wanted, bound=1e-4):
+    """40 dB in every row and every column: one wrong tile of a big output fails."""
+    error = (given.float() - wanted.float()).square()
+    energy = wanted.float().square()
+    return all(bool((error.mean(dim) <= bound * energy.mean(dim)).all()) for dim in (0, 1))
+
+
+class Batch:
+    """The launches of one round, back to back; as a graph where the calls are so short that what
+    would be measured is Python."""
+
+    def __init__(self, call, launches, as_graph):
+        self.call, self.launches, self.enqueue = call, launches, self.one_by_one
+        if as_graph:
+            try:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    self.one_by_one()
+                self.enqueue = graph.replay
+            except RuntimeError as error:
+                print(f"  cannot be captured, launched one by one: {one_line(error)}")
+
+    def one_by_one(self):
+        for _ in range(self.launches):
+            self.call()
+
+
+class Timer:
+    """Device events around a batch; clock and power while it runs."""
+
+    def __init__(self, gpu, rate, as_graph):
+        self.gpu, self.rate, self.as_graph = gpu, rate, as_graph  # rate: work/s, to size a round
+        self.last = (None, None)
+
+    def batch(self, call, case):
+        launches = max(3, min(100, int(0.08 * self.rate / case.work)))
+        return Batch(call, launches, self.as_graph)
+
+    def seconds(self, batch):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        batch.call()  # ahead, so that the device need not wait for the first launch
+        begin.record()
+        batch.enqueue()
+        end.record()
+        self.last = (self.gpu.clock_mhz(), self.gpu.power_w())  # the device is still busy
+        end.synchronize()
+        return begin.elapsed_time(end) / batch.launches / 1e3
+
+    def reading(self):
+        return self.last
+
+
+def rotating(calls):
+    """One call of several, each in its turn: so inputs do not stay in the L2 cache."""
+    turn = [0]
+
+    def call():
+        turn[0] += 1
+        return calls[turn[0] % len(calls)]()
+
+    return call
+
+
+def gpu_in_use():
+    if not torch.cuda.is_available():
+        raise RuntimeError("torch sees no CUDA device")
+    properties = torch.cuda.get_device_properties(0)
+    return properties, nvml.Gpu(f"GPU-{getattr(properties, 'uuid', '')}")
