@@ -16,7 +16,7 @@ namespace octet::tool {
 struct GemmRow {
   Layer layer;
   std::string check = "ERROR";  // PASS, FAIL or ERROR
-  std::string note;             // why not PASS, or "noisy"
+  std::string note;             // why not PASS, or how it was timed: "cold; noisy"
   std::string implementation;
   std::string configuration;
   std::string command;        // repeats the row

@@ -2,7 +2,6 @@
 
 #include "bench/device_queue.hpp"
 #include "bench/memory.hpp"
-#include "cpu/threads.hpp"
 #include "dispatch/machine.hpp"
 
 #include <algorithm>
@@ -81,11 +80,7 @@ void QuantizeWorkload::copy(std::int64_t iteration) {
     queue_copy(set.copy_to.data(), set.copy_from.data(), bytes, plan_.problem.device, stream_);
     return;
   }
-  const std::size_t piece =
-      (bytes + static_cast<std::size_t>(threads_) - 1) / static_cast<std::size_t>(threads_);
-  parallel_for(threads_, threads_, [&](std::int64_t i) {
-    const std::size_t begin = std::min(bytes, static_cast<std::size_t>(i) * piece);
-    const std::size_t end = std::min(bytes, begin + piece);
+  for_each_piece(bytes, threads_, [&](std::size_t begin, std::size_t end) {
     std::memcpy(static_cast<char*>(set.copy_to.data()) + begin,
                 static_cast<const char*>(set.copy_from.data()) + begin, end - begin);
   });

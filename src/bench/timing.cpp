@@ -21,13 +21,14 @@ class Runner {
   Runner(const Task& task, const Protocol& protocol, const Clock& clock)
       : task_(task), protocol_(protocol), clock_(clock) {
     samples_.parts.resize(task.size());
+    samples_.cold = protocol.cold;
   }
 
   // At least one call: the first pays for pages and caches.
   void warm_up() {
     const double start = clock_.seconds();
     do {
-      call();
+      call(false);
       ++samples_.warmup;
     } while (samples_.warmup < protocol_.warmup &&
              clock_.seconds() - start < protocol_.seconds / 4);
@@ -39,7 +40,7 @@ class Runner {
     turn.parts.resize(task_.size());
     const double start = clock_.seconds();
     for (int i = 0; i < most && (i < least || clock_.seconds() - start < seconds); ++i) {
-      const std::vector<double> times = call();
+      const std::vector<double> times = call(protocol_.cold);
       for (std::size_t part = 0; part < times.size(); ++part) {
         turn.parts[part].push_back(times[part]);
         samples_.parts[part].push_back(times[part]);
@@ -49,9 +50,10 @@ class Runner {
     return turn;
   }
 
-  std::vector<double> call() {
+  std::vector<double> call(bool cold) {
     std::vector<double> times;
     for (const Part& part : task_) {
+      if (cold) clock_.flush_cache();
       const double start = clock_.seconds();
       part(calls_);
       times.push_back(clock_.seconds() - start);
@@ -81,16 +83,6 @@ Clock steady_clock() {
       [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }};
 }
 
-double Samples::median_seconds(std::size_t part) const { return median(parts[part]); }
-
-double Samples::spread() const {
-  std::vector<double> whole(parts.empty() ? 0 : parts[0].size(), 0);
-  for (const auto& part : parts) {
-    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += part[i];
-  }
-  return bench::spread(whole);
-}
-
 Samples measure(const Task& task, const Protocol& protocol, const Clock& clock) {
   Runner runner(task, protocol, clock);
   runner.warm_up();
@@ -108,7 +100,7 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
   // The call after the pause finds cold caches, so it is not timed.
   const auto take_turn = [&](Runner& runner) {
     clock.sleep_seconds(protocol.settle_seconds);
-    runner.call();
+    runner.call(false);
     return medians(runner.iterate(most, 1, turn_seconds));
   };
 

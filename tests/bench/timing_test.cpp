@@ -7,7 +7,9 @@
 namespace octet::bench {
 namespace {
 
-// Time that passes only where a part or a pause says so.
+constexpr double kFlushSeconds = 64;
+
+// Time that passes only where a part, a pause or a flush says so.
 class FakeTime {
  public:
   Clock clock() {
@@ -15,6 +17,10 @@ class FakeTime {
             [this](double seconds) {
               now_ += seconds;
               log_ += '.';
+            },
+            [this] {
+              now_ += kFlushSeconds;
+              log_ += '~';
             }};
   }
   // A part that takes `seconds` and leaves its letter in the log.
@@ -108,6 +114,31 @@ TEST(Timing, ContestantsTakeTurnsAfterAPauseAndAnUntimedCall) {
   EXPECT_EQ(comparison.peer.iterations(), 5);
   EXPECT_DOUBLE_EQ(comparison.ratio, 3) << "above 1 where we are faster";
   EXPECT_DOUBLE_EQ(comparison.part_ratios[0], 3);
+}
+
+TEST(Timing, ColdFlushesTheCacheBeforeEveryTimedPartOutsideOfItsTime) {
+  FakeTime time;
+  const Samples samples =
+      measure({time.part('f', 0.25), time.part('b', 0.5)},
+              {.warmup = 2, .iterations = 2, .seconds = 1000, .cold = true}, time.clock());
+  EXPECT_EQ(time.log(), "fbfb~f~b~f~b");
+  EXPECT_DOUBLE_EQ(samples.median_seconds(0), 0.25);
+  EXPECT_DOUBLE_EQ(samples.median_seconds(1), 0.5);
+  EXPECT_TRUE(samples.cold);
+  EXPECT_EQ(samples.note(), "cold");
+}
+
+TEST(Timing, ColdContestantsBothMeetAnEmptyCache) {
+  FakeTime time;
+  const Comparison comparison = compare(
+      {time.part('a', 1)}, {time.part('b', 3)},
+      {.warmup = 1, .iterations = 4, .seconds = 10000, .rounds = 2, .cold = true}, time.clock());
+  EXPECT_EQ(time.log(),
+            "ab"
+            ".a~a~a.b~b~b"
+            ".b~b~b.a~a~a");
+  EXPECT_DOUBLE_EQ(comparison.ratio, 3);
+  EXPECT_TRUE(comparison.peer.cold);
 }
 
 TEST(Timing, RatioIsTheMedianOverTheRounds) {
