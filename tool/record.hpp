@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 
 namespace octet::tool {
 
@@ -31,5 +32,14 @@ class Record {
   const CsvRow& header_;
   const CsvRow& row_;
 };
+
+// Those of the cases that have been run.
+inline std::vector<CsvRow> done_rows(const std::vector<std::optional<CsvRow>>& rows) {
+  std::vector<CsvRow> done;
+  for (const auto& row : rows) {
+    if (row) done.push_back(*row);
+  }
+  return done;
+}
 
 }  // namespace octet::tool
