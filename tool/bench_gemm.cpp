@@ -107,7 +107,7 @@ void time_case(Planned& planned, const bench::Protocol& protocol) {
   } else {
     row.times = timing.measure(step_of(*planned.ours), protocol);
   }
-  row.gpu = timing.gpu();
+  row.gpu = row.times->gpu;
   row.note = row.times->note();
   if (!planned.peer_refusal.empty()) {
     row.note += (row.note.empty() ? "" : "; ") + planned.peer_refusal;

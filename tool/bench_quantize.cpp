@@ -28,7 +28,7 @@ void time_case(QuantizeRow& row, const bench::Protocol& protocol) {
   workload.allocate(bench::most_calls(protocol));
   row.times = timing.compare({[&](std::int64_t i) { workload.quantize(i); }},
                              {[&](std::int64_t i) { workload.copy(i); }}, protocol);
-  row.gpu = timing.gpu();
+  row.gpu = row.times->ours.gpu;
   row.note = row.times->ours.note();
 }
 

@@ -24,16 +24,12 @@ auto DeviceTiming::Instruments::time(const Protocol& protocol, const OnCpu& on_c
   if (protocol.cold && !flush) {
     flush = std::make_unique<CacheFlush>(device, queue ? queue->stream() : nullptr);
   }
-  std::optional<GpuReading> reading;
-  return repeat_where_noisy(
-      protocol,
-      [&](std::int64_t first_call) {
-        if (!queue) return on_cpu(first_call, clock());
-        auto result = on_device(first_call, batch_clock());
-        reading = monitor->end();
-        return result;
-      },
-      [&] { gpu = reading; });
+  return repeat_where_noisy(protocol, [&](std::int64_t first_call) {
+    if (!queue) return on_cpu(first_call, clock());
+    auto result = on_device(first_call, batch_clock());
+    samples_of(result).gpu = monitor->end();
+    return result;
+  });
 }
 
 DeviceTiming::DeviceTiming(Device device, void* stream)
@@ -50,8 +46,6 @@ Device DeviceTiming::device() const { return instruments_->device; }
 void* DeviceTiming::stream() const {
   return instruments_->queue ? instruments_->queue->stream() : nullptr;
 }
-
-const std::optional<GpuReading>& DeviceTiming::gpu() const { return instruments_->gpu; }
 
 Samples DeviceTiming::measure(const Task& task, const Protocol& protocol) {
   return instruments_->time(

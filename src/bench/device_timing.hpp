@@ -14,7 +14,6 @@ struct DeviceTiming::Instruments {
   std::unique_ptr<DeviceQueue> queue{};  // null on the CPU
   std::unique_ptr<GpuMonitor> monitor{};
   std::unique_ptr<CacheFlush> flush{};  // from the first cold protocol on
-  std::optional<GpuReading> gpu{};
 
   Clock clock();
   BatchClock batch_clock();

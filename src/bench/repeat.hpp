@@ -19,15 +19,12 @@ inline Task counting_from(std::int64_t first, const Task& task) {
 }
 
 // Calls measure(first_call), which returns Samples or a Comparison; again where they are noisy.
-// `keep` is told of a result that is kept, in the order in which they are.
-template <class Measure, class Keep>
-auto repeat_where_noisy(const Protocol& protocol, const Measure& measure, const Keep& keep) {
+template <class Measure>
+auto repeat_where_noisy(const Protocol& protocol, const Measure& measure) {
   auto first = measure(std::int64_t{0});
-  keep();
   if (!samples_of(first).noisy()) return first;
   auto second = measure(most_calls(protocol) / 2);
   const bool quieter = samples_of(second).spread() < samples_of(first).spread();
-  if (quieter) keep();
   auto kept = quieter ? std::move(second) : std::move(first);
   samples_of(kept).repeated = true;
   return kept;

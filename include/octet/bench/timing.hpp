@@ -39,12 +39,21 @@ using Task = std::vector<Part>;
 // no two calls meet one.
 OCTET_API std::int64_t most_calls(const Protocol& protocol);
 
+// What a GPU did while it was timed.
+struct GpuReading {
+  double clock_mhz = 0;  // of the multiprocessors
+  double power_w = 0;
+  double temperature_c = 0;
+  std::uint64_t throttle = 0;  // bits of NVML
+};
+
 struct Samples {
   std::vector<std::vector<double>> parts{};  // [part][iteration or batch], seconds of one call
   int warmup = 0;                            // calls before the first sample
   int timed_calls = 0;                       // as many as samples, or more where batches are timed
   bool cold = false;                         // as Protocol::cold
-  bool repeated = false;  // the first time was noisy; these are the quieter of two
+  bool repeated = false;            // the first time was noisy; these are the quieter of two
+  std::optional<GpuReading> gpu{};  // while they were taken; nothing on the CPU
 
   int iterations() const { return timed_calls; }
   OCTET_API double median_seconds(std::size_t part = 0) const;
@@ -63,14 +72,6 @@ struct Comparison {
   double ratio = 0;                 // of whole iterations
 };
 
-// What a GPU did while it was timed.
-struct GpuReading {
-  double clock_mhz = 0;  // of the multiprocessors
-  double power_w = 0;
-  double temperature_c = 0;
-  std::uint64_t throttle = 0;  // bits of NVML
-};
-
 class OCTET_API DeviceTiming {
  public:
   // A CUDA device is timed on `stream`, or on one of its own where none is given: queue there. Throws
@@ -86,8 +87,6 @@ class OCTET_API DeviceTiming {
   Samples measure(const Task& task, const Protocol& protocol = {});
   // Both tasks have the same number of parts.
   Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol = {});
-  // While the samples last returned were taken; nothing on the CPU.
-  const std::optional<GpuReading>& gpu() const;
 
  private:
   struct Instruments;
