@@ -48,9 +48,7 @@ class BatchRunner {
       const std::vector<double> times = batch(1);
       for (std::size_t part = 0; part < times.size(); ++part) by_part[part].push_back(times[part]);
     }
-    std::vector<double> medians;
-    for (const auto& part : by_part) medians.push_back(median(part));
-    return medians;
+    return medians(by_part);
   }
 
   const Samples& samples() const { return samples_; }

@@ -2,8 +2,19 @@
 
 #include "bench/nvml.hpp"
 #include "bench/repeat.hpp"
+#include "core/message.hpp"
 
 namespace octet::bench {
+namespace {
+
+void check_task(const char* caller, const Task& task) {
+  if (task.empty()) refuse_argument(caller, ": the task has no parts");
+  for (const Part& part : task) {
+    if (!part) refuse_argument(caller, ": a part of the task is an empty function");
+  }
+}
+
+}  // namespace
 
 Clock DeviceTiming::Instruments::clock() {
   Clock clock = steady_clock();
@@ -48,6 +59,7 @@ void* DeviceTiming::stream() const {
 }
 
 Samples DeviceTiming::measure(const Task& task, const Protocol& protocol) {
+  check_task("measure", task);
   return instruments_->time(
       protocol,
       [&](std::int64_t first, const Clock& clock) {
@@ -59,6 +71,12 @@ Samples DeviceTiming::measure(const Task& task, const Protocol& protocol) {
 }
 
 Comparison DeviceTiming::compare(const Task& ours, const Task& peer, const Protocol& protocol) {
+  check_task("compare", ours);
+  check_task("compare", peer);
+  if (ours.size() != peer.size()) {
+    refuse_argument("compare: both tasks must have the same number of parts, got ", ours.size(),
+                    " and ", peer.size());
+  }
   return instruments_->time(
       protocol,
       [&](std::int64_t first, const Clock& clock) {

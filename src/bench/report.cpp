@@ -2,7 +2,6 @@
 #include "bench/result_columns.hpp"
 #include "bench/result_table.hpp"
 #include "core/message.hpp"
-#include "device/cuda_runtime.hpp"
 
 #include <octet/bench/metrics.hpp>
 
@@ -14,6 +13,11 @@ namespace octet::bench {
 namespace {
 
 std::string in_ms(double seconds) { return number(seconds * 1e3); }
+
+// Forward and, where there is one, backward.
+double step_seconds(const Samples& times) {
+  return times.median_seconds(0) + (times.parts.size() > 1 ? times.median_seconds(1) : 0);
+}
 
 // Columns that no row has say nothing. The first line has the titles.
 void drop_empty_columns(std::vector<Row>& table) {
@@ -46,32 +50,26 @@ void Report::State::add_product(const GemmCase& product, const Verdict& verdict,
   set(product.dtype == "fp8" ? "Forward G1 SNR (dB)" : "Forward G4 SNR (dB)",
       number(verdict.snr_db));
   if (!verdict.pass) return;
-  const bool has_backward = times.parts.size() > 1;
-  const double forward = times.median_seconds(0);
-  const double backward = has_backward ? times.median_seconds(1) : 0;
-  const auto tflops = [&](int products, double seconds) {
-    return number(products * gemm_tflops(product.m, product.n, product.k, seconds));
-  };
-  set("Forward Time (ms)", in_ms(forward));
-  set("Forward TFLOPS", tflops(1, forward));
-  if (has_backward) {
-    set("Backward Time (ms)", in_ms(backward));
-    set("Backward TFLOPS", tflops(2, backward));
-  }
-  set("Combined Step Time (ms)", in_ms(forward + backward));
-  set("Combined Step TFLOPS", tflops(has_backward ? 3 : 1, forward + backward));
+  set_times("", times);
+  const double rate = gemm_tflops(product.m, product.n, product.k, 1);  // of one product a second
+  set("Forward TFLOPS", number(rate / times.median_seconds(0)));
+  if (times.parts.size() > 1) set("Backward TFLOPS", number(2 * rate / times.median_seconds(1)));
+  const int products = times.parts.size() > 1 ? 3 : 1;
+  set("Combined Step TFLOPS", number(products * rate / step_seconds(times)));
   if (beside == nullptr || kernel.baseline.empty()) return;
-  const double peer_forward = beside->peer.median_seconds(0);
-  const double peer_backward = has_backward ? beside->peer.median_seconds(1) : 0;
   set("Baseline", kernel.baseline);
+  set_times("Baseline ", beside->peer);
   set("Forward Ratio", number(beside->part_ratios[0]));
-  set("Baseline Forward Time (ms)", in_ms(peer_forward));
-  if (has_backward) {
-    set("Backward Ratio", number(beside->part_ratios[1]));
-    set("Baseline Backward Time (ms)", in_ms(peer_backward));
-  }
+  if (times.parts.size() > 1) set("Backward Ratio", number(beside->part_ratios[1]));
   set("Combined Ratio", number(beside->ratio));
-  set("Baseline Combined Step Time (ms)", in_ms(peer_forward + peer_backward));
+}
+
+void Report::State::set_times(const std::string& prefix, const Samples& times) {
+  set(prefix + "Forward Time (ms)", in_ms(times.median_seconds(0)));
+  if (times.parts.size() > 1) {
+    set(prefix + "Backward Time (ms)", in_ms(times.median_seconds(1)));
+  }
+  set(prefix + "Combined Step Time (ms)", in_ms(step_seconds(times)));
 }
 
 void Report::State::add_memory(const MemoryCase& shape, const Verdict& verdict,
@@ -110,10 +108,20 @@ bool Report::pass() const {
   return !state_->rows.empty() && std::all_of(state_->rows.begin(), state_->rows.end(), is_pass);
 }
 
+std::string Report::State::score_line() const {
+  const bool products = kind == Kind::product;
+  const char* column = products ? "Combined Step TFLOPS" : "Memcpy Ratio";
+  const double score = geometric_mean_of(header, rows, column);
+  if (std::isnan(score)) return {};
+  return "score: " + digits(score, 4) +
+         (products ? " TFLOPS, the geometric mean of Combined Step TFLOPS\n"
+                   : " of a copy of the same bytes, the geometric mean\n");
+}
+
 std::string Report::State::text(bool colours) const {
   if (rows.empty()) return "no results\n";
-  const bool products = kind == Kind::product;
-  std::vector<Row> table = products ? gemm_table(header, rows) : memory_table(header, rows);
+  std::vector<Row> table =
+      kind == Kind::product ? gemm_table(header, rows) : memory_table(header, rows);
   drop_empty_columns(table);
   std::string result = table_text(table, 2, colours);
   std::size_t passed = 0;
@@ -124,13 +132,7 @@ std::string Report::State::text(bool colours) const {
       result += octet::text(at(row, "Check"), ' ', name_of(row), ": ", at(row, "Note"), '\n');
     }
   }
-  const char* column = products ? "Combined Step TFLOPS" : "Memcpy Ratio";
-  const double score = geometric_mean_of(header, rows, column);
-  if (!std::isnan(score)) {
-    result += "score: " + digits(score, 4) +
-              (products ? " TFLOPS, the geometric mean of Combined Step TFLOPS\n"
-                        : " of a copy of the same bytes, the geometric mean\n");
-  }
+  result += score_line();
   return result + octet::text(passed, " PASS, ", rows.size() - passed, " FAIL, 0 ERROR\n");
 }
 

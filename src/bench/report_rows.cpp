@@ -41,8 +41,10 @@ std::string csv_line(const Row& row) {
 }  // namespace
 
 void Report::State::begin_row(Kind kind_of_row, const Verdict& verdict, const Samples& times) {
-  if (verdict.pass && (times.parts.empty() || times.parts[0].empty())) {
-    refuse_argument("report: a PASS of ", kernel.name, " has no samples");
+  const std::size_t most_parts = kind_of_row == Kind::product ? 2 : 1;
+  if (verdict.pass && (times.parts.empty() || times.parts.size() > most_parts)) {
+    refuse_argument("report: a PASS of ", kernel.name, " has the times of ", times.parts.size(),
+                    " parts, wanted 1", most_parts == 2 ? " or 2" : "");
   }
   if (kind == Kind::none) {
     kind = kind_of_row;

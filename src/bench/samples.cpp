@@ -15,7 +15,7 @@ std::int64_t most_calls(const Protocol& protocol) {
   return 2 * once;
 }
 
-double Samples::median_seconds(std::size_t part) const { return median(parts[part]); }
+double Samples::median_seconds(std::size_t part) const { return median(parts.at(part)); }
 
 double Samples::spread() const {
   std::vector<double> whole(parts.empty() ? 0 : parts[0].size(), 0);

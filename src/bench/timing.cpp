@@ -9,12 +9,6 @@
 namespace octet::bench {
 namespace {
 
-std::vector<double> medians(const Samples& samples) {
-  std::vector<double> result;
-  for (const auto& part : samples.parts) result.push_back(median(part));
-  return result;
-}
-
 // A task and how often it has been called.
 class Runner {
  public:
@@ -101,7 +95,7 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
   const auto take_turn = [&](Runner& runner) {
     clock.sleep_seconds(protocol.settle_seconds);
     runner.call(false);
-    return medians(runner.iterate(most, 1, turn_seconds));
+    return medians(runner.iterate(most, 1, turn_seconds).parts);
   };
 
   our_runner.warm_up();

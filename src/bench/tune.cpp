@@ -98,6 +98,7 @@ Tuned search(const TuneRequest& request, const std::string& device, const Tunabl
              const Gate& gate, const CompareKernels& compare) {
   const CacheKey key{request.problem, device, request.version};
   check_key(key);
+  if (!kernel || !gate) refuse_argument("tune: the ", kernel ? "gate" : "kernel", " is empty");
   Search search(request, kernel, gate, compare);
   const Warn warn = request.warn ? request.warn : warn_on_stderr;
   std::optional<Configuration> known;

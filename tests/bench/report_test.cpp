@@ -131,7 +131,11 @@ TEST(Report, RefusesWhatItCannotShow) {
   EXPECT_EQ(refusal([&] { report.write_csv("x.csv"); }),
             "report: there are no results to write to x.csv");
   EXPECT_EQ(refusal([&] { report.add(MemoryCase{.cols = 1}, passed(1), Samples{}); }),
-            "report: a PASS of k has no samples");
+            "report: a PASS of k has the times of 0 parts, wanted 1");
+  EXPECT_EQ(refusal([&] {
+              report.add(GemmCase{.name = "x"}, passed(1), samples({{1}, {1}, {1}}));
+            }),
+            "report: a PASS of k has the times of 3 parts, wanted 1 or 2");
   report.add(MemoryCase{.cols = 1}, passed(1), samples({{1}}));
   EXPECT_EQ(refusal([&] { report.add(GemmCase{.name = "x"}, passed(1), samples({{1}})); }),
             "report: products and kernels that memory bounds have columns of their own; give each "
