@@ -7,3 +7,4 @@
 #include <octet/bench/report.hpp>
 #include <octet/bench/timing.hpp>
 #include <octet/bench/tune.hpp>
+#include <octet/error.hpp>

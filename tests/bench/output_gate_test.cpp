@@ -1,5 +1,6 @@
 #include <octet/bench/gates.hpp>
 #include <octet/buffer.hpp>
+#include <octet/error.hpp>
 
 #include <gtest/gtest.h>
 
