@@ -18,14 +18,13 @@ class Runner {
     samples_.cold = protocol.cold;
   }
 
-  // At least one call: the first pays for pages and caches.
-  void warm_up() {
+  // At least one call, in a quarter of `seconds` at most: the first pays for pages and caches.
+  void warm_up(double seconds) {
     const double start = clock_.seconds();
     do {
       call(false);
       ++samples_.warmup;
-    } while (samples_.warmup < protocol_.warmup &&
-             clock_.seconds() - start < protocol_.seconds / 4);
+    } while (samples_.warmup < protocol_.warmup && clock_.seconds() - start < seconds / 4);
   }
 
   // Timed calls until their number or their time is reached. Returns these samples alone.
@@ -79,7 +78,7 @@ Clock steady_clock() {
 
 Samples measure(const Task& task, const Protocol& protocol, const Clock& clock) {
   Runner runner(task, protocol, clock);
-  runner.warm_up();
+  runner.warm_up(protocol.seconds);
   runner.iterate(std::max(protocol.iterations, 1), protocol.least_iterations, protocol.seconds);
   return runner.samples();
 }
@@ -98,8 +97,8 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
     return medians(runner.iterate(most, 1, turn_seconds).parts);
   };
 
-  our_runner.warm_up();
-  peer_runner.warm_up();
+  our_runner.warm_up(protocol.seconds / 2);
+  peer_runner.warm_up(protocol.seconds / 2);
   RoundRatios ratios(ours.size());
   for (int round = 0; round < rounds; ++round) {
     take_turns(

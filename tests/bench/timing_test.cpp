@@ -166,6 +166,8 @@ TEST(Timing, ComparisonIsBoundedByTime) {
       compare({time.part('a', 0.01)}, {time.part('b', 0.01)}, protocol, time.clock());
   EXPECT_GE(comparison.ours.iterations(), 5);
   EXPECT_LE(time.now() - start, 2.5);
+  EXPECT_EQ(comparison.ours.warmup, 13) << "the warm-ups of both take a quarter of the time";
+  EXPECT_EQ(comparison.peer.warmup, 13);
 }
 
 TEST(Timing, SteadyClockMovesForward) {
