@@ -8,7 +8,7 @@ set(OCTET_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
 install(TARGETS octet EXPORT octetTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 install(DIRECTORY include/octet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
-  PATTERN "bench*" EXCLUDE)
+  PATTERN bench EXCLUDE PATTERN bench.hpp EXCLUDE)
 install(EXPORT octetTargets NAMESPACE octet:: DESTINATION ${OCTET_CMAKE_DIR} COMPONENT library)
 
 # find_package(octet COMPONENTS bench)

@@ -1,9 +1,9 @@
 // What every row of a Report has, and the file they go to.
 #include "bench/gpu_monitor.hpp"
 #include "bench/host.hpp"
+#include "bench/record.hpp"
 #include "bench/report_state.hpp"
 #include "bench/result_columns.hpp"
-#include "bench/result_table.hpp"
 #include "bench/write_beside.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
@@ -26,7 +26,8 @@ std::string command_line() {
 
 // As RFC 4180 has it.
 std::string csv_field(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  const bool at_the_edge = !field.empty() && (field.front() == ' ' || field.back() == ' ');
+  if (!at_the_edge && field.find_first_of(",\"\r\n") == std::string::npos) return field;
   std::string quoted = "\"";
   for (const char letter : field) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
   return quoted + '"';
@@ -88,7 +89,7 @@ void Report::State::set(std::string_view column, const std::string& field) {
 }
 
 std::string Report::State::at(const Row& row, std::string_view column) const {
-  return field_at(header, row, column);
+  return Record(header, row).at(column);
 }
 
 std::string Report::State::name_of(const Row& row) const {

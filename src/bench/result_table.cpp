@@ -1,12 +1,12 @@
 #include "bench/result_table.hpp"
 
+#include "bench/record.hpp"
 #include "bench/result_columns.hpp"
 #include "bench/statistics.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace octet::bench {
 namespace {
@@ -50,44 +50,27 @@ std::string brief(const std::string& field) {
 
 std::string brief(double value) { return std::isnan(value) ? "-" : digits(value, 4); }
 
-std::string note_of_pass(const Row& header, const Row& row) {
-  return field_at(header, row, "Check") == "PASS" ? field_at(header, row, "Note") : "";
+std::string note_of_pass(const Record& record) {
+  return record.at("Check") == "PASS" ? record.at("Note") : "";
 }
 
-bool is_on_cuda(const Row& header, const Row& row) {
-  return field_at(header, row, "Platform") == "cuda";
-}
+bool is_on_cuda(const Record& record) { return record.at("Platform") == "cuda"; }
 
-Row memory_line(const Row& header, const Row& row) {
-  const double unit = is_on_cuda(header, row) ? 1000 : 1;
-  const auto at = [&](const char* column) { return field_at(header, row, column); };
-  const auto value = [&](const char* column) { return number_at(header, row, column); };
-  return {at("Rows") + "x" + at("Cols"),
-          at("Block"),
-          at("Transposed Block"),
-          at("Check"),
-          brief(value("Time (ms)")),
-          brief(value("GB/s") / unit),
-          brief(value("Memcpy GB/s") / unit),
-          brief(value("Memcpy Ratio")),
-          brief(value("Spread (%)")),
-          note_of_pass(header, row)};
+Row memory_line(const Record& record) {
+  const double unit = is_on_cuda(record) ? 1000 : 1;
+  return {record.at("Rows") + "x" + record.at("Cols"),
+          record.at("Block"),
+          record.at("Transposed Block"),
+          record.at("Check"),
+          brief(record.number("Time (ms)")),
+          brief(record.number("GB/s") / unit),
+          brief(record.number("Memcpy GB/s") / unit),
+          brief(record.number("Memcpy Ratio")),
+          brief(record.number("Spread (%)")),
+          note_of_pass(record)};
 }
 
 }  // namespace
-
-std::string field_at(const Row& header, const Row& row, std::string_view column) {
-  const auto found = std::find(header.begin(), header.end(), column);
-  const auto index = static_cast<std::size_t>(found - header.begin());
-  return index < row.size() ? row[index] : std::string();
-}
-
-double number_at(const Row& header, const Row& row, std::string_view column) {
-  const std::string field = field_at(header, row, column);
-  double value = std::numeric_limits<double>::quiet_NaN();
-  std::from_chars(field.data(), field.data() + field.size(), value);
-  return value;
-}
 
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
   const bool with_baseline = std::find(header.begin(), header.end(), "Baseline") != header.end();
@@ -96,13 +79,14 @@ std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
   for (const TableColumn& column : columns) table[0].emplace_back(column.title);
   table[0].emplace_back("note");
   for (const Row& row : rows) {
-    const bool plain = field_at(header, row, "Dtype") != "fp8";
+    const Record record(header, row);
+    const bool plain = record.at("Dtype") != "fp8";
     Row line;
     for (const auto& [title, column] : columns) {
       const bool plain_snr = plain && column == std::string_view("Forward G1 SNR (dB)");
-      line.push_back(brief(field_at(header, row, plain_snr ? "Forward G4 SNR (dB)" : column)));
+      line.push_back(brief(record.at(plain_snr ? "Forward G4 SNR (dB)" : column)));
     }
-    line.push_back(note_of_pass(header, row));
+    line.push_back(note_of_pass(record));
     table.push_back(std::move(line));
   }
   return table;
@@ -110,18 +94,18 @@ std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
 
 std::vector<Row> memory_table(const Row& header, const std::vector<Row>& rows) {
   const bool on_cuda = std::any_of(rows.begin(), rows.end(),
-                                   [&](const Row& row) { return is_on_cuda(header, row); });
+                                   [&](const Row& row) { return is_on_cuda(Record(header, row)); });
   const std::string unit = on_cuda ? "TB/s" : "GB/s";
   std::vector<Row> table{{"shape", "block", "transposed", "check", "ms", unit, "copy " + unit,
                           "ratio", "spread %", "note"}};
-  for (const Row& row : rows) table.push_back(memory_line(header, row));
+  for (const Row& row : rows) table.push_back(memory_line(Record(header, row)));
   return table;
 }
 
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column) {
   std::vector<double> values;
   for (const Row& row : rows) {
-    const double value = number_at(header, row, column);
+    const double value = Record(header, row).number(column);
     if (!std::isnan(value)) values.push_back(value);
   }
   return geometric_mean(values);

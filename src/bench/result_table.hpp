@@ -7,11 +7,6 @@
 
 namespace octet::bench {
 
-// The field of a row under `header`; empty where there is no such column.
-std::string field_at(const Row& header, const Row& row, std::string_view column);
-// NaN where the field is empty.
-double number_at(const Row& header, const Row& row, std::string_view column);
-
 // The titles, then a line for every row.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);
 // Gigabytes a second on the CPU, terabytes on a GPU.

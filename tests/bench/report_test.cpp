@@ -1,5 +1,4 @@
 #include "bench/result_columns.hpp"
-#include "bench/result_table.hpp"
 
 #include <octet/bench.hpp>
 #include <octet/error.hpp>
