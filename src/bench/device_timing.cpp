@@ -2,6 +2,7 @@
 
 #include "bench/nvml.hpp"
 #include "bench/repeat.hpp"
+#include "core/checks.hpp"
 #include "core/message.hpp"
 
 namespace octet::bench {
@@ -45,6 +46,7 @@ auto DeviceTiming::Instruments::time(const Protocol& protocol, const OnCpu& on_c
 
 DeviceTiming::DeviceTiming(Device device, void* stream)
     : instruments_(std::make_unique<Instruments>(Instruments{device})) {
+  check_device("bench", device);
   if (device.type != DeviceType::cuda) return;
   instruments_->queue = std::make_unique<DeviceQueue>(device, stream);
   instruments_->monitor = std::make_unique<GpuMonitor>(nvml_reader(device));

@@ -53,7 +53,13 @@ TEST(DeviceTiming, WatchesTheGpuWhileItIsTimed) {
 }
 
 TEST(DeviceTiming, RefusesADeviceThatIsNotThere) {
-  EXPECT_THROW(DeviceTiming({DeviceType::cuda, 4096}), Error);
+  try {
+    const DeviceTiming timing({DeviceType::cuda, 4096});
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::no_device);
+    EXPECT_EQ(std::string(error.what()).rfind("bench: ", 0), 0u) << error.what();
+  }
 }
 
 TEST(DeviceTiming, RefusesTasksThatAreNone) {
