@@ -1,13 +1,22 @@
-# The library, its headers, a CMake package and a pkg-config file. Nothing installed names a
-# dependency: what liboctet.so needs is inside it or in the system's C++ runtime.
+# The libraries, their headers, a CMake package and a pkg-config file. Nothing installed names a
+# dependency: what liboctet.so and liboctet_bench.so need is inside them or in the system's C++
+# runtime.
 include(CMakePackageConfigHelpers)
 
 set(OCTET_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
 
 install(TARGETS octet EXPORT octetTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
-install(DIRECTORY include/octet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+install(DIRECTORY include/octet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
+  PATTERN bench EXCLUDE PATTERN bench.hpp EXCLUDE)
 install(EXPORT octetTargets NAMESPACE octet:: DESTINATION ${OCTET_CMAKE_DIR} COMPONENT library)
+
+# find_package(octet COMPONENTS bench)
+install(TARGETS octet_bench_shared EXPORT octetBenchTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT bench)
+install(DIRECTORY include/octet/bench DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet COMPONENT bench)
+install(FILES include/octet/bench.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/octet COMPONENT bench)
+install(EXPORT octetBenchTargets NAMESPACE octet:: DESTINATION ${OCTET_CMAKE_DIR} COMPONENT bench)
 
 configure_package_config_file(cmake/octetConfig.cmake.in
   ${PROJECT_BINARY_DIR}/package/octetConfig.cmake INSTALL_DESTINATION ${OCTET_CMAKE_DIR})

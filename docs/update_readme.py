@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Refreshes the parts of README.md that come from elsewhere: the examples, the support table and
-whether the published numbers are those of the kernels as they are.
+"""Refreshes the parts of README.md and docs/bench_api.md that come from elsewhere: the examples, the
+support table and whether the published numbers are those of the kernels as they are.
 
     docs/update_readme.py [--octet build/release/octet]           rewrite them in place
     docs/update_readme.py --check [--octet build/release/octet]   say what is stale, exit status 1
 
 A part lies between <!-- NAME --> and <!-- /NAME -->. The examples are quoted from between the
-[readme] and [/readme] lines of examples/linear.*; the table is what `octet ops --markdown` prints;
-which results are stale is what the octet_stale_results beside it prints.
+[readme] and [/readme] lines of examples/linear.*, bench_my_kernel.cpp is quoted whole; the table is
+what `octet ops --markdown` prints; which results are stale is what the octet_stale_results beside
+it prints.
 --check also follows every relative link of README.md, CONTRIBUTING.md and docs/*.md.
 """
 import argparse
@@ -19,6 +20,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+BENCH_API = ROOT / "docs/bench_api.md"
 
 
 def quote_example(path, language):
@@ -29,6 +31,10 @@ def quote_example(path, language):
         sys.exit(f"{path}: no lines between [readme] and [/readme]")
     body = textwrap.dedent("\n".join(lines[begin + 1:end]))
     return f"```{language}\n{body}\n```"
+
+
+def quote_file(path, language):
+    return f"```{language}\n{(ROOT / path).read_text().strip()}\n```"
 
 
 def output_of(program, *arguments):
@@ -51,27 +57,34 @@ def freshness(octet):
                          break_long_words=False, break_on_hyphens=False)
 
 
-def replace_part(text, name, body):
+def replace_part(page, text, name, body):
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if len(pattern.findall(text)) != 1:
-        sys.exit(f"README.md must have one part <!-- {name} --> ... <!-- /{name} -->")
+        sys.exit(f"{page.relative_to(ROOT)} must have one part <!-- {name} --> ... <!-- /{name} -->")
     return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
 
 
-def refreshed(octet):
-    text = README.read_text()
+def refreshed(page, parts):
+    text = page.read_text()
     stale = []
-    for name, body in [
-        ("example:cpp", quote_example("examples/linear.cpp", "cpp")),
-        ("example:c", quote_example("examples/linear.c", "c")),
-        ("ops", output_of(octet, "ops", "--markdown")),
-        ("freshness", freshness(octet)),
-    ]:
+    for name, body in parts:
         before = text
-        text = replace_part(text, name, body)
+        text = replace_part(page, text, name, body)
         if text != before:
             stale.append(name)
     return text, stale
+
+
+def parts_by_page(octet):
+    return {
+        README: [
+            ("example:cpp", quote_example("examples/linear.cpp", "cpp")),
+            ("example:c", quote_example("examples/linear.c", "c")),
+            ("ops", output_of(octet, "ops", "--markdown")),
+            ("freshness", freshness(octet)),
+        ],
+        BENCH_API: [("example:bench", quote_file("examples/bench_my_kernel.cpp", "cpp"))],
+    }
 
 
 def broken_links():
@@ -83,18 +96,22 @@ def broken_links():
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Refreshes the generated parts of README.md.")
+    parser = argparse.ArgumentParser(description="Refreshes the generated parts of the pages.")
     parser.add_argument("--check", action="store_true", help="change nothing, fail where stale")
     parser.add_argument("--octet", type=pathlib.Path, default=ROOT / "build/release/octet")
     options = parser.parse_args()
-    text, stale = refreshed(options.octet)
+    problems = []
+    for page, parts in parts_by_page(options.octet).items():
+        name = page.relative_to(ROOT)
+        text, stale = refreshed(page, parts)
+        if not options.check:
+            page.write_text(text)
+            print(f"{name}: " + (f"refreshed {', '.join(stale)}" if stale else "nothing was stale"))
+        problems += [f"{name}: {part} is stale: run docs/update_readme.py" for part in stale]
     if not options.check:
-        README.write_text(text)
-        print("README.md: " + (f"refreshed {', '.join(stale)}" if stale else "nothing was stale"))
         return 0
-    problems = [f"README.md: {name} is stale: run docs/update_readme.py" for name in stale]
     problems += broken_links()
-    print("\n".join(problems) or "README.md is up to date")
+    print("\n".join(problems) or "the pages are up to date")
     return 1 if problems else 0
 
 

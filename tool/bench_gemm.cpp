@@ -9,7 +9,6 @@
 
 #include "bench/device_timing.hpp"
 #include "bench/f16_error.hpp"
-#include "bench/statistics.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -97,8 +96,7 @@ bench::Task step_of(bench::Workload& workload) {
 void time_case(Planned& planned, const bench::Protocol& protocol) {
   GemmRow& row = planned.row;
   bench::DeviceTiming timing(row.layer.device());
-  const std::int64_t uses =
-      std::int64_t{protocol.warmup} + protocol.iterations + 2 * protocol.rounds;
+  const std::int64_t uses = bench::most_calls(protocol);
   planned.ours->set_stream(timing.stream());
   planned.ours->allocate(uses);
   if (planned.peer) {
@@ -109,8 +107,8 @@ void time_case(Planned& planned, const bench::Protocol& protocol) {
   } else {
     row.times = timing.measure(step_of(*planned.ours), protocol);
   }
-  row.gpu = timing.gpu();
-  row.note = row.times->spread() > bench::kNoisySpread ? "noisy" : "";
+  row.gpu = row.times->gpu;
+  row.note = row.times->note();
   if (!planned.peer_refusal.empty()) {
     row.note += (row.note.empty() ? "" : "; ") + planned.peer_refusal;
   }

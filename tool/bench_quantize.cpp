@@ -7,7 +7,6 @@
 #include "run_plan.hpp"
 
 #include "bench/device_timing.hpp"
-#include "bench/statistics.hpp"
 
 #include <fmt/format.h>
 
@@ -26,11 +25,11 @@ void time_case(QuantizeRow& row, const bench::Protocol& protocol) {
   bench::QuantizeWorkload& workload = *row.workload;
   bench::DeviceTiming timing(row.problem.device);
   workload.set_stream(timing.stream());
-  workload.allocate(std::int64_t{protocol.warmup} + protocol.iterations + 2 * protocol.rounds);
+  workload.allocate(bench::most_calls(protocol));
   row.times = timing.compare({[&](std::int64_t i) { workload.quantize(i); }},
                              {[&](std::int64_t i) { workload.copy(i); }}, protocol);
-  row.gpu = timing.gpu();
-  if (row.times->ours.spread() > bench::kNoisySpread) row.note = "noisy";
+  row.gpu = row.times->ours.gpu;
+  row.note = row.times->ours.note();
 }
 
 void run_case(QuantizeRow& row, const bench::Protocol& protocol) {

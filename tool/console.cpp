@@ -1,37 +1,17 @@
 #include "console.hpp"
 
+#include "bench/table.hpp"
+
 #include <fmt/format.h>
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 namespace octet::tool {
 namespace {
 
 constexpr std::size_t kBarCells = 30;
-
-bool stdout_has_colours() {
-  const char* refused = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
-}
-
-const char* colour(const std::string& cell) {
-  if (cell == "PASS") return "\033[32m";
-  if (cell == "FAIL" || cell == "ERROR") return "\033[31m";
-  return nullptr;
-}
-
-std::vector<std::size_t> column_widths(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  return widths;
-}
 
 }  // namespace
 
@@ -54,21 +34,7 @@ void Progress::clear() {
 }
 
 void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns) {
-  const std::vector<std::size_t> widths = column_widths(rows);
-  const bool colours = stdout_has_colours();
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      std::string cell = i < left_columns ? fmt::format("{:<{}}", row[i], widths[i])
-                                          : fmt::format("{:>{}}", row[i], widths[i]);
-      if (const char* code = colour(row[i]); colours && code != nullptr) {
-        cell.insert(0, code).append("\033[0m");
-      }
-      line += (i == 0 ? "" : "  ") + cell;
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    fmt::print("{}\n", line);
-  }
+  fmt::print("{}", bench::table_text(rows, left_columns, bench::stdout_has_colours()));
 }
 
 void print_markdown(const std::vector<std::vector<std::string>>& rows) {

@@ -3,13 +3,10 @@
 #include "provenance.hpp"
 
 #include "bench/host.hpp"
-#include "bench/statistics.hpp"
+#include "bench/result_columns.hpp"
 #include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
 
-#include <fmt/format.h>
-
-#include <cmath>
 #include <iterator>
 
 namespace octet::tool {
@@ -95,19 +92,12 @@ double GemmRow::tflops(int products, double ms) const {
   return operations / (ms * 1e-3) / 1e12;
 }
 
-std::string number(double value) {
-  return std::isnan(value) ? std::string() : fmt::format("{:.6g}", value);
-}
+std::string number(double value) { return bench::number(value); }
 
 std::string platform(Device device) { return device.type == DeviceType::cuda ? "cuda" : "cpu"; }
 
 std::string gpu_name(Device device) {
   return device.type == DeviceType::cuda ? cuda::properties(device.index).name : "none";
-}
-
-CsvRow machine_header() {
-  return {"Commit",    "Device Sources",  "CPU",     "Clock (MHz)",
-          "Power (W)", "Temperature (C)", "Throttle"};
 }
 
 CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu) {
@@ -123,40 +113,7 @@ CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu
   return fields;
 }
 
-CsvRow gemm_header(bool with_baseline) {
-  CsvRow header{"TestID",
-                "Platform",
-                "GPU",
-                "Case",
-                "MBS",
-                "M",
-                "N",
-                "K",
-                "Dtype",
-                "Granularity",
-                "Check",
-                "Forward Time (ms)",
-                "Forward TFLOPS",
-                "Backward Time (ms)",
-                "Backward TFLOPS",
-                "Combined Step Time (ms)",
-                "Combined Step TFLOPS"};
-  for (const char* gate : {"G1", "G2", "G4"}) {
-    for (const char* tensor : {"Forward", "dX", "dW"}) {
-      header.push_back(fmt::format("{} {} SNR (dB)", tensor, gate));
-    }
-  }
-  append(header, {"f16 SNR (dB)", "Backend", "Configuration", "Threads", "Warmup", "Iterations",
-                  "Spread (%)", "Note", "Wgrad Blocks"});
-  append(header, machine_header());
-  append(header, {"Seed", "Command"});
-  if (with_baseline) {
-    append(header, {"Baseline", "Forward Ratio", "Backward Ratio", "Combined Ratio",
-                    "Baseline Forward Time (ms)", "Baseline Backward Time (ms)",
-                    "Baseline Combined Step Time (ms)"});
-  }
-  return header;
-}
+CsvRow gemm_header(bool with_baseline) { return bench::gemm_columns(with_baseline); }
 
 CsvRow gemm_fields(const GemmRow& row, bool with_baseline) {
   CsvRow fields = case_fields(row);

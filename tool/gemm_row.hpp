@@ -16,7 +16,7 @@ namespace octet::tool {
 struct GemmRow {
   Layer layer;
   std::string check = "ERROR";  // PASS, FAIL or ERROR
-  std::string note;             // why not PASS, or "noisy"
+  std::string note;             // why not PASS, or how it was timed: "cold; noisy"
   std::string implementation;
   std::string configuration;
   std::string command;        // repeats the row
@@ -45,7 +45,6 @@ std::string number(double value);
 std::string platform(Device device);
 std::string gpu_name(Device device);
 // Where a row comes from: commit, device sources, CPU, and what the clocks did while it was timed.
-CsvRow machine_header();
 CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu);
 
 }  // namespace octet::tool

@@ -2,9 +2,8 @@
 
 #include "gemm_row.hpp"
 
+#include "bench/result_columns.hpp"
 #include "dispatch/machine.hpp"
-
-#include <fmt/format.h>
 
 namespace octet::tool {
 namespace {
@@ -42,35 +41,7 @@ CsvRow provenance_fields(const QuantizeRow& row) {
 
 }  // namespace
 
-CsvRow quantize_header() {
-  CsvRow header{"TestID",
-                "Platform",
-                "GPU",
-                "Rows",
-                "Cols",
-                "Dtype",
-                "Format",
-                "Block",
-                "Transposed Block",
-                "Check",
-                "Time (ms)",
-                "Bytes",
-                "GB/s",
-                "Memcpy Time (ms)",
-                "Memcpy GB/s",
-                "Memcpy Ratio",
-                "Backend",
-                "Configuration",
-                "Threads",
-                "Warmup",
-                "Iterations",
-                "Spread (%)",
-                "Note"};
-  for (const std::string& column : machine_header()) header.push_back(column);
-  header.emplace_back("Seed");
-  header.emplace_back("Command");
-  return header;
-}
+CsvRow quantize_header() { return bench::memory_columns(); }
 
 CsvRow quantize_fields(const QuantizeRow& row) {
   const QuantizeProblem& problem = row.problem;

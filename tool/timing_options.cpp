@@ -8,9 +8,14 @@ namespace octet::tool {
 
 void add_timing_options(CLI::App& app, TimingOptions& options) {
   constexpr std::int64_t kMost = 1'000'000'000;
-  add_whole(app, "--warmup", options.warmup, 1, kMost, "calls before the timing; 20");
-  add_whole(app, "--iters", options.iterations, 1, kMost, "timed calls; 100, or what time allows");
-  add_real(app, "--seconds-per-case", options.seconds_per_case, "bounds the timed calls of a case");
+  add_whole(app, "--warmup", options.warmup, 1, kMost,
+            "calls before the timing, in a quarter of its time at most; 20");
+  add_whole(app, "--iters", options.iterations, 1, kMost,
+            "timed calls; 100, or what time allows; beside a peer a multiple of five");
+  add_real(app, "--seconds-per-case", options.seconds_per_case,
+           "bounds the timed calls of a case; a noisy one takes it twice");
+  add_flag(app, "--cold", options.cold,
+           "empty the cache before every timed call; without it they follow each other");
   add_real(app, "--max-seconds", options.max_seconds, "begin no further case after this time");
   add_whole(app, "--num-shards", options.num_shards, 1, kMost, "deal the cases to this many runs");
   add_whole(app, "--shard-id", options.shard_id, 0, kMost, "which of them this is, from 0");
@@ -38,6 +43,7 @@ bench::Protocol make_protocol(const TimingOptions& options, Device device, doubl
   protocol.iterations = static_cast<int>(options.iterations.value_or(100));
   protocol.seconds =
       options.seconds_per_case.value_or(on_cpu && !options.iterations ? cpu_seconds : kUnbounded);
+  protocol.cold = options.cold;
   return protocol;
 }
 
@@ -48,6 +54,7 @@ std::string timing_arguments(const TimingOptions& options) {
   if (options.seconds_per_case) {
     result += fmt::format(" --seconds-per-case {}", *options.seconds_per_case);
   }
+  if (options.cold) result += " --cold";
   return result;
 }
 

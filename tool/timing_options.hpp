@@ -14,6 +14,7 @@ struct TimingOptions {
   std::int64_t warmup = 20;
   std::optional<std::int64_t> iterations;  // 100, or what the time allows
   std::optional<double> seconds_per_case;
+  bool cold = false;
   std::optional<double> max_seconds;
   std::int64_t num_shards = 1;
   std::int64_t shard_id = 0;
@@ -31,7 +32,7 @@ bool in_shard(const TimingOptions& options, std::size_t index);
 // `cpu_seconds` on the CPU and its 100 iterations on a GPU.
 bench::Protocol make_protocol(const TimingOptions& options, Device device, double cpu_seconds);
 
-// " --warmup ... --iters ... --seconds-per-case ...", where they were given.
+// " --warmup ... --iters ... --seconds-per-case ... --cold", where they were given.
 std::string timing_arguments(const TimingOptions& options);
 
 // Stops a run that has taken its --max-seconds.

@@ -3,7 +3,8 @@
 // least five batches (where there are as many), and median and spread are over the batches.
 //
 // One call goes ahead of every batch untimed: while the device works on it the host is already
-// queueing the batch, so that the time to the first launch is not counted.
+// queueing the batch, so that the time to the first launch is not counted. Cold, a sample is one
+// call, and the flush of the cache goes ahead of it.
 #pragma once
 
 #include "bench/timing.hpp"
@@ -17,6 +18,7 @@ struct BatchClock {
       seconds;
   // Called once, after the warm-ups.
   std::function<void()> timing_begins = [] {};
+  std::function<void()> flush_cache = [] {};  // queues it; of a cold protocol
 };
 
 // `iterations` dealt over `rounds` batches, or over fewer where there are fewer iterations.
@@ -25,7 +27,7 @@ std::vector<int> batch_sizes(int iterations, int rounds);
 // Protocol::least_iterations and settle_seconds say nothing here: every round has a call at least,
 // and nothing spins between them.
 Samples measure_batches(const Task& task, const Protocol& protocol, const BatchClock& clock);
-// One batch of each contestant a round.
+// One turn of each contestant a round.
 Comparison compare_batches(const Task& ours, const Task& peer, const Protocol& protocol,
                            const BatchClock& clock);
 

@@ -12,6 +12,14 @@ inline double total(const std::vector<double>& values) {
   return sum;
 }
 
+// Of the times of each part.
+inline std::vector<double> medians(const std::vector<std::vector<double>>& parts) {
+  std::vector<double> result;
+  result.reserve(parts.size());
+  for (const auto& part : parts) result.push_back(median(part));
+  return result;
+}
+
 // Collects one ratio per round and part, peer's time over ours.
 class RoundRatios {
  public:
@@ -25,9 +33,7 @@ class RoundRatios {
   }
 
   Comparison comparison(const Samples& ours, const Samples& peer) const {
-    Comparison result{ours, peer, {}, median(wholes_)};
-    for (const auto& part : parts_) result.part_ratios.push_back(median(part));
-    return result;
+    return {ours, peer, medians(parts_), median(wholes_)};
   }
 
  private:

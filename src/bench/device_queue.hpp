@@ -12,11 +12,11 @@ namespace octet::bench {
 
 using Launches = std::function<void()>;
 
-// A stream of its own and two events. The stream waits for the default one, where memory is cleared
-// and random numbers are made.
+// The caller's stream, or one of its own, and two events. Its own waits for the default stream,
+// where memory is cleared and random numbers are made.
 class DeviceQueue {
  public:
-  explicit DeviceQueue(Device device);
+  explicit DeviceQueue(Device device, void* stream = nullptr);
   ~DeviceQueue();  // NOLINT(performance-trivially-destructible): not where the build has CUDA
   DeviceQueue(const DeviceQueue&) = delete;
   DeviceQueue& operator=(const DeviceQueue&) = delete;
@@ -29,12 +29,15 @@ class DeviceQueue {
  private:
   Device device_;
   void* stream_ = nullptr;
+  [[maybe_unused]] bool owns_stream_ = false;
   [[maybe_unused]] void* start_ = nullptr;  // a build without CUDA has no events
   [[maybe_unused]] void* stop_ = nullptr;
 };
 
 // Within one device, queued on a stream.
 void queue_copy(void* to, const void* from, std::size_t bytes, Device device, void* stream);
+// Zeroes, queued on a stream.
+void queue_clear(void* memory, std::size_t bytes, Device device, void* stream);
 // What could still be allocated.
 std::size_t free_cuda_bytes(Device device);
 // "0000:19:00.0", by which NVML knows the device.

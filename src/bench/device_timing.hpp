@@ -1,31 +1,25 @@
-// The timing protocol of a device: the steady clock on the CPU; events in batches, with the GPU
-// watched while it is timed, on CUDA.
+// What DeviceTiming of octet/bench/timing.hpp times with: the steady clock on the CPU; events in
+// batches, with the GPU watched while it is timed, on CUDA.
 #pragma once
 
 #include "bench/batch_timing.hpp"
+#include "bench/cache_flush.hpp"
 #include "bench/device_queue.hpp"
 #include "bench/gpu_monitor.hpp"
 
-#include <memory>
-
 namespace octet::bench {
 
-class DeviceTiming {
- public:
-  explicit DeviceTiming(Device device);
+struct DeviceTiming::Instruments {
+  Device device;
+  std::unique_ptr<DeviceQueue> queue{};  // null on the CPU
+  std::unique_ptr<GpuMonitor> monitor{};
+  std::unique_ptr<CacheFlush> flush{};  // from the first cold protocol on
 
-  void* stream() const { return queue_ ? queue_->stream() : nullptr; }
-  Samples measure(const Task& task, const Protocol& protocol);
-  Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol);
-  // Of the last call of either; nothing on the CPU.
-  const std::optional<GpuReading>& gpu() const { return gpu_; }
-
- private:
+  Clock clock();
   BatchClock batch_clock();
-
-  std::unique_ptr<DeviceQueue> queue_;  // null on the CPU
-  std::unique_ptr<GpuMonitor> monitor_;
-  std::optional<GpuReading> gpu_;
+  // Calls one of the two with the number of the first call and the clock to use.
+  template <class OnCpu, class OnDevice>
+  auto time(const Protocol& protocol, const OnCpu& on_cpu, const OnDevice& on_device);
 };
 
 }  // namespace octet::bench

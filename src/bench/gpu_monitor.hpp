@@ -1,23 +1,13 @@
 // What a GPU did while it was timed: clock, power, temperature, and what held it back.
 #pragma once
 
+#include <octet/bench/timing.hpp>
+
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace octet::bench {
-
-struct GpuReading {
-  double clock_mhz = 0;  // of the multiprocessors
-  double power_w = 0;
-  double temperature_c = 0;
-  std::uint64_t throttle = 0;  // bits of NVML
-};
 
 // Of all readings: the median clock, the mean power, the highest temperature, every reason seen.
 // Nothing of no readings.

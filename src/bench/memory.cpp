@@ -3,6 +3,7 @@
 #include "bench/device_queue.hpp"
 #include "bench/host.hpp"
 #include "core/message.hpp"
+#include "cpu/threads.hpp"
 #include "device/cuda_runtime.hpp"
 
 #include <algorithm>
@@ -48,6 +49,16 @@ void copy_bytes(void* to, const void* from, std::size_t bytes, Device device) {
   } else {
     std::memcpy(to, from, bytes);
   }
+}
+
+void for_each_piece(std::size_t bytes, int threads,
+                    const std::function<void(std::size_t begin, std::size_t end)>& task) {
+  const std::size_t piece =
+      (bytes + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
+  parallel_for(threads, threads, [&](std::int64_t i) {
+    const std::size_t begin = std::min(bytes, static_cast<std::size_t>(i) * piece);
+    task(begin, std::min(bytes, begin + piece));
+  });
 }
 
 void require_free(std::size_t bytes, std::size_t free, Device device) {

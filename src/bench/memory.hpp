@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 
 namespace octet::bench {
@@ -17,6 +18,10 @@ std::size_t tensor_bytes(Dtype dtype, std::initializer_list<std::int64_t> shape)
 QuantizedTensor allocate_quantized(const QuantizedLayout& layout, Device device);
 // Within one device or between it and the host; waits until it is done.
 void copy_bytes(void* to, const void* from, std::size_t bytes, Device device);
+
+// task(begin, end) for as many pieces of `bytes` as there are threads, all at once.
+void for_each_piece(std::size_t bytes, int threads,
+                    const std::function<void(std::size_t begin, std::size_t end)>& task);
 
 // Throws Error(out_of_memory) that names both numbers where `bytes` are not free, before a dozen
 // buffers have been allocated and filled in vain.

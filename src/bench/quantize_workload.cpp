@@ -1,12 +1,10 @@
 #include "bench/quantize_workload.hpp"
 
-#include "bench/device_queue.hpp"
+#include "bench/copy.hpp"
 #include "bench/memory.hpp"
-#include "cpu/threads.hpp"
 #include "dispatch/machine.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace octet::bench {
 namespace {
@@ -76,19 +74,8 @@ void QuantizeWorkload::quantize(std::int64_t iteration) {
 
 void QuantizeWorkload::copy(std::int64_t iteration) {
   const Set& set = sets_[static_cast<std::size_t>(iteration) % sets_.size()];
-  const std::size_t bytes = set.copy_from.bytes();
-  if (plan_.problem.device.type == DeviceType::cuda) {
-    queue_copy(set.copy_to.data(), set.copy_from.data(), bytes, plan_.problem.device, stream_);
-    return;
-  }
-  const std::size_t piece =
-      (bytes + static_cast<std::size_t>(threads_) - 1) / static_cast<std::size_t>(threads_);
-  parallel_for(threads_, threads_, [&](std::int64_t i) {
-    const std::size_t begin = std::min(bytes, static_cast<std::size_t>(i) * piece);
-    const std::size_t end = std::min(bytes, begin + piece);
-    std::memcpy(static_cast<char*>(set.copy_to.data()) + begin,
-                static_cast<const char*>(set.copy_from.data()) + begin, end - begin);
-  });
+  copy_on_device(set.copy_to.data(), set.copy_from.data(), set.copy_from.bytes(),
+                 plan_.problem.device, stream_, threads_);
 }
 
 }  // namespace octet::bench

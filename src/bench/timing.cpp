@@ -9,28 +9,22 @@
 namespace octet::bench {
 namespace {
 
-std::vector<double> medians(const Samples& samples) {
-  std::vector<double> result;
-  for (const auto& part : samples.parts) result.push_back(median(part));
-  return result;
-}
-
 // A task and how often it has been called.
 class Runner {
  public:
   Runner(const Task& task, const Protocol& protocol, const Clock& clock)
       : task_(task), protocol_(protocol), clock_(clock) {
     samples_.parts.resize(task.size());
+    samples_.cold = protocol.cold;
   }
 
-  // At least one call: the first pays for pages and caches.
-  void warm_up() {
+  // At least one call, in a quarter of `seconds` at most: the first pays for pages and caches.
+  void warm_up(double seconds) {
     const double start = clock_.seconds();
     do {
-      call();
+      call(false);
       ++samples_.warmup;
-    } while (samples_.warmup < protocol_.warmup &&
-             clock_.seconds() - start < protocol_.seconds / 4);
+    } while (samples_.warmup < protocol_.warmup && clock_.seconds() - start < seconds / 4);
   }
 
   // Timed calls until their number or their time is reached. Returns these samples alone.
@@ -39,7 +33,7 @@ class Runner {
     turn.parts.resize(task_.size());
     const double start = clock_.seconds();
     for (int i = 0; i < most && (i < least || clock_.seconds() - start < seconds); ++i) {
-      const std::vector<double> times = call();
+      const std::vector<double> times = call(protocol_.cold);
       for (std::size_t part = 0; part < times.size(); ++part) {
         turn.parts[part].push_back(times[part]);
         samples_.parts[part].push_back(times[part]);
@@ -49,9 +43,10 @@ class Runner {
     return turn;
   }
 
-  std::vector<double> call() {
+  std::vector<double> call(bool cold) {
     std::vector<double> times;
     for (const Part& part : task_) {
+      if (cold) clock_.flush_cache();
       const double start = clock_.seconds();
       part(calls_);
       times.push_back(clock_.seconds() - start);
@@ -81,19 +76,9 @@ Clock steady_clock() {
       [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }};
 }
 
-double Samples::median_seconds(std::size_t part) const { return median(parts[part]); }
-
-double Samples::spread() const {
-  std::vector<double> whole(parts.empty() ? 0 : parts[0].size(), 0);
-  for (const auto& part : parts) {
-    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += part[i];
-  }
-  return bench::spread(whole);
-}
-
 Samples measure(const Task& task, const Protocol& protocol, const Clock& clock) {
   Runner runner(task, protocol, clock);
-  runner.warm_up();
+  runner.warm_up(protocol.seconds);
   runner.iterate(std::max(protocol.iterations, 1), protocol.least_iterations, protocol.seconds);
   return runner.samples();
 }
@@ -108,12 +93,12 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
   // The call after the pause finds cold caches, so it is not timed.
   const auto take_turn = [&](Runner& runner) {
     clock.sleep_seconds(protocol.settle_seconds);
-    runner.call();
-    return medians(runner.iterate(most, 1, turn_seconds));
+    runner.call(false);
+    return medians(runner.iterate(most, 1, turn_seconds).parts);
   };
 
-  our_runner.warm_up();
-  peer_runner.warm_up();
+  our_runner.warm_up(protocol.seconds / 2);
+  peer_runner.warm_up(protocol.seconds / 2);
   RoundRatios ratios(ours.size());
   for (int round = 0; round < rounds; ++round) {
     take_turns(

@@ -21,7 +21,11 @@ class FakeDevice {
               log_ += ')';
               return now_ - start;
             },
-            [this] { log_ += '|'; }};
+            [this] { log_ += '|'; },
+            [this] {
+              now_ += 64;
+              log_ += '~';
+            }};
   }
   Part part(char letter, double seconds) {
     return [this, letter, seconds](std::int64_t i) {
@@ -128,6 +132,34 @@ TEST(BatchTiming, ContestantsTakeTurnsInFiveRounds) {
   EXPECT_EQ(comparison.peer.iterations(), 10);
   EXPECT_DOUBLE_EQ(comparison.ratio, 3) << "above 1 where we are faster";
   EXPECT_DOUBLE_EQ(comparison.part_ratios[0], 3);
+}
+
+TEST(BatchTiming, ColdTimesCallsOneByOneBehindAFlush) {
+  FakeDevice device;
+  const Samples samples = measure_batches(
+      {device.part('f', 0.25), device.part('b', 0.5)},
+      {.warmup = 1, .iterations = 3, .seconds = kUnbounded, .rounds = 2, .cold = true},
+      device.clock());
+  EXPECT_EQ(device.log(), "(f)(b)|~(f)~(b)~(f)~(b)~(f)~(b)");
+  EXPECT_EQ(samples.iterations(), 3);
+  EXPECT_EQ(samples.parts[0].size(), 3u) << "a sample is a call";
+  EXPECT_DOUBLE_EQ(samples.median_seconds(0), 0.25);
+  EXPECT_DOUBLE_EQ(samples.median_seconds(1), 0.5);
+  EXPECT_EQ(samples.note(), "cold");
+}
+
+TEST(BatchTiming, ColdContestantsTakeTurnsCallByCall) {
+  FakeDevice device;
+  const Comparison comparison = compare_batches(
+      {device.part('a', 1)}, {device.part('b', 3)},
+      {.warmup = 1, .iterations = 4, .seconds = kUnbounded, .rounds = 2, .cold = true},
+      device.clock());
+  EXPECT_EQ(device.log(),
+            "(a)(b)|"
+            "~(a)~(a)~(b)~(b)"
+            "~(b)~(b)~(a)~(a)");
+  EXPECT_DOUBLE_EQ(comparison.ratio, 3);
+  EXPECT_EQ(comparison.peer.iterations(), 4);
 }
 
 TEST(BatchTiming, RatioIsTheMedianOverTheRounds) {

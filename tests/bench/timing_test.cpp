@@ -7,7 +7,9 @@
 namespace octet::bench {
 namespace {
 
-// Time that passes only where a part or a pause says so.
+constexpr double kFlushSeconds = 64;
+
+// Time that passes only where a part, a pause or a flush says so.
 class FakeTime {
  public:
   Clock clock() {
@@ -15,6 +17,10 @@ class FakeTime {
             [this](double seconds) {
               now_ += seconds;
               log_ += '.';
+            },
+            [this] {
+              now_ += kFlushSeconds;
+              log_ += '~';
             }};
   }
   // A part that takes `seconds` and leaves its letter in the log.
@@ -110,6 +116,31 @@ TEST(Timing, ContestantsTakeTurnsAfterAPauseAndAnUntimedCall) {
   EXPECT_DOUBLE_EQ(comparison.part_ratios[0], 3);
 }
 
+TEST(Timing, ColdFlushesTheCacheBeforeEveryTimedPartOutsideOfItsTime) {
+  FakeTime time;
+  const Samples samples =
+      measure({time.part('f', 0.25), time.part('b', 0.5)},
+              {.warmup = 2, .iterations = 2, .seconds = 1000, .cold = true}, time.clock());
+  EXPECT_EQ(time.log(), "fbfb~f~b~f~b");
+  EXPECT_DOUBLE_EQ(samples.median_seconds(0), 0.25);
+  EXPECT_DOUBLE_EQ(samples.median_seconds(1), 0.5);
+  EXPECT_TRUE(samples.cold);
+  EXPECT_EQ(samples.note(), "cold");
+}
+
+TEST(Timing, ColdContestantsBothMeetAnEmptyCache) {
+  FakeTime time;
+  const Comparison comparison = compare(
+      {time.part('a', 1)}, {time.part('b', 3)},
+      {.warmup = 1, .iterations = 4, .seconds = 10000, .rounds = 2, .cold = true}, time.clock());
+  EXPECT_EQ(time.log(),
+            "ab"
+            ".a~a~a.b~b~b"
+            ".b~b~b.a~a~a");
+  EXPECT_DOUBLE_EQ(comparison.ratio, 3);
+  EXPECT_TRUE(comparison.peer.cold);
+}
+
 TEST(Timing, RatioIsTheMedianOverTheRounds) {
   FakeTime time;
   // The machine is ten times slower during the third of five rounds, for both.
@@ -135,6 +166,8 @@ TEST(Timing, ComparisonIsBoundedByTime) {
       compare({time.part('a', 0.01)}, {time.part('b', 0.01)}, protocol, time.clock());
   EXPECT_GE(comparison.ours.iterations(), 5);
   EXPECT_LE(time.now() - start, 2.5);
+  EXPECT_EQ(comparison.ours.warmup, 13) << "the warm-ups of both take a quarter of the time";
+  EXPECT_EQ(comparison.peer.warmup, 13);
 }
 
 TEST(Timing, SteadyClockMovesForward) {

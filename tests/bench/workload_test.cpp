@@ -1,4 +1,5 @@
 // What is timed computes what it says: the workloads are run for real, on small layers.
+#include "bench/cache_flush.hpp"
 #include "bench/f16_error.hpp"
 #include "bench/inputs.hpp"
 #include "bench/memory.hpp"
@@ -8,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace octet::bench {
@@ -19,6 +21,23 @@ TEST(Inputs, RotateOverTwiceTheCacheWhereTheyFitIt) {
   EXPECT_EQ(input_set_count(200, 100, 1000), 1);
   EXPECT_EQ(input_set_count(10, 100, 3), 3) << "no more sets than calls";
   EXPECT_EQ(input_set_count(10, 0, 1000), 1) << "an unknown cache asks for nothing";
+}
+
+TEST(CacheFlush, WritesTwiceTheCacheAtLeast) {
+  const CacheFlush flush(kCpu, nullptr);
+  EXPECT_GE(flush.bytes(), 2 * cache_bytes(kCpu));
+  EXPECT_GT(flush.bytes(), 0u) << "even where the system does not say how large it is";
+  EXPECT_NO_THROW(flush());
+}
+
+TEST(Memory, PiecesCoverEveryByteOnce) {
+  for (const std::size_t bytes : {0u, 1u, 7u, 1000u}) {
+    std::vector<std::atomic<int>> seen(bytes);
+    for_each_piece(bytes, 3, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) ++seen[i];
+    });
+    for (const auto& count : seen) ASSERT_EQ(count, 1) << bytes;
+  }
 }
 
 TEST(Inputs, WhatIsNotFreeIsRefusedWithBothNumbers) {

@@ -161,6 +161,20 @@ TEST(ToolBench, ACaseThatCannotBeRunIsAnErrorRowAndStatusOne) {
   EXPECT_EQ(results.records[1].at("Check"), "PASS");
 }
 
+TEST(ToolBench, AColdRowSaysSo) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  for (const std::string op : {"gemm --shape 8x16x32", "quantize --shape 64x256"}) {
+    const Outcome outcome =
+        run_tool("bench " + op + " --device cpu --cold --warmup 1 --iters 3 --fresh -o " + path);
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    const Fields record = read_results(path).records.at(0);
+    EXPECT_EQ(record.at("Note").rfind("cold", 0), 0u) << record.at("Note");
+    EXPECT_NE(record.at("Command").find(" --cold"), std::string::npos) << record.at("Command");
+    EXPECT_EQ(record.at("Check"), "PASS");
+  }
+}
+
 TEST(ToolBench, BeginsNoCaseAfterMaxSeconds) {
   const Outcome outcome = run_tool("bench gemm --device cpu --max-seconds 0");
   EXPECT_EQ(outcome.status, 0);

@@ -10,7 +10,9 @@ void refuse(Device device) { (void)cuda::properties(device.index); }
 
 }  // namespace
 
-DeviceQueue::DeviceQueue(Device device) : device_(device) { refuse(device); }
+DeviceQueue::DeviceQueue(Device device, void* stream) : device_(device), stream_(stream) {
+  refuse(device);
+}
 DeviceQueue::~DeviceQueue() = default;
 
 double DeviceQueue::seconds(const Launches& /*lead_in*/, const Launches& /*timed*/) {
@@ -19,6 +21,8 @@ double DeviceQueue::seconds(const Launches& /*lead_in*/, const Launches& /*timed
 }
 
 void queue_copy(void*, const void*, std::size_t, Device device, void*) { refuse(device); }
+
+void queue_clear(void*, std::size_t, Device device, void*) { refuse(device); }
 
 std::size_t free_cuda_bytes(Device device) {
   refuse(device);

@@ -20,11 +20,14 @@ void* make_event() {
 
 }  // namespace
 
-DeviceQueue::DeviceQueue(Device device) : device_(device) {
+DeviceQueue::DeviceQueue(Device device, void* stream)
+    : device_(device), stream_(stream), owns_stream_(stream == nullptr) {
   const DeviceScope scope(device.index);
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreate(&stream), "cudaStreamCreate");
-  stream_ = stream;
+  if (owns_stream_) {
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreate(&made), "cudaStreamCreate");
+    stream_ = made;
+  }
   start_ = make_event();
   stop_ = make_event();
 }
@@ -32,7 +35,7 @@ DeviceQueue::DeviceQueue(Device device) : device_(device) {
 DeviceQueue::~DeviceQueue() {
   (void)cudaEventDestroy(event_of(start_));
   (void)cudaEventDestroy(event_of(stop_));
-  (void)cudaStreamDestroy(stream_of(stream_));
+  if (owns_stream_) (void)cudaStreamDestroy(stream_of(stream_));
 }
 
 double DeviceQueue::seconds(const Launches& lead_in, const Launches& timed) {
@@ -53,6 +56,11 @@ void queue_copy(void* to, const void* from, std::size_t bytes, Device device, vo
   const DeviceScope scope(device.index);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_of(stream)),
         "cudaMemcpyAsync");
+}
+
+void queue_clear(void* memory, std::size_t bytes, Device device, void* stream) {
+  const DeviceScope scope(device.index);
+  check(cudaMemsetAsync(memory, 0, bytes, stream_of(stream)), "cudaMemsetAsync");
 }
 
 std::size_t free_cuda_bytes(Device device) {

@@ -1,0 +1,114 @@
+#include "bench/result_table.hpp"
+
+#include "bench/record.hpp"
+#include "bench/result_columns.hpp"
+#include "bench/statistics.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace octet::bench {
+namespace {
+
+struct TableColumn {
+  const char* title;
+  const char* column;
+};
+
+std::vector<TableColumn> gemm_table_columns(bool with_baseline) {
+  std::vector<TableColumn> columns{{"case", "Case"},
+                                   {"check", "Check"},
+                                   {"M", "M"},
+                                   {"N", "N"},
+                                   {"K", "K"},
+                                   {"forward ms", "Forward Time (ms)"},
+                                   {"TFLOPS", "Forward TFLOPS"},
+                                   {"backward ms", "Backward Time (ms)"},
+                                   {"TFLOPS", "Backward TFLOPS"},
+                                   {"step TFLOPS", "Combined Step TFLOPS"},
+                                   {"spread %", "Spread (%)"},
+                                   {"SNR dB", "Forward G1 SNR (dB)"},
+                                   {"f16 SNR dB", "f16 SNR (dB)"}};
+  if (with_baseline) {
+    columns.push_back({"forward ratio", "Forward Ratio"});
+    columns.push_back({"backward ratio", "Backward Ratio"});
+    columns.push_back({"combined ratio", "Combined Ratio"});
+  }
+  return columns;
+}
+
+// "1234", "12.35", "-": four digits are enough for a person.
+std::string brief(const std::string& field) {
+  if (field.empty()) return "-";
+  double value = 0;
+  const char* last = field.data() + field.size();
+  const auto [end, error] = std::from_chars(field.data(), last, value);
+  const bool is_number = error == std::errc() && end == last;
+  return is_number && field.find('.') != std::string::npos ? digits(value, 4) : field;
+}
+
+std::string brief(double value) { return std::isnan(value) ? "-" : digits(value, 4); }
+
+std::string note_of_pass(const Record& record) {
+  return record.at("Check") == "PASS" ? record.at("Note") : "";
+}
+
+bool is_on_cuda(const Record& record) { return record.at("Platform") == "cuda"; }
+
+Row memory_line(const Record& record) {
+  const double unit = is_on_cuda(record) ? 1000 : 1;
+  return {record.at("Rows") + "x" + record.at("Cols"),
+          record.at("Block"),
+          record.at("Transposed Block"),
+          record.at("Check"),
+          brief(record.number("Time (ms)")),
+          brief(record.number("GB/s") / unit),
+          brief(record.number("Memcpy GB/s") / unit),
+          brief(record.number("Memcpy Ratio")),
+          brief(record.number("Spread (%)")),
+          note_of_pass(record)};
+}
+
+}  // namespace
+
+std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
+  const bool with_baseline = std::find(header.begin(), header.end(), "Baseline") != header.end();
+  const std::vector<TableColumn> columns = gemm_table_columns(with_baseline);
+  std::vector<Row> table(1);
+  for (const TableColumn& column : columns) table[0].emplace_back(column.title);
+  table[0].emplace_back("note");
+  for (const Row& row : rows) {
+    const Record record(header, row);
+    const bool plain = record.at("Dtype") != "fp8";
+    Row line;
+    for (const auto& [title, column] : columns) {
+      const bool plain_snr = plain && column == std::string_view("Forward G1 SNR (dB)");
+      line.push_back(brief(record.at(plain_snr ? "Forward G4 SNR (dB)" : column)));
+    }
+    line.push_back(note_of_pass(record));
+    table.push_back(std::move(line));
+  }
+  return table;
+}
+
+std::vector<Row> memory_table(const Row& header, const std::vector<Row>& rows) {
+  const bool on_cuda = std::any_of(rows.begin(), rows.end(),
+                                   [&](const Row& row) { return is_on_cuda(Record(header, row)); });
+  const std::string unit = on_cuda ? "TB/s" : "GB/s";
+  std::vector<Row> table{{"shape", "block", "transposed", "check", "ms", unit, "copy " + unit,
+                          "ratio", "spread %", "note"}};
+  for (const Row& row : rows) table.push_back(memory_line(Record(header, row)));
+  return table;
+}
+
+double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column) {
+  std::vector<double> values;
+  for (const Row& row : rows) {
+    const double value = Record(header, row).number(column);
+    if (!std::isnan(value)) values.push_back(value);
+  }
+  return geometric_mean(values);
+}
+
+}  // namespace octet::bench

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Runs examples/bench_my_kernel.cpp and reads what it leaves: the table, the CSV and the cache.
+# usage: bench_my_kernel.sh PROGRAM
+set -eu
+program=$1
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() { echo "bench_my_kernel: $*"; cat "$work/out" "$work/err"; exit 1; }
+
+"$program" "$work/cache" "$work/x.csv" >"$work/out" 2>"$work/err" || die "exit status $?"
+head -n 1 "$work/out" | grep -Eq '^shape +check +ms +GB/s +copy GB/s +ratio +spread %' ||
+  die "no table"
+grep -Eq '^1x4194304 +PASS +[0-9]' "$work/out" || die "no row with PASS and a time"
+grep -qx '1 PASS, 0 FAIL, 0 ERROR' "$work/out" || die "no counts"
+test ! -s "$work/err" || die "something on stderr"
+
+head -n 1 "$work/x.csv" | grep -q '^TestID,Platform,GPU,Rows,Cols,Dtype,' || die "no header"
+grep -Eq '^1,cpu,none,1,4194304,f32,,,,PASS,.*,saxpy,block=(16|256|4096),' "$work/x.csv" ||
+  die "no row"
+grep -q "^saxpy --n 4194304	.*	1	block=" "$work/cache" || die "the choice was not kept"
