@@ -5,7 +5,7 @@
 file(GLOB_RECURSE files RELATIVE ${SOURCE_DIR}
   ${SOURCE_DIR}/src/device/*
   ${SOURCE_DIR}/src/ops/*.cu ${SOURCE_DIR}/src/ops/*.cuh
-  ${SOURCE_DIR}/src/ops/*_config.* ${SOURCE_DIR}/src/ops/*_choose.* ${SOURCE_DIR}/src/ops/*_table.*)
+  ${SOURCE_DIR}/src/ops/*_config.* ${SOURCE_DIR}/src/ops/*_choose.* ${SOURCE_DIR}/src/ops/*_pinned.*)
 list(REMOVE_DUPLICATES files)
 list(SORT files)
 set(all "")
