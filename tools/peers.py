@@ -31,6 +31,8 @@ SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x
                    "8192x8192x8192", "32768x4096x4096", "16384x4096x14336", "8192x8192x29568",
                    "16384x8192x28672", "8192x37888x3584", "8192x57344x8192", "8192x106496x16384"],
           "quantize": ["4096x4096", "8192x8192", "16384x8192", "8192x29568", "32768x16384"]}
+LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_engine"],
+             "quantize": ["torch.compile", "triton", "device copy"]}
 RATE_GUESS = {"gemm": 1e15, "quantize": 3e12}  # work per second, to size a round
 
 
@@ -49,6 +51,8 @@ def parse_arguments(arguments):
     parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
                         help="of the operands of gemm (fp8)")
     parser.add_argument("--shape", action="append", help="as often as wanted; a dozen otherwise")
+    parser.add_argument("--library", action="append", metavar="NAME",
+                        help="a peer to set octet beside, as often as wanted; all otherwise")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
     parser.add_argument("--max-seconds", type=float, default=math.inf,
                         help="begin no further product after so long")
@@ -61,6 +65,10 @@ def parse_arguments(arguments):
         parser.error(str(error))
     if options.op == "quantize" and options.dtype:
         parser.error("--dtype is of gemm: quantize reads bf16")
+    for name in options.library or []:
+        if name not in LIBRARIES[options.op]:
+            parser.error(f"--library must be one of {', '.join(LIBRARIES[options.op])} with "
+                         f"{options.op}, got {name}")
     if options.rounds < 5:
         parser.error(f"--rounds must be at least 5, got {options.rounds}")
     if not options.max_seconds > 0:
@@ -76,9 +84,16 @@ def repeats(options):
     """The command of a row."""
     def command(case):
         dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""
+        libraries = "".join(f" --library '{name}'" for name in options.library or [])
         return (f"tools/peers.py --op {options.op}{dtype} --shape "
-                f"{peers_table.shape_text(case.shape)} --rounds {options.rounds}")
+                f"{peers_table.shape_text(case.shape)} --rounds {options.rounds}{libraries}")
     return command
+
+
+def chosen(contenders, libraries):
+    """Ours and those asked for; "torch 1d" is torch in another product."""
+    return {name: make for name, make in contenders.items()
+            if name == peers_rounds.OURS or not libraries or name.removesuffix(" 1d") in libraries}
 
 
 class OutOfTime(Exception):
@@ -135,7 +150,8 @@ def main(arguments):
     operator = importlib.import_module(f"peers_{options.op}")
 
     def compare(case, contenders, same=peers_torch.close):
-        return peers_rounds.compare(case, contenders, options.rounds, same, timer)
+        return peers_rounds.compare(case, chosen(contenders, options.library), options.rounds, same,
+                                    timer)
 
     def cases_of(shape, timed):
         peers_torch.torch.cuda.empty_cache()

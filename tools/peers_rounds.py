@@ -83,8 +83,9 @@ def compare(case, contenders, rounds, same, timer, say=print):
         timer.seconds(batch)
     timed = {name: Result(case, name, "PASS", []) for name in calls}
     readings = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, batch in batches.items():
+    for turn in range(rounds):
+        # There and back: nobody always follows the same other one.
+        for name, batch in list(batches.items())[::-1 if turn % 2 else 1]:
             timed[name].seconds.append(timer.seconds(batch))
             readings[name].append(timer.reading())
     for name, result in timed.items():

@@ -62,7 +62,9 @@ class Rounds(unittest.TestCase):
         self.assertEqual(results["octet"].rate, 0.5)
         self.assertEqual(results["peer"].clock_mhz, 1980)
         self.assertEqual(said, [])
-        self.assertEqual(timer.timed, [1.0, 1.5] * 6, "a warm-up and five rounds, interleaved")
+        there, back = [1.0, 1.5], [1.5, 1.0]
+        self.assertEqual(timer.timed, there + (there + back) * 2 + there,
+                         "a warm-up and five rounds, interleaved")
 
     def test_a_wrong_output_is_not_timed(self):
         results, said, timer = compare({"octet": returns(1.0), "peer": returns(5.0)}, {1.0: 2.0})
@@ -201,6 +203,12 @@ class CommandLine(unittest.TestCase):
             peers.parse_arguments(arguments)
         self.assertEqual(stopped.exception.code, 2)
         return errors.getvalue()
+
+    def test_times_octet_and_the_libraries_asked_for(self):
+        all_of_them = {"octet": 1, "torch": 2, "torch 1d": 3, "triton": 4}
+        self.assertEqual(peers.chosen(all_of_them, None), all_of_them)
+        self.assertEqual(list(peers.chosen(all_of_them, ["torch"])), ["octet", "torch", "torch 1d"])
+        self.assertIn("cublaslt, torch, triton", self.refusal("--library", "tritn"))
 
     def test_refuses_with_what_was_given_and_wanted(self):
         for shape in ("3x4", "3x4x", "0x1x1", "-1x2x3", "1x2x3x4", "axbxc"):
