@@ -1,0 +1,175 @@
+// Roofline, models, shapes, errors, clocks.
+
+// The highest of {value, row, table, ...}; null of none.
+function highest(candidates) {
+  return candidates.reduce((best, one) => best === null || one.value > best.value ? one : best, null);
+}
+
+// What was measured as the most a device does: rates of products, and copies beside a cast.
+function ceilings(rows) {
+  const compute = highest(rows.filter(({table, row}) => table.unit === "TFLOPS" && row.check === "PASS")
+      .flatMap(({table, row}) => row.rates.map((value, i) => ({value, table, row, part: table.rates[i]}))));
+  const memory = highest(rows.filter(({table}) => table.hasCeiling)
+      .flatMap(({table, row}) => row.baselines.slice(0, 1).map(({rate}) => ({value: rate, table, row}))));
+  return {compute, memory};
+}
+
+function ceilingText({compute, memory}) {
+  const part = compute.part === "step" ? compute.row.problem : compute.part;
+  const top = `Compute ceiling: the best rate of a product in these files, ${brief(compute.value)} TFLOPS (${compute.row.backend}, ${part} of ${compute.row.shape}, ${compute.table.name}).`;
+  return top + (memory
+      ? ` Memory ceiling: the fastest device copy beside a cast, ${brief(memory.value)} TB/s (${memory.row.shape}, ${memory.table.name}).`
+      : " No file has the rate of a device copy, so there is no memory ceiling.") + " Both were measured; neither is a data sheet's.";
+}
+
+function describeRoofline(rows, {compute, memory}) {
+  const points = rows.filter(({row}) => isNumber(row.intensity) && stepRate(row));
+  const xs = points.map(({row}) => row.intensity);
+  const ridge = memory ? compute.value / memory.value : Math.min(...xs);
+  const left = Math.min(ridge, ...xs) / 3;
+  const right = Math.max(ridge, ...xs) * 1.5;
+  const roof = [{x: Math.max(left, ridge), y: compute.value}, {x: right, y: compute.value}];
+  if (memory) roof.unshift({x: left, y: left * memory.value});
+  else roof.unshift({x: left, y: compute.value});
+  const sets = [...groupBy(points, ({table, row}) => `${table.op} ${row.problem}${table.backendIsKey ? " " + row.backend : ""}`)]
+      .map(([label, all], i) => ({label, data: all.map(({row}) => ({x: row.intensity, y: stepRate(row), name: row.label})),
+                                  backgroundColor: series(i), pointRadius: 3.5, pointStyle: ["circle", "rectRot", "triangle"][Math.floor(i / 5) % 3]}));
+  const least = Math.min(...points.map(({row}) => stepRate(row)));
+  return {
+    type: "scatter",
+    data: {datasets: [{type: "line", label: "ceiling", data: roof, borderColor: colour("text"), borderWidth: 1.5, pointRadius: 0, pointHitRadius: 0, pointStyle: "line"}, ...sets]},
+    options: {
+      plugins: {tooltip: {callbacks: {label: ({raw}) => `${raw.name ?? "ceiling"}: ${brief(raw.y)} TFLOPS at ${brief(raw.x)} op/byte`}}},
+      scales: {
+        x: {type: "logarithmic", min: left, max: right, title: {display: true, text: "operations per byte"}, grid: {color: colour("grid"), drawBorder: false}, ticks: {callback: logTick}},
+        y: {type: "logarithmic", min: Math.min(least / 2, compute.value / 4), max: compute.value * 1.3, title: {display: true, text: "TFLOPS"}, grid: {color: colour("grid"), drawBorder: false}, ticks: {callback: logTick}},
+      },
+    },
+  };
+}
+
+// 1, 2 and 5 of every power of ten.
+function logTick(value) {
+  const digit = Number(value.toExponential()[0]);
+  return Math.abs(Math.log10(value / digit) % 1) < 1e-9 && [1, 2, 5].includes(digit) ? brief(value) : "";
+}
+
+function addRoofline() {
+  const devices = [...groupBy(everyRow, ({row}) => row.device)]
+      .filter(([, rows]) => rows.some(({row}) => isNumber(row.intensity) && stepRate(row)));
+  if (devices.length === 0) return;
+  const texts = distinct(report.tables.filter((table) => table.intensityText).map((table) => `${table.op}: ${table.intensityText}`));
+  const section = makeSection("roofline", "Roofline", "Where every shape lies under what the device was measured to do. Operations per byte, " + texts.join("; ") + ".");
+  const cards = make("div", {class: "cards"});
+  section.append(cards);
+  for (const [device, rows] of devices) {
+    const measured = ceilings(rows);
+    addChart(cards, device, ceilingText(measured), () => describeRoofline(rows, measured), {tall: true});
+  }
+}
+
+function addModels() {
+  const groups = [...groupBy(report.groups.filter((group) => group.model !== ""), (group) => `${group.op} ${group.problem} on ${group.device}, ${group.backend}`)];
+  if (groups.length === 0) return;
+  const cards = make("div", {class: "cards"});
+  makeSection("models", "Models", "Geometric means over the layers of each model; the step is forward and backward together.").append(cards);
+  for (const [title, models] of groups) {
+    const parts = Object.keys(models[0].means);
+    addChart(cards, title, `${models.reduce((sum, model) => sum + model.passed, 0)} shapes of ${models.length} models`, () => ({
+      type: "bar",
+      data: {labels: models.map((model) => model.model), datasets: parts.map((part, i) => barSet(part, models.map((model) => model.means[part]), partColour(part, i)))},
+      options: {scales: {x: {grid: {display: false}}, y: valueAxis(models[0].unit)}},
+    }));
+  }
+}
+
+function partColour(part, index) {
+  return {step: series(0), forward: series(1), backward: series(2)}[part] ?? series(index);
+}
+
+// One chart per file and problem: ours against baselines, or libraries side by side, or the parts of
+// the step.
+function shapeSets(table, rows, shapes) {
+  const at = (all, value) => shapes.map((label) => {
+    const row = all.find((one) => one.label === label);
+    return row ? value(row) : null;
+  });
+  if (table.backendIsKey) {
+    return [...groupBy(rows, (row) => row.backend)].map(([backend, all], i) => barSet(backend, at(all, stepRate), series(i)));
+  }
+  const baselines = distinct(rows.flatMap((row) => row.baselines.map(({name}) => name)));
+  const sets = [barSet("octet", rows.map(stepRate), series(0))];
+  for (const [i, name] of baselines.entries()) {
+    sets.push(barSet(name, rows.map((row) => row.baselines.find((one) => one.name === name)?.rate ?? null), i === 0 ? colour("faint") : series(i + 1)));
+  }
+  for (const [i, part] of table.rates.entries()) {
+    if (part === "step" || baselines.length > 0) continue;
+    sets.push(pointSet(part, rows.map((row) => row.rates[i] ?? null), partColour(part, i), {order: -1}));
+  }
+  return sets;
+}
+
+function shapeText(table, rows) {
+  const ratios = rows.flatMap((row) => row.baselines);
+  const parts = [...groupBy(ratios, ({name}) => name)].map(([name, all]) =>
+      `${geometricMean(all.map(({ratio}) => ratio)).toFixed(3)} of ${name}, geometric mean`);
+  return [table.name, `${rows.length} rows`, ...parts].join(" · ");
+}
+
+function addShapes() {
+  const cards = make("div", {class: "cards"});
+  makeSection("shapes", "Shapes", "The rate of every shape, beside what was timed in the same run: a baseline, other libraries, or a copy of the same bytes.").append(cards);
+  for (const table of report.tables) {
+    for (const [problem, rows] of groupBy(table.rows, (row) => row.problem)) {
+      const first = [...groupBy(rows, (row) => row.label).values()].map((all) => all[0]);
+      const {labels, axis} = caseAxis(table.backendIsKey ? first : rows);
+      const size = labels.length <= 8 ? "half" : "";
+      addChart(cards, `${table.op} ${problem}`, shapeText(table, rows), () => ({
+        type: "bar",
+        data: {labels, datasets: shapeSets(table, rows, labels)},
+        options: {interaction: {mode: "index"}, scales: {x: axis, y: valueAxis(table.unit)}},
+      }), {size});
+    }
+  }
+}
+
+function addErrors() {
+  const tables = report.tables.filter((table) => table.rows.some((row) => row.snrs.some(isNumber)));
+  if (tables.length === 0) return;
+  const cards = make("div", {class: "cards"});
+  makeSection("errors", "Errors", "Signal-to-noise ratios, higher is better. G1 is against the product of the unquantised inputs, G2 of the dequantised operands, G4 of 16- and 32-bit operands. The dashed lines are what a gate asks of e4m3 and 16-bit results; 20 dB is asked of G1 where an operand is e5m2.").append(cards);
+  for (const table of tables) {
+    const used = table.snrs.map((snr, i) => ({...snr, i})).filter(({i}) => table.rows.some((row) => isNumber(row.snrs[i])));
+    const {labels, axis} = caseAxis(table.rows);
+    addChart(cards, `${table.op}, ${table.name}`, `${labels.length} rows`, () => ({
+      type: "line",
+      data: {labels, datasets: [
+        ...used.map(({column, gate, i}, index) => pointSet(column.replace(" SNR (dB)", ""), table.rows.map((row) => row.snrs[i]), series(index % 3),
+            {pointStyle: {G1: "circle", G2: "triangle", G4: "rect"}[gate] ?? "circle"})),
+        ...[...groupBy(used, ({gate}) => gate)].map(([gate, all]) => levelSet(`gate ${gate}: ${all[0].bound} dB`, labels.length, all[0].bound, colour("bad"))),
+      ]},
+      options: {scales: {x: axis, y: valueAxis("dB")}},
+    }), {size: tables.length > 1 && labels.length <= 24 ? "half" : ""});
+  }
+}
+
+function addClocks() {
+  const tables = report.tables.filter((table) => table.rows.some((row) => isNumber(row.clock)));
+  if (tables.length === 0) return;
+  const cards = make("div", {class: "cards"});
+  makeSection("clocks", "Clock and power", "Over the run, row by row: the median clock and the mean power while each was timed.").append(cards);
+  for (const table of tables) {
+    const {labels, axis} = caseAxis(table.rows);
+    const hasPower = table.rows.some((row) => isNumber(row.power));
+    const line = (label, values, index, yAxisID) => ({label, data: values, borderColor: series(index), backgroundColor: series(index), borderWidth: 1.5, pointRadius: 1.5, yAxisID});
+    addChart(cards, `${table.op}, ${table.name}`, `${labels.length} rows`, () => ({
+      type: "line",
+      data: {labels, datasets: [line("clock, MHz", table.rows.map((row) => row.clock), 0, "y"),
+                                ...hasPower ? [line("power, W", table.rows.map((row) => row.power), 1, "power")] : []]},
+      options: {
+        interaction: {mode: "index", intersect: false},
+        scales: {x: axis, y: valueAxis("MHz"), ...hasPower ? {power: valueAxis("W", {position: "right", grid: {display: false}})} : {}},
+      },
+    }), {size: tables.length > 1 && labels.length <= 24 ? "half" : ""});
+  }
+}
