@@ -11,12 +11,37 @@ function addChart(parent, title, text, describe, {size = "", tall = false} = {})
   charts.push({canvas, describe, chart: null});
 }
 
+// A half card that has none beside it takes the whole row.
+function fillRow(cards) {
+  let left = 0;
+  for (const card of cards.children) {
+    const half = card.classList.contains("half");
+    if (!half && left % 2 === 1) card.previousElementSibling.classList.remove("half");
+    left = half ? left + 1 : 0;
+  }
+  if (left % 2 === 1) cards.lastElementChild.classList.remove("half");
+}
+
+// Room between the legend and the plot.
+const legendRoom = {
+  id: "legendRoom",
+  beforeInit(chart) {
+    const fit = chart.legend.fit;
+    chart.legend.fit = function() {
+      fit.call(this);
+      this.height += 10;
+    };
+  },
+};
+Chart.register(legendRoom);
+
 function setDefaults() {
   const defaults = Chart.defaults;
   defaults.animation = false;
   defaults.maintainAspectRatio = false;
   defaults.font.family = getComputedStyle(document.body).fontFamily;
   defaults.font.size = 12;
+  defaults.scale.ticks.font = {size: 11};
   defaults.color = colour("muted");
   defaults.borderColor = colour("grid");
   defaults.plugins.legend.align = "start";
@@ -53,8 +78,12 @@ function barSet(label, data, fill) {
 }
 
 function pointSet(label, data, fill, more = {}) {
-  return {type: "line", label, data, showLine: false, borderColor: fill, backgroundColor: fill, pointRadius: 3,
+  return {type: "line", label, data, showLine: false, borderColor: fill, backgroundColor: fill, pointRadius: 3.5, pointBorderColor: colour("surface"),
           pointHoverRadius: 5, pointStyle: "circle", ...more};
+}
+
+function lineSet(label, data, fill) {
+  return {type: "line", label, data, borderColor: fill, backgroundColor: fill, borderWidth: 1.5, pointRadius: 1.5, pointStyle: "line"};
 }
 
 // A level over the whole width, drawn as a dashed line.
@@ -64,7 +93,8 @@ function levelSet(label, count, value, fill) {
 }
 
 function valueAxis(title, more = {}) {
-  return {title: {display: true, text: title}, grid: {color: colour("grid"), drawBorder: false}, beginAtZero: true, ...more};
+  return {title: {display: true, text: title}, grid: {color: colour("grid"), drawBorder: false}, beginAtZero: true,
+          ticks: {format: {useGrouping: false}, maxTicksLimit: 8}, ...more};
 }
 
 // Labels of cases. Of many, only the models have room: each in the middle of its cases.

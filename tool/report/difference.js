@@ -1,12 +1,11 @@
 // The difference from another run: as `octet compare` judges it.
 
 function verdict(pair) {
-  if (!pair.regression) return "no regression";
   const reasons = [];
   if (pair.scoreFell) reasons.push("the score fell beyond the noise");
   if (pair.lost > 0) reasons.push(`${pair.lost} slower by more than ${report.threshold * 100} %`);
   if (pair.broken > 0) reasons.push(`${pair.broken} no longer PASS`);
-  return "regression: " + reasons.join(", ");
+  return reasons.join(", ") || "nothing is slower beyond its noise and the threshold";
 }
 
 function deltaColour(change) {
@@ -35,7 +34,7 @@ function changeRow(change, unit) {
   return make("tr", {}, make("td", {}, change.label), make("td", {}, change.problem), make("td", {}, check),
       make("td", {class: "number"}, brief(change.before)), make("td", {class: "number"}, brief(change.after)), make("td", {}, unit),
       make("td", {class: "number" + tone}, change.before !== null && change.after !== null ? percent(change.delta) : "–"),
-      make("td", {class: "number"}, (change.noise * 100).toFixed(2) + " %"));
+      make("td", {class: "number"}, change.after === null ? "–" : (change.noise * 100).toFixed(2) + " %"));
 }
 
 // Changed checks first, then what moved beyond its noise, five from either end and all beyond the
@@ -50,7 +49,8 @@ function addPair(section, pair) {
   const tiles = make("div", {class: "tiles"});
   const change = pair.scoreAfter / pair.scoreBefore - 1;
   addTile(tiles, `${pair.op} score`, `${brief(pair.scoreBefore)} → ${brief(pair.scoreAfter)}`, pair.unit, `${pair.before} → ${pair.after}`);
-  addTile(tiles, "Change", isNumber(pair.scoreBefore) ? percent(change) : "–", "", `noise ${((pair.scoreNoise ?? 0) * 100).toFixed(2)} %; ${verdict(pair)}`, pair.regression ? "bad" : "good");
+  addTile(tiles, "Change", isNumber(pair.scoreBefore) ? percent(change) : "–", "", `noise ${((pair.scoreNoise ?? 0) * 100).toFixed(2)} %`);
+  addTile(tiles, "Verdict", pair.regression ? "Regression" : "No regression", "", verdict(pair), pair.regression ? "bad" : "good");
   addTile(tiles, "Cases", String(pair.changes.length), "in both", `${pair.onlyOld.length} only before, ${pair.onlyNew.length} only now`);
   section.append(tiles);
   const cards = make("div", {class: "cards"});

@@ -22,18 +22,23 @@ function ceilingText({compute, memory}) {
       : " No file has the rate of a device copy, so there is no memory ceiling.") + " Both were measured; neither is a data sheet's.";
 }
 
+// Of our own operators: other libraries are set beside them under Shapes.
+function isUnderRoof({table, row}) {
+  return !table.backendIsKey && isNumber(row.intensity) && isNumber(stepRate(row));
+}
+
 function describeRoofline(rows, {compute, memory}) {
-  const points = rows.filter(({row}) => isNumber(row.intensity) && stepRate(row));
+  const points = rows.filter(isUnderRoof);
   const xs = points.map(({row}) => row.intensity);
   const ridge = memory ? compute.value / memory.value : Math.min(...xs);
-  const left = Math.min(ridge, ...xs) / 3;
+  const left = Math.min(ridge, ...xs) / 2;
   const right = Math.max(ridge, ...xs) * 1.5;
   const roof = [{x: Math.max(left, ridge), y: compute.value}, {x: right, y: compute.value}];
   if (memory) roof.unshift({x: left, y: left * memory.value});
   else roof.unshift({x: left, y: compute.value});
-  const sets = [...groupBy(points, ({table, row}) => `${table.op} ${row.problem}${table.backendIsKey ? " " + row.backend : ""}`)]
+  const sets = [...groupBy(points, ({table, row}) => `${table.op} ${row.problem}`)]
       .map(([label, all], i) => ({label, data: all.map(({row}) => ({x: row.intensity, y: stepRate(row), name: row.label})),
-                                  backgroundColor: series(i), pointRadius: 3.5, pointStyle: ["circle", "rectRot", "triangle"][Math.floor(i / 5) % 3]}));
+                                  backgroundColor: series(i), borderColor: colour("surface"), pointRadius: 4.5}));
   const least = Math.min(...points.map(({row}) => stepRate(row)));
   return {
     type: "scatter",
@@ -42,7 +47,7 @@ function describeRoofline(rows, {compute, memory}) {
       plugins: {tooltip: {callbacks: {label: ({raw}) => `${raw.name ?? "ceiling"}: ${brief(raw.y)} TFLOPS at ${brief(raw.x)} op/byte`}}},
       scales: {
         x: {type: "logarithmic", min: left, max: right, title: {display: true, text: "operations per byte"}, grid: {color: colour("grid"), drawBorder: false}, ticks: {callback: logTick}},
-        y: {type: "logarithmic", min: Math.min(least / 2, compute.value / 4), max: compute.value * 1.3, title: {display: true, text: "TFLOPS"}, grid: {color: colour("grid"), drawBorder: false}, ticks: {callback: logTick}},
+        y: {type: "logarithmic", min: Math.min(least / 1.5, compute.value / 3), max: compute.value * 1.25, title: {display: true, text: "TFLOPS"}, grid: {color: colour("grid"), drawBorder: false}, ticks: {callback: (value) => Number(value.toPrecision(1)) === value ? brief(value) : ""}},
       },
     },
   };
@@ -56,9 +61,9 @@ function logTick(value) {
 
 function addRoofline() {
   const devices = [...groupBy(everyRow, ({row}) => row.device)]
-      .filter(([, rows]) => rows.some(({row}) => isNumber(row.intensity) && stepRate(row)));
+      .filter(([, rows]) => rows.some(isUnderRoof));
   if (devices.length === 0) return;
-  const texts = distinct(report.tables.filter((table) => table.intensityText).map((table) => `${table.op}: ${table.intensityText}`));
+  const texts = distinct(report.tables.filter((table) => table.intensityText && !table.backendIsKey).map((table) => `${table.op}: ${table.intensityText}`));
   const section = makeSection("roofline", "Roofline", "Where every shape lies under what the device was measured to do. Operations per byte, " + texts.join("; ") + ".");
   const cards = make("div", {class: "cards"});
   section.append(cards);
@@ -87,6 +92,9 @@ function partColour(part, index) {
   return {step: series(0), forward: series(1), backward: series(2)}[part] ?? series(index);
 }
 
+// Other libraries keep their colours from chart to chart.
+const rivals = distinct(everyRow.filter(({table}) => table.backendIsKey).map(({row}) => row.backend));
+
 // One chart per file and problem: ours against baselines, or libraries side by side, or the parts of
 // the step.
 function shapeSets(table, rows, shapes) {
@@ -95,16 +103,17 @@ function shapeSets(table, rows, shapes) {
     return row ? value(row) : null;
   });
   if (table.backendIsKey) {
-    return [...groupBy(rows, (row) => row.backend)].map(([backend, all], i) => barSet(backend, at(all, stepRate), series(i)));
+    return [...groupBy(rows, (row) => row.backend)].map(([backend, all]) => barSet(backend, at(all, stepRate), series(rivals.indexOf(backend))));
   }
   const baselines = distinct(rows.flatMap((row) => row.baselines.map(({name}) => name)));
-  const sets = [barSet("octet", rows.map(stepRate), series(0))];
+  const parts = baselines.length > 0 ? [] : table.rates.filter((part) => part !== "step");
+  const sets = [barSet(parts.length > 0 ? "step" : "octet", rows.map(stepRate), series(0) + (parts.length > 0 ? "99" : ""))];
   for (const [i, name] of baselines.entries()) {
     sets.push(barSet(name, rows.map((row) => row.baselines.find((one) => one.name === name)?.rate ?? null), i === 0 ? colour("faint") : series(i + 1)));
   }
-  for (const [i, part] of table.rates.entries()) {
-    if (part === "step" || baselines.length > 0) continue;
-    sets.push(pointSet(part, rows.map((row) => row.rates[i] ?? null), partColour(part, i), {order: -1}));
+  for (const part of parts) {
+    const index = table.rates.indexOf(part);
+    sets.push(pointSet(part, rows.map((row) => row.rates[index] ?? null), partColour(part, index), {order: -1}));
   }
   return sets;
 }
@@ -112,7 +121,7 @@ function shapeSets(table, rows, shapes) {
 function shapeText(table, rows) {
   const ratios = rows.flatMap((row) => row.baselines);
   const parts = [...groupBy(ratios, ({name}) => name)].map(([name, all]) =>
-      `${geometricMean(all.map(({ratio}) => ratio)).toFixed(3)} of ${name}, geometric mean`);
+      `${geometricMean(all.map(({ratio}) => ratio)).toFixed(3)} × ${name} (geometric mean)`);
   return [table.name, `${rows.length} rows`, ...parts].join(" · ");
 }
 
@@ -131,26 +140,39 @@ function addShapes() {
       }), {size});
     }
   }
+  fillRow(cards);
 }
 
 function addErrors() {
   const tables = report.tables.filter((table) => table.rows.some((row) => row.snrs.some(isNumber)));
   if (tables.length === 0) return;
   const cards = make("div", {class: "cards"});
-  makeSection("errors", "Errors", "Signal-to-noise ratios, higher is better. G1 is against the product of the unquantised inputs, G2 of the dequantised operands, G4 of 16- and 32-bit operands. The dashed lines are what a gate asks of e4m3 and 16-bit results; 20 dB is asked of G1 where an operand is e5m2.").append(cards);
+  makeSection("errors", "Errors", "Signal-to-noise ratios, higher is better. G1 is against the product of the unquantised inputs, G2 of the dequantised operands, G4 of 16- and 32-bit operands. The dashed line, where bars begin, is what the gate asks of e4m3 and 16-bit results; G1 asks 20 dB where an operand is e5m2.").append(cards);
   for (const table of tables) {
     const used = table.snrs.map((snr, i) => ({...snr, i})).filter(({i}) => table.rows.some((row) => isNumber(row.snrs[i])));
-    const {labels, axis} = caseAxis(table.rows);
-    addChart(cards, `${table.op}, ${table.name}`, `${labels.length} rows`, () => ({
-      type: "line",
-      data: {labels, datasets: [
-        ...used.map(({column, gate, i}, index) => pointSet(column.replace(" SNR (dB)", ""), table.rows.map((row) => row.snrs[i]), series(index % 3),
-            {pointStyle: {G1: "circle", G2: "triangle", G4: "rect"}[gate] ?? "circle"})),
-        ...[...groupBy(used, ({gate}) => gate)].map(([gate, all]) => levelSet(`gate ${gate}: ${all[0].bound} dB`, labels.length, all[0].bound, colour("bad"))),
-      ]},
-      options: {scales: {x: axis, y: valueAxis("dB")}},
-    }), {size: tables.length > 1 && labels.length <= 24 ? "half" : ""});
+    for (const [gate, columns] of groupBy(used, (snr) => snr.gate)) {
+      const least = Math.min(...columns.flatMap(({i}) => table.rows.map((row) => row.snrs[i]).filter(isNumber)));
+      addChart(cards, `${gate}, ${table.name}`, `lowest ${least.toFixed(1)} dB, gate ${columns[0].bound} dB`,
+               () => describeErrors(table.rows, gate, columns), {size: table.rows.length <= 24 ? "half" : ""});
+    }
   }
+  fillRow(cards);
+}
+
+// Bars begin at the gate: their height is what is left to it. Many rows are lines.
+function describeErrors(rows, gate, columns) {
+  const {labels, axis} = caseAxis(rows);
+  const bound = columns[0].bound;
+  const sets = columns.map(({column, i}, index) => {
+    const label = column.replace(` ${gate} SNR (dB)`, "");
+    const values = rows.map((row) => row.snrs[i]);
+    return rows.length > 24 ? lineSet(label, values, series(index)) : {...barSet(label, values, series(index)), base: bound, order: 1};
+  });
+  return {
+    type: "bar",
+    data: {labels, datasets: [...sets, levelSet(`gate ${gate}`, labels.length, bound, colour("bad"))]},
+    options: {interaction: {mode: "index", intersect: false}, scales: {x: axis, y: valueAxis("dB", {beginAtZero: false, suggestedMin: bound - 1, suggestedMax: bound + 6})}},
+  };
 }
 
 function addClocks() {
@@ -161,15 +183,15 @@ function addClocks() {
   for (const table of tables) {
     const {labels, axis} = caseAxis(table.rows);
     const hasPower = table.rows.some((row) => isNumber(row.power));
-    const line = (label, values, index, yAxisID) => ({label, data: values, borderColor: series(index), backgroundColor: series(index), borderWidth: 1.5, pointRadius: 1.5, yAxisID});
     addChart(cards, `${table.op}, ${table.name}`, `${labels.length} rows`, () => ({
       type: "line",
-      data: {labels, datasets: [line("clock, MHz", table.rows.map((row) => row.clock), 0, "y"),
-                                ...hasPower ? [line("power, W", table.rows.map((row) => row.power), 1, "power")] : []]},
+      data: {labels, datasets: [lineSet("clock, MHz", table.rows.map((row) => row.clock), series(0)),
+                                ...hasPower ? [{...lineSet("power, W", table.rows.map((row) => row.power), series(1)), yAxisID: "power"}] : []]},
       options: {
         interaction: {mode: "index", intersect: false},
         scales: {x: axis, y: valueAxis("MHz"), ...hasPower ? {power: valueAxis("W", {position: "right", grid: {display: false}})} : {}},
       },
     }), {size: tables.length > 1 && labels.length <= 24 ? "half" : ""});
   }
+  fillRow(cards);
 }

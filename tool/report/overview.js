@@ -1,7 +1,7 @@
 // The tiles, and the table that `octet summarize` prints.
 
 function addTile(parent, what, value, unit, note, kind = "") {
-  const words = typeof value === "string" && !/^[-+\d]/.test(value);
+  const words = typeof value !== "string" || !/^[-+–\d]/.test(value);
   parent.append(make("div", {class: "tile " + kind},
       make("div", {class: "what"}, what),
       make("div", {class: "value" + (words ? " words" : "")}, value, unit ? make("span", {class: "unit"}, " " + unit) : null),
@@ -44,11 +44,17 @@ function distinctColumn(column) {
   }));
 }
 
+// The device is worth a word where there are several.
+function where(group) {
+  const several = distinct(report.groups.map(({device}) => device)).length > 1;
+  return several ? `${group.backend}, ${group.device}` : group.backend;
+}
+
 function groupCells(group) {
   const count = group.passed + group.failed + group.errors;
   const cells = group.model === ""
-      ? [make("td", {}, group.op), make("td", {}, group.problem), make("td", {}, group.device), make("td", {}, group.backend)]
-      : [make("td"), make("td", {class: "sub"}, group.model), make("td"), make("td")];
+      ? [make("td", {}, group.op), make("td", {class: "wrap"}, group.problem), make("td", {class: "wrap"}, where(group))]
+      : [make("td"), make("td", {class: "sub"}, group.model), make("td")];
   for (const value of [count, group.passed, group.failed, group.errors]) {
     cells.push(make("td", {class: "number"}, String(value)));
   }
@@ -59,8 +65,8 @@ function groupCells(group) {
 }
 
 function addSummary(parent) {
-  const heads = ["Operator", "Problem", "Device", "Backend", "Shapes", "PASS", "FAIL", "ERROR", "Forward", "Backward", "Step", ""];
-  const head = make("tr", {}, ...heads.map((text, i) => make("th", i >= 4 && i < 11 ? {class: "number"} : {}, text)));
+  const heads = ["Operator", "Problem", "Backend", "Shapes", "PASS", "FAIL", "ERROR", "Forward", "Backward", "Step", ""];
+  const head = make("tr", {}, ...heads.map((text, i) => make("th", i >= 3 && i < 10 ? {class: "number"} : {}, text)));
   const body = report.groups.map((group) => make("tr", {}, ...groupCells(group)));
   parent.append(make("div", {class: "scroll"}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))));
 }

@@ -1,11 +1,10 @@
 // Every row in one table that sorts by any column, the environment and the commands.
 
-// title, value of a row (a number sorts as one), and whether it stands on the right.
+// title, value of a row, whether it is a number and so stands on the right, digits after the point.
 const rowColumns = [
   {title: "Operator", value: ({table}) => table.op},
   {title: "Case", value: ({row}) => row.name},
   {title: "Shape", value: ({row}) => row.shape},
-  {title: "Problem", value: ({row}) => row.problem},
   {title: "Check", value: ({row}) => row.check},
   ...["forward", "backward", "step"].map((part) => ({
     title: part[0].toUpperCase() + part.slice(1),
@@ -13,11 +12,12 @@ const rowColumns = [
     value: ({table, row}) => row.rates[table.rates.indexOf(part)] ?? null,
   })),
   {title: "Unit", value: ({table}) => table.unit},
-  {title: "Ratio", number: true, value: ({row}) => row.baselines[0]?.ratio ?? null},
-  {title: "Spread %", number: true, value: ({row}) => row.check === "PASS" ? row.spread * 100 : null},
-  {title: "Lowest SNR dB", number: true, value: ({row}) => row.snrs.some(isNumber) ? Math.min(...row.snrs.filter(isNumber)) : null},
+  {title: "Ratio", number: true, digits: 3, value: ({row}) => row.baselines[0]?.ratio ?? null},
+  {title: "Spread %", number: true, digits: 2, value: ({row}) => row.check === "PASS" ? row.spread * 100 : null},
+  {title: "Lowest SNR dB", number: true, digits: 1, value: ({row}) => row.snrs.some(isNumber) ? Math.min(...row.snrs.filter(isNumber)) : null},
   {title: "MHz", number: true, value: ({row}) => row.clock},
   {title: "W", number: true, value: ({row}) => row.power},
+  {title: "Problem", value: ({row}) => row.problem},
   {title: "Backend", value: ({row}) => row.backend},
   {title: "File", value: ({table}) => table.name},
   {title: "Note", value: ({row}) => row.note},
@@ -26,7 +26,9 @@ const rowColumns = [
 function cellOf(column, item) {
   const value = column.value(item);
   if (column.title === "Check") return make("td", {}, checkBadge(value));
-  return make("td", column.number ? {class: "number"} : {}, column.number ? brief(value) : value);
+  if (!column.number) return make("td", {}, value);
+  const text = column.digits && isNumber(value) ? value.toFixed(column.digits) : brief(value);
+  return make("td", {class: "number"}, text);
 }
 
 // Missing values are last in either direction; equal ones stay as they are.
