@@ -28,6 +28,7 @@ void print_score(const Comparison& comparison, const char* unit) {
 void print_distribution(const std::vector<Change>& timed) {
   if (timed.empty()) return;
   std::vector<double> deltas;
+  deltas.reserve(timed.size());
   for (const Change& change : timed) deltas.push_back(change.delta);
   const Quartiles spread = quartiles(deltas);
   fmt::print("step: median {}, quartiles {} and {}\n", percent(spread.middle), percent(spread.low),

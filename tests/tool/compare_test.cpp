@@ -131,6 +131,18 @@ TEST(ToolCompare, OtherDevicesAreRefusedUnlessAskedFor) {
   EXPECT_EQ(compare(gemm_csv(lines(2)), gemm_csv(after), "--any-device").status, 0);
 }
 
+TEST(ToolCompare, OtherCpusAreRefusedForRowsOfACpu) {
+  const auto replaced = [](std::string text, const std::string& part, const std::string& other) {
+    return text.replace(text.find(part), part.size(), other);
+  };
+  const std::string gpu = gemm_csv(lines(1));
+  EXPECT_EQ(compare(gpu, replaced(gpu, "Test CPU", "Other CPU")).status, 0) << "the GPU's rows";
+  const std::string cpu = replaced(gpu, "1,cuda,Test GPU", "1,cpu,none");
+  const Outcome refused = compare(cpu, replaced(cpu, "Test CPU", "Other CPU"));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(has_text(refused.err, "Other CPU")) << refused.err;
+}
+
 TEST(ToolCompare, CastsHaveTheirOwnRate) {
   const Outcome outcome =
       compare(quantize_csv({3000, 3500, 3600}), quantize_csv({3000, 3100, 3600}));

@@ -102,7 +102,7 @@ function caseAxis(rows) {
   const models = rows.map((row) => row.model);
   const middle = new Map([...groupBy(rows.keys(), (i) => models[i])].map(([model, all]) =>
       [all[Math.floor((all.length - 1) / 2)], model]));
-  const byModel = rows.length > 24 && distinct(models).length > 1;
+  const byModel = rows.length > 12 && distinct(models).length > 1;
   return {
     labels: rows.map((row) => row.label),
     axis: {

@@ -19,7 +19,7 @@ function ceilingText({compute, memory}) {
   const top = `Compute ceiling: the best rate of a product in these files, ${brief(compute.value)} TFLOPS (${compute.row.backend}, ${part} of ${compute.row.shape}, ${compute.table.name}).`;
   return top + (memory
       ? ` Memory ceiling: the fastest device copy beside a cast, ${brief(memory.value)} TB/s (${memory.row.shape}, ${memory.table.name}).`
-      : " No file has the rate of a device copy, so there is no memory ceiling.") + " Both were measured; neither is a data sheet's.";
+      : " No file has the rate of a device copy, so there is no memory ceiling.") + " Ceilings are measured, not a data sheet's.";
 }
 
 // Of our own operators: other libraries are set beside them under Shapes.

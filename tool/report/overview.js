@@ -29,7 +29,7 @@ function addTiles(parent) {
           all ? "every row passed its gates before it was timed" : `${everyRow.length - passed} did not pass and have no times`,
           all ? "good" : "bad");
   const devices = distinct(everyRow.map(({row}) => row.device));
-  addTile(tiles, devices.length > 1 ? "Devices" : "Device", devices.join(", "), "", `${report.tables.length} result files`);
+  addTile(tiles, devices.length > 1 ? "Devices" : "Device", devices.join(", "), "", counted(report.tables.length, "result file"));
   const commits = distinctColumn("Commit");
   addTile(tiles, commits.length > 1 ? "Commits" : "Commit", make("span", {class: "mono"}, commits.join(", ")), "",
           "device sources " + (distinctColumn("Device Sources").join(", ") || "not told"));

@@ -35,6 +35,11 @@ function percent(fraction, digits = 2) {
   return (fraction > 0 ? "+" : "") + (fraction * 100).toFixed(digits) + " %";
 }
 
+// "1 file", "2 files"
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 function distinct(values) {
   return [...new Set(values.filter((value) => value !== "" && value !== null && value !== undefined))];
 }

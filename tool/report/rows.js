@@ -83,7 +83,7 @@ function addEnvironment() {
       make("tr", {}, make("td", {}, name), make("td", {class: "wide"}, values.join(name === "Configuration" ? "; " : ", "))))))), make("p"));
   for (const table of report.tables) {
     const commands = distinct(table.rows.map((row) => row.command));
-    section.append(make("details", {}, make("summary", {}, `${table.name}: ${commands.length} ${commands.length === 1 ? "command" : "commands"}`),
+    section.append(make("details", {}, make("summary", {}, `${table.name}: ${counted(commands.length, "command")}`),
         make("pre", {}, commands.join("\n"))));
   }
 }
