@@ -46,7 +46,7 @@ Json row_json(const ResultTable& table, std::size_t index) {
           {"backend", row.backend},
           {"check", row.check},
           {"rates", row.rates},
-          {"spread", row.spread},
+          {"spreadPercent", record.number("Spread (%)")},
           {"intensity", kind.intensity(record)},
           {"baselines", baselines_of(kind, row, record)},
           {"snrs", snrs_of(kind, record)},

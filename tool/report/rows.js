@@ -13,7 +13,7 @@ const rowColumns = [
   })),
   {title: "Unit", value: ({table}) => table.unit},
   {title: "Ratio", number: true, digits: 3, value: ({row}) => row.baselines[0]?.ratio ?? null},
-  {title: "Spread %", number: true, digits: 2, value: ({row}) => row.check === "PASS" ? row.spread * 100 : null},
+  {title: "Spread %", number: true, digits: 2, value: ({row}) => row.spreadPercent},
   {title: "Lowest SNR dB", number: true, digits: 1, value: ({row}) => row.snrs.some(isNumber) ? Math.min(...row.snrs.filter(isNumber)) : null},
   {title: "MHz", number: true, value: ({row}) => row.clock},
   {title: "W", number: true, value: ({row}) => row.power},
