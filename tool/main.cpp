@@ -54,6 +54,9 @@ int run_command(int argc, char** argv) {
   add_bench_quantize(*bench, chosen);
   add_check_gemm(*check, chosen);
   add_check_quantize(*check, chosen);
+  add_summarize(octet, chosen);
+  add_compare(octet, chosen);
+  add_report(octet, chosen);
   add_ops(octet, chosen);
   add_doctor(octet, chosen);
   try {

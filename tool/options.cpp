@@ -126,6 +126,19 @@ void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>&
   add(app, name, type, help, [&values](const std::string& text) { values.push_back(text); });
 }
 
+void add_argument(CLI::App& app, const std::string& name, std::string& value,
+                  const std::string& help) {
+  app.add_option_function<std::string>(
+         name,
+         [&value, name](const std::string& text) {
+           if (text.empty()) refuse_usage("{} must be given a path, got nothing", name);
+           value = text;
+         },
+         help)
+      ->required()
+      ->type_name("");
+}
+
 void add_device(CLI::App& app, std::optional<Device>& value) {
   add(app, "--device", "cpu|cuda[:i]", "where to run; the best that takes the problem",
       [&value](const std::string& text) { value = parse_device(text); });
@@ -163,7 +176,9 @@ void add_choice(CLI::App& app, const std::string& name, std::string& value,
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const bool unknown_word = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  const bool missing_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const bool has_commands = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+  const bool missing_command =
+      has_commands && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (unknown_word || missing_command) {
     const std::vector<std::string> rest = app.remaining(true);
     if (!rest.empty()) return explain_unknown(app, rest.front());

@@ -30,6 +30,9 @@ void add_text(CLI::App& app, const std::string& name, std::string& value, const 
 // May be given many times, one value each.
 void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                const std::string& type, const std::string& help);
+// A word without a name, which has to be given.
+void add_argument(CLI::App& app, const std::string& name, std::string& value,
+                  const std::string& help);
 void add_device(CLI::App& app, std::optional<Device>& value);
 void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& value,
                const std::vector<Dtype>& choices, const std::string& help);

@@ -1,5 +1,6 @@
 // Every parser of files the tool has, on any bytes: each reads them or throws UsageError.
 #include "cases.hpp"
+#include "result_table.hpp"
 #include "suites.hpp"
 #include "usage_error.hpp"
 
@@ -22,6 +23,7 @@ void may_refuse(Call call) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   may_refuse([&] { octet::tool::parse_cases(text, "fuzz.csv"); });
+  may_refuse([&] { octet::tool::parse_results(text, "fuzz.csv"); });
   may_refuse([&] {
     for (const octet::tool::Suite& suite : octet::tool::parse_suites(text, "fuzz.yaml")) {
       octet::tool::suite_cases(suite, octet::tool::embedded_case_file("dense84.csv"));

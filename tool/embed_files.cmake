@@ -1,8 +1,8 @@
 # Writes OUTPUT, a C++ source with every file of FILES (paths, separated by commas) as text, so that
-# the tool is one file that can be moved.
+# the tool is one file that can be moved. It defines FUNCTION of HEADER, which takes a file's name.
 string(REPLACE "," ";" FILES "${FILES}")
-set(text "// Made from cases/ by tool/embed_cases.cmake.\n#include \"suites.hpp\"\n\nnamespace octet::tool {\n\n")
-string(APPEND text "std::string_view embedded_case_file(std::string_view name) {\n")
+set(text "// Made by tool/embed_files.cmake.\n#include \"${HEADER}\"\n\nnamespace octet::tool {\n\n")
+string(APPEND text "std::string_view ${FUNCTION}(std::string_view name) {\n")
 foreach(path ${FILES})
   get_filename_component(name ${path} NAME)
   file(READ ${path} content)

@@ -1,0 +1,98 @@
+// octet report: one whole file or none, in which nothing of a CSV is markup.
+// What the page does in a browser is report_page_test.py's.
+#include "result_files.hpp"
+
+#include <algorithm>
+
+namespace octet::tool {
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(ToolReport, IsOneFileWithEverythingInside) {
+  const Folder folder;
+  write(folder.file("in/a.csv"), gemm_csv({{}, {"Model-B mlp", 2, 50}}));
+  const std::string page = folder.file("report.html");
+  const Outcome outcome = run_tool("report " + folder.file("in") + " -o " + page);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, page + "\n");
+  const std::string text = read_file(page);
+  EXPECT_EQ(text.rfind("<!DOCTYPE html>", 0), 0u);
+  EXPECT_TRUE(has_text(text, "Chart.js v3"));
+  EXPECT_TRUE(has_text(text, "Model-B mlp"));
+  EXPECT_TRUE(has_text(text, "</html>"));
+  EXPECT_FALSE(has_text(text, "{{"));
+  EXPECT_FALSE(has_text(text, "src="));
+  EXPECT_EQ(count_of(text, "href=\"http"), 0u);
+  EXPECT_FALSE(std::filesystem::exists(page + ".new"));
+}
+
+TEST(ToolReport, NothingOfACsvEndsTheScript) {
+  const Folder folder;
+  write(folder.file("plain/a.csv"), gemm_csv({{"Model-A x"}}));
+  write(folder.file("hostile/a.csv"), gemm_csv({{"</script><!--<script> x"}}));
+  const std::string page = folder.file("report.html");
+  ASSERT_EQ(run_tool("report " + folder.file("plain") + " -o " + page).status, 0);
+  const std::size_t scripts = count_of(read_file(page), "</script");
+  ASSERT_EQ(run_tool("report " + folder.file("hostile") + " -o " + page).status, 0);
+  EXPECT_EQ(count_of(read_file(page), "</script"), scripts);
+  EXPECT_FALSE(has_text(read_file(page), "<!--<"));
+}
+
+TEST(ToolReport, ShowsTheDifferenceOfTwoRuns) {
+  const Folder folder;
+  write(folder.file("old/a.csv"), gemm_csv({{}, {"Model-A y", 2, 100}}));
+  write(folder.file("new/a.csv"), gemm_csv({{}, {"Model-A y", 2, 90}}));
+  const std::string page = folder.file("report.html");
+  const std::string command =
+      "report " + folder.file("new") + " --against " + folder.file("old") + " -o " + page;
+  ASSERT_EQ(run_tool(command).status, 0);
+  EXPECT_TRUE(has_text(read_file(page), "\"regression\":true"));
+  EXPECT_TRUE(has_text(read_file(page), "\"before\":100.0,\"after\":90.0"));
+  write(folder.file("old/a.csv"), gemm_csv({{"Model-A y", 2, 90, "PASS", 1, "Other GPU"}}));
+  const Outcome other = run_tool(command);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_TRUE(has_text(other.err, "--any-device")) << other.err;
+  EXPECT_TRUE(has_text(read_file(page), "\"before\":100.0")) << "the page before is still there";
+  EXPECT_EQ(run_tool(command + " --any-device").status, 0);
+}
+
+TEST(ToolReport, AnOutputThatCannotBeWrittenIsRefused) {
+  const Folder folder;
+  write(folder.file("in/a.csv"), gemm_csv({{}}));
+  for (const std::string& output :
+       {folder.file("no/such/report.html"), folder.path().string(), std::string("/dev/null"),
+        std::string("/dev/full/x"), std::string("''")}) {
+    const Outcome outcome = run_tool("report " + folder.file("in") + " -o " + output);
+    EXPECT_EQ(outcome.status, 2) << output;
+    EXPECT_TRUE(has_text(outcome.err, "-o")) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  const Outcome none = run_tool("report " + folder.file("in"));
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(has_text(none.err, "FILE.html")) << none.err;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
+      << "nothing but in/";
+}
+
+// The disk fills while the page is written: what was there stays.
+TEST(ToolReport, APageThatDoesNotFitLeavesTheOldOne) {
+  const Folder folder;
+  write(folder.file("in/a.csv"), gemm_csv({{}}));
+  const std::string page = write(folder.file("report.html"), "the old one");
+  const Outcome outcome =
+      run_tool("report " + folder.file("in") + " -o " + page, "ulimit -f 8; trap '' XFSZ;");
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.err, page)) << outcome.err;
+  EXPECT_EQ(read_file(page), "the old one");
+  EXPECT_FALSE(std::filesystem::exists(page + ".new"));
+}
+
+}  // namespace
+}  // namespace octet::tool

@@ -1,0 +1,145 @@
+#include "result_table.hpp"
+
+#include "usage_error.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace octet::tool {
+namespace {
+
+// Options of a command that say where, how long and with what a case was run, not which it was.
+constexpr std::array kNoProblem{
+    "--device", "--backend",          "--quantize-backend", "--threads", "--seed", "--warmup",
+    "--iters",  "--seconds-per-case", "--baseline",         "--shape",   "-o"};
+
+bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+// "octet bench gemm --dtype fp8 --shape 1x2x3 --prequantized" -> "fp8 prequantized"
+std::string problem_of(const std::string& command) {
+  std::istringstream stream(command);
+  const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  std::vector<std::string> asked;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!is_option(words[i])) continue;
+    if (std::find(kNoProblem.begin(), kNoProblem.end(), words[i]) != kNoProblem.end()) continue;
+    const bool has_value = i + 1 < words.size() && !is_option(words[i + 1]);
+    asked.push_back(has_value ? words[i + 1]
+                              : words[i].substr(words[i].rfind("--", 0) == 0 ? 2 : 1));
+  }
+  return fmt::format("{}", fmt::join(asked, " "));
+}
+
+class RowReader {
+ public:
+  RowReader(const ResultTable& table, std::size_t index)
+      : table_(table), record_(table.record(index)), line_(index + 2) {}
+
+  ResultRow read() const {
+    const ResultKind& kind = *table_.kind;
+    ResultRow row;
+    row.shape = join(kind.shape, "x");
+    row.name = kind.name_column == nullptr ? "" : record_.at(kind.name_column);
+    if (row.name == "shape") row.name.clear();
+    row.model = row.name.substr(0, row.name.rfind(' '));
+    row.problem = join(kind.variant, " ") + problem_of(record_.at("Command"));
+    row.backend = record_.at(kind.backend);
+    row.key = row.label() + " " + row.problem;
+    if (kind.backend_is_key) row.key += " " + row.backend;
+    const bool on_gpu = record_.at("Platform") != "cpu";
+    row.device = record_.at(on_gpu ? "GPU" : "CPU");
+    row.check = record_.at("Check");
+    if (row.check != "PASS" && row.check != "FAIL" && row.check != "ERROR") {
+      refuse("Check", "PASS, FAIL or ERROR");
+    }
+    if (row.passed()) read_numbers(row);
+    return row;
+  }
+
+ private:
+  void read_numbers(ResultRow& row) const {
+    const ResultKind& kind = *table_.kind;
+    for (const RateColumn& rate : kind.rates) {
+      row.rates.push_back(above_zero(rate.column) / kind.column_per_unit);
+    }
+    row.time_ms = kind.time == nullptr ? std::nan("") : above_zero(kind.time);
+    const double spread_percent = record_.number("Spread (%)");
+    if (spread_percent >= 0 && std::isfinite(spread_percent)) row.spread = spread_percent / 100;
+  }
+
+  double above_zero(const char* column) const {
+    const std::string text = record_.at(column);
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) ||
+        value <= 0) {
+      refuse(column, "a number above 0 in a row that is PASS");
+    }
+    return value;
+  }
+
+  std::string join(const std::vector<const char*>& columns, const char* between) const {
+    std::vector<std::string> values;
+    values.reserve(columns.size());
+    for (const char* column : columns) values.push_back(record_.at(column));
+    return fmt::format("{}", fmt::join(values, between));
+  }
+
+  [[noreturn]] void refuse(const char* column, const char* wanted) const {
+    refuse_usage("{}: row {}: {} is \"{}\", wanted {}", table_.source, line_, column,
+                 record_.at(column), wanted);
+  }
+
+  const ResultTable& table_;
+  Record record_;
+  std::size_t line_;  // the header is row 1
+};
+
+}  // namespace
+
+std::optional<ResultTable> parse_results(std::string_view text, const std::string& source) {
+  std::vector<CsvRow> rows = parse_csv(text, source);
+  if (rows.empty()) refuse_usage("{}: is empty, wanted a CSV of results", source);
+  ResultTable table{kind_of(rows[0]), source, rows[0], {}, {}};
+  if (table.kind == nullptr) return std::nullopt;
+  if (const auto missing = missing_columns(*table.kind, table.header); !missing.empty()) {
+    refuse_usage("{}: looks like a result of {}, but these columns are missing: {}", source,
+                 table.kind->op, fmt::join(missing, ", "));
+  }
+  table.fields.assign(std::make_move_iterator(rows.begin() + 1),
+                      std::make_move_iterator(rows.end()));
+  for (std::size_t i = 0; i < table.fields.size(); ++i) {
+    if (table.fields[i].size() != table.header.size()) {
+      refuse_usage("{}: row {} has {} fields, wanted the {} of the header: was it cut short?",
+                   source, i + 2, table.fields[i].size(), table.header.size());
+    }
+    table.rows.push_back(RowReader(table, i).read());
+  }
+  // With fewer characters in its last field a row still looks whole.
+  if (text.back() != '\n') {
+    refuse_usage("{}: row {} does not end with a line end: was it cut short?", source, rows.size());
+  }
+  return table;
+}
+
+std::optional<ResultTable> read_results_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    refuse_usage("{}: is a folder, wanted a file", path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse_usage("{}: {}", path, std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return parse_results(text.str(), path);
+}
+
+}  // namespace octet::tool
