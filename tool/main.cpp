@@ -9,7 +9,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <exception>
+#include <system_error>
 
 namespace octet::tool {
 namespace {
@@ -39,6 +42,12 @@ int complain(const CLI::App& octet, const std::string& message, int status) {
   return status;
 }
 
+// What was printed may still be on its way: a full disk shows when it arrives.
+void require_printed() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw std::system_error(errno, std::generic_category(), "standard output");
+}
+
 int run_command(int argc, char** argv) {
   CLI::App octet("FP8 training operators: benchmarks, correctness gates and what is supported.",
                  "octet");
@@ -58,7 +67,9 @@ int run_command(int argc, char** argv) {
   add_doctor(octet, chosen);
   try {
     octet.parse(argc, argv);
-    return chosen.run();
+    const int status = chosen.run();
+    require_printed();
+    return status;
   } catch (const CLI::Success& wanted) {
     return octet.exit(wanted);
   } catch (const CLI::ParseError& error) {
@@ -67,6 +78,8 @@ int run_command(int argc, char** argv) {
     return complain(octet, error.what(), kExitUsage);
   } catch (const Error& error) {
     return complain(octet, error.what(), exit_status(error));
+  } catch (const std::system_error& error) {  // of a file, as where the disk is full
+    return complain(octet, error.what(), kExitUsage);
   } catch (const std::exception& error) {
     return complain(octet, error.what(), kExitFailed);
   }

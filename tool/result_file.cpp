@@ -1,7 +1,7 @@
 #include "result_file.hpp"
 
-#include "core/message.hpp"
 #include "record.hpp"
+#include "result_path.hpp"
 #include "usage_error.hpp"
 
 #include <cerrno>
@@ -13,15 +13,14 @@
 namespace octet::tool {
 namespace {
 
-// A device or a pipe would be replaced by the file that takes its name.
-void require_plain_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    refuse_usage("-o {}: is a folder, wanted a file to write", path);
-  }
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
-    refuse_usage("-o {}: is no plain file, wanted a file to write", path);
-  }
+// Results of another operator, or with other columns, cannot be taken up.
+void require_same_columns(const std::string& path, const CsvRow& header) {
+  const CsvRow columns = columns_of(path);
+  if (columns.empty() || columns == header) return;
+  refuse_usage(
+      "-o {}: has results with other columns, as of another operator or baseline; give another "
+      "file, or --fresh to replace it",
+      path);
 }
 
 }  // namespace
@@ -57,7 +56,10 @@ ResultFile::ResultFile(const std::string& path, const CsvRow& header,
                        const std::vector<CsvRow>& planned, bool fresh)
     : path_(path), partial_(path + ".partial"), header_(header), rows_(planned.size()) {
   if (path.empty()) return;
-  require_plain_file(path);
+  for (const std::string& earlier : {path_, partial_}) {
+    require_results_or_nothing("-o", earlier);
+    if (!fresh) require_same_columns(earlier, header);
+  }
   if (!fresh) take_up(planned);
   if (!write_all(partial_)) {
     refuse_usage("-o {}: {}; wanted a file in a folder that exists and can be written", path,
@@ -105,7 +107,8 @@ void ResultFile::add(std::size_t index, const CsvRow& row) {
   rows_[index] = row;
   if (file_ == nullptr) return;
   if (!write_csv_row(file_, row) || std::fflush(file_) != 0) {
-    fail(ErrorCode::device_error, partial_, ": ", std::strerror(errno));
+    refuse_usage("-o {}: {}; the rows so far are in {}, and the same command goes on with them",
+                 path_, std::strerror(errno), partial_);
   }
 }
 
@@ -114,8 +117,7 @@ void ResultFile::finish() {
   const bool closed = std::fclose(file_) == 0;
   file_ = nullptr;
   if (!closed || !write_all(path_)) {
-    fail(ErrorCode::device_error, path_, ": ", std::strerror(errno), "; the rows are in ",
-         partial_);
+    refuse_usage("-o {}: {}; the rows are in {}", path_, std::strerror(errno), partial_);
   }
   std::error_code ignored;
   std::filesystem::remove(partial_, ignored);

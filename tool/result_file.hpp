@@ -26,7 +26,7 @@ class ResultFile {
  public:
   // `planned` has the row of every case as far as it is known before it is run. An empty path keeps
   // the rows in memory alone; `fresh` keeps nothing of an earlier run. Throws UsageError where
-  // `path` cannot be written.
+  // `path` cannot be written or has something else than such results.
   ResultFile(const std::string& path, const CsvRow& header, const std::vector<CsvRow>& planned,
              bool fresh);
   ~ResultFile();
@@ -35,7 +35,7 @@ class ResultFile {
 
   // By case; nothing where it has not been run.
   const std::vector<std::optional<CsvRow>>& rows() const { return rows_; }
-  // Throws Error where the disk does not take it.
+  // Throws UsageError where the disk does not take it.
   void add(std::size_t index, const CsvRow& row);
   void finish();
 
