@@ -1,6 +1,7 @@
 // octet: how fast and how right the operators are on this machine.
 // Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
 // wrong or asks for what this machine or build does not have.
+#include "bench_ops.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 #include "provenance.hpp"
@@ -59,8 +60,8 @@ int run_command(int argc, char** argv) {
   CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
   bench->require_subcommand(0, 1);
   check->require_subcommand(1);
-  add_bench_gemm(*bench, chosen);
-  add_bench_quantize(*bench, chosen);
+  for (const BenchOp& op : bench_ops()) op.add(*bench, chosen);
+  add_bench_suite(*bench, chosen);
   add_check_gemm(*check, chosen);
   add_check_quantize(*check, chosen);
   add_ops(octet, chosen);

@@ -2,13 +2,12 @@
 
 #include "record.hpp"
 #include "result_path.hpp"
+#include "stored_results.hpp"
 #include "usage_error.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -33,23 +32,6 @@ bool same_measurement(const CsvRow& header, const CsvRow& a, const CsvRow& b) {
   columns.push_back(left.at("Platform") == "cuda" ? "Device Sources" : "Commit");
   return std::all_of(columns.begin(), columns.end(),
                      [&](const char* column) { return left.at(column) == right.at(column); });
-}
-
-std::vector<CsvRow> read_rows(const std::string& path, const CsvRow& header) {
-  std::ostringstream stream;
-  stream << std::ifstream(path, std::ios::binary).rdbuf();
-  std::string text = stream.str();
-  text.erase(text.rfind('\n') + 1);  // npos + 1 is 0
-  std::vector<CsvRow> rows;
-  try {
-    rows = parse_csv(text, path);
-  } catch (const UsageError&) {
-    return {};
-  }
-  if (rows.empty() || rows[0] != header) return {};
-  rows.erase(rows.begin());
-  std::erase_if(rows, [&](const CsvRow& row) { return row.size() != header.size(); });
-  return rows;
 }
 
 ResultFile::ResultFile(const std::string& path, const CsvRow& header,
@@ -79,7 +61,9 @@ ResultFile::~ResultFile() {
 
 void ResultFile::take_up(const std::vector<CsvRow>& planned) {
   for (const std::string& path : {path_, partial_}) {
-    for (const CsvRow& row : read_rows(path, header_)) {
+    const StoredResults earlier = read_stored(path);
+    if (earlier.header != header_) continue;
+    for (const CsvRow& row : earlier.rows) {
       if (Record(header_, row).at("Check") != "PASS") continue;
       for (std::size_t i = 0; i < planned.size(); ++i) {
         if (same_measurement(header_, row, planned[i])) rows_[i] = row;
@@ -88,19 +72,12 @@ void ResultFile::take_up(const std::vector<CsvRow>& planned) {
   }
 }
 
-// Beside the file first, so that what was there is whole until the new one is.
 bool ResultFile::write_all(const std::string& path) const {
-  const std::string beside = path + ".new";
-  std::FILE* file = std::fopen(beside.c_str(), "w");
-  if (file == nullptr) return false;
-  bool written = write_csv_row(file, header_);
-  for (const auto& row : rows_) written = written && (!row || write_csv_row(file, *row));
-  written = std::fclose(file) == 0 && written;
-  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return true;
-  const int reason = errno;
-  std::remove(beside.c_str());
-  errno = reason;
-  return false;
+  StoredResults results{header_, {}};
+  for (const auto& row : rows_) {
+    if (row) results.rows.push_back(*row);
+  }
+  return write_stored(path, results);
 }
 
 void ResultFile::add(std::size_t index, const CsvRow& row) {

@@ -18,10 +18,6 @@ namespace octet::tool {
 // Of the same code: the device sources on a GPU, the commit on the CPU.
 bool same_measurement(const CsvRow& header, const CsvRow& a, const CsvRow& b);
 
-// The rows of a file with this very header; none where it is missing or another file. A last row
-// that was cut short is left out.
-std::vector<CsvRow> read_rows(const std::string& path, const CsvRow& header);
-
 class ResultFile {
  public:
   // `planned` has the row of every case as far as it is known before it is run. An empty path keeps

@@ -2,6 +2,7 @@
 
 #include "console.hpp"
 #include "record.hpp"
+#include "stored_results.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
@@ -60,16 +61,12 @@ void print_failures(const CsvRow& header, const std::vector<std::optional<CsvRow
 }
 
 int print_counts(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows) {
-  std::size_t passed = 0;
-  std::size_t failed = 0;
-  std::size_t errors = 0;
+  Checks checks;
   for (const auto& row : rows) {
-    if (!row) continue;
-    const std::string check = Record(header, *row).at("Check");
-    ++(check == "PASS" ? passed : check == "FAIL" ? failed : errors);
+    if (row) checks.count(Record(header, *row).at("Check"));
   }
-  fmt::print("{} PASS, {} FAIL, {} ERROR\n", passed, failed, errors);
-  return failed + errors == 0 ? 0 : kExitFailed;
+  fmt::print("{}\n", checks.text());
+  return checks.all_passed() ? 0 : kExitFailed;
 }
 
 }  // namespace octet::tool

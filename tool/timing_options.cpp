@@ -54,8 +54,9 @@ std::string timing_arguments(const TimingOptions& options) {
 RunClock::RunClock(std::optional<double> max_seconds)
     : clock_(bench::steady_clock()), start_(clock_.seconds()), max_seconds_(max_seconds) {}
 
-bool RunClock::is_over() const {
-  return max_seconds_ && clock_.seconds() - start_ >= *max_seconds_;
+std::optional<double> RunClock::seconds_left() const {
+  if (!max_seconds_) return std::nullopt;
+  return *max_seconds_ - (clock_.seconds() - start_);
 }
 
 }  // namespace octet::tool

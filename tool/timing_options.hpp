@@ -38,7 +38,8 @@ std::string timing_arguments(const TimingOptions& options);
 class RunClock {
  public:
   explicit RunClock(std::optional<double> max_seconds);
-  bool is_over() const;
+  bool is_over() const { return seconds_left() && *seconds_left() <= 0; }
+  std::optional<double> seconds_left() const;  // none without --max-seconds
 
  private:
   bench::Clock clock_;
