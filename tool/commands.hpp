@@ -24,6 +24,7 @@ void add_bench_suite(CLI::App& bench, Chosen& chosen);
 void add_check_gemm(CLI::App& check, Chosen& chosen);
 void add_check_quantize(CLI::App& check, Chosen& chosen);
 void add_ops(CLI::App& octet, Chosen& chosen);
+void add_history(CLI::App& octet, Chosen& chosen);
 void add_doctor(CLI::App& octet, Chosen& chosen);
 
 }  // namespace octet::tool

@@ -123,6 +123,8 @@ CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu
   return fields;
 }
 
+RowMeaning gemm_meaning() { return {"gemm", {"M", "N", "K"}, "Combined Step TFLOPS", "TFLOPS"}; }
+
 CsvRow gemm_header(bool with_baseline) {
   CsvRow header{"TestID",
                 "Platform",

@@ -64,6 +64,7 @@ int run_command(int argc, char** argv) {
   add_bench_suite(*bench, chosen);
   add_check_gemm(*check, chosen);
   add_check_quantize(*check, chosen);
+  add_history(octet, chosen);
   add_ops(octet, chosen);
   add_doctor(octet, chosen);
   try {

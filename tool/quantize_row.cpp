@@ -42,6 +42,8 @@ CsvRow provenance_fields(const QuantizeRow& row) {
 
 }  // namespace
 
+RowMeaning quantize_meaning() { return {"quantize", {"Rows", "Cols"}, "GB/s", "GB/s"}; }
+
 CsvRow quantize_header() {
   CsvRow header{"TestID",
                 "Platform",

@@ -29,6 +29,7 @@ class ResultFile {
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
 
+  const CsvRow& header() const { return header_; }
   // By case; nothing where it has not been run.
   const std::vector<std::optional<CsvRow>>& rows() const { return rows_; }
   // Throws UsageError where the disk does not take it.

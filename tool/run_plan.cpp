@@ -1,6 +1,8 @@
 #include "run_plan.hpp"
 
 #include "console.hpp"
+#include "history.hpp"
+#include "json_rows.hpp"
 #include "record.hpp"
 #include "stored_results.hpp"
 #include "usage_error.hpp"
@@ -25,8 +27,8 @@ void print_rest(std::size_t kept, std::size_t not_begun, std::size_t total,
 
 }  // namespace
 
-void run_cases(ResultFile& file, const TimingOptions& options, const RunClock& clock,
-               const std::function<std::string(std::size_t)>& name,
+void run_cases(ResultFile& file, const RowMeaning& meaning, const TimingOptions& options,
+               const RunClock& clock, const std::function<std::string(std::size_t)>& name,
                const std::function<CsvRow(std::size_t)>& run) {
   std::size_t kept = 0;
   std::vector<std::size_t> wanted;
@@ -37,15 +39,24 @@ void run_cases(ResultFile& file, const TimingOptions& options, const RunClock& c
       wanted.push_back(i);
     }
   }
+  JsonFile json(options.json);
+  HistoryWriter history(meaning, file.header());
   Progress progress(wanted.size());
   std::size_t done = 0;
   while (done < wanted.size() && !clock.is_over()) {
     progress.show(done, name(wanted[done]));
-    file.add(wanted[done], run(wanted[done]));
+    const CsvRow row = run(wanted[done]);
+    // The history first: a run that is killed in between measures the case again.
+    if (const auto warning = history.add(row)) {
+      progress.clear();
+      fmt::print(stderr, "octet: {}\n", *warning);
+    }
+    file.add(wanted[done], row);
     ++done;
   }
   progress.clear();
   file.finish();
+  json.write(meaning, file.header(), file.rows());
   print_rest(kept, wanted.size() - done, file.rows().size(), options);
 }
 

@@ -18,6 +18,7 @@ struct TimingOptions {
   std::int64_t num_shards = 1;
   std::int64_t shard_id = 0;
   std::string output;
+  std::string json;
   bool fresh = false;  // measure again what `output` has already
 };
 

@@ -9,14 +9,16 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace octet::tool {
 
 class BackgroundTool {
  public:
-  explicit BackgroundTool(std::vector<std::string> arguments) {
-    setenv("OCTET_HISTORY", "none", 1);
+  explicit BackgroundTool(std::vector<std::string> arguments, const std::string& history = "none") {
+    setenv("OCTET_HISTORY", history.c_str(), 1);
     const std::string path = tool_path();
     arguments.insert(arguments.begin(), "octet");
     std::vector<char*> words;
