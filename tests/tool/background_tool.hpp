@@ -4,6 +4,7 @@
 #include "run_tool.hpp"
 
 #include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -51,6 +52,27 @@ class BackgroundTool {
  private:
   pid_t pid_ = -1;
 };
+
+// What the command shows on a terminal.
+inline std::string run_on_terminal(const std::string& arguments) {
+  setenv("OCTET_HISTORY", "none", 1);
+  const std::string command = tool_path() + " " + arguments;
+  int terminal = -1;
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (pid == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  std::string shown;
+  char buffer[4096];
+  for (ssize_t read_bytes = 1; read_bytes > 0;) {  // EIO when the other side is closed
+    read_bytes = read(terminal, buffer, sizeof buffer);
+    if (read_bytes > 0) shown.append(buffer, static_cast<std::size_t>(read_bytes));
+  }
+  close(terminal);
+  waitpid(pid, nullptr, 0);
+  return shown;
+}
 
 // Whether `done` came true; it is asked for as long as a slow machine may need.
 inline bool wait_until(const std::function<bool()>& done) {

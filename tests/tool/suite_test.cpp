@@ -86,6 +86,14 @@ TEST_F(ToolSuite, WritesTheRowsOfEveryTaskInOrder) {
   }
 }
 
+TEST_F(ToolSuite, ShowsOnATerminalHowLongItWillTake) {
+  const std::string shown =
+      run_on_terminal("bench suite " + tasks(kBrief) + " -n 0 -d " + out() + " -g products");
+  EXPECT_TRUE(has(shown, "] 0/2 layers.0")) << shown;
+  EXPECT_TRUE(has(shown, "] 1/2 layers.1, ")) << shown;
+  EXPECT_TRUE(has(shown, " s left")) << shown;
+}
+
 TEST_F(ToolSuite, RunsTheGroupsThatAreNamed) {
   EXPECT_EQ(run(kBrief, "-g casts").status, 0);
   EXPECT_TRUE(std::filesystem::exists(out("casts.csv")));
