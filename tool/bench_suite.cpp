@@ -75,9 +75,9 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
     table.push_back({task.label, path, std::to_string(checks.passed), std::to_string(checks.failed),
                      std::to_string(checks.errors)});
     if (!checks.all_passed()) {
-      troubles.push_back(fmt::format("{}: {} rows did not pass; see {} and {}", task.label,
-                                     checks.failed + checks.errors, path,
-                                     folder.log(jobs_of(task).front())));
+      const std::size_t bad = checks.failed + checks.errors;
+      troubles.push_back(fmt::format("{}: {} of {} rows did not pass; see {} and {}", task.label,
+                                     bad, bad + checks.passed, path, folder.logs(task)));
     }
   }
   print_table(table, 2);

@@ -20,6 +20,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(std::size_t done, const std::string& what);
+  bool on_terminal() const { return on_terminal_; }
   // Clears the line, so that something else can be printed.
   void clear();
 

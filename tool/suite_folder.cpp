@@ -36,6 +36,7 @@ std::string Job::name() const {
 
 std::vector<Job> jobs_of(const Task& task) {
   std::vector<Job> jobs;
+  jobs.reserve(static_cast<std::size_t>(task.shards));
   for (int shard = 0; shard < task.shards; ++shard) jobs.push_back({&task, shard});
   return jobs;
 }
@@ -78,6 +79,10 @@ void SuiteFolder::lock() {
 
 std::string SuiteFolder::log(const Job& job) const {
   return fmt::format("{}/logs/{}.log", path_, job.name());
+}
+
+std::string SuiteFolder::logs(const Task& task) const {
+  return fmt::format("{}/logs/{}{}.log", path_, task.label, task.shards == 1 ? "" : ".*");
 }
 
 std::string SuiteFolder::results(const Task& task) const {

@@ -26,6 +26,7 @@ class SuiteFolder {
   SuiteFolder& operator=(const SuiteFolder&) = delete;
 
   std::string log(const Job& job) const;
+  std::string logs(const Task& task) const;  // of all its jobs, as a shell names them
   std::string results(const Task& task) const;
   std::string results(const Job& job) const;
   // Where rows of a job may stand: what a killed process left counts as well.

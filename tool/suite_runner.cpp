@@ -88,6 +88,9 @@ void SuiteRunner::begin(const Job& job, const Slot& slot) {
       folder_.log(job),
   };
   running_.push_back({job, &slot, start_child(command, signals_), watch_.seconds()});
+  if (progress_.on_terminal()) return;  // where the bar says it
+  fmt::print("{} begins on {}\n", job.name(), slot.name);
+  std::fflush(stdout);
 }
 
 void SuiteRunner::reap() {
@@ -120,10 +123,10 @@ void SuiteRunner::finish(const Running& running, int wait_status) {
   }
 }
 
-// Rows are kept as they come, so a process can be ended at any time.
+// Rows are kept as they come, so a process can be ended at any time; who asks twice is in a hurry.
 void SuiteRunner::stop(int signal_number) {
+  for (const Running& running : running_) kill(running.pid, stopped_by_ == 0 ? SIGTERM : SIGKILL);
   stopped_by_ = signal_number;
-  for (const Running& running : running_) kill(running.pid, SIGTERM);
 }
 
 void SuiteRunner::show_progress() {

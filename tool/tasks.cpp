@@ -143,6 +143,7 @@ std::vector<TaskGroup> parse_tasks(const std::string& text, std::string_view sou
 std::vector<Task> tasks_of(const std::vector<TaskGroup>& groups,
                            const std::vector<std::string>& names) {
   std::vector<std::string> known;
+  known.reserve(groups.size());
   for (const TaskGroup& group : groups) known.push_back(group.name);
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {

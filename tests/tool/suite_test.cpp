@@ -78,6 +78,7 @@ TEST_F(ToolSuite, WritesTheRowsOfEveryTaskInOrder) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "") << "no progress bar on a pipe";
   EXPECT_EQ(outcome.out.find_first_of("\033\r"), std::string::npos) << "no colour on a pipe";
+  EXPECT_TRUE(has(outcome.out, "layers.1 begins on cpu\n")) << outcome.out;
   EXPECT_TRUE(has(outcome.out, "3/3 casts on cpu: 2 PASS, 0 FAIL, 0 ERROR")) << outcome.out;
   expect_test_ids(read_results(out("layers.csv")), 3);
   expect_test_ids(read_results(out("casts.csv")), 2);
@@ -174,7 +175,7 @@ TEST_F(ToolSuite, ARowThatDoesNotPassIsStatusOne) {
                    " -n 0 -d " + out(),
                "ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1");
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  EXPECT_TRUE(has(outcome.out, "huge: 1 rows did not pass")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "huge: 1 of 2 rows did not pass")) << outcome.out;
   EXPECT_FALSE(has(outcome.out, "died")) << outcome.out;
 }
 
