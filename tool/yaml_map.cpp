@@ -32,9 +32,8 @@ std::string place_of(const YAML::Node& node, std::string_view source) {
 
 YAML::Node load_yaml(const std::string& text, std::string_view source) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() == 1) return documents[0];
-    refuse_usage("{}: wanted one YAML document, got {}", source, documents.size());
+    // LoadAll, which would tell of a second document, reads some texts with a NUL for ever.
+    return YAML::Load(text);
   } catch (const YAML::Exception& error) {
     refuse_usage("{}: not YAML: {}", place(mark_of(error, text), source), error.msg);
   }

@@ -23,7 +23,7 @@ template <class... Parts>
                fmt::format(format, std::forward<Parts>(parts)...));
 }
 
-// The one document of `text`.
+// The first document of `text`.
 YAML::Node load_yaml(const std::string& text, std::string_view source);
 
 std::string yaml_text(const YAML::Node& node, std::string_view source, std::string_view what);
