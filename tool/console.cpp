@@ -15,6 +15,14 @@ constexpr std::size_t kBarCells = 30;
 
 }  // namespace
 
+std::string in_words(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 90 * kMinute) return fmt::format("{:.0f} min", seconds / kMinute);
+  return fmt::format("{:.1f} h", seconds / kHour);
+}
+
 Progress::Progress(std::size_t total) : total_(total), on_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() { clear(); }
@@ -22,9 +30,18 @@ Progress::~Progress() { clear(); }
 void Progress::show(std::size_t done, const std::string& what) {
   if (!on_terminal_) return;
   const std::size_t cells = total_ == 0 ? kBarCells : done * kBarCells / total_;
-  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{} {}", "", cells, "", kBarCells - cells, done,
-             total_, what);
+  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}/{} {}{}", "", cells, "", kBarCells - cells, done,
+             total_, what, time_left(done));
   std::fflush(stderr);
+}
+
+// As long for each of the others as for those that are done.
+std::string Progress::time_left(std::size_t done) const {
+  if (done == 0 || done >= total_) return "";
+  const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begin_;
+  const double seconds =
+      gone.count() / static_cast<double>(done) * static_cast<double>(total_ - done);
+  return fmt::format(", {} left", in_words(seconds));
 }
 
 void Progress::clear() {

@@ -1,13 +1,17 @@
 // What a person sees: a progress bar and colours on a terminal, plain tables everywhere.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 namespace octet::tool {
 
-// One line on stderr that is drawn over; nothing where stderr is no terminal.
+// "45 s", "12 min", "3.5 h"
+std::string in_words(double seconds);
+
+// One line on stderr that is drawn over, with the time left; nothing where stderr is no terminal.
 class Progress {
  public:
   explicit Progress(std::size_t total);
@@ -16,12 +20,16 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(std::size_t done, const std::string& what);
+  bool on_terminal() const { return on_terminal_; }
   // Clears the line, so that something else can be printed.
   void clear();
 
  private:
+  std::string time_left(std::size_t done) const;
+
   std::size_t total_;
   bool on_terminal_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 // Columns as wide as their widest cell; the first `left_columns` are aligned left. PASS, FAIL and

@@ -1,6 +1,7 @@
 // octet: how fast and how right the operators are on this machine.
 // Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
-// wrong or asks for what this machine or build does not have.
+// wrong or asks for what this machine or build does not have, as room on a disk.
+#include "bench_ops.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 #include "provenance.hpp"
@@ -9,7 +10,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <exception>
+#include <system_error>
 
 namespace octet::tool {
 namespace {
@@ -39,6 +43,12 @@ int complain(const CLI::App& octet, const std::string& message, int status) {
   return status;
 }
 
+// What was printed may still be on its way: a full disk shows when it arrives.
+void require_printed() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw std::system_error(errno, std::generic_category(), "standard output");
+}
+
 int run_command(int argc, char** argv) {
   CLI::App octet("FP8 training operators: benchmarks, correctness gates and what is supported.",
                  "octet");
@@ -50,18 +60,21 @@ int run_command(int argc, char** argv) {
   CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
   bench->require_subcommand(0, 1);
   check->require_subcommand(1);
-  add_bench_gemm(*bench, chosen);
-  add_bench_quantize(*bench, chosen);
+  for (const BenchOp& op : bench_ops()) op.add(*bench, chosen);
+  add_bench_suite(*bench, chosen);
   add_check_gemm(*check, chosen);
   add_check_quantize(*check, chosen);
   add_summarize(octet, chosen);
   add_compare(octet, chosen);
   add_report(octet, chosen);
+  add_history(octet, chosen);
   add_ops(octet, chosen);
   add_doctor(octet, chosen);
   try {
     octet.parse(argc, argv);
-    return chosen.run();
+    const int status = chosen.run();
+    require_printed();
+    return status;
   } catch (const CLI::Success& wanted) {
     return octet.exit(wanted);
   } catch (const CLI::ParseError& error) {
@@ -70,6 +83,8 @@ int run_command(int argc, char** argv) {
     return complain(octet, error.what(), kExitUsage);
   } catch (const Error& error) {
     return complain(octet, error.what(), exit_status(error));
+  } catch (const std::system_error& error) {  // of a file, as where the disk is full
+    return complain(octet, error.what(), kExitUsage);
   } catch (const std::exception& error) {
     return complain(octet, error.what(), kExitFailed);
   }

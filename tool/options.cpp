@@ -73,7 +73,8 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return words;
 }
 
-std::string explain_unknown(const CLI::App& app, const std::string& word) {
+std::string explain_unknown(const CLI::App& app, const std::string& given) {
+  const std::string word = given.substr(0, given.find('='));
   const std::vector<std::string> words = known_words(app);
   const auto nearest =
       std::min_element(words.begin(), words.end(), [&](const std::string& a, const std::string& b) {

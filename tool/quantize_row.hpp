@@ -2,6 +2,7 @@
 #pragma once
 
 #include "csv.hpp"
+#include "row_meaning.hpp"
 
 #include "bench/gpu_monitor.hpp"
 #include "bench/quantize_workload.hpp"
@@ -35,6 +36,7 @@ struct QuantizeRow {
   }
 };
 
+RowMeaning quantize_meaning();
 CsvRow quantize_header();
 CsvRow quantize_fields(const QuantizeRow& row);
 // Prints the table, what failed with the command that repeats it (`repeats` has that of every

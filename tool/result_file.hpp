@@ -18,24 +18,21 @@ namespace octet::tool {
 // Of the same code: the device sources on a GPU, the commit on the CPU.
 bool same_measurement(const CsvRow& header, const CsvRow& a, const CsvRow& b);
 
-// The rows of a file with this very header; none where it is missing or another file. A last row
-// that was cut short is left out.
-std::vector<CsvRow> read_rows(const std::string& path, const CsvRow& header);
-
 class ResultFile {
  public:
   // `planned` has the row of every case as far as it is known before it is run. An empty path keeps
   // the rows in memory alone; `fresh` keeps nothing of an earlier run. Throws UsageError where
-  // `path` cannot be written.
+  // `path` cannot be written or has something else than such results.
   ResultFile(const std::string& path, const CsvRow& header, const std::vector<CsvRow>& planned,
              bool fresh);
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
 
+  const CsvRow& header() const { return header_; }
   // By case; nothing where it has not been run.
   const std::vector<std::optional<CsvRow>>& rows() const { return rows_; }
-  // Throws Error where the disk does not take it.
+  // Throws UsageError where the disk does not take it.
   void add(std::size_t index, const CsvRow& row);
   void finish();
 

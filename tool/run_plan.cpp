@@ -1,7 +1,10 @@
 #include "run_plan.hpp"
 
 #include "console.hpp"
+#include "history.hpp"
+#include "json_rows.hpp"
 #include "record.hpp"
+#include "stored_results.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
@@ -24,8 +27,8 @@ void print_rest(std::size_t kept, std::size_t not_begun, std::size_t total,
 
 }  // namespace
 
-void run_cases(ResultFile& file, const TimingOptions& options, const RunClock& clock,
-               const std::function<std::string(std::size_t)>& name,
+void run_cases(ResultFile& file, const RowMeaning& meaning, const TimingOptions& options,
+               const RunClock& clock, const std::function<std::string(std::size_t)>& name,
                const std::function<CsvRow(std::size_t)>& run) {
   std::size_t kept = 0;
   std::vector<std::size_t> wanted;
@@ -36,15 +39,24 @@ void run_cases(ResultFile& file, const TimingOptions& options, const RunClock& c
       wanted.push_back(i);
     }
   }
+  JsonFile json(options.json);
+  HistoryWriter history(meaning, file.header());
   Progress progress(wanted.size());
   std::size_t done = 0;
   while (done < wanted.size() && !clock.is_over()) {
     progress.show(done, name(wanted[done]));
-    file.add(wanted[done], run(wanted[done]));
+    const CsvRow row = run(wanted[done]);
+    // The history first: a run that is killed in between measures the case again.
+    if (const auto warning = history.add(row)) {
+      progress.clear();
+      fmt::print(stderr, "octet: {}\n", *warning);
+    }
+    file.add(wanted[done], row);
     ++done;
   }
   progress.clear();
   file.finish();
+  json.write(meaning, file.header(), file.rows());
   print_rest(kept, wanted.size() - done, file.rows().size(), options);
 }
 
@@ -60,16 +72,12 @@ void print_failures(const CsvRow& header, const std::vector<std::optional<CsvRow
 }
 
 int print_counts(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows) {
-  std::size_t passed = 0;
-  std::size_t failed = 0;
-  std::size_t errors = 0;
+  Checks checks;
   for (const auto& row : rows) {
-    if (!row) continue;
-    const std::string check = Record(header, *row).at("Check");
-    ++(check == "PASS" ? passed : check == "FAIL" ? failed : errors);
+    if (row) checks.count(Record(header, *row).at("Check"));
   }
-  fmt::print("{} PASS, {} FAIL, {} ERROR\n", passed, failed, errors);
-  return failed + errors == 0 ? 0 : kExitFailed;
+  fmt::print("{}\n", checks.text());
+  return checks.all_passed() ? 0 : kExitFailed;
 }
 
 }  // namespace octet::tool

@@ -21,10 +21,14 @@ void add_timing_options(CLI::App& app, TimingOptions& options) {
   add_whole(app, "--shard-id", options.shard_id, 0, kMost, "which of them this is, from 0");
   add_text(app, "-o,--output", options.output, "FILE.csv",
            "where the rows go; cases that have one there already are not run again");
+  add_text(app, "--json", options.json, "FILE.json", "where the rows go as JSON, whole at the end");
   add_flag(app, "--fresh", options.fresh, "run them again");
 }
 
 void check_timing_options(const TimingOptions& options) {
+  if (!options.json.empty() && options.json == options.output) {
+    refuse_usage("-o and --json must be two files, got {} for both", options.json);
+  }
   if (options.shard_id >= options.num_shards) {
     refuse_usage("--shard-id must be below --num-shards {}, got {}", options.num_shards,
                  options.shard_id);
@@ -61,8 +65,9 @@ std::string timing_arguments(const TimingOptions& options) {
 RunClock::RunClock(std::optional<double> max_seconds)
     : clock_(bench::steady_clock()), start_(clock_.seconds()), max_seconds_(max_seconds) {}
 
-bool RunClock::is_over() const {
-  return max_seconds_ && clock_.seconds() - start_ >= *max_seconds_;
+std::optional<double> RunClock::seconds_left() const {
+  if (!max_seconds_) return std::nullopt;
+  return *max_seconds_ - (clock_.seconds() - start_);
 }
 
 }  // namespace octet::tool

@@ -19,6 +19,7 @@ struct TimingOptions {
   std::int64_t num_shards = 1;
   std::int64_t shard_id = 0;
   std::string output;
+  std::string json;
   bool fresh = false;  // measure again what `output` has already
 };
 
@@ -39,7 +40,8 @@ std::string timing_arguments(const TimingOptions& options);
 class RunClock {
  public:
   explicit RunClock(std::optional<double> max_seconds);
-  bool is_over() const;
+  bool is_over() const { return seconds_left() && *seconds_left() <= 0; }
+  std::optional<double> seconds_left() const;  // none without --max-seconds
 
  private:
   bench::Clock clock_;

@@ -2,6 +2,7 @@
 #include "cases.hpp"
 #include "result_table.hpp"
 #include "suites.hpp"
+#include "tasks.hpp"
 #include "usage_error.hpp"
 
 #include <cstddef>
@@ -29,6 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       octet::tool::suite_cases(suite, octet::tool::embedded_case_file("dense84.csv"));
     }
   });
+  may_refuse([&] { octet::tool::parse_tasks(text, "fuzz.yaml"); });
   std::int64_t shape[3] = {0, 0, 0};
   octet::tool::parse_shape(text, shape, 3);
   return 0;

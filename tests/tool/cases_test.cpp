@@ -110,14 +110,19 @@ TEST(Suites, RefuseWhatIsNoListOfSuites) {
   const auto refused = [](const std::string& text) {
     return refusal([&] { parse_suites(text, "s.yaml"); });
   };
-  EXPECT_EQ(refused("[1]"), "s.yaml: wanted a map called suites");
-  EXPECT_EQ(refused("suites: {a: 1}"), "s.yaml: suite a must be a map with a source");
-  EXPECT_EQ(refused("suites: {a: {about: x}}"), "s.yaml: suite a must name its source");
+  EXPECT_EQ(refused("[1]"), "s.yaml:1:1: the file must be a map");
+  EXPECT_EQ(refused("groups: {}"),
+            "s.yaml:1:1: the file has the unknown key \"groups\"; there are: suites");
+  EXPECT_EQ(refused("suites: {a: 1}"), "s.yaml:1:13: suite a must be a map");
+  EXPECT_EQ(refused("suites: {a: {about: x}}"), "s.yaml:1:13: suite a must name its source");
   EXPECT_EQ(refused("suites: {a: {source: x, mbs: [0]}}"),
-            "s.yaml: mbs must be a whole number of at least 1");
-  EXPECT_EQ(refused("suites: {a: {source: x, models: y}}"), "s.yaml: models must be a list");
-  EXPECT_NE(refused("suites: {a: {source: x, m: y}}").find("unknown key \"m\""), std::string::npos);
-  EXPECT_NE(refused("suites: {a: [").find("s.yaml: not YAML"), std::string::npos);
+            "s.yaml:1:31: mbs must be a whole number of at least 1");
+  EXPECT_EQ(refused("suites: {a: {source: x, models: y}}"), "s.yaml:1:33: models must be a list");
+  EXPECT_EQ(
+      refused("suites: {a: {source: x, m: y}}"),
+      "s.yaml:1:25: suite a has the unknown key \"m\"; there are: about, mbs, models, source, "
+      "tokens");
+  EXPECT_EQ(refused("suites: {a: ["), "s.yaml:1:14: not YAML: end of sequence flow not found");
 }
 
 TEST(Suites, TokensReplaceM) {

@@ -54,10 +54,12 @@ inline std::string tool_path() {
   return given != nullptr ? given : OCTET_TOOL_PATH;
 }
 
-// `arguments` and `environment` as a shell reads them.
+// `arguments` and `environment` as a shell reads them. A history is written where `environment` names
+// one, never to the user's own.
 inline Outcome run_tool(const std::string& arguments, const std::string& environment = "") {
   const Folder folder;
-  const std::string command = environment + " " + tool_path() + " " + arguments + " >" +
+  setenv("OCTET_HISTORY", "none", 1);
+  const std::string command = "(" + environment + " " + tool_path() + " " + arguments + ") >" +
                               folder.file("out") + " 2>" + folder.file("err") + " </dev/null";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(folder.file("out")),

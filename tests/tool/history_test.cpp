@@ -1,0 +1,165 @@
+// octet history: what runs leave there, together and after being killed, and what is no history.
+#include "background_tool.hpp"
+#include "results.hpp"
+
+#include <algorithm>
+
+namespace octet::tool {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::istringstream lines(text);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) count += has(line, part);
+  return count;
+}
+
+class ToolHistory : public testing::Test {
+ protected:
+  std::string environment() const { return "OCTET_HISTORY=" + path_; }
+  Outcome run(const std::string& arguments) const { return run_tool(arguments, environment()); }
+
+  Folder folder_;
+  // The folder is made by the first run.
+  std::string path_ = folder_.file("state/history.sqlite");
+};
+
+const std::string kTwo =
+    "bench gemm --device cpu --shape 8x16x32 --shape 9x17x33 --warmup 1 --iters 3 ";
+
+TEST_F(ToolHistory, HasTheRowsOfEveryRun) {
+  EXPECT_TRUE(has(run("history list").out, "no run is recorded"));
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "asking makes no history";
+  ASSERT_EQ(run(kTwo).status, 0);
+  ASSERT_EQ(run("bench quantize --device cpu --shape 8x16 --warmup 1 --iters 5").status, 0);
+  const Outcome list = run("history list");
+  EXPECT_EQ(list.status, 0) << list.err;
+  EXPECT_EQ(lines_with(list.out, " TFLOPS"), 1u) << list.out;
+  EXPECT_EQ(lines_with(list.out, " GB/s"), 1u) << list.out;
+  EXPECT_EQ(lines_with(run("history list --last 1").out, " GB/s"), 1u);
+  EXPECT_EQ(lines_with(run("history list --last 1").out, " TFLOPS"), 0u);
+  const Outcome show = run("history show 1");
+  EXPECT_TRUE(has(show.out, "run 1 of gemm")) << show.out << show.err;
+  EXPECT_EQ(lines_with(show.out, "PASS"), 2u) << show.out;
+  EXPECT_EQ(lines_with(show.out, "9x17x33"), 1u) << show.out;
+}
+
+TEST_F(ToolHistory, ComparesWhatCanBeCompared) {
+  for (const std::string more : {"", "--seed 2", "--wgrad-blocks 2d"}) {
+    ASSERT_EQ(run(kTwo + more).status, 0);
+  }
+  const Outcome best = run("history best");
+  EXPECT_EQ(lines_with(best.out, "8x16x32"), 2u) << "one for each --wgrad-blocks\n" << best.out;
+  const Outcome trend = run("history trend --shape 8x16x32");
+  EXPECT_EQ(trend.status, 0) << trend.err;
+  EXPECT_EQ(lines_with(trend.out, " TFLOPS"), 2u) << trend.out;
+}
+
+TEST_F(ToolHistory, RecordsWhatIsMeasuredAndNotWhatIsTakenUp) {
+  const std::string command = kTwo + "-o " + folder_.file("x.csv");
+  ASSERT_EQ(run(command).status, 0);
+  ASSERT_EQ(run(command).status, 0);
+  EXPECT_EQ(lines_with(run("history list").out, " TFLOPS"), 1u);
+}
+
+TEST_F(ToolHistory, ManyWritersLoseNothing) {
+  constexpr int kWriters = 6;
+  const std::string one = environment() + " " + tool_path() + " " + kTwo + " >" +
+                          folder_.file("out") + " 2>>" + folder_.file("err") + " & ";
+  std::string all;
+  for (int i = 0; i < kWriters; ++i) all += one;
+  ASSERT_EQ(std::system((all + "wait").c_str()), 0);
+  EXPECT_EQ(read_file(folder_.file("err")), "");
+  const std::string list = run("history list").out;
+  EXPECT_EQ(lines_with(list, " TFLOPS"), std::size_t{kWriters}) << list;
+  for (int i = 1; i <= kWriters; ++i) {
+    EXPECT_EQ(lines_with(run("history show " + std::to_string(i)).out, "PASS"), 2u) << i;
+  }
+}
+
+TEST_F(ToolHistory, KeepsTheRowsOfAKilledRun) {
+  const std::string rows = folder_.file("x.csv");
+  std::vector<std::string> arguments{"bench", "gemm", "--device", "cpu", "-o", rows};
+  for (const char* shape : {"8x16x32", "8x16x33", "8x16x34", "8x16x35", "8x16x36", "8x16x37"}) {
+    arguments.insert(arguments.end(), {"--shape", shape});
+  }
+  arguments.insert(arguments.end(), {"--iters", "100000000", "--seconds-per-case", "0.2"});
+  {
+    BackgroundTool bench(arguments, path_);
+    ASSERT_TRUE(wait_until([&] {
+      const std::string text = read_file(rows + ".partial");
+      return std::count(text.begin(), text.end(), '\n') >= 3;
+    }));
+    EXPECT_EQ(bench.end(SIGKILL), -SIGKILL);
+  }
+  EXPECT_GE(lines_with(run("history show 1").out, "PASS"), 2u);
+  EXPECT_EQ(run(kTwo).status, 0);
+  EXPECT_EQ(lines_with(run("history show 2").out, "PASS"), 2u);
+}
+
+TEST_F(ToolHistory, ABenchmarkWarnsOnceAndGoesOn) {
+  for (const std::string place : {"/proc/octet/history.sqlite", "/dev/null", "/"}) {
+    const Outcome outcome = run_tool(kTwo, "OCTET_HISTORY=" + place);
+    EXPECT_EQ(outcome.status, 0) << place;
+    EXPECT_TRUE(has(outcome.out, "2 PASS")) << outcome.out;
+    EXPECT_EQ(lines_with(outcome.err, "the history is not written: " + place), 1u) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST_F(ToolHistory, LeavesOtherFilesAlone) {
+  const std::string other = folder_.file("other");
+  for (const std::string& text : {std::string("mine\n"), std::string(8192, 'x')}) {
+    std::ofstream(other) << text;
+    const Outcome bench = run_tool(kTwo, "OCTET_HISTORY=" + other);
+    EXPECT_EQ(bench.status, 0);
+    EXPECT_TRUE(has(bench.err, "the history is not written")) << bench.err;
+    EXPECT_EQ(run_tool("history list", "OCTET_HISTORY=" + other).status, 2);
+    EXPECT_EQ(read_file(other), text);
+  }
+}
+
+TEST_F(ToolHistory, IsOffWhenAskedTo) {
+  for (const std::string off : {"none", ""}) {
+    const std::string home = " XDG_STATE_HOME=" + folder_.path().string();
+    const Outcome bench = run_tool(kTwo, "OCTET_HISTORY=" + off + home);
+    EXPECT_EQ(bench.status, 0);
+    EXPECT_EQ(bench.err, "");
+    const Outcome list = run_tool("history list", "OCTET_HISTORY=" + off + home);
+    EXPECT_EQ(list.status, 2);
+    EXPECT_TRUE(has(list.err, "the history is off")) << list.err;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(ToolHistory, IsInTheStateFolderOfTheUser) {
+  const std::string unset = "env -u OCTET_HISTORY -u XDG_STATE_HOME ";
+  ASSERT_EQ(run_tool(kTwo, unset + "HOME=" + folder_.path().string()).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_.file(".local/state/octet/history.sqlite")));
+  ASSERT_EQ(run_tool(kTwo, unset + "XDG_STATE_HOME=" + folder_.file("xdg")).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("xdg/octet/history.sqlite")));
+}
+
+TEST_F(ToolHistory, RefusesWhatIsNotThere) {
+  ASSERT_EQ(run(kTwo).status, 0);
+  EXPECT_TRUE(has(run("history show 99").err, "there is no run 99"));
+  EXPECT_TRUE(has(run("history show").err, "ID must be given"));
+  EXPECT_TRUE(has(run("history trend").err, "--shape must be given"));
+  EXPECT_TRUE(has(run("history trend --shape 1x1x1").err, "no row of gemm that passed has"));
+  EXPECT_EQ(run("history show 99").status, 2);
+  // The schema stands at byte 60 of the file.
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(60);
+  file.write("\0\0\0\x63", 4);
+  file.close();
+  const Outcome newer = run("history list");
+  EXPECT_EQ(newer.status, 2);
+  EXPECT_TRUE(has(newer.err, "has schema 99, this octet knows 1")) << newer.err;
+}
+
+}  // namespace
+}  // namespace octet::tool

@@ -1,0 +1,88 @@
+// --json: the rows of the CSV as objects.
+#include "results.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace octet::tool {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kOne = "bench gemm --device cpu --shape 8x16x32 --warmup 1 --iters 3 ";
+
+TEST(ToolJson, HasTheRowsOfTheCsvWithNumbersAsNumbers) {
+  const Folder folder;
+  const std::string cases = folder.file("cases.csv");
+  std::ofstream(cases) << "test_id,model,op,mbs,M,N,K\n007,123,up,2,8,16,32\n8,b,up,1,8,16,33\n";
+  const std::string both = "-o " + folder.file("x.csv") + " --json " + folder.file("x.json");
+  ASSERT_EQ(
+      run_tool("bench gemm --device cpu --suite " + cases + " --warmup 1 --iters 3 " + both).status,
+      0);
+  const Json json = Json::parse(read_file(folder.file("x.json")));
+  EXPECT_EQ(json.at("op"), "gemm");
+  EXPECT_TRUE(json.at("score").is_number());
+  EXPECT_FALSE(json.at("commit").get<std::string>().empty());
+  EXPECT_EQ(json.at("time").get<std::string>().size(), 20u);
+  const Results results = read_results(folder.file("x.csv"));
+  ASSERT_EQ(json.at("rows").size(), results.records.size());
+  for (std::size_t r = 0; r < results.records.size(); ++r) {
+    const Json& row = json.at("rows")[r];
+    ASSERT_EQ(row.size(), results.header.size());
+    for (const auto& [column, field] : results.records[r]) {
+      const Json& value = row.at(column);
+      if (field.empty()) {
+        EXPECT_TRUE(value.is_null()) << column;
+      } else if (value.is_number()) {
+        EXPECT_DOUBLE_EQ(value.get<double>(), number_in(results.records[r], column)) << column;
+      } else {
+        EXPECT_EQ(value.get<std::string>(), field) << column;
+      }
+    }
+    for (const char* number : {"MBS", "M", "Forward Time (ms)", "Backward TFLOPS", "Seed"}) {
+      EXPECT_TRUE(row.at(number).is_number()) << number;
+    }
+    for (const char* text : {"Commit", "Device Sources", "Case", "Check", "Command"}) {
+      EXPECT_TRUE(row.at(text).is_string()) << text;
+    }
+  }
+  EXPECT_EQ(json.at("rows")[0].at("TestID"), "007");
+  EXPECT_EQ(json.at("rows")[1].at("TestID"), 8);
+}
+
+TEST(ToolJson, NeedsNoCsv) {
+  const Folder folder;
+  const std::string path = folder.file("q.json");
+  const std::string command =
+      "bench quantize --device cpu --shape 8x16 --warmup 1 --iters 5 --json " + path;
+  for (int i = 0; i < 2; ++i) {  // its own file is replaced
+    ASSERT_EQ(run_tool(command).status, 0);
+    EXPECT_EQ(Json::parse(read_file(path)).at("rows").size(), 2u);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(ToolJson, ReplacesNothingElse) {
+  const Folder folder;
+  const std::string path = folder.file("x.json");
+  const std::string rows = folder.file("x.csv");
+  for (const std::string text : {"[1, 2]\n", "{\"mine\": 1}", "no JSON"}) {
+    std::ofstream(path) << text;
+    const Outcome outcome = run_tool(kOne + "--json " + path + " -o " + rows);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_NE(outcome.err.find("something else than results"), std::string::npos) << outcome.err;
+    EXPECT_EQ(read_file(path), text);
+    EXPECT_FALSE(std::filesystem::exists(rows));
+  }
+  for (const std::string place : {"/no/such/folder/x.json", "/tmp", "/dev/full"}) {
+    const Outcome outcome = run_tool(kOne + "--json " + place + " -o " + rows);
+    EXPECT_EQ(outcome.status, 2) << place;
+    EXPECT_NE(outcome.err.find("--json " + place), std::string::npos) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(rows)) << "nothing has been run";
+  }
+  EXPECT_EQ(run_tool(kOne + "--json x -o x").status, 2);
+}
+
+}  // namespace
+}  // namespace octet::tool

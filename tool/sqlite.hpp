@@ -1,0 +1,84 @@
+// As much of SQLite as the history needs. Every failure is a DatabaseError.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace octet::tool {
+
+class DatabaseError : public std::runtime_error {
+ public:
+  DatabaseError(const std::string& message, int code) : std::runtime_error(message), code_(code) {}
+  int code() const { return code_; }  // of SQLite
+
+ private:
+  int code_;
+};
+
+class Database {
+ public:
+  // Waits for other writers as long as a short transaction may take. `create`: where it is missing.
+  Database(const std::string& path, bool create);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void execute(const std::string& sql);
+  std::int64_t whole(const std::string& sql);  // the one value of a query
+  std::int64_t last_id() const { return sqlite3_last_insert_rowid(database_); }
+  sqlite3* handle() const { return database_; }
+
+ private:
+  sqlite3* database_ = nullptr;
+};
+
+// Undone, unless it comes to commit().
+class Transaction {
+ public:
+  explicit Transaction(Database& database) : database_(database) {
+    database_.execute("BEGIN IMMEDIATE");  // no reader that finds it cannot become a writer
+  }
+  ~Transaction() {
+    if (!committed_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit() {
+    database_.execute("COMMIT");
+    committed_ = true;
+  }
+
+ private:
+  Database& database_;
+  bool committed_ = false;
+};
+
+// A query whose ?1, ?2 ... are given in their order.
+class Statement {
+ public:
+  Statement(Database& database, const std::string& sql);
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& give(const std::string& text);
+  Statement& give(std::int64_t number);
+  Statement& give(double number);  // NaN: NULL
+
+  bool step();  // whether there is a further row
+  std::string text(int column) const;
+  std::int64_t whole(int column) const { return sqlite3_column_int64(statement_, column); }
+  double real(int column) const;  // NaN of NULL
+
+ private:
+  void require_ok(int code) const;
+
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+  int given_ = 0;
+};
+
+}  // namespace octet::tool
