@@ -66,12 +66,28 @@ ResultKind quantize_kind() {
           .intensity = no_intensity};
 }
 
+// Written by tools/peers.py --op quantize: one row per cast and library.
+ResultKind peers_casts_kind() {
+  return {.op = "cast",
+          .about = "one cast of a library, interleaved with the others",
+          .shape = {"Rows", "Cols"},
+          .variant = {"Dtype", "Product"},
+          .backend = "Library",
+          .backend_is_key = true,
+          .rates = {{"step", "TB/s"}},
+          .time = "Time (ms)",
+          .unit = "TB/s",
+          .baselines = {},
+          .snrs = {},
+          .intensity = no_intensity};
+}
+
 // Written by tools/peers.py: one row per product and library.
 ResultKind peers_kind() {
   return {.op = "product",
           .about = "one product of a library, interleaved with the others",
           .shape = {"M", "N", "K"},
-          .variant = {"Product"},
+          .variant = {"Dtype", "Product"},
           .backend = "Library",
           .backend_is_key = true,
           .rates = {{"step", "TFLOPS"}},
@@ -107,7 +123,8 @@ double likeness(const ResultKind& kind, const CsvRow& header) {
 }  // namespace
 
 const std::vector<ResultKind>& result_kinds() {
-  static const std::vector<ResultKind> kinds{gemm_kind(), quantize_kind(), peers_kind()};
+  static const std::vector<ResultKind> kinds{gemm_kind(), quantize_kind(), peers_kind(),
+                                             peers_casts_kind()};
   return kinds;
 }
 

@@ -35,13 +35,13 @@ struct ResultKind {
   const char* about;                  // what one row is
   std::vector<const char*> shape;     // printed as their fields with x between
   const char* name_column = nullptr;  // "Llama-2-7B attn_qkv": model and layer
-  std::vector<const char*> variant;   // what else tells rows apart and `Command` does not say
-  const char* backend;                // the column that says what was run
-  bool backend_is_key = false;        // rows of one shape with other backends are no rivals
-  std::vector<RateColumn> rates;      // higher is better; the last is the step, which is scored
-  const char* time = nullptr;         // of the step
-  const char* unit;                   // of the rates as people see them
-  double column_per_unit = 1;         // a column in GB/s has 1000 per TB/s
+  std::vector<const char*> variant;  // what else tells rows apart; `Command` does where it is empty
+  const char* backend;               // the column that says what was run
+  bool backend_is_key = false;       // rows of one shape with other backends are no rivals
+  std::vector<RateColumn> rates;     // higher is better; the last is the step, which is scored
+  const char* time = nullptr;        // of the step
+  const char* unit;                  // of the rates as people see them
+  double column_per_unit = 1;        // a column in GB/s has 1000 per TB/s
   std::vector<BaselineColumn> baselines;
   std::vector<SnrColumn> snrs;
   bool has_ceiling = false;  // the first baseline is a copy of the same bytes: nothing is faster
