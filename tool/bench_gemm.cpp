@@ -154,7 +154,7 @@ int bench_gemm(const BenchGemmOptions& options) {
   }
   ResultFile file(options.timing.output, header, planned_rows, options.timing.fresh);
   run_cases(
-      file, gemm_meaning(), options.timing, run_clock,
+      file, result_kind("gemm"), options.timing, run_clock,
       [&](std::size_t i) { return cases[i].row.layer.layer.name(); },
       [&](std::size_t i) {
         run_case(cases[i], make_protocol(options.timing, cases[i].row.layer.device(),

@@ -77,7 +77,7 @@ int bench_quantize(const BenchQuantizeOptions& options) {
   }
   ResultFile file(options.timing.output, quantize_header(), planned_rows, options.timing.fresh);
   run_cases(
-      file, quantize_meaning(), options.timing, run_clock,
+      file, result_kind("quantize"), options.timing, run_clock,
       [&](std::size_t i) {
         return fmt::format("{}x{}", cases[i].problem.rows, cases[i].problem.cols);
       },

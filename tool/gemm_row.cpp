@@ -113,8 +113,6 @@ CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu
   return fields;
 }
 
-RowMeaning gemm_meaning() { return {"gemm", {"M", "N", "K"}, "Combined Step TFLOPS", "TFLOPS"}; }
-
 CsvRow gemm_header(bool with_baseline) { return bench::gemm_columns(with_baseline); }
 
 CsvRow gemm_fields(const GemmRow& row, bool with_baseline) {

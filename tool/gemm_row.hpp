@@ -3,7 +3,6 @@
 
 #include "csv.hpp"
 #include "layer.hpp"
-#include "row_meaning.hpp"
 
 #include "bench/gpu_monitor.hpp"
 #include "bench/timing.hpp"
@@ -37,7 +36,6 @@ struct GemmRow {
   double step_tflops() const { return tflops(3, step_ms()); }
 };
 
-RowMeaning gemm_meaning();
 CsvRow gemm_header(bool with_baseline);
 CsvRow gemm_fields(const GemmRow& row, bool with_baseline);
 

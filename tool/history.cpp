@@ -1,14 +1,15 @@
 #include "history.hpp"
 
 #include "json_rows.hpp"
+#include "row_meaning.hpp"
 #include "timestamp.hpp"
 
 #include <fmt/format.h>
 
 namespace octet::tool {
 
-HistoryWriter::HistoryWriter(RowMeaning meaning, const CsvRow& header)
-    : meaning_(std::move(meaning)), header_(header) {}
+HistoryWriter::HistoryWriter(const ResultKind& kind, const CsvRow& header)
+    : kind_(kind), header_(header) {}
 
 std::optional<std::string> HistoryWriter::add(const CsvRow& row) {
   if (off_) return std::nullopt;
@@ -39,11 +40,11 @@ void HistoryWriter::write(const CsvRow& row) {
       .give(run)
       .give(utc_now())
       .give(record.at("TestID"))
-      .give(shape_of(meaning_, record))
+      .give(shape_of(kind_, record))
       .give(record.at("Dtype"))
       .give(settings_of(record))
       .give(record.at("Check"))
-      .give(record.number(meaning_.rate_column))
+      .give(rate_of(kind_, record))
       .give(row_as_json(header_, row))
       .step();
   transaction.commit();
@@ -58,8 +59,8 @@ std::int64_t HistoryWriter::begin_run(const Record& record) {
       .give(record.at("Commit"))
       .give(record.at("Device Sources"))
       .give(device_of(record))
-      .give(meaning_.op)
-      .give(meaning_.unit)
+      .give(kind_.op)
+      .give(kind_.unit)
       .step();
   return database_->last_id();
 }

@@ -2,7 +2,7 @@
 // processes may write at once, and what was written survives whatever ends them.
 #pragma once
 
-#include "row_meaning.hpp"
+#include "result_kind.hpp"
 #include "sqlite.hpp"
 
 #include <memory>
@@ -22,7 +22,7 @@ std::unique_ptr<Database> open_history(const std::string& path, bool create);
 // Writes the rows of one run.
 class HistoryWriter {
  public:
-  HistoryWriter(RowMeaning meaning, const CsvRow& header);
+  HistoryWriter(const ResultKind& kind, const CsvRow& header);
 
   // Why the row was not written, in a line; nothing where it was, where the history is off, and
   // where an earlier row could not be written.
@@ -32,7 +32,7 @@ class HistoryWriter {
   void write(const CsvRow& row);
   std::int64_t begin_run(const Record& record);
 
-  RowMeaning meaning_;
+  const ResultKind& kind_;
   CsvRow header_;
   std::unique_ptr<Database> database_;  // opened by the first row
   std::optional<std::int64_t> run_;

@@ -105,15 +105,16 @@ JsonFile::~JsonFile() {
   if (!beside_.empty()) std::remove(beside_.c_str());
 }
 
-void JsonFile::write(const RowMeaning& meaning, const CsvRow& header,
+void JsonFile::write(const ResultKind& kind, const CsvRow& header,
                      const std::vector<std::optional<CsvRow>>& rows) {
   if (path_.empty()) return;
+  const char* score_column = kind.rates.back().column;
   std::vector<double> rates;
   Json list = Json::array();
   for (const auto& row : rows) {
     if (!row) continue;
     list.push_back(row_object(header, *row));
-    const double rate = Record(header, *row).number(meaning.rate_column);
+    const double rate = Record(header, *row).number(score_column);
     if (!std::isnan(rate)) rates.push_back(rate);
   }
   Json json;
@@ -122,9 +123,9 @@ void JsonFile::write(const RowMeaning& meaning, const CsvRow& header,
   json["commit"] = commit();
   json["device_sources"] = device_sources();
   json["time"] = utc_now();
-  json["op"] = meaning.op;
+  json["op"] = kind.op;
   json["score"] = bench::geometric_mean(rates);  // NaN becomes null
-  json["score_column"] = meaning.rate_column;
+  json["score_column"] = score_column;
   json["rows"] = std::move(list);
   if (!write_text(beside_, dump(json, 2) + "\n") ||
       std::rename(beside_.c_str(), path_.c_str()) != 0) {

@@ -3,7 +3,7 @@
 // which JSON has no number.
 #pragma once
 
-#include "row_meaning.hpp"
+#include "result_kind.hpp"
 
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ class JsonFile {
   JsonFile& operator=(const JsonFile&) = delete;
 
   // Throws UsageError where the disk does not take it.
-  void write(const RowMeaning& meaning, const CsvRow& header,
+  void write(const ResultKind& kind, const CsvRow& header,
              const std::vector<std::optional<CsvRow>>& rows);
 
  private:

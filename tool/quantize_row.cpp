@@ -41,8 +41,6 @@ CsvRow provenance_fields(const QuantizeRow& row) {
 
 }  // namespace
 
-RowMeaning quantize_meaning() { return {"quantize", {"Rows", "Cols"}, "GB/s", "GB/s"}; }
-
 CsvRow quantize_header() { return bench::memory_columns(); }
 
 CsvRow quantize_fields(const QuantizeRow& row) {

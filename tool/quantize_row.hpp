@@ -2,7 +2,6 @@
 #pragma once
 
 #include "csv.hpp"
-#include "row_meaning.hpp"
 
 #include "bench/gpu_monitor.hpp"
 #include "bench/quantize_workload.hpp"
@@ -36,7 +35,6 @@ struct QuantizeRow {
   }
 };
 
-RowMeaning quantize_meaning();
 CsvRow quantize_header();
 CsvRow quantize_fields(const QuantizeRow& row);
 // Prints the table, what failed with the command that repeats it (`repeats` has that of every

@@ -1,6 +1,9 @@
 #include "result_kind.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
+#include <stdexcept>
 
 namespace octet::tool {
 namespace {
@@ -126,6 +129,25 @@ const std::vector<ResultKind>& result_kinds() {
   static const std::vector<ResultKind> kinds{gemm_kind(), quantize_kind(), peers_kind(),
                                              peers_casts_kind()};
   return kinds;
+}
+
+const ResultKind& result_kind(std::string_view op) {
+  const auto found = std::find_if(result_kinds().begin(), result_kinds().end(),
+                                  [&](const ResultKind& kind) { return kind.op == op; });
+  if (found == result_kinds().end())
+    throw std::logic_error(fmt::format("no kind of results is called {}", op));
+  return *found;
+}
+
+std::string shape_of(const ResultKind& kind, const Record& record) {
+  std::vector<std::string> extents;
+  extents.reserve(kind.shape.size());
+  for (const char* column : kind.shape) extents.push_back(record.at(column));
+  return fmt::format("{}", fmt::join(extents, "x"));
+}
+
+double rate_of(const ResultKind& kind, const Record& record) {
+  return record.number(kind.rates.back().column) / kind.column_per_unit;
 }
 
 const ResultKind* kind_of(const CsvRow& header) {

@@ -1,12 +1,13 @@
 // What kind of result file a CSV is: which of its columns say what was measured and how fast it was.
-// summarize, compare and report know an operator by this description alone: a new operator adds an
-// entry to result_kinds().
+// summarize, compare, report and the history know an operator by this description alone: a new
+// operator adds an entry to result_kinds().
 #pragma once
 
 #include "csv.hpp"
 #include "record.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace octet::tool {
@@ -51,6 +52,12 @@ struct ResultKind {
 };
 
 const std::vector<ResultKind>& result_kinds();
+const ResultKind& result_kind(std::string_view op);
+
+// "8x16x32"
+std::string shape_of(const ResultKind& kind, const Record& record);
+// Of the step, in the kind's unit; NaN where the row has none.
+double rate_of(const ResultKind& kind, const Record& record);
 
 // The kind whose columns the header has, or most of: a file with some missing is of that kind, and
 // broken. nullptr where it is of none.

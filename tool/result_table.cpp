@@ -47,7 +47,7 @@ class RowReader {
   ResultRow read() const {
     const ResultKind& kind = *table_.kind;
     ResultRow row;
-    row.shape = join(kind.shape, "x");
+    row.shape = shape_of(kind, record_);
     row.name = kind.name_column == nullptr ? "" : record_.at(kind.name_column);
     if (row.name == "shape") row.name.clear();
     row.model = row.name.substr(0, row.name.rfind(' '));

@@ -4,14 +4,9 @@
 
 #include <array>
 #include <sstream>
+#include <vector>
 
 namespace octet::tool {
-
-std::string shape_of(const RowMeaning& meaning, const Record& record) {
-  std::vector<std::string> extents;
-  for (const std::string& column : meaning.shape_columns) extents.push_back(record.at(column));
-  return fmt::format("{}", fmt::join(extents, "x"));
-}
 
 std::string device_of(const Record& record) {
   if (record.at("Platform") == "cuda") return record.at("GPU");

@@ -27,7 +27,7 @@ void print_rest(std::size_t kept, std::size_t not_begun, std::size_t total,
 
 }  // namespace
 
-void run_cases(ResultFile& file, const RowMeaning& meaning, const TimingOptions& options,
+void run_cases(ResultFile& file, const ResultKind& kind, const TimingOptions& options,
                const RunClock& clock, const std::function<std::string(std::size_t)>& name,
                const std::function<CsvRow(std::size_t)>& run) {
   std::size_t kept = 0;
@@ -40,7 +40,7 @@ void run_cases(ResultFile& file, const RowMeaning& meaning, const TimingOptions&
     }
   }
   JsonFile json(options.json);
-  HistoryWriter history(meaning, file.header());
+  HistoryWriter history(kind, file.header());
   Progress progress(wanted.size());
   std::size_t done = 0;
   while (done < wanted.size() && !clock.is_over()) {
@@ -56,7 +56,7 @@ void run_cases(ResultFile& file, const RowMeaning& meaning, const TimingOptions&
   }
   progress.clear();
   file.finish();
-  json.write(meaning, file.header(), file.rows());
+  json.write(kind, file.header(), file.rows());
   print_rest(kept, wanted.size() - done, file.rows().size(), options);
 }
 

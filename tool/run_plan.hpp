@@ -3,7 +3,7 @@
 
 #include "csv.hpp"
 #include "result_file.hpp"
-#include "row_meaning.hpp"
+#include "result_kind.hpp"
 #include "timing_options.hpp"
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace octet::tool {
 // A case is run where it belongs to the shard, no earlier run has left its row, and time is left.
 // `run(i)` makes the row of case i; `name(i)` is what the progress bar shows. Rows go to the history
 // too; at the end the file is finished and what --json names is written.
-void run_cases(ResultFile& file, const RowMeaning& meaning, const TimingOptions& options,
+void run_cases(ResultFile& file, const ResultKind& kind, const TimingOptions& options,
                const RunClock& clock, const std::function<std::string(std::size_t)>& name,
                const std::function<CsvRow(std::size_t)>& run);
 

@@ -39,8 +39,8 @@ TEST_F(ToolHistory, HasTheRowsOfEveryRun) {
   const Outcome list = run("history list");
   EXPECT_EQ(list.status, 0) << list.err;
   EXPECT_EQ(lines_with(list.out, " TFLOPS"), 1u) << list.out;
-  EXPECT_EQ(lines_with(list.out, " GB/s"), 1u) << list.out;
-  EXPECT_EQ(lines_with(run("history list --last 1").out, " GB/s"), 1u);
+  EXPECT_EQ(lines_with(list.out, " TB/s"), 1u) << list.out;
+  EXPECT_EQ(lines_with(run("history list --last 1").out, " TB/s"), 1u);
   EXPECT_EQ(lines_with(run("history list --last 1").out, " TFLOPS"), 0u);
   const Outcome show = run("history show 1");
   EXPECT_TRUE(has(show.out, "run 1 of gemm")) << show.out << show.err;
