@@ -1,6 +1,7 @@
+#include "support/refusal.hpp"
+
 #include <octet/bench/gates.hpp>
 #include <octet/buffer.hpp>
-#include <octet/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -17,15 +18,6 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 Verdict judge_list(const std::vector<double>& out, const std::vector<double>& reference,
                    const Bounds& bounds) {
   return judge(std::span<const double>(out), reference, bounds);
-}
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was refused";
 }
 
 TEST(OutputGate, SnrIsOfTheWholeOutput) {

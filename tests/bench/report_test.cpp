@@ -1,7 +1,7 @@
 #include "bench/result_columns.hpp"
+#include "support/refusal.hpp"
 
 #include <octet/bench.hpp>
-#include <octet/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -115,14 +115,6 @@ TEST(Report, SaysHowItWasTimed) {
 }
 
 TEST(Report, RefusesWhatItCannotShow) {
-  const auto refusal = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  };
   EXPECT_EQ(refusal([] { Report({.name = ""}); }), "report: the kernel has no name");
   Report report({.name = "k"});
   EXPECT_EQ(report.text(), "no results\n");
@@ -139,7 +131,7 @@ TEST(Report, RefusesWhatItCannotShow) {
   EXPECT_EQ(refusal([&] { report.add(GemmCase{.name = "x"}, passed(1), samples({{1}})); }),
             "report: products and kernels that memory bounds have columns of their own; give each "
             "a Report");
-  EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }),
+  EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }, ErrorCode::device_error),
             "/nonexistent/x.csv: No such file or directory");
 }
 

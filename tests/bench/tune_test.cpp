@@ -1,8 +1,7 @@
 // The search of tune(), with kernels whose times are made up.
 #include "bench/tune_search.hpp"
 #include "bench/tune_space.hpp"
-
-#include <octet/error.hpp>
+#include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
 
@@ -88,15 +87,6 @@ TuneRequest request_of(std::vector<std::int64_t> blocks, const std::string& cach
   return request;
 }
 
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
-
 TEST(Tune, ChoosesTheFastest) {
   FakeKernel kernel{{64, 3}, {128, 1}, {256, 2}};
   const Tuned tuned = kernel.tune(request_of({64, 128, 256}));
@@ -126,9 +116,11 @@ TEST(Tune, WhatFailsItsGateIsNeverTimedNorChosen) {
 TEST(Tune, ListsEveryReasonWhereNothingPasses) {
   FakeKernel kernel{{64, 1}};
   kernel.wrong = 64;
-  EXPECT_EQ(refusal([&] {
-              kernel.tune(request_of({64, 512}));
-            }),
+  EXPECT_EQ(refusal(
+                [&] {
+                  kernel.tune(request_of({64, 512}));
+                },
+                ErrorCode::unsupported),
             "tune: no configuration passes its gate\n"
             "  problem: saxpy --n 8\n"
             "  block=64: SNR 3 dB, wanted > 50 dB\n"
