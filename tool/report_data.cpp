@@ -79,10 +79,11 @@ Json table_json(const ResultTable& table, const std::string& name) {
 }
 
 Json group_json(const ResultGroup& group) {
-  Json json{{"op", group.kind->op},   {"unit", group.kind->unit}, {"problem", group.problem},
-            {"device", group.device}, {"backend", group.backend}, {"model", group.model},
-            {"passed", group.passed}, {"failed", group.failed},   {"errors", group.errors},
-            {"means", Json::object()}};
+  Json json{{"op", group.kind->op},          {"unit", group.kind->unit},
+            {"problem", group.problem},      {"device", group.device},
+            {"backend", group.backend},      {"model", group.model},
+            {"passed", group.checks.passed}, {"failed", group.checks.failed},
+            {"errors", group.checks.errors}, {"means", Json::object()}};
   for (std::size_t i = 0; i < group.means.size(); ++i) {
     json["means"][group.kind->rates[i].title] = group.means[i];
   }

@@ -49,10 +49,7 @@ ResultGroup make_group(const std::vector<Member>& members, const std::string& mo
                     .backend = first.backend,
                     .model = model,
                     .means = means(members)};
-  for (const Member& member : members) {
-    const std::string& check = member.row->check;
-    ++(check == "PASS" ? group.passed : check == "FAIL" ? group.failed : group.errors);
-  }
+  for (const Member& member : members) group.checks.count(member.row->check);
   return group;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "result_folder.hpp"
+#include "stored_results.hpp"
 
 #include <string>
 #include <vector>
@@ -14,12 +15,10 @@ struct ResultGroup {
   std::string device;
   std::string backend;
   std::string model;  // empty: of all
-  std::size_t passed = 0;
-  std::size_t failed = 0;
-  std::size_t errors = 0;
+  Checks checks{};
   std::vector<double> means;  // geometric, of every rate over the rows that are PASS; NaN of none
 
-  std::size_t count() const { return passed + failed + errors; }
+  std::size_t count() const { return checks.passed + checks.failed + checks.errors; }
 };
 
 // In the order of the files and rows; the groups of a group's models follow it where there are two

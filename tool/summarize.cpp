@@ -23,7 +23,8 @@ std::string mean_of(const ResultGroup& group, const std::string& title) {
 std::vector<std::string> table_row(const ResultGroup& group) {
   std::vector<std::string> row{group.kind->op, group.problem, group.device, group.backend};
   if (!group.model.empty()) row = {"", "  " + group.model, "", ""};
-  for (const std::size_t count : {group.count(), group.passed, group.failed, group.errors}) {
+  for (const std::size_t count :
+       {group.count(), group.checks.passed, group.checks.failed, group.checks.errors}) {
     row.push_back(std::to_string(count));
   }
   for (const char* title : {"forward", "backward", "step"}) row.push_back(mean_of(group, title));
