@@ -27,7 +27,7 @@ GemmOperand parse_operand(const std::string& option, const std::string& text) {
   };
   const std::size_t colon = text.find(':');
   const auto dtype = parse_dtype(text.substr(0, colon));
-  if (!dtype || *dtype == Dtype::ue8m0) refuse();
+  if (!dtype || *dtype > Dtype::e5m2) refuse();
   GemmOperand operand{*dtype, {}, Major::k};
   const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (is_fp8(*dtype)) {

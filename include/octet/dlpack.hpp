@@ -29,9 +29,12 @@ inline Dtype from_dlpack(DLDataType type) {
   if (type.code == kDlpackE4m3 && type.bits == 8) return Dtype::e4m3;
   if (type.code == kDlpackE5m2 && type.bits == 8) return Dtype::e5m2;
   if (type.code == kDlpackUe8m0 && type.bits == 8) return Dtype::ue8m0;
-  throw Error(ErrorCode::unsupported,
-              "from_dlpack: octet has f32, f16, bf16, e4m3, e5m2 and ue8m0, got type code " +
-                  std::to_string(type.code) + " with " + std::to_string(type.bits) + " bits");
+  if (type.code == kDLInt && type.bits == 32) return Dtype::i32;
+  if (type.code == kDLInt && type.bits == 64) return Dtype::i64;
+  throw Error(
+      ErrorCode::unsupported,
+      "from_dlpack: octet has f32, f16, bf16, e4m3, e5m2, ue8m0, i32 and i64, got type code " +
+          std::to_string(type.code) + " with " + std::to_string(type.bits) + " bits");
 }
 
 inline DLDataType to_dlpack(Dtype dtype) {
@@ -42,6 +45,8 @@ inline DLDataType to_dlpack(Dtype dtype) {
     case Dtype::e4m3: return {kDlpackE4m3, 8, 1};
     case Dtype::e5m2: return {kDlpackE5m2, 8, 1};
     case Dtype::ue8m0: return {kDlpackUe8m0, 8, 1};
+    case Dtype::i32: return {kDLInt, 32, 1};
+    case Dtype::i64: return {kDLInt, 64, 1};
   }
   throw Error(ErrorCode::invalid_argument, "to_dlpack: no dtype has the number " +
                                                std::to_string(static_cast<std::int32_t>(dtype)));

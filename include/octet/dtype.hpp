@@ -1,4 +1,4 @@
-// Element types. One spelling everywhere: f32 f16 bf16 e4m3 e5m2 ue8m0.
+// Element types. One spelling everywhere: f32 f16 bf16 e4m3 e5m2 ue8m0, i32 and i64 for indices.
 #pragma once
 
 #include <octet/export.h>
@@ -17,11 +17,15 @@ enum class Dtype : std::int32_t {
   e4m3 = 4,   // 1 sign, 4 exponent, 3 mantissa bits; largest 448; no infinities, NaN is 0x7F
   e5m2 = 5,   // 1 sign, 5 exponent, 2 mantissa bits; largest 57344; IEEE infinities and NaN
   ue8m0 = 6,  // an unsigned power of two, for scales
+  i32 = 7,    // positions and other indices
+  i64 = 8,
 };
 
 constexpr int size_bytes(Dtype dtype) {
   switch (dtype) {
-    case Dtype::f32: return 4;
+    case Dtype::i64: return 8;
+    case Dtype::f32:
+    case Dtype::i32: return 4;
     case Dtype::f16:
     case Dtype::bf16: return 2;
     case Dtype::e4m3:

@@ -48,7 +48,9 @@ enum {
   OCTET_BF16 = 3,
   OCTET_E4M3 = 4,
   OCTET_E5M2 = 5,
-  OCTET_UE8M0 = 6
+  OCTET_UE8M0 = 6,
+  OCTET_I32 = 7, /* positions and other indices */
+  OCTET_I64 = 8
 };
 
 typedef int32_t octet_device_type; /* the numbers of DLPack */

@@ -7,9 +7,14 @@
 #include <octet/error.hpp>
 #include <octet/ops/dequantize.hpp>
 #include <octet/ops/fp8_linear.hpp>
+#include <octet/ops/gated_activation.hpp>
+#include <octet/ops/gated_mlp.hpp>
 #include <octet/ops/gemm.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>
+#include <octet/ops/rms_norm.hpp>
+#include <octet/ops/rms_norm_rope.hpp>
+#include <octet/ops/rope.hpp>
 #include <octet/plan.hpp>
 #include <octet/quantized.hpp>
 #include <octet/tensor.hpp>

@@ -25,6 +25,8 @@ static_assert(equal(OCTET_BF16, Dtype::bf16));
 static_assert(equal(OCTET_E4M3, Dtype::e4m3));
 static_assert(equal(OCTET_E5M2, Dtype::e5m2));
 static_assert(equal(OCTET_UE8M0, Dtype::ue8m0));
+static_assert(equal(OCTET_I32, Dtype::i32));
+static_assert(equal(OCTET_I64, Dtype::i64));
 
 static_assert(equal(OCTET_CPU, DeviceType::cpu));
 static_assert(equal(OCTET_CUDA, DeviceType::cuda));

@@ -42,7 +42,7 @@ std::string read_text(const char* text) { return text == nullptr ? "" : text; }
 
 Dtype read_dtype(std::string_view op, std::string_view argument, octet_dtype dtype) {
   if (size_bytes(static_cast<Dtype>(dtype)) == 0) {
-    refuse_argument(op, ": dtype of ", argument, " must be one of the numbers 1 (f32) to 6 (ue8m0)",
+    refuse_argument(op, ": dtype of ", argument, " must be one of the numbers 1 (f32) to 8 (i64)",
                     ", got ", dtype);
   }
   return static_cast<Dtype>(dtype);

@@ -2,9 +2,12 @@
 
 #include "core/message.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
+#include <vector>
 
 namespace octet {
 namespace {
@@ -31,8 +34,62 @@ ByteRange byte_range(const TensorView& view) {
 
 bool overlap(const ByteRange& a, const ByteRange& b) { return a.begin < b.end && b.begin < a.end; }
 
+struct Dimension {
+  std::int64_t extent = 1;
+  std::int64_t stride = 0;
+};
+
+// Those with a second element, the smallest stride first.
+std::vector<Dimension> dimensions_by_stride(const TensorView& view) {
+  std::vector<Dimension> result;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] != 1) result.push_back({view.shape[i], view.strides[i]});
+  }
+  std::sort(result.begin(), result.end(),
+            [](const Dimension& x, const Dimension& y) { return x.stride < y.stride; });
+  return result;
+}
+
+// Equal runs of bytes at equal distances.
+struct Lines {
+  std::int64_t bytes = 0;
+  std::int64_t pitch = 0;  // 0 where there is but one
+};
+
+// Joins what lies side by side; nothing where two dimensions or more have gaps.
+std::optional<Lines> lines_of(const TensorView& view) {
+  const std::int64_t element_bytes = size_bytes(view.dtype);
+  Lines lines{element_bytes, 0};
+  std::int64_t end = 0;  // of the lines joined so far, where the next would begin
+  for (const Dimension& dimension : dimensions_by_stride(view)) {
+    const std::int64_t step = dimension.stride * element_bytes;
+    if (lines.pitch == 0 && step == lines.bytes) {
+      lines.bytes *= dimension.extent;
+    } else if (lines.pitch == 0 && step > lines.bytes) {
+      lines.pitch = step;
+      end = step * dimension.extent;
+    } else if (lines.pitch != 0 && step == end) {
+      end = step * dimension.extent;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return lines;
+}
+
+// Two views that take different parts of the lines of one tensor.
+bool lie_side_by_side(const TensorView& x, const TensorView& y) {
+  const auto a = lines_of(x);
+  const auto b = lines_of(y);
+  if (!a || !b || a->pitch == 0 || a->pitch != b->pitch) return false;
+  const auto distance = reinterpret_cast<std::intptr_t>(y.data) -  //
+                        reinterpret_cast<std::intptr_t>(x.data);
+  const std::int64_t offset = (distance % a->pitch + a->pitch) % a->pitch;
+  return offset >= a->bytes && offset + b->bytes <= a->pitch;
+}
+
 bool overlap(const TensorView& x, const TensorView& y) {
-  return x.device == y.device && overlap(byte_range(x), byte_range(y));
+  return x.device == y.device && overlap(byte_range(x), byte_range(y)) && !lie_side_by_side(x, y);
 }
 
 // Scales that lie line behind line: which of their dimensions runs along a line.
@@ -57,13 +114,14 @@ QuantizedView with_padding(QuantizedView view) {
   return view;
 }
 
-// No two elements of a matrix share memory.
-bool elements_lie_apart(const TensorView& matrix) {
-  const int inner = matrix.strides[1] <= matrix.strides[0] ? 1 : 0;
-  const int outer = 1 - inner;
-  if (matrix.shape[inner] > 1 && matrix.strides[inner] < 1) return false;
-  if (matrix.shape[outer] == 1) return true;
-  return matrix.strides[outer] > (matrix.shape[inner] - 1) * matrix.strides[inner];
+// No two elements share memory: each stride steps over all that smaller ones reach.
+bool elements_lie_apart(const TensorView& view) {
+  std::int64_t last = 0;
+  for (const Dimension& dimension : dimensions_by_stride(view)) {
+    if (dimension.stride <= last) return false;
+    last += (dimension.extent - 1) * dimension.stride;
+  }
+  return true;
 }
 
 // "e4m3", or the number where it names no dtype.
@@ -161,6 +219,10 @@ void check_written(std::string_view op, std::string_view name, const QuantizedVi
 
 }  // namespace
 
+void check_count(std::string_view op, std::string_view name, std::int64_t count) {
+  if (count < 0) refuse_argument(op, ": ", name, " must be at least 0, got ", count);
+}
+
 void check_extent(std::string_view op, std::string_view name, std::int64_t extent) {
   if (extent < 1) refuse_argument(op, ": ", name, " must be at least 1, got ", extent);
 }
@@ -230,6 +292,39 @@ void check_matrix(Argument argument, const TensorView& view, Dtype dtype, std::i
   }
 }
 
+void check_vector(Argument argument, const TensorView& view, Dtype dtype, std::int64_t length,
+                  Device device, std::string_view wanted) {
+  check_tensor(argument, view, dtype, {length}, device, wanted);
+}
+
+void check_tensor(Argument argument, const TensorView& view, Dtype dtype,
+                  std::initializer_list<std::int64_t> shape, Device device,
+                  std::string_view wanted) {
+  const auto rank = static_cast<std::int32_t>(shape.size());
+  if (view.rank != rank) {
+    refuse_argument(argument.op, ": ", argument.name, " must have rank ", rank, ", ", wanted,
+                    ", got rank ", view.rank);
+  }
+  TensorView right = view;
+  std::copy(shape.begin(), shape.end(), right.shape.begin());
+  if (!std::equal(shape.begin(), shape.end(), view.shape.begin())) {
+    refuse_argument(argument.op, ": ", argument.name, " must be ", wanted, " = ",
+                    describe_shape(right), ", got ", describe_shape(view));
+  }
+  check_dtype(argument, view.dtype, dtype);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
+  check_memory(argument, view, device);
+  check_reach(argument, view);
+  if (view.shape[rank - 1] > 1 && view.strides[rank - 1] != 1) {
+    refuse_argument(argument.op, ": ", argument.name,
+                    " must have a contiguous last dimension (stride 1), got ", describe(view));
+  }
+  if (!elements_lie_apart(view)) {
+    refuse_argument(argument.op, ": elements of ", argument.name,
+                    " share memory: ", describe(view));
+  }
+}
+
 void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, std::int64_t rows,
                      std::int64_t cols, BlockShape block, Device device, Pitch pitch,
                      std::string_view wanted) {
@@ -262,6 +357,12 @@ void check_workspace(std::string_view op, std::size_t wanted_bytes, const Worksp
     refuse_argument(op, ": workspace must be aligned to ", kAlignment, " bytes, got address ",
                     workspace.data);
   }
+}
+
+bool same_view(const TensorView& x, const TensorView& y) {
+  return x.data == y.data && x.dtype == y.dtype && x.rank == y.rank && x.device == y.device &&
+         std::equal(x.shape.begin(), x.shape.begin() + x.rank, y.shape.begin()) &&
+         std::equal(x.strides.begin(), x.strides.begin() + x.rank, y.strides.begin());
 }
 
 void check_no_overlap(std::string_view op, std::string_view out_name, const TensorView& out,

@@ -23,6 +23,8 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return ceil_div(value, step) * step;
 }
 
+// `name` >= 0: nothing to do is no mistake.
+void check_count(std::string_view op, std::string_view name, std::int64_t count);
 // `name` >= 1.
 void check_extent(std::string_view op, std::string_view name, std::int64_t extent);
 // rows * cols * size_bytes(dtype) stays within 2^60.
@@ -45,6 +47,15 @@ void check_strided_matrix(Argument argument, const TensorView& view, Dtype dtype
 
 enum class Pitch { any, aligned16 };  // aligned16: rows start on 16-byte boundaries
 
+// A contiguous vector of `length` elements; nothing is asked of the memory of an empty one.
+void check_vector(Argument argument, const TensorView& view, Dtype dtype, std::int64_t length,
+                  Device device, std::string_view wanted);
+// A tensor of any rank whose last dimension is contiguous and whose elements lie apart; nothing is
+// asked of the memory of an empty one.
+void check_tensor(Argument argument, const TensorView& view, Dtype dtype,
+                  std::initializer_list<std::int64_t> shape, Device device,
+                  std::string_view wanted);
+
 // FP8 values and f32 scales of `block`.
 void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, std::int64_t rows,
                      std::int64_t cols, BlockShape block, Device device, Pitch pitch,
@@ -52,7 +63,10 @@ void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, 
 
 void check_workspace(std::string_view op, std::size_t wanted_bytes, const Workspace& workspace);
 
-// `out` shares no byte with `in`, nor do its scales with one another or with its values; padding
+// The same memory seen in the same way: what an operator that works in place may be given.
+bool same_view(const TensorView& x, const TensorView& y);
+// `out` shares no byte with `in` (parts of the lines of one tensor, as q and k in a packed one, are
+// apart), nor do its scales with one another or with its values; padding
 // counts where a view owns it. Views without data never overlap.
 void check_no_overlap(std::string_view op, std::string_view out_name, const TensorView& out,
                       std::string_view in_name, const TensorView& in);

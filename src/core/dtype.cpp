@@ -6,13 +6,15 @@
 namespace octet {
 namespace {
 
-constexpr std::array<std::pair<Dtype, std::string_view>, 6> kNames{{
+constexpr std::array<std::pair<Dtype, std::string_view>, 8> kNames{{
     {Dtype::f32, "f32"},
     {Dtype::f16, "f16"},
     {Dtype::bf16, "bf16"},
     {Dtype::e4m3, "e4m3"},
     {Dtype::e5m2, "e5m2"},
     {Dtype::ue8m0, "ue8m0"},
+    {Dtype::i32, "i32"},
+    {Dtype::i64, "i64"},
 }};
 
 }  // namespace

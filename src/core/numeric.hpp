@@ -125,7 +125,9 @@ constexpr float load_f32(const void* data, std::int64_t index, Dtype dtype) {
     case Dtype::bf16: return f32_from_bf16(static_cast<const std::uint16_t*>(data)[index]);
     case Dtype::e4m3: return f32_from_e4m3(static_cast<const std::uint8_t*>(data)[index]);
     case Dtype::e5m2: return f32_from_e5m2(static_cast<const std::uint8_t*>(data)[index]);
-    case Dtype::ue8m0: break;
+    case Dtype::ue8m0:
+    case Dtype::i32:
+    case Dtype::i64: break;
   }
   return 0;
 }

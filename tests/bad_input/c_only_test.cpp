@@ -135,11 +135,11 @@ TEST(CBadInput, RefusesNumbersOutsideTheEnums) {
   octet_gemm_problem problem = c_problem();
   problem.a.dtype = 0;
   expect_gemm_problem_refused(
-      kInvalid, "gemm: dtype of a must be one of the numbers 1 (f32) to 6 (ue8m0), got 0", problem);
+      kInvalid, "gemm: dtype of a must be one of the numbers 1 (f32) to 8 (i64), got 0", problem);
   problem = c_problem();
   problem.out = 99;
   expect_gemm_problem_refused(
-      kInvalid, "gemm: dtype of out must be one of the numbers 1 (f32) to 6 (ue8m0), got 99",
+      kInvalid, "gemm: dtype of out must be one of the numbers 1 (f32) to 8 (i64), got 99",
       problem);
   problem = c_problem();
   problem.device.type = 10;
@@ -223,7 +223,7 @@ TEST_F(CGemm, RefusesTensorsThatCannotBeRead) {
   refused(kInvalid, "gemm: rank of d must be between 0 and 6, got -1");
   c_args_ = to_c(args_);
   c_args_.b.values.dtype = -2;
-  refused(kInvalid, "gemm: dtype of b must be one of the numbers 1 (f32) to 6 (ue8m0), got -2");
+  refused(kInvalid, "gemm: dtype of b must be one of the numbers 1 (f32) to 8 (i64), got -2");
   c_args_ = to_c(args_);
   c_args_.a.values.device.type = 0;
   refused(kInvalid, "gemm: device type of a must be 1 (cpu) or 2 (cuda), got 0");

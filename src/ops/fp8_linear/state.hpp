@@ -3,13 +3,13 @@
 #pragma once
 
 #include "core/checks.hpp"
+#include "core/workspace.hpp"
 
 #include <octet/ops/fp8_linear.hpp>
 #include <octet/ops/gemm.hpp>
 #include <octet/ops/quantize.hpp>
 
 #include <algorithm>
-#include <cstddef>
 
 namespace octet {
 
@@ -27,30 +27,6 @@ struct BackwardState {
   std::optional<GemmPlan> dw_product;
   QuantizedLayout dy_layout;
   QuantizedLayout dy_t_layout;
-};
-
-// The bytes of a workspace that holds these pieces, and the pieces of such a workspace in turn.
-inline std::size_t aligned_bytes(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-class WorkspaceCarver {
- public:
-  explicit WorkspaceCarver(const Workspace& workspace) : rest_(workspace) {}
-
-  // The next `bytes`; null where there are none to take.
-  void* take(std::size_t bytes) {
-    if (bytes == 0) return nullptr;
-    void* piece = rest_.data;
-    const std::size_t step = aligned_bytes(bytes);
-    rest_.data = static_cast<char*>(rest_.data) + step;
-    rest_.bytes -= step;
-    return piece;
-  }
-  Workspace rest() const { return rest_; }
-
- private:
-  Workspace rest_;
 };
 
 inline BlockShape x_t_block(const Fp8LinearProblem& problem) {

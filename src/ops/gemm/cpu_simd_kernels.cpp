@@ -163,7 +163,9 @@ void pack(const PackTask& task) {
     case Dtype::bf16: pack_values<DecodeBf16, kPanelLines>(task, valid); break;
     case Dtype::e4m3: pack_values<DecodeE4m3, kPanelLines>(task, valid); break;
     case Dtype::e5m2: pack_values<DecodeE5m2, kPanelLines>(task, valid); break;
-    case Dtype::ue8m0: break;
+    case Dtype::ue8m0:
+    case Dtype::i32:
+    case Dtype::i64: break;
   }
   pack_scales<kPanelLines>(task, valid, task.panel + task.capacity * kPanelLines);
 }

@@ -1,0 +1,88 @@
+// gated_activation: y = act(gate) * up, optionally times a weight per row; f32 inside.
+//
+//   silu           act(g) = g / (1 + exp(-g))
+//   gelu_tanh      act(g) = g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3)))
+//   gelu_erf       act(g) = g / 2 * (1 + erf(g / sqrt(2)))
+//   relu_squared   act(g) = max(g, 0)^2
+//
+//   forward    y = round((act(gate) * up) * p)           p = row_weight[r], or 1
+//   backward   e = dy * p
+//              dgate = round(e * up * act'(gate))
+//              dup = round(e * act(gate))
+//              d_row_weight[r] = sum over the columns of dy * (act(gate) * up), in f32
+//
+// gate and up are views: apart, or the two halves of the columns of one tensor [rows, 2 cols].
+// Implementations agree to a few f32 roundings; the same call gives the same bits.
+//
+// With `fp8` forward writes y as block-scaled FP8, and backward both gradients as one FP8 tensor
+// [rows, 2 cols], dgate before dup: what quantize makes of the 16- or 32-bit result, in every bit.
+// rows may be 0; with fp8 it is at least 1.
+#pragma once
+
+#include <octet/ops/fp8_output.hpp>
+#include <octet/plan.hpp>
+#include <octet/tensor.hpp>
+
+namespace octet {
+
+enum class GateActivation : std::int32_t {
+  silu = 1,
+  gelu_tanh = 2,
+  gelu_erf = 3,
+  relu_squared = 4
+};
+
+struct GatedActivationProblem {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;      // of gate, of up and of y
+  Dtype dtype = Dtype::bf16;  // of gate, up, y and their gradients: f32, f16 or bf16
+  GateActivation activation = GateActivation::silu;
+  bool row_weight = false;
+  std::optional<Fp8Output> fp8{};
+  Device device{};
+};
+
+struct GatedActivationForwardArgs {
+  TensorView gate;        // [rows, cols], columns contiguous as in all of them
+  TensorView up;          // [rows, cols]
+  TensorView row_weight;  // [rows], f32; ignored without row_weight
+  TensorView y;           // [rows, cols]; ignored with fp8
+  Fp8Copies fp8;          // of [rows, cols]; ignored without fp8
+};
+
+struct GatedActivationBackwardArgs {
+  TensorView dy;            // [rows, cols]
+  TensorView gate;          // [rows, cols]
+  TensorView up;            // [rows, cols]
+  TensorView row_weight;    // [rows], f32; ignored without row_weight
+  TensorView dgate;         // [rows, cols]; ignored with fp8
+  TensorView dup;           // [rows, cols]; ignored with fp8
+  Fp8Copies fp8;            // of [rows, 2 cols], dgate | dup; ignored without fp8
+  TensorView d_row_weight;  // [rows], f32; written where there is a row_weight
+};
+
+struct GatedActivationForward {
+  GatedActivationProblem problem;
+};
+struct GatedActivationBackward {
+  GatedActivationProblem problem;
+};
+using GatedActivationForwardPlan = Plan<GatedActivationForward>;
+using GatedActivationBackwardPlan = Plan<GatedActivationBackward>;
+
+// "silu"; "unknown activation" for a number that names none.
+OCTET_API std::string_view name(GateActivation activation);
+OCTET_API std::optional<GateActivation> parse_gate_activation(std::string_view text);
+
+// "gated-activation --shape 8192x14336 --activation silu --dtype bf16 --device cpu"
+OCTET_API std::string describe(const GatedActivationProblem& problem);
+OCTET_API GatedActivationForwardPlan
+plan_gated_activation_forward(const GatedActivationProblem& problem, const PlanOptions& = {});
+OCTET_API GatedActivationBackwardPlan
+plan_gated_activation_backward(const GatedActivationProblem& problem, const PlanOptions& = {});
+OCTET_API void run(const GatedActivationForwardPlan& plan, const GatedActivationForwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+OCTET_API void run(const GatedActivationBackwardPlan& plan, const GatedActivationBackwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+
+}  // namespace octet

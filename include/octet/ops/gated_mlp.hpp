@@ -1,0 +1,124 @@
+// gated_mlp: h = act(x Wg^T) * (x Wu^T), and with `down` y = h Wd^T as well: the feed-forward half of
+// a layer in one call, in plain 16- or 32-bit products or in block-scaled FP8 (`fp8`).
+//
+//   forward    gate_up[M, 2F] = x[M, K] w_gate_up[2F, K]^T     one product for both
+//              h[M, F]  = act(gate) * up                       gated_activation.hpp
+//              y[M, K]  = h w_down[K, F]^T                     with down
+//   backward   dh = dy w_down;  dw_down = dy^T h               with down
+//              d_gate_up = the gradients of gate and up
+//              dx[M, K] = d_gate_up w_gate_up;  dw_gate_up[2F, K] = d_gate_up^T x
+//
+// FP8 products, casts and wgrad_blocks are those of fp8_linear.hpp: x, h, dy and d_gate_up are
+// quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward d_gate_up,
+// as FP8 directly: no 16-bit h or d_gate_up exists, and the bits are those of the chain of single
+// operators (`unfused` runs that chain).
+// Without `down` the FP8 layer writes h in FP8 (both copies) for the product that follows, and its
+// backward takes dh in `dtype`.
+#pragma once
+
+#include <octet/ops/fp8_linear.hpp>
+#include <octet/ops/gated_activation.hpp>
+
+namespace octet {
+
+struct GatedMlpProblem {
+  std::int64_t m = 0;         // tokens
+  std::int64_t f = 0;         // features between the products
+  std::int64_t k = 0;         // features of x and y
+  Dtype dtype = Dtype::bf16;  // of x, weights, gate_up, y and gradients: bf16, f16 or f32
+  GateActivation activation = GateActivation::silu;
+  bool down = false;
+  bool fp8 = false;
+  Dtype format = Dtype::e4m3;       // with fp8: of x, h and weights
+  Dtype grad_format = Dtype::e4m3;  // with fp8: of dy and d_gate_up
+  bool weights_quantized = false;   // with fp8: weights come as GatedMlpWeights
+  bool training = true;             // false: forward alone, nothing is saved
+  bool need_dx = true;
+  bool need_dw = true;
+  Dtype dw = Dtype::bf16;      // f32, f16 or bf16
+  bool accumulate_dw = false;  // dw += into f32 or bf16 main gradients
+  WgradBlocks wgrad_blocks = WgradBlocks::rows;
+  float amax_floor = 0;
+  bool pow2_scales = false;
+  bool unfused = false;  // FP8 through 16-bit h and d_gate_up, for comparison: same bits
+  Device device{};
+};
+
+// Weights quantised ahead of time, with quantize: block = transposed_block = 128x128.
+struct GatedMlpWeights {
+  Fp8LinearWeights gate_up;  // [2F, K], [K, 2F]
+  Fp8LinearWeights down;     // [K, F], [F, K]; ignored without down
+};
+
+// What forward leaves for backward. Views without a layout (bytes == 0 there) are ignored.
+struct GatedMlpSaved {
+  TensorView x;               // plain: the caller's x, which backward reads again
+  TensorView gate_up;         // [M, 2F] of dtype
+  QuantizedView x_t;          // fp8: [K, M] 1x128, or 128x128 with wgrad_blocks = square
+  QuantizedView w_gate_up_t;  // fp8: [K, 2F] 128x128
+  TensorView h;               // plain with down: [M, F]
+  QuantizedView h_t;          // fp8 with down: [F, M], as x_t
+  QuantizedView w_down_t;     // fp8 with down: [F, K] 128x128
+};
+
+struct GatedMlpSavedLayout {
+  std::size_t gate_up_bytes = 0;  // dense [M, 2F]
+  std::size_t h_bytes = 0;        // dense [M, F]
+  QuantizedLayout x_t;
+  QuantizedLayout w_gate_up_t;
+  QuantizedLayout h_t;
+  QuantizedLayout w_down_t;
+};
+
+struct GatedMlpForwardArgs {
+  TensorView x;             // [M, K]
+  TensorView w_gate_up;     // [2F, K]: Wg above Wu; ignored where weights come quantised
+  TensorView w_down;        // [K, F]; ignored without down and where weights come quantised
+  GatedMlpWeights weights;  // ignored otherwise
+  TensorView h;             // [M, F]; written by the plain layer without down
+  Fp8Copies h_fp8;          // of [M, F]; written by the FP8 layer without down
+  TensorView y;             // [M, K]; written with down
+  GatedMlpSaved saved;      // written; ignored where training is false
+};
+
+struct GatedMlpBackwardArgs {
+  TensorView dy;          // [M, K] with down; ignored without
+  TensorView dh;          // [M, F] without down; ignored with
+  TensorView w_gate_up;   // plain: as forward's
+  TensorView w_down;      // plain with down: as forward's
+  GatedMlpSaved saved;    // read
+  TensorView dx;          // [M, K]; ignored where need_dx is false
+  TensorView dw_gate_up;  // [2F, K]; ignored where need_dw is false
+  TensorView dw_down;     // [K, F]; with down; ignored where need_dw is false
+};
+
+struct GatedMlpForward {
+  GatedMlpProblem problem;
+};
+struct GatedMlpBackward {
+  GatedMlpProblem problem;
+};
+using GatedMlpForwardPlan = Plan<GatedMlpForward>;
+using GatedMlpBackwardPlan = Plan<GatedMlpBackward>;
+
+// What a plan launches and moves, each tensor of each launch counted once.
+struct GatedMlpCost {
+  std::int64_t launches = 0;
+  std::int64_t bytes = 0;
+};
+
+// "gated-mlp --shape 8192x14336x4096 --dtype fp8 --down --activation silu --device cpu"
+OCTET_API std::string describe(const GatedMlpProblem& problem);
+OCTET_API GatedMlpSavedLayout gated_mlp_saved_layout(const GatedMlpProblem& problem);
+OCTET_API GatedMlpCost cost(const GatedMlpForwardPlan& plan);
+OCTET_API GatedMlpCost cost(const GatedMlpBackwardPlan& plan);
+OCTET_API GatedMlpForwardPlan plan_gated_mlp_forward(const GatedMlpProblem& problem,
+                                                     const Fp8LinearOptions& = {});
+OCTET_API GatedMlpBackwardPlan plan_gated_mlp_backward(const GatedMlpProblem& problem,
+                                                       const Fp8LinearOptions& = {});
+OCTET_API void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+OCTET_API void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+
+}  // namespace octet

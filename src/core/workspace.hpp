@@ -1,0 +1,36 @@
+// One workspace for several pieces of scratch memory, each aligned as a workspace is.
+#pragma once
+
+#include <octet/buffer.hpp>
+#include <octet/plan.hpp>
+
+#include <cstddef>
+
+namespace octet {
+
+// What a piece takes of a workspace.
+inline std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// The pieces of a workspace, in turn.
+class WorkspaceCarver {
+ public:
+  explicit WorkspaceCarver(const Workspace& workspace) : rest_(workspace) {}
+
+  // The next `bytes`; null where there are none to take.
+  void* take(std::size_t bytes) {
+    if (bytes == 0) return nullptr;
+    void* piece = rest_.data;
+    const std::size_t step = aligned_bytes(bytes);
+    rest_.data = static_cast<char*>(rest_.data) + step;
+    rest_.bytes -= step;
+    return piece;
+  }
+  Workspace rest() const { return rest_; }
+
+ private:
+  Workspace rest_;
+};
+
+}  // namespace octet
