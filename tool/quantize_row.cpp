@@ -31,7 +31,7 @@ CsvRow provenance_fields(const QuantizeRow& row) {
                 row.times ? std::to_string(row.times->ours.iterations()) : "",
                 row.times ? number(row.times->ours.spread() * 100) : "",
                 row.note};
-  for (const std::string& field : machine_fields(row.problem.device, row.gpu)) {
+  for (const std::string& field : machine_fields("quantize", row.problem.device, row.gpu)) {
     fields.push_back(field);
   }
   fields.push_back(std::to_string(row.data.seed));
