@@ -5,6 +5,7 @@
 #include "cpu/threads.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -205,10 +206,12 @@ double rounded(double value, Dtype dtype) {
   const FloatFormat format = float_format(dtype);
   if (!std::isfinite(value)) return value;
   if (std::fabs(value) >= format.overflow) return std::copysign(kInfinity, value);
-  int exponent = 0;
-  std::frexp(std::max(std::fabs(value), format.smallest_normal), &exponent);
-  const double step = std::ldexp(format.half_ulp_of_one, exponent);  // frexp is in [1/2, 1)
-  return std::nearbyint(value / step) * step;
+  // Adding 1.5 * 2^52 steps leaves no bit below the step, rounded to nearest even.
+  const double power_of_two = std::bit_cast<double>(
+      std::bit_cast<std::uint64_t>(std::max(std::fabs(value), format.smallest_normal)) &
+      0x7FF0000000000000u);
+  const double anchor = std::ldexp(1.5, 53) * format.half_ulp_of_one * power_of_two;
+  return (value + anchor) - anchor;
 }
 
 }  // namespace octet
