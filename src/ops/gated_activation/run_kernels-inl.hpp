@@ -32,6 +32,14 @@ struct Tail {
   }
 };
 
+// What will be read in a while: the loads of a step and its arithmetic do not overlap far enough by
+// themselves. Silu forward, bf16 2048x14336, one thread of a 2.8 GHz Xeon with AVX-512: 15.5 GB/s
+// against 10.3 GB/s without, where memcpy has 19.
+HWY_INLINE void prefetch(const void* now) {
+  constexpr std::size_t kAhead = 3072;  // bytes
+  __builtin_prefetch(static_cast<const char*>(now) + kAhead);
+}
+
 template <class Activation, class Pairs>
 HWY_INLINE void forward_step(const typename Pairs::Element* gate, const typename Pairs::Element* up,
                              Lanes weight, typename Pairs::Element* y, bool stream) {
@@ -51,6 +59,8 @@ void forward_run(const ForwardRun& run) {
   const Lanes weight = all(run.weight);
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
+    prefetch(gate + i);
+    prefetch(up + i);
     forward_step<Activation, Pairs>(gate + i, up + i, weight, y + i, run.stream);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
@@ -106,6 +116,9 @@ float backward_run(const BackwardRun& run) {
   FloatPair sums{all(0), all(0)};
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
+    prefetch(dy + i);
+    prefetch(gate + i);
+    prefetch(up + i);
     backward_step<Activation, Pairs>(dy + i, gate + i, up + i, weight, dgate + i, dup + i,
                                      run.stream, sums);
   }
