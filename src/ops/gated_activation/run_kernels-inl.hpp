@@ -20,11 +20,11 @@ constexpr std::int64_t kStep = 2 * static_cast<std::int64_t>(HWY_LANES(float));
 
 // The last elements of a run, followed by zeros, which every activation leaves 0.
 template <class Element>
-struct Tail {
+struct PaddedPiece {
   alignas(64) Element elements[kStep] = {};
 
-  Tail() = default;
-  Tail(const Element* from, std::int64_t count) {
+  PaddedPiece() = default;
+  PaddedPiece(const Element* from, std::int64_t count) {
     std::memcpy(elements, from, sizeof(Element) * static_cast<std::size_t>(count));
   }
   void copy_to(Element* to, std::int64_t count) const {
@@ -64,9 +64,9 @@ void forward_run(const ForwardRun& run) {
     forward_step<Activation, Pairs>(gate + i, up + i, weight, y + i, run.stream);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
-    const Tail<Element> last_gate(gate + i, rest);
-    const Tail<Element> last_up(up + i, rest);
-    Tail<Element> last_y;
+    const PaddedPiece<Element> last_gate(gate + i, rest);
+    const PaddedPiece<Element> last_up(up + i, rest);
+    PaddedPiece<Element> last_y;
     forward_step<Activation, Pairs>(last_gate.elements, last_up.elements, weight, last_y.elements,
                                     false);
     last_y.copy_to(y + i, rest);
@@ -123,11 +123,11 @@ float backward_run(const BackwardRun& run) {
                                      run.stream, sums);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
-    const Tail<Element> last_dy(dy + i, rest);
-    const Tail<Element> last_gate(gate + i, rest);
-    const Tail<Element> last_up(up + i, rest);
-    Tail<Element> last_dgate;
-    Tail<Element> last_dup;
+    const PaddedPiece<Element> last_dy(dy + i, rest);
+    const PaddedPiece<Element> last_gate(gate + i, rest);
+    const PaddedPiece<Element> last_up(up + i, rest);
+    PaddedPiece<Element> last_dgate;
+    PaddedPiece<Element> last_dup;
     backward_step<Activation, Pairs>(last_dy.elements, last_gate.elements, last_up.elements, weight,
                                      last_dgate.elements, last_dup.elements, false, sums);
     last_dgate.copy_to(dgate + i, rest);
