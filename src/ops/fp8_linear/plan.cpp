@@ -6,35 +6,6 @@
 namespace octet {
 namespace {
 
-QuantizeProblem quantize_problem(const Fp8LinearProblem& problem, std::int64_t rows,
-                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
-                                 std::optional<BlockShape> transposed_block) {
-  QuantizeProblem result;
-  result.rows = rows;
-  result.cols = cols;
-  result.input = problem.dtype;
-  result.format = format;
-  result.block = block;
-  result.transposed_block = transposed_block;
-  result.amax_floor = problem.amax_floor;
-  result.pow2_scales = problem.pow2_scales;
-  result.device = problem.device;
-  return result;
-}
-
-GemmProblem gemm_problem(const Fp8LinearProblem& problem, std::int64_t m, std::int64_t n,
-                         std::int64_t k, GemmOperand a, GemmOperand b, Dtype out) {
-  GemmProblem result;
-  result.m = m;
-  result.n = n;
-  result.k = k;
-  result.a = a;
-  result.b = b;
-  result.out = out;
-  result.device = problem.device;
-  return result;
-}
-
 std::string describe_products(const std::string& quantize, const std::string& gemm) {
   return text("quantize=", quantize, " gemm=", gemm);
 }
@@ -61,10 +32,7 @@ Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
         quantize_options);
     state->w_layout = QuantizedLayout(problem.n, problem.k, problem.format, kBlock128x128);
   }
-  state->product = plan_gemm(
-      gemm_problem(problem, problem.m, problem.n, problem.k, {problem.format, kBlock1x128},
-                   {problem.format, kBlock128x128}, problem.dtype),
-      gemm_options);
+  state->product = plan_gemm(fp8_products(problem).y, gemm_options);
 
   Fp8LinearForwardPlan plan;
   plan.problem = {problem};
@@ -87,6 +55,7 @@ Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
     refuse_argument("fp8_linear: backward needs training = true and need_dx or need_dw");
   }
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
+  const LinearProducts products = fp8_products(problem);
   auto state = std::make_shared<BackwardState>();
   std::optional<BlockShape> row;
   std::optional<BlockShape> column;
@@ -94,20 +63,13 @@ Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
   if (problem.need_dx) {
     row = kBlock1x128;
     state->dy_layout = QuantizedLayout(problem.m, problem.n, problem.grad_format, kBlock1x128);
-    state->dx_product = plan_gemm(
-        gemm_problem(problem, problem.m, problem.k, problem.n, {problem.grad_format, kBlock1x128},
-                     {problem.format, kBlock128x128}, problem.dtype),
-        gemm_options);
+    state->dx_product = plan_gemm(products.dx, gemm_options);
     scratch = std::max(scratch, state->dx_product->workspace_bytes);
   }
   if (problem.need_dw) {
     column = kBlock1x128;
     state->dy_t_layout = QuantizedLayout(problem.n, problem.m, problem.grad_format, kBlock1x128);
-    GemmProblem product =
-        gemm_problem(problem, problem.n, problem.k, problem.m, {problem.grad_format, kBlock1x128},
-                     {problem.format, x_t_block(problem)}, problem.dw);
-    product.accumulate = problem.accumulate_dw;
-    state->dw_product = plan_gemm(product, gemm_options);
+    state->dw_product = plan_gemm(products.dw, gemm_options);
     scratch = std::max(scratch, state->dw_product->workspace_bytes);
   }
   state->quantize_dy = plan_quantize(
