@@ -21,6 +21,26 @@ GemmProblem gemm_problem(std::int64_t m, std::int64_t n, std::int64_t k, GemmOpe
   return result;
 }
 
+std::optional<BlockShape> block_if(bool wanted, BlockShape block) {
+  return wanted ? std::optional(block) : std::nullopt;
+}
+
+QuantizeProblem quantize_problem(const Fp8LinearProblem& layer, std::int64_t rows,
+                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
+                                 std::optional<BlockShape> transposed_block) {
+  QuantizeProblem result;
+  result.rows = rows;
+  result.cols = cols;
+  result.input = layer.dtype;
+  result.format = format;
+  result.block = block;
+  result.transposed_block = transposed_block;
+  result.amax_floor = layer.amax_floor;
+  result.pow2_scales = layer.pow2_scales;
+  result.device = layer.device;
+  return result;
+}
+
 }  // namespace
 
 LinearProducts fp8_products(const Fp8LinearProblem& layer) {
@@ -47,20 +67,30 @@ LinearProducts plain_products(const Fp8LinearProblem& layer) {
   return products;
 }
 
-QuantizeProblem quantize_problem(const Fp8LinearProblem& layer, std::int64_t rows,
-                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
-                                 std::optional<BlockShape> transposed_block) {
-  QuantizeProblem result;
-  result.rows = rows;
-  result.cols = cols;
-  result.input = layer.dtype;
-  result.format = format;
-  result.block = block;
-  result.transposed_block = transposed_block;
-  result.amax_floor = layer.amax_floor;
-  result.pow2_scales = layer.pow2_scales;
-  result.device = layer.device;
-  return result;
+QuantizeProblem cast_of_x(const Fp8LinearProblem& layer) {
+  return quantize_problem(layer, layer.m, layer.k, layer.format, kBlock1x128,
+                          block_if(saves_x(layer), x_t_block(layer)));
+}
+
+QuantizeProblem cast_of_w(const Fp8LinearProblem& layer) {
+  return quantize_problem(layer, layer.n, layer.k, layer.format, kBlock128x128,
+                          block_if(saves_w(layer), kBlock128x128));
+}
+
+QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer) {
+  return quantize_problem(layer, layer.m, layer.n, layer.grad_format,
+                          block_if(layer.need_dx, kBlock1x128),
+                          block_if(layer.need_dw, kBlock1x128));
+}
+
+QuantizedLayout out_layout(const QuantizeProblem& cast) {
+  if (!cast.block) return {};
+  return {cast.rows, cast.cols, cast.format, *cast.block};
+}
+
+QuantizedLayout transposed_layout(const QuantizeProblem& cast) {
+  if (!cast.transposed_block) return {};
+  return {cast.cols, cast.rows, cast.format, *cast.transposed_block};
 }
 
 void check_numerics(std::string_view op, const Fp8LinearProblem& layer) {

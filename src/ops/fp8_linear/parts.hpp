@@ -18,10 +18,14 @@ LinearProducts fp8_products(const Fp8LinearProblem& layer);
 // Of operands in the layer's dtype; w^T, dy^T and x^T are views.
 LinearProducts plain_products(const Fp8LinearProblem& layer);
 
-// The cast of one tensor of the layer.
-QuantizeProblem quantize_problem(const Fp8LinearProblem& layer, std::int64_t rows,
-                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
-                                 std::optional<BlockShape> transposed_block);
+// x both ways where the weight gradient reads its transpose; w both ways where the data gradient
+// does; dy as the gradients that are wanted read it.
+QuantizeProblem cast_of_x(const Fp8LinearProblem& layer);
+QuantizeProblem cast_of_w(const Fp8LinearProblem& layer);
+QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer);
+// How we lay out what a cast writes; no bytes where it does not write that copy.
+QuantizedLayout out_layout(const QuantizeProblem& cast);
+QuantizedLayout transposed_layout(const QuantizeProblem& cast);
 
 inline BlockShape x_t_block(const Fp8LinearProblem& layer) {
   return layer.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;

@@ -18,19 +18,11 @@ Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
   const PlanOptions quantize_options{options.quantize_backend, options.threads};
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
   auto state = std::make_shared<ForwardState>();
-  std::optional<BlockShape> x_t;
-  if (saves_x(problem)) x_t = x_t_block(problem);
-  state->quantize_x = plan_quantize(
-      quantize_problem(problem, problem.m, problem.k, problem.format, kBlock1x128, x_t),
-      quantize_options);
-  state->x_layout = QuantizedLayout(problem.m, problem.k, problem.format, kBlock1x128);
+  state->quantize_x = plan_quantize(cast_of_x(problem), quantize_options);
+  state->x_layout = out_layout(state->quantize_x.problem);
   if (!problem.weights_quantized) {
-    std::optional<BlockShape> w_t;
-    if (saves_w(problem)) w_t = kBlock128x128;
-    state->quantize_w = plan_quantize(
-        quantize_problem(problem, problem.n, problem.k, problem.format, kBlock128x128, w_t),
-        quantize_options);
-    state->w_layout = QuantizedLayout(problem.n, problem.k, problem.format, kBlock128x128);
+    state->quantize_w = plan_quantize(cast_of_w(problem), quantize_options);
+    state->w_layout = out_layout(state->quantize_w->problem);
   }
   state->product = plan_gemm(fp8_products(problem).y, gemm_options);
 
@@ -57,25 +49,19 @@ Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
   const LinearProducts products = fp8_products(problem);
   auto state = std::make_shared<BackwardState>();
-  std::optional<BlockShape> row;
-  std::optional<BlockShape> column;
-  std::size_t scratch = 0;
+  state->quantize_dy =
+      plan_quantize(cast_of_dy(problem), {options.quantize_backend, options.threads});
+  state->dy_layout = out_layout(state->quantize_dy.problem);
+  state->dy_t_layout = transposed_layout(state->quantize_dy.problem);
+  std::size_t scratch = state->quantize_dy.workspace_bytes;
   if (problem.need_dx) {
-    row = kBlock1x128;
-    state->dy_layout = QuantizedLayout(problem.m, problem.n, problem.grad_format, kBlock1x128);
     state->dx_product = plan_gemm(products.dx, gemm_options);
     scratch = std::max(scratch, state->dx_product->workspace_bytes);
   }
   if (problem.need_dw) {
-    column = kBlock1x128;
-    state->dy_t_layout = QuantizedLayout(problem.n, problem.m, problem.grad_format, kBlock1x128);
     state->dw_product = plan_gemm(products.dw, gemm_options);
     scratch = std::max(scratch, state->dw_product->workspace_bytes);
   }
-  state->quantize_dy = plan_quantize(
-      quantize_problem(problem, problem.m, problem.n, problem.grad_format, row, column),
-      {options.quantize_backend, options.threads});
-  scratch = std::max(scratch, state->quantize_dy.workspace_bytes);
 
   Fp8LinearBackwardPlan plan;
   plan.problem = {problem};
