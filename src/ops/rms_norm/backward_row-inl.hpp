@@ -82,6 +82,8 @@ void backward_row(const GradientRow& row) {
                       HWY_ATTR { return pointer != nullptr ? pointer + c : nullptr; };
   std::int64_t c = 0;
   for (; c + kRun <= row.cols; c += kRun) {
+    prefetch_run(static_cast<const T*>(row.next_dy), c);
+    prefetch_run(static_cast<const T*>(row.next_h), c);
     gradient_run<Lanes>(row, k, dy + c, h + c, at(dsum, c), row.w + c, dx + c, at(dresidual, c),
                         row.dg_sums + c, row.stream);
   }

@@ -12,6 +12,8 @@ struct NormedRow {
   std::int64_t cols = 0;
   const void* x = nullptr;
   const void* residual = nullptr;  // null: none
+  const void* next_x = nullptr;    // the row that follows, to be prefetched; or null
+  const void* next_residual = nullptr;
   const float* w = nullptr;
   void* y = nullptr;
   void* sum = nullptr;
@@ -25,6 +27,8 @@ struct GradientRow {
   std::int64_t cols = 0;
   const void* dy = nullptr;
   const void* h = nullptr;
+  const void* next_dy = nullptr;  // of the row that follows, to be prefetched; or null
+  const void* next_h = nullptr;
   const float* w = nullptr;
   float rstd = 0;
   const void* dsum = nullptr;  // null: none

@@ -85,6 +85,8 @@ HWY_INLINE float norm_one_row(const NormedRow& row) {
   };
   std::int64_t c = 0;
   for (; c + kRun <= row.cols; c += kRun) {
+    prefetch_run(static_cast<const T*>(row.next_x), c);
+    if constexpr (kResidual) prefetch_run(static_cast<const T*>(row.next_residual), c);
     norm_run(x + c, residual + c, c, y + c, sum + c, row.stream_y, row.stream_sum);
   }
   if (c < row.cols) {
