@@ -32,6 +32,13 @@ inline std::vector<std::string> simd_names() {
   return names;
 }
 
+// Those, and the reference.
+inline std::vector<std::string> all_ways() {
+  std::vector<std::string> ways = simd_names();
+  ways.emplace_back("cpu_reference");
+  return ways;
+}
+
 // Every element of a tensor, by its index.
 template <class Visit>
 void for_elements(const TensorView& view, const Visit& visit) {

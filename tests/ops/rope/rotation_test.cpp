@@ -92,9 +92,7 @@ TEST(Rope, LetsNanAndInfinityReachTheirPairAlone) {
     if (problem.rotation.style == RopeStyle::interleaved) return i ^ 1;
     return i < 42 ? i + 42 : i - 42;
   };
-  std::vector<std::string> ways = simd_names();
-  ways.emplace_back("cpu_reference");
-  for (const std::string& way : ways) {
+  for (const std::string& way : all_ways()) {
     for (const RopeStyle style : {RopeStyle::rotate_half, RopeStyle::interleaved}) {
       for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
         problem.rotation.style = style;
@@ -118,9 +116,7 @@ TEST(Rope, LetsANanInTheCachesReachItsPairsAlone) {
   problem.seq = 3;
   problem.q_heads = 2;
   problem.head_dim = 64;
-  std::vector<std::string> ways = simd_names();
-  ways.emplace_back("cpu_reference");
-  for (const std::string& way : ways) {
+  for (const std::string& way : all_ways()) {
     // A quiet NaN, and the poison whose rounding to bf16 would carry out of it.
     for (const std::uint32_t bits : {0x7FC00000u, 0xFFFFFFFFu}) {
       Random random(7);
