@@ -86,5 +86,7 @@ GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& 
 GateReport check_gemm(const GemmProblem& problem, const GateOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const GateOptions& options);
 GateReport check_rms_norm(const RmsNormProblem& problem, const GateOptions& options);
+GateReport check_rope(const RopeProblem& problem, const GateOptions& options);
+GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options);
 
 }  // namespace octet
