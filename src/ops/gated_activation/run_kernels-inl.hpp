@@ -11,6 +11,7 @@
 #include "ops/gated_activation/cpu_simd.hpp"
 
 #include <cstring>
+#include <limits>
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -40,6 +41,11 @@ HWY_INLINE void prefetch(const void* now) {
   __builtin_prefetch(static_cast<const char*>(now) + kAhead);
 }
 
+// A NaN without bits in its lower half, as float_pairs wants them.
+HWY_INLINE Lanes weight_of(float weight) {
+  return all(weight == weight ? weight : std::numeric_limits<float>::quiet_NaN());
+}
+
 template <class Activation, class Pairs>
 HWY_INLINE void forward_step(const typename Pairs::Element* gate, const typename Pairs::Element* up,
                              Lanes weight, typename Pairs::Element* y, bool stream) {
@@ -56,7 +62,7 @@ void forward_run(const ForwardRun& run) {
   const auto* gate = static_cast<const Element*>(run.gate);
   const auto* up = static_cast<const Element*>(run.up);
   auto* y = static_cast<Element*>(run.y);
-  const Lanes weight = all(run.weight);
+  const Lanes weight = weight_of(run.weight);
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
     prefetch(gate + i);
@@ -112,7 +118,7 @@ float backward_run(const BackwardRun& run) {
   const auto* up = static_cast<const Element*>(run.up);
   auto* dgate = static_cast<Element*>(run.dgate);
   auto* dup = static_cast<Element*>(run.dup);
-  const Lanes weight = all(run.weight);
+  const Lanes weight = weight_of(run.weight);
   FloatPair sums{all(0), all(0)};
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
