@@ -77,8 +77,13 @@ struct Bf16Pairs {
   // The upper half is the bf16.
   static HWY_INLINE hn::Vec<U32> rounded(hn::Vec<F32> value) {
     const auto bits = hn::BitCast(U32(), value);
+    const auto just_below_half = hn::Set(U32(), 0x7FFF);
+    if constexpr (HWY_TARGET == HWY_AVX3) {  // masks are cheap: one instruction less
+      const auto odd = hn::TestBit(bits, hn::Set(U32(), 0x10000));
+      return hn::Add(bits, hn::IfThenElse(odd, hn::Set(U32(), 0x8000), just_below_half));
+    }
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(U32(), 1));
-    return hn::Add(bits, hn::Add(odd, hn::Set(U32(), 0x7FFF)));
+    return hn::Add(bits, hn::Add(odd, just_below_half));
   }
 };
 
