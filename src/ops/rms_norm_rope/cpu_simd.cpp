@@ -27,13 +27,11 @@ struct Call {
         rotation(rotation_),
         kernels(norm_rope_kernels(instructions)),
         head(rotated_heads(problem_), kernels.run),
-        steps{head.all.data(), static_cast<std::int64_t>(head.all.size()), head.turned,
+        steps{head.all.data(),   static_cast<std::int64_t>(head.all.size()),
+              head.turned,       problem_.rotation.style == RopeStyle::interleaved,
               problem_.head_dim, problem_.eps},
         threads(threads_) {}
 
-  NormRopeKernels::Pass pass(const NormRopeKernels::Pass (&list)[2][3]) const {
-    return list[kernel_index(problem.rotation.style)][kernel_index(problem.dtype)];
-  }
   const float* split_weights(const TensorView& g, void* memory) const {
     auto* weights = static_cast<float*>(memory);
     kernels.split_weights[kernel_index(problem.weight)](steps, g, problem.one_plus_weight, weights);
@@ -88,7 +86,7 @@ void for_tokens(const Call& call, std::int64_t run, bool inverse, const Visit& v
 void forward_side(const Call& call, const ForwardSide& side, const TokenScratch& scratch,
                   const float* weights) {
   const RmsNormRopeProblem& problem = call.problem;
-  const NormRopeKernels::Pass pass = call.pass(call.kernels.forward);
+  const NormRopeKernels::Pass pass = call.kernels.forward[kernel_index(problem.dtype)];
   const TokenReader x(side.x, problem.seq);
   const TokenReader out(side.out, problem.seq);
   const bool whole_groups = problem.head_dim % (4 * call.kernels.run) == 0;
@@ -115,7 +113,7 @@ void forward_side(const Call& call, const ForwardSide& side, const TokenScratch&
 void backward_side(const Call& call, const BackwardSide& side, const TokenScratch& scratch,
                    const float* weights, const GradientRows& gradient) {
   const RmsNormRopeProblem& problem = call.problem;
-  const NormRopeKernels::Pass pass = call.pass(call.kernels.backward);
+  const NormRopeKernels::Pass pass = call.kernels.backward[kernel_index(problem.dtype)];
   const TokenReader dout(side.dout, problem.seq);
   const TokenReader x(side.x, problem.seq);
   const TokenReader dx(side.dx, problem.seq);

@@ -46,6 +46,7 @@ struct NormSteps {
   const HeadStep* all = nullptr;
   std::int64_t count = 0;
   std::int64_t turned = 0;
+  bool interleaved = false;
   std::int64_t head_dim = 0;
   float eps = 0;
 };
@@ -58,8 +59,8 @@ struct NormRopeKernels {
   std::int64_t run;  // elements of two vectors of f32
   PrepareAngles prepare[3];
   SplitWeights split_weights[3];
-  Pass forward[2][3];  // rotate_half, interleaved
-  Pass backward[2][3];
+  Pass forward[3];
+  Pass backward[3];
 };
 const NormRopeKernels& norm_rope_kernels(InstructionSet instructions);
 

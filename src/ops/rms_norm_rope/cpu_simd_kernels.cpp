@@ -15,12 +15,8 @@ const NormRopeKernels kNormRopeKernels{
     kRun,
     {prepare_angles<SplitF32>, prepare_angles<SplitF16>, prepare_angles<SplitBf16>},
     {split_weights<SplitF32>, split_weights<SplitF16>, split_weights<SplitBf16>},
-    {{norm_forward<SplitF32, false>, norm_forward<SplitF16, false>, norm_forward<SplitBf16, false>},
-     {norm_forward<SplitF32, true>, norm_forward<SplitF16, true>, norm_forward<SplitBf16, true>}},
-    {{norm_backward<SplitF32, false>, norm_backward<SplitF16, false>,
-      norm_backward<SplitBf16, false>},
-     {norm_backward<SplitF32, true>, norm_backward<SplitF16, true>,
-      norm_backward<SplitBf16, true>}},
+    {norm_forward<SplitF32>, norm_forward<SplitF16>, norm_forward<SplitBf16>},
+    {norm_backward<SplitF32>, norm_backward<SplitF16>, norm_backward<SplitBf16>},
 };
 
 }  // namespace octet::HWY_NAMESPACE::rotary

@@ -46,11 +46,12 @@ template <class Lanes>
 HWY_INLINE void reciprocal_rms(const NormSteps& steps, const NormToken& token) {
   const F32 d;
   clear_behind_sums(steps, token);
-  for_heads(token, [&](std::int64_t n, std::int64_t head, std::int64_t h) HWY_ATTR {
-    const auto* x = static_cast<const typename Lanes::Element*>(token.x) + head * token.x_stride;
-    float* sums = token.sums + n * token.sums_stride + h * steps.head_dim / token.elements_per_sum;
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x = static_cast<const typename Lanes::Element*>(token.x) + at.head * token.x_stride;
+    float* sums = token.sums + at.norm * token.sums_stride +
+                  at.head_of_norm * steps.head_dim / token.elements_per_sum;
     sum_squares<Lanes>(x, steps.head_dim, token.elements_per_sum, sums);
-  });
+  }
   sum_neighbours(token);
   for_means(steps, token, [&](std::int64_t n, hn::Vec<F32> mean) HWY_ATTR {
     const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, steps.eps)));
@@ -66,57 +67,57 @@ HWY_INLINE void prefetch_step(const void* next, std::int64_t offset, const HeadS
 }
 
 // By value, so that the compiler knows that no store changes them.
-template <class Lanes, bool kInterleaved>
+template <class Lanes>
 void norm_forward(NormSteps steps, NormToken token, const StepAngles& angles) {
   using Element = typename Lanes::Element;
   reciprocal_rms<Lanes>(steps, token);
-  for_heads(token, [&](std::int64_t n, std::int64_t head, std::int64_t h) HWY_ATTR {
-    const auto* x = static_cast<const Element*>(token.x) + head * token.x_stride;
-    auto* out = static_cast<Element*>(token.out) + head * token.out_stride;
-    const auto rstd = hn::Set(F32(), token.factors[n]);
-    const float* weights = token.weights + h * steps.count * kSlot;
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x = static_cast<const Element*>(token.x) + at.head * token.x_stride;
+    auto* out = static_cast<Element*>(token.out) + at.head * token.out_stride;
+    const auto rstd = hn::Set(F32(), token.factors[at.norm]);
+    const float* weights = token.weights + at.head_of_norm * steps.count * kSlot;
     for (std::int64_t i = 0; i < steps.count; ++i, weights += kSlot) {
       const HeadStep step = steps.all[i];
-      prefetch_step<Lanes>(token.next_x, head * token.x_stride, step);
+      prefetch_step<Lanes>(token.next_x, at.head * token.x_stride, step);
       TwoRuns values = multiply(multiply(load_step<Lanes>(x, step), rstd), load_slot(weights));
-      if (i < steps.turned) turn_step<kInterleaved>(angles, i, values);
+      if (i < steps.turned) turn_step(steps.interleaved, angles, i, values);
       store_step<Lanes>(values, step, token.stream, out);
     }
-  });
+  }
 }
 
 // The gradient before the rotation.
-template <class Lanes, bool kInterleaved>
+template <class Lanes>
 HWY_INLINE TwoRuns load_dn(const NormSteps& steps, std::int64_t i,
                            const typename Lanes::Element* dout, const StepAngles& angles) {
   TwoRuns dn = load_step<Lanes>(dout, steps.all[i]);
-  if (i < steps.turned) turn_step<kInterleaved>(angles, i, dn);
+  if (i < steps.turned) turn_step(steps.interleaved, angles, i, dn);
   return dn;
 }
 
 // Adds the token's share of dg, and leaves k of each norm in the factors.
-template <class Lanes, bool kInterleaved>
+template <class Lanes>
 HWY_INLINE void reduce_gradients(const NormSteps& steps, const NormToken& token,
                                  const StepAngles& angles) {
   using Element = typename Lanes::Element;
   const F32 d;
   clear_behind_sums(steps, token);
-  for_heads(token, [&](std::int64_t n, std::int64_t head, std::int64_t h) HWY_ATTR {
-    const auto* x_head = static_cast<const Element*>(token.x) + head * token.x_stride;
-    const auto* dout = static_cast<const Element*>(token.dout) + head * token.dout_stride;
-    const auto rstd = without_payload(hn::Set(d, token.rstd[n]));
-    float* sums = token.sums + n * token.sums_stride + h * steps.head_dim / 2;
-    std::int64_t slot = h * steps.count * kSlot;
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x_head = static_cast<const Element*>(token.x) + at.head * token.x_stride;
+    const auto* dout = static_cast<const Element*>(token.dout) + at.head * token.dout_stride;
+    const auto rstd = without_payload(hn::Set(d, token.rstd[at.norm]));
+    float* sums = token.sums + at.norm * token.sums_stride + at.head_of_norm * steps.head_dim / 2;
+    std::int64_t slot = at.head_of_norm * steps.count * kSlot;
     for (std::int64_t i = 0; i < steps.count; ++i, slot += kSlot) {
       const HeadStep step = steps.all[i];
-      const TwoRuns dn = load_dn<Lanes, kInterleaved>(steps, i, dout, angles);
+      const TwoRuns dn = load_dn<Lanes>(steps, i, dout, angles);
       const TwoRuns x = load_step<Lanes>(x_head, step);
       const TwoRuns share = multiply(dn, multiply(x, rstd));
       add_to_slot(share.first, token.dg + slot);
       add_to_slot(share.second, token.dg + slot + kRun);
       store_pair_sums(multiply(multiply(dn, load_slot(token.weights + slot)), x), step, sums);
     }
-  });
+  }
   sum_neighbours(token);
   for_means(steps, token, [&](std::int64_t n, hn::Vec<F32> mean) HWY_ATTR {
     alignas(64) float rstd[kVector] = {};
@@ -132,29 +133,29 @@ HWY_INLINE Split input_gradient(const Split& x, const Split& t, hn::Vec<F32> k, 
           hn::Mul(hn::NegMulAdd(x.odd, k, t.odd), rstd)};
 }
 
-template <class Lanes, bool kInterleaved>
+template <class Lanes>
 void norm_backward(NormSteps steps, NormToken token, const StepAngles& angles) {
   using Element = typename Lanes::Element;
-  reduce_gradients<Lanes, kInterleaved>(steps, token, angles);
-  for_heads(token, [&](std::int64_t n, std::int64_t head, std::int64_t h) HWY_ATTR {
-    const auto* x_head = static_cast<const Element*>(token.x) + head * token.x_stride;
-    const auto* dout = static_cast<const Element*>(token.dout) + head * token.dout_stride;
-    auto* dx = static_cast<Element*>(token.out) + head * token.out_stride;
-    const auto rstd = without_payload(hn::Set(F32(), token.rstd[n]));
-    const auto k = hn::Set(F32(), token.factors[n]);
-    const float* weights = token.weights + h * steps.count * kSlot;
+  reduce_gradients<Lanes>(steps, token, angles);
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x_head = static_cast<const Element*>(token.x) + at.head * token.x_stride;
+    const auto* dout = static_cast<const Element*>(token.dout) + at.head * token.dout_stride;
+    auto* dx = static_cast<Element*>(token.out) + at.head * token.out_stride;
+    const auto rstd = without_payload(hn::Set(F32(), token.rstd[at.norm]));
+    const auto k = hn::Set(F32(), token.factors[at.norm]);
+    const float* weights = token.weights + at.head_of_norm * steps.count * kSlot;
     for (std::int64_t i = 0; i < steps.count; ++i, weights += kSlot) {
       const HeadStep step = steps.all[i];
-      prefetch_step<Lanes>(token.next_x, head * token.x_stride, step);
-      prefetch_step<Lanes>(token.next_dout, head * token.dout_stride, step);
-      const TwoRuns dn = load_dn<Lanes, kInterleaved>(steps, i, dout, angles);
+      prefetch_step<Lanes>(token.next_x, at.head * token.x_stride, step);
+      prefetch_step<Lanes>(token.next_dout, at.head * token.dout_stride, step);
+      const TwoRuns dn = load_dn<Lanes>(steps, i, dout, angles);
       const TwoRuns t = multiply(dn, load_slot(weights));
       const TwoRuns x = load_step<Lanes>(x_head, step);
       store_step<Lanes>(
           {input_gradient(x.first, t.first, k, rstd), input_gradient(x.second, t.second, k, rstd)},
           step, token.stream, dx);
     }
-  });
+  }
 }
 
 }  // namespace octet::HWY_NAMESPACE::rotary

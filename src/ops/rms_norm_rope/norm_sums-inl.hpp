@@ -93,13 +93,25 @@ HWY_INLINE void clear_behind_sums(const NormSteps& steps, const NormToken& token
   }
 }
 
-// Calls visit(norm, head of the token, head of the norm) for every head.
-template <class Visit>
-HWY_INLINE void for_heads(const NormToken& token, const Visit& visit) {
-  for (std::int64_t n = 0; n < token.norms; ++n) {
-    for (std::int64_t h = 0; h < token.heads; ++h) visit(n, n * token.heads + h, h);
+// One head after the other.
+struct HeadOfToken {
+  std::int64_t norms;
+  std::int64_t heads;  // per norm
+  std::int64_t head = 0;
+  std::int64_t norm = 0;
+  std::int64_t head_of_norm = 0;
+
+  HWY_INLINE explicit HeadOfToken(const NormToken& token)
+      : norms(token.norms), heads(token.heads) {}
+  HWY_INLINE bool more() const { return norm < norms; }
+  HWY_INLINE void step() {
+    ++head;
+    if (++head_of_norm == heads) {
+      head_of_norm = 0;
+      ++norm;
+    }
   }
-}
+};
 
 // The mean of each norm, from the sums; a sum is never -0.
 template <class Use>

@@ -23,7 +23,7 @@ void turn_heads(const HeadSteps& steps, TokenHeads token, const StepAngles& angl
     for (std::int64_t i = 0; i < count; ++i) {
       const HeadStep step = all[i];
       TwoRuns values = load_step<Lanes>(from, step);
-      turn_step<kInterleaved>(angles, i, values);
+      turn_step(kInterleaved, angles, i, values);
       store_step<Lanes>(values, step, token.stream, to);
     }
     from += token.from_stride;

@@ -42,11 +42,11 @@ HWY_INLINE void turn_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, c
 }
 
 // `index`: of the step among those that turn.
-template <bool kInterleaved>
-HWY_INLINE void turn_step(const StepAngles& angles, std::int64_t index, TwoRuns& values) {
+HWY_INLINE void turn_step(bool interleaved, const StepAngles& angles, std::int64_t index,
+                          TwoRuns& values) {
   const float* cos = angles.cos + index * kRun;
   const float* sin = angles.sin + index * kRun;
-  if (kInterleaved) {
+  if (interleaved) {
     turn_pairs(values.first.even, values.first.odd, cos, sin);
     turn_pairs(values.second.even, values.second.odd, cos + kVector, sin + kVector);
   } else {
