@@ -66,9 +66,14 @@ struct Bf16Pairs {
             hn::BitCast(F32(), hn::And(lanes, hn::Set(U32(), 0xFFFF0000u)))};
   }
   static HWY_INLINE void store(const FloatPair& pair, std::uint16_t* to, bool stream) {
-    const auto even = hn::ShiftRight<16>(rounded(pair.a));
-    const auto odd = hn::And(rounded(pair.b), hn::Set(U32(), 0xFFFF0000u));
-    store_lanes(hn::BitCast(U16(), hn::Or(even, odd)), U16(), to, stream);
+    auto even = rounded(pair.a);
+    auto odd = rounded(pair.b);
+    // One question for both vectors; infinities of either sign may say yes, and nothing changes.
+    if (HWY_UNLIKELY(!hn::AllFalse(F32(), hn::IsNaN(hn::Add(pair.a, pair.b))))) {
+      even = quieted(pair.a, even);
+      odd = quieted(pair.b, odd);
+    }
+    store_lanes(high_halves(even, odd), U16(), to, stream);
   }
 
  private:
@@ -76,9 +81,15 @@ struct Bf16Pairs {
   static HWY_INLINE hn::Vec<U32> rounded(hn::Vec<F32> value) {
     const auto bits = hn::BitCast(U32(), value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(U32(), 1));
-    const auto up = hn::Add(bits, hn::Add(odd, hn::Set(U32(), 0x7FFF)));
-    const auto quiet = hn::Or(bits, hn::Set(U32(), 0x400000));
-    return hn::IfThenElse(hn::RebindMask(U32(), hn::IsNaN(value)), quiet, up);
+    return hn::Add(bits, hn::Add(odd, hn::Set(U32(), 0x7FFF)));
+  }
+  // A NaN must not be rounded: it could become an infinity.
+  static HWY_INLINE hn::Vec<U32> quieted(hn::Vec<F32> value, hn::Vec<U32> rounded_bits) {
+    const auto quiet = hn::Or(hn::BitCast(U32(), value), hn::Set(U32(), 0x400000));
+    return hn::IfThenElse(hn::RebindMask(U32(), hn::IsNaN(value)), quiet, rounded_bits);
+  }
+  static HWY_INLINE hn::Vec<U16> high_halves(hn::Vec<U32> even, hn::Vec<U32> odd) {
+    return hn::OddEven(hn::BitCast(U16(), odd), hn::BitCast(U16(), hn::ShiftRight<16>(even)));
   }
 };
 

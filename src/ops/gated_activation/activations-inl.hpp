@@ -7,7 +7,7 @@
 #define OCTET_OPS_GATED_ACTIVATION_ACTIVATIONS_INL
 #endif
 
-#include "cpu/exp-inl.hpp"
+#include "cpu/exp_of_minus-inl.hpp"
 #include "cpu/float_pairs-inl.hpp"
 
 #if OCTET_SIMD_TARGET
@@ -23,11 +23,9 @@ struct ValueAndSlope {
 };
 
 struct Silu {
-  static HWY_INLINE Lanes value(Lanes g) {
-    return hn::Div(g, hn::Add(all(1), exp_f32(hn::Neg(g))));
-  }
+  static HWY_INLINE Lanes value(Lanes g) { return hn::Div(g, hn::Add(all(1), exp_of_minus(g))); }
   static HWY_INLINE ValueAndSlope both(Lanes g) {
-    const auto s = hn::Div(all(1), hn::Add(all(1), exp_f32(hn::Neg(g))));
+    const auto s = hn::Div(all(1), hn::Add(all(1), exp_of_minus(g)));
     const auto slope = hn::Mul(s, hn::MulAdd(g, hn::Sub(all(1), s), all(1)));
     return {hn::Mul(g, s), slope};
   }
@@ -39,7 +37,7 @@ struct GeluTanh {
   static constexpr float kCubic = 0.071354816f;  // 0.044715 of it
   static HWY_INLINE Lanes exp_of_minus_z(Lanes g) {
     const auto square = hn::Mul(g, g);
-    return exp_f32(hn::Mul(g, hn::NegMulSub(square, all(kCubic), all(kLinear))));
+    return exp_of_minus(hn::Mul(g, hn::MulAdd(square, all(kCubic), all(kLinear))));
   }
   static HWY_INLINE Lanes value(Lanes g) { return hn::Div(g, hn::Add(all(1), exp_of_minus_z(g))); }
   static HWY_INLINE ValueAndSlope both(Lanes g) {
@@ -68,7 +66,9 @@ struct GeluErf {
     const auto tail = hn::Mul(hn::Mul(p, t), bell);
     return hn::IfThenElse(hn::Lt(g, all(0)), tail, hn::Sub(all(1), tail));
   }
-  static HWY_INLINE Lanes bell_of(Lanes g) { return exp_f32(hn::Mul(hn::Mul(g, all(-0.5f)), g)); }
+  static HWY_INLINE Lanes bell_of(Lanes g) {
+    return exp_of_minus(hn::Mul(hn::Mul(g, all(0.5f)), g));
+  }
   static HWY_INLINE Lanes value(Lanes g) { return hn::Mul(g, share_below(g, bell_of(g))); }
   static HWY_INLINE ValueAndSlope both(Lanes g) {
     const auto bell = bell_of(g);

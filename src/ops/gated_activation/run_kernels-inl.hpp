@@ -20,17 +20,25 @@ constexpr std::int64_t kStep = 2 * static_cast<std::int64_t>(HWY_LANES(float));
 
 // The last elements of a run, followed by zeros, which every activation leaves 0.
 template <class Element>
-struct Tail {
+struct PaddedPiece {
   alignas(64) Element elements[kStep] = {};
 
-  Tail() = default;
-  Tail(const Element* from, std::int64_t count) {
+  PaddedPiece() = default;
+  PaddedPiece(const Element* from, std::int64_t count) {
     std::memcpy(elements, from, sizeof(Element) * static_cast<std::size_t>(count));
   }
   void copy_to(Element* to, std::int64_t count) const {
     std::memcpy(to, elements, sizeof(Element) * static_cast<std::size_t>(count));
   }
 };
+
+// What will be read in a while: the loads of a step and its arithmetic do not overlap far enough by
+// themselves. Silu forward, bf16 2048x14336, one thread of a 2.8 GHz Xeon with AVX-512: 15.5 GB/s
+// against 10.3 GB/s without, where memcpy has 19.
+HWY_INLINE void prefetch(const void* now) {
+  constexpr std::size_t kAhead = 3072;  // bytes
+  __builtin_prefetch(static_cast<const char*>(now) + kAhead);
+}
 
 template <class Activation, class Pairs>
 HWY_INLINE void forward_step(const typename Pairs::Element* gate, const typename Pairs::Element* up,
@@ -51,12 +59,14 @@ void forward_run(const ForwardRun& run) {
   const Lanes weight = all(run.weight);
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
+    prefetch(gate + i);
+    prefetch(up + i);
     forward_step<Activation, Pairs>(gate + i, up + i, weight, y + i, run.stream);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
-    const Tail<Element> last_gate(gate + i, rest);
-    const Tail<Element> last_up(up + i, rest);
-    Tail<Element> last_y;
+    const PaddedPiece<Element> last_gate(gate + i, rest);
+    const PaddedPiece<Element> last_up(up + i, rest);
+    PaddedPiece<Element> last_y;
     forward_step<Activation, Pairs>(last_gate.elements, last_up.elements, weight, last_y.elements,
                                     false);
     last_y.copy_to(y + i, rest);
@@ -106,15 +116,18 @@ float backward_run(const BackwardRun& run) {
   FloatPair sums{all(0), all(0)};
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
+    prefetch(dy + i);
+    prefetch(gate + i);
+    prefetch(up + i);
     backward_step<Activation, Pairs>(dy + i, gate + i, up + i, weight, dgate + i, dup + i,
                                      run.stream, sums);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
-    const Tail<Element> last_dy(dy + i, rest);
-    const Tail<Element> last_gate(gate + i, rest);
-    const Tail<Element> last_up(up + i, rest);
-    Tail<Element> last_dgate;
-    Tail<Element> last_dup;
+    const PaddedPiece<Element> last_dy(dy + i, rest);
+    const PaddedPiece<Element> last_gate(gate + i, rest);
+    const PaddedPiece<Element> last_up(up + i, rest);
+    PaddedPiece<Element> last_dgate;
+    PaddedPiece<Element> last_dup;
     backward_step<Activation, Pairs>(last_dy.elements, last_gate.elements, last_up.elements, weight,
                                      last_dgate.elements, last_dup.elements, false, sums);
     last_dgate.copy_to(dgate + i, rest);
