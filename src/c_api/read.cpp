@@ -64,6 +64,12 @@ BlockShape read_block(std::string_view op, std::string_view argument, octet_bloc
   return {block.rows, block.cols};
 }
 
+std::optional<BlockShape> read_optional_block(std::string_view op, std::string_view argument,
+                                              octet_block block) {
+  if (block.rows == 0 && block.cols == 0) return std::nullopt;
+  return read_block(op, argument, block);
+}
+
 TensorView read_tensor(std::string_view op, std::string_view argument, const octet_tensor& tensor) {
   if (tensor.data == nullptr && tensor.rank == 0) return {};
   if (tensor.rank < 0 || tensor.rank > OCTET_MAX_RANK) {
