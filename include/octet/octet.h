@@ -16,9 +16,13 @@
 
 #include <octet/c/dequantize.h>
 #include <octet/c/fp8_linear.h>
+#include <octet/c/gated_activation.h>
 #include <octet/c/gemm.h>
 #include <octet/c/quantize.h>
 #include <octet/c/repack.h>
+#include <octet/c/rms_norm.h>
+#include <octet/c/rms_norm_rope.h>
+#include <octet/c/rope.h>
 #include <octet/version.h>
 
 #ifdef __cplusplus

@@ -12,7 +12,10 @@
 struct octet_plan {
   using Any =
       std::variant<octet::QuantizePlan, octet::DequantizePlan, octet::RepackPlan, octet::GemmPlan,
-                   octet::Fp8LinearForwardPlan, octet::Fp8LinearBackwardPlan>;
+                   octet::Fp8LinearForwardPlan, octet::Fp8LinearBackwardPlan,
+                   octet::RmsNormForwardPlan, octet::RmsNormBackwardPlan, octet::RopePlan,
+                   octet::RmsNormRopeForwardPlan, octet::RmsNormRopeBackwardPlan,
+                   octet::GatedActivationForwardPlan, octet::GatedActivationBackwardPlan>;
   Any any;
   std::string op;       // "gemm"
   std::string problem;  // the command line that repeats it
