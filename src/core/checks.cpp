@@ -387,6 +387,16 @@ void check_no_overlap(std::string_view op, std::string_view out_name, const Quan
   check_no_overlap(op, out_scale, out.scales, in_scale, in.scales);
 }
 
+void check_outputs_apart(std::string_view op, std::initializer_list<NamedView> outputs,
+                         std::initializer_list<NamedView> inputs) {
+  for (const NamedView* out = outputs.begin(); out != outputs.end(); ++out) {
+    for (const NamedView& in : inputs) check_no_overlap(op, out->name, out->view, in.name, in.view);
+    for (const NamedView* other = outputs.begin(); other != out; ++other) {
+      check_no_overlap(op, out->name, out->view, other->name, other->view);
+    }
+  }
+}
+
 void check_workspace_apart(std::string_view op, std::size_t used_bytes, const Workspace& workspace,
                            std::initializer_list<NamedView> arguments) {
   if (used_bytes == 0) return;

@@ -73,11 +73,16 @@ void check_no_overlap(std::string_view op, std::string_view out_name, const Tens
 void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out,
                       std::string_view in_name, const QuantizedView& in);
 
-// The part of a workspace that is used shares no byte with the arguments of the call.
 struct NamedView {
   std::string_view name;
   QuantizedView view;
 };
+// No output shares memory with an input or with another output. Leave out what is ignored: a view
+// without data.
+void check_outputs_apart(std::string_view op, std::initializer_list<NamedView> outputs,
+                         std::initializer_list<NamedView> inputs);
+
+// The part of a workspace that is used shares no byte with the arguments of the call.
 void check_workspace_apart(std::string_view op, std::size_t used_bytes, const Workspace& workspace,
                            std::initializer_list<NamedView> arguments);
 

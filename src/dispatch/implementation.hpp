@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace octet {
@@ -94,6 +95,23 @@ void run_plan(const Plan<Problem>& plan, const Args& args, const Workspace& work
               void* stream) {
   const auto* state = static_cast<const PlanState<Problem, Args>*>(plan.state.get());
   state->implementation->run(plan.problem, args, {workspace, state->threads, stream});
+}
+
+// The two above for one pass (forward, backward) over a problem; Pass is struct { Problem problem; }.
+template <class Pass, class Problem, class Args>
+Plan<Pass> make_pass_plan(std::span<const Implementation<Problem, Args>> list,
+                          const Problem& problem, const Request& request,
+                          const PlanOptions& options) {
+  Plan<Problem> plan = make_plan(list, problem, request, options);
+  return {{std::move(plan.problem)}, std::move(plan.implementation), std::move(plan.configuration),
+          std::move(plan.why),       plan.workspace_bytes,           std::move(plan.state)};
+}
+
+template <class Pass, class Args>
+void run_pass(const Plan<Pass>& plan, const Args& args, const Workspace& workspace, void* stream) {
+  using State = PlanState<decltype(Pass::problem), Args>;
+  const auto* state = static_cast<const State*>(plan.state.get());
+  state->implementation->run(plan.problem.problem, args, {workspace, state->threads, stream});
 }
 
 }  // namespace octet

@@ -11,9 +11,10 @@
 //              dg[c] = sum over the rows of dy * (h * rstd), in f32, rounded once to its dtype
 //
 // Every operation is one IEEE f32 rounding, and a sum over a row is a balanced tree of neighbours:
-// s[i] = s[2i] + s[2i + 1], zeros behind the end, until one is left. So y, sum, rstd and dx are the
-// same bits on every device, instruction set and thread count. The order of the sum over the rows is
-// fixed by the implementation and the device: the same call gives the same bits there.
+// s[i] = s[2i] + s[2i + 1], zeros behind the end, until one is left; at least one zero is added, so a
+// sum is never -0. So y, sum, rstd and dx are the same bits (a NaN is a NaN) on every device,
+// instruction set and thread count. The order of the sum over the rows is fixed by the implementation
+// and the device: the same call gives the same bits there.
 //
 // With `fp8` y is written as block-scaled FP8 instead: what quantize makes of y, in every bit.
 // rows may be 0 (dg is cleared then); with fp8 it is at least 1.

@@ -1,0 +1,114 @@
+// The formulas, one element at a time. An activation and its derivative are found in f64, where
+// nothing overflows that should not, and rounded to f32 once.
+#include "core/numeric.hpp"
+#include "core/tree_sum.hpp"
+#include "cpu/threads.hpp"
+#include "ops/gated_activation/problem.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace octet {
+namespace {
+
+struct Activated {
+  float value;
+  float slope;
+};
+
+// The logistic function s(g) and its slope s (1 - s).
+Activated silu(double g) {
+  const double s = 1 / (1 + std::exp(-g));
+  return {static_cast<float>(g * s), static_cast<float>(s * (1 + g * (1 - s)))};
+}
+
+Activated gelu_tanh(double g) {
+  const double k = std::sqrt(2 * std::numbers::inv_pi);
+  const double c = 0.044715;
+  const double t = std::tanh(k * (g + c * g * g * g));
+  const double slope = k * (1 + 3 * c * g * g);
+  return {static_cast<float>(g / 2 * (1 + t)),
+          static_cast<float>((1 + t) / 2 + g / 2 * (1 - t * t) * slope)};
+}
+
+Activated gelu_erf(double g) {
+  const double share = std::erfc(-g / std::numbers::sqrt2) / 2;  // (1 + erf) / 2, small ones too
+  const double density = std::exp(-g * g / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  return {static_cast<float>(g * share), static_cast<float>(share + g * density)};
+}
+
+Activated relu_squared(double g) {
+  const double positive = g < 0 ? 0 : g;  // NaN stays
+  return {static_cast<float>(positive * positive), static_cast<float>(2 * positive)};
+}
+
+Activated activate(GateActivation activation, float g) {
+  switch (activation) {
+    case GateActivation::gelu_tanh: return gelu_tanh(g);
+    case GateActivation::gelu_erf: return gelu_erf(g);
+    case GateActivation::relu_squared: return relu_squared(g);
+    case GateActivation::silu: break;
+  }
+  return silu(g);
+}
+
+float element(const TensorView& matrix, std::int64_t row, std::int64_t col) {
+  return load_f32(matrix.data, row * matrix.strides[0] + col, matrix.dtype);
+}
+
+void store(const TensorView& matrix, std::int64_t row, std::int64_t col, float value) {
+  store_f32(matrix.data, row * matrix.strides[0] + col, matrix.dtype, value);
+}
+
+float weight(const GatedActivationProblem& problem, const TensorView& row_weight,
+             std::int64_t row) {
+  return problem.row_weight ? static_cast<const float*>(row_weight.data)[row] : 1.0f;
+}
+
+void run_forward(const GatedActivationProblem& problem, const GatedActivationForwardArgs& args,
+                 const RunContext& context) {
+  parallel_for(context.threads, problem.rows, [&](std::int64_t r) {
+    const float p = weight(problem, args.row_weight, r);
+    for (std::int64_t c = 0; c < problem.cols; ++c) {
+      const Activated act = activate(problem.activation, element(args.gate, r, c));
+      store(args.y, r, c, (act.value * element(args.up, r, c)) * p);
+    }
+  });
+}
+
+void run_backward(const GatedActivationProblem& problem, const GatedActivationBackwardArgs& args,
+                  const RunContext& context) {
+  parallel_for(context.threads, problem.rows, [&](std::int64_t r) {
+    const float p = weight(problem, args.row_weight, r);
+    TreeSum d_weight;
+    for (std::int64_t c = 0; c < problem.cols; ++c) {
+      const float dy = element(args.dy, r, c);
+      const float up = element(args.up, r, c);
+      const Activated act = activate(problem.activation, element(args.gate, r, c));
+      store(args.dgate, r, c, (dy * p) * up * act.slope);
+      store(args.dup, r, c, (dy * p) * act.value);
+      d_weight.add(dy * (act.value * up));
+    }
+    if (problem.row_weight) {
+      static_cast<float*>(args.d_row_weight.data)[r] = d_weight.sum();
+    }
+  });
+}
+
+std::string refuse(const GatedActivationProblem& problem, const Machine&) {
+  const std::string refusal = refuse_off_cpu(problem.device);
+  return refusal.empty() && problem.fp8 ? "it writes no fp8: unfused does, with it" : refusal;
+}
+std::string configuration(const GatedActivationProblem&, const Machine&) { return "scalar"; }
+std::size_t workspace_bytes(const GatedActivationProblem&, const Machine&) { return 0; }
+
+}  // namespace
+
+const GatedActivationForwardImplementation kGatedActivationForwardCpuReference{
+    "cpu_reference", refuse, configuration, workspace_bytes, run_forward,
+};
+const GatedActivationBackwardImplementation kGatedActivationBackwardCpuReference{
+    "cpu_reference", refuse, configuration, workspace_bytes, run_backward,
+};
+
+}  // namespace octet

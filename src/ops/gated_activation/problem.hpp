@@ -1,0 +1,30 @@
+// The checked problem of gated_activation, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/gated_activation.hpp>
+
+#include <span>
+
+namespace octet {
+
+using GatedActivationForwardImplementation =
+    Implementation<GatedActivationProblem, GatedActivationForwardArgs>;
+using GatedActivationBackwardImplementation =
+    Implementation<GatedActivationProblem, GatedActivationBackwardArgs>;
+
+extern const GatedActivationForwardImplementation kGatedActivationForwardUnfused;
+extern const GatedActivationForwardImplementation kGatedActivationForwardCpuReference;
+extern const GatedActivationBackwardImplementation kGatedActivationBackwardUnfused;
+extern const GatedActivationBackwardImplementation kGatedActivationBackwardCpuReference;
+
+// In the order they are tried.
+std::span<const GatedActivationForwardImplementation> gated_activation_forward_implementations();
+std::span<const GatedActivationBackwardImplementation> gated_activation_backward_implementations();
+
+void check(const GatedActivationProblem& problem);
+void check(const GatedActivationProblem& problem, const GatedActivationForwardArgs& args);
+void check(const GatedActivationProblem& problem, const GatedActivationBackwardArgs& args);
+
+}  // namespace octet

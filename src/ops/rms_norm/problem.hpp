@@ -1,0 +1,40 @@
+// The checked problem of rms_norm, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/rms_norm.hpp>
+
+#include <algorithm>
+#include <span>
+
+namespace octet {
+
+using RmsNormForwardImplementation = Implementation<RmsNormProblem, RmsNormForwardArgs>;
+using RmsNormBackwardImplementation = Implementation<RmsNormProblem, RmsNormBackwardArgs>;
+
+extern const RmsNormForwardImplementation kRmsNormForwardUnfused;
+extern const RmsNormForwardImplementation kRmsNormForwardCpuReference;
+extern const RmsNormBackwardImplementation kRmsNormBackwardCpuReference;
+
+// In the order they are tried.
+std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations();
+std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations();
+
+void check(const RmsNormProblem& problem);
+void check(const RmsNormProblem& problem, const RmsNormForwardArgs& args);
+void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args);
+
+// The CPU's sum over the rows for dg: in each of these runs of rows one row after the other, then
+// one run after the other. Their number depends on the problem alone.
+inline std::int64_t gradient_runs(const RmsNormProblem& problem) {
+  return std::min<std::int64_t>(problem.rows, 64);
+}
+inline std::int64_t gradient_run_begin(const RmsNormProblem& problem, std::int64_t run) {
+  return problem.rows * run / gradient_runs(problem);
+}
+// dg from the sums of the runs, [gradient_runs][cols].
+void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums,
+                       const TensorView& dg, int threads);
+
+}  // namespace octet
