@@ -1,0 +1,68 @@
+// The checked problem of rms_norm_rope, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+#include "ops/rope/rotation.hpp"
+
+#include <octet/ops/rms_norm_rope.hpp>
+
+#include <span>
+#include <vector>
+
+namespace octet {
+
+using RmsNormRopeForwardImplementation = Implementation<RmsNormRopeProblem, RmsNormRopeForwardArgs>;
+using RmsNormRopeBackwardImplementation =
+    Implementation<RmsNormRopeProblem, RmsNormRopeBackwardArgs>;
+
+extern const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuReference;
+extern const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuReference;
+
+// In the order they are tried.
+std::span<const RmsNormRopeForwardImplementation> rms_norm_rope_forward_implementations();
+std::span<const RmsNormRopeBackwardImplementation> rms_norm_rope_backward_implementations();
+
+void check(const RmsNormRopeProblem& problem);
+// The tensors of a call, and the part of the workspace that it uses.
+void check(const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace);
+void check(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace);
+
+// What belongs to q, or to k.
+struct ForwardSide {
+  bool is_q = true;
+  std::int64_t heads = 0;
+  TensorView x;
+  TensorView g;
+  TensorView out;
+  TensorView rstd;
+};
+struct BackwardSide {
+  bool is_q = true;
+  std::int64_t heads = 0;
+  TensorView dout;
+  TensorView x;
+  TensorView g;
+  TensorView rstd;
+  TensorView dx;
+  TensorView dg;
+};
+// q, and k where there is one.
+std::vector<ForwardSide> sides_of(const RmsNormRopeProblem& problem,
+                                  const RmsNormRopeForwardArgs& args);
+std::vector<BackwardSide> sides_of(const RmsNormRopeProblem& problem,
+                                   const RmsNormRopeBackwardArgs& args);
+
+// Of q or k, which has `heads`: norms per token, heads that are normed together, their elements.
+inline std::int64_t norms_per_token(const RmsNormRopeProblem& problem, std::int64_t heads) {
+  return problem.norm == NormScope::row ? 1 : heads;
+}
+inline std::int64_t heads_per_norm(const RmsNormRopeProblem& problem, std::int64_t heads) {
+  return problem.norm == NormScope::row ? heads : 1;
+}
+inline std::int64_t weight_length(const RmsNormRopeProblem& problem, std::int64_t heads) {
+  return heads_per_norm(problem, heads) * problem.head_dim;
+}
+
+}  // namespace octet

@@ -1,0 +1,84 @@
+#include "core/checks.hpp"
+#include "ops/rms_norm_rope/problem.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kOp = "rms_norm_rope";
+
+Request request_for(const RmsNormRopeProblem& problem, const PlanOptions& options) {
+  check(problem);
+  return make_request(kOp, "other", describe(problem), options.backend);
+}
+
+}  // namespace
+
+std::span<const RmsNormRopeForwardImplementation> rms_norm_rope_forward_implementations() {
+  static const std::array<RmsNormRopeForwardImplementation, 1> list{
+      kRmsNormRopeForwardCpuReference};
+  return list;
+}
+
+std::span<const RmsNormRopeBackwardImplementation> rms_norm_rope_backward_implementations() {
+  static const std::array<RmsNormRopeBackwardImplementation, 1> list{
+      kRmsNormRopeBackwardCpuReference};
+  return list;
+}
+
+std::string describe(const RmsNormRopeProblem& problem) {
+  std::string result =
+      text("rms-norm-rope", describe_shape(rotated_heads(problem)), " --norm ",
+           problem.norm == NormScope::head ? "head" : "row", " --dtype ", name(problem.dtype));
+  if (problem.weight != Dtype::bf16) result += text(" --weight ", name(problem.weight));
+  if (problem.eps != 1e-6f) result += text(" --eps ", problem.eps);
+  if (problem.one_plus_weight) result += " --one-plus-weight";
+  if (!problem.training) result += " --inference";
+  if (problem.dg != Dtype::f32) result += text(" --dg ", name(problem.dg));
+  return result + describe_rotation(problem.rotation) + " --device " + name(problem.device);
+}
+
+void check(const RmsNormRopeProblem& problem) {
+  check_rotated_heads(kOp, rotated_heads(problem));
+  if (problem.norm != NormScope::row && problem.norm != NormScope::head) {
+    refuse_argument(kOp, ": norm must be row or head, got ",
+                    static_cast<std::int32_t>(problem.norm));
+  }
+  check_float({kOp, "weight"}, problem.weight);
+  check_float({kOp, "dg"}, problem.dg);
+  if (!(problem.eps >= 0) || std::isinf(problem.eps)) {
+    refuse_argument(kOp, ": eps must be finite and at least 0, got ", problem.eps);
+  }
+}
+
+RmsNormRopeForwardPlan plan_rms_norm_rope_forward(const RmsNormRopeProblem& problem,
+                                                  const PlanOptions& options) {
+  const Request request = request_for(problem, options);
+  return make_pass_plan<RmsNormRopeForward>(rms_norm_rope_forward_implementations(), problem,
+                                            request, options);
+}
+
+RmsNormRopeBackwardPlan plan_rms_norm_rope_backward(const RmsNormRopeProblem& problem,
+                                                    const PlanOptions& options) {
+  const Request request = request_for(problem, options);
+  return make_pass_plan<RmsNormRopeBackward>(rms_norm_rope_backward_implementations(), problem,
+                                             request, options);
+}
+
+void run(const RmsNormRopeForwardPlan& plan, const RmsNormRopeForwardArgs& args,
+         Workspace workspace, void* stream) {
+  check_plan("rms_norm_rope_forward", plan.state.get());
+  check(plan.problem.problem, args, plan.workspace_bytes, workspace);
+  run_pass(plan, args, workspace, stream);
+}
+
+void run(const RmsNormRopeBackwardPlan& plan, const RmsNormRopeBackwardArgs& args,
+         Workspace workspace, void* stream) {
+  check_plan("rms_norm_rope_backward", plan.state.get());
+  check(plan.problem.problem, args, plan.workspace_bytes, workspace);
+  run_pass(plan, args, workspace, stream);
+}
+
+}  // namespace octet

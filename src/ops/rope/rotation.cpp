@@ -1,0 +1,153 @@
+#include "ops/rope/rotation.hpp"
+
+#include "core/message.hpp"
+
+namespace octet {
+namespace {
+
+void check_dims(std::string_view op, const RotatedHeads& heads) {
+  check_extent(op, "head_dim", heads.head_dim);
+  if (heads.head_dim % 2 != 0) {
+    refuse_argument(op, ": head_dim must be even, got ", heads.head_dim);
+  }
+  const std::int64_t rotary_dim = heads.rotation.rotary_dim;
+  if (rotary_dim < 0 || rotary_dim % 2 != 0 || rotary_dim > heads.head_dim) {
+    refuse_argument(op, ": rotary_dim must be even and at most head_dim = ", heads.head_dim,
+                    ", got ", rotary_dim);
+  }
+}
+
+void check_caches(std::string_view op, const RotatedHeads& heads) {
+  const Rotation& rotation = heads.rotation;
+  if (rotation.style != RopeStyle::rotate_half && rotation.style != RopeStyle::interleaved) {
+    refuse_argument(op, ": style must be rotate_half or interleaved, got ",
+                    static_cast<std::int32_t>(rotation.style));
+  }
+  check_float({op, "cache"}, rotation.cache);
+  check_count(op, "cache_rows", rotation.cache_rows);
+  if (rotation.positions) {
+    const Dtype positions = *rotation.positions;
+    if (positions != Dtype::i32 && positions != Dtype::i64) {
+      refuse_argument(op, ": positions must be i32 or i64, got ", name(positions));
+    }
+  } else if (rotation.cache_rows < heads.seq) {
+    refuse_argument(op, ": cache_rows must be at least seq = ", heads.seq,
+                    " where no positions are given, got ", rotation.cache_rows);
+  }
+  check_size(op, rotation.cache_rows, rotation.rotary_dim, rotation.cache);
+}
+
+void check_sizes(std::string_view op, const RotatedHeads& heads) {
+  check_size(op, heads.batch, heads.seq, Dtype::i64);
+  for (const std::int64_t count : {heads.q_heads, heads.k_heads}) {
+    check_size(op, count, heads.head_dim, heads.dtype);
+    check_size(op, heads.tokens(), count * heads.head_dim, heads.dtype);
+  }
+}
+
+void check_positions(std::string_view op, const RotatedHeads& heads, const RotationArgs& args) {
+  const Rotation& rotation = heads.rotation;
+  if (heads.tokens() == 0) {
+    check_tensor({op, "positions"}, args.positions, *rotation.positions, {heads.batch, heads.seq},
+                 heads.device, "[batch, seq]");
+    return;
+  }
+  // Rows may be the same memory: one for all batches.
+  check_strided_matrix({op, "positions"}, args.positions, *rotation.positions, heads.batch,
+                       heads.seq, heads.device, "[batch, seq]");
+  if (heads.device.type != DeviceType::cpu) return;
+  for (std::int64_t b = 0; b < heads.batch; ++b) {
+    for (std::int64_t s = 0; s < heads.seq; ++s) {
+      const std::int64_t position = position_of(rotation, args, b, s);
+      if (position < 0 || position >= rotation.cache_rows) {
+        refuse_argument(op, ": positions[", b, ", ", s, "] is ", position, ", cos and sin have ",
+                        rotation.cache_rows, " rows");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t position_of(const Rotation& rotation, const RotationArgs& args, std::int64_t batch,
+                         std::int64_t token) {
+  if (!rotation.positions) return token;
+  const TensorView& positions = args.positions;
+  const std::int64_t index = batch * positions.strides[0] + token * positions.strides[1];
+  return *rotation.positions == Dtype::i32
+             ? static_cast<const std::int32_t*>(positions.data)[index]
+             : static_cast<const std::int64_t*>(positions.data)[index];
+}
+
+TokenAngles::TokenAngles(const Rotation& rotation, const RotationArgs& args, std::int64_t batch,
+                         std::int64_t token)
+    : cos_(args.cos),
+      sin_(args.sin),
+      row_(position_of(rotation, args, batch, token)),
+      step_(rotation.full_cache && rotation.style == RopeStyle::interleaved ? 2 : 1) {}
+
+std::string describe_shape(const RotatedHeads& heads) {
+  std::string result = text(" --shape ", heads.batch, "x", heads.seq, "x",
+                            heads.q_heads * heads.head_dim, " --head-dim ", heads.head_dim);
+  if (heads.k_heads > 0) result += text(" --kv-heads ", heads.k_heads);
+  return result;
+}
+
+std::string describe_rotation(const Rotation& rotation) {
+  std::string result;
+  if (rotation.style == RopeStyle::interleaved) result += " --style interleaved";
+  if (rotation.rotary_dim != 0) result += text(" --rotary-dim ", rotation.rotary_dim);
+  if (rotation.cache_rows != 0) result += text(" --cache-rows ", rotation.cache_rows);
+  if (rotation.full_cache) result += " --full-cache";
+  if (rotation.cache != Dtype::f32) result += text(" --cache ", name(rotation.cache));
+  if (rotation.positions) result += text(" --positions ", name(*rotation.positions));
+  return result;
+}
+
+void check_rotated_heads(std::string_view op, const RotatedHeads& heads) {
+  check_count(op, "batch", heads.batch);
+  check_count(op, "seq", heads.seq);
+  check_extent(op, "q_heads", heads.q_heads);
+  check_count(op, "k_heads", heads.k_heads);
+  check_float({op, "dtype"}, heads.dtype);
+  check_dims(op, heads);
+  check_caches(op, heads);
+  check_sizes(op, heads);
+  check_device(op, heads.device);
+}
+
+void check_heads(Argument argument, const TensorView& view, const RotatedHeads& heads,
+                 std::int64_t count, std::string_view wanted) {
+  check_tensor(argument, view, heads.dtype, {heads.batch, heads.seq, count, heads.head_dim},
+               heads.device, wanted);
+}
+
+void check_rotation(std::string_view op, const RotatedHeads& heads, const RotationArgs& args) {
+  const char* wanted =
+      heads.rotation.full_cache ? "[cache_rows, rotary_dim]" : "[cache_rows, rotary_dim / 2]";
+  const std::initializer_list<std::int64_t> shape{heads.rotation.cache_rows, heads.cache_cols()};
+  check_tensor({op, "cos"}, args.cos, heads.rotation.cache, shape, heads.device, wanted);
+  check_tensor({op, "sin"}, args.sin, heads.rotation.cache, shape, heads.device, wanted);
+  if (heads.rotation.positions) check_positions(op, heads, args);
+}
+
+void add_rotation(const Rotation& rotation, const RotationArgs& args, CallTensors& tensors) {
+  tensors.read.push_back({"cos", args.cos});
+  tensors.read.push_back({"sin", args.sin});
+  if (rotation.positions) tensors.read.push_back({"positions", args.positions});
+}
+
+void check_written_apart(std::string_view op, const CallTensors& tensors) {
+  for (std::size_t i = 0; i < tensors.written.size(); ++i) {
+    const WrittenTensor& out = tensors.written[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      check_no_overlap(op, out.name, out.view, tensors.written[j].name, tensors.written[j].view);
+    }
+    for (const ReadTensor& in : tensors.read) {
+      if (in.replaced_by == out.name && same_view(in.view, out.view)) continue;
+      check_no_overlap(op, out.name, out.view, in.name, in.view);
+    }
+  }
+}
+
+}  // namespace octet
