@@ -102,8 +102,8 @@ octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* probl
                                            octet_plan** plan) {
   return make_plan(kForward, plan, [&] {
     const octet::Fp8LinearProblem checked = read(problem);
-    return std::pair(octet::plan_fp8_linear_forward(checked, read(options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_fp8_linear_forward(checked, read(options)),
+                     octet::describe(checked)};
   });
 }
 
@@ -112,8 +112,8 @@ octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* prob
                                             octet_plan** plan) {
   return make_plan(kBackward, plan, [&] {
     const octet::Fp8LinearProblem checked = read(problem);
-    return std::pair(octet::plan_fp8_linear_backward(checked, read(options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_fp8_linear_backward(checked, read(options)),
+                     octet::describe(checked)};
   });
 }
 

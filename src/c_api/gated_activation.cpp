@@ -68,8 +68,8 @@ octet_status octet_plan_gated_activation_forward(const octet_gated_activation_pr
                                                  octet_plan** plan) {
   return make_plan(kForward, plan, [&] {
     const octet::GatedActivationProblem checked = read(problem);
-    return std::pair(octet::plan_gated_activation_forward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_gated_activation_forward(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 
@@ -78,9 +78,9 @@ octet_status octet_plan_gated_activation_backward(const octet_gated_activation_p
                                                   octet_plan** plan) {
   return make_plan(kBackward, plan, [&] {
     const octet::GatedActivationProblem checked = read(problem);
-    return std::pair(
+    return std::pair{
         octet::plan_gated_activation_backward(checked, read_plan_options(kOp, options)),
-        octet::describe(checked));
+        octet::describe(checked)};
   });
 }
 

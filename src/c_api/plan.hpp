@@ -23,7 +23,8 @@ struct octet_plan {
 
 namespace octet::c_api {
 
-// Runs `make`, which returns a C++ plan, and hands the result to the caller; null after an error.
+// Runs `make`, which returns std::pair{plan, description}, and hands the plan to the caller; null
+// after an error. Braces keep the order: a problem is checked, by planning it, before it is described.
 template <class Make>
 octet_status make_plan(const char* op, octet_plan** out, const Make& make) noexcept {
   if (out != nullptr) *out = nullptr;

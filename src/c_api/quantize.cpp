@@ -40,8 +40,8 @@ octet_status octet_plan_quantize(const octet_quantize_problem* problem,
                                  const octet_plan_options* options, octet_plan** plan) {
   return make_plan(kOp, plan, [&] {
     const octet::QuantizeProblem checked = read(problem);
-    return std::pair(octet::plan_quantize(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_quantize(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

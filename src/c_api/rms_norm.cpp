@@ -66,8 +66,8 @@ octet_status octet_plan_rms_norm_forward(const octet_rms_norm_problem* problem,
                                          const octet_plan_options* options, octet_plan** plan) {
   return make_plan(kForward, plan, [&] {
     const octet::RmsNormProblem checked = read(problem);
-    return std::pair(octet::plan_rms_norm_forward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_rms_norm_forward(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 
@@ -75,8 +75,8 @@ octet_status octet_plan_rms_norm_backward(const octet_rms_norm_problem* problem,
                                           const octet_plan_options* options, octet_plan** plan) {
   return make_plan(kBackward, plan, [&] {
     const octet::RmsNormProblem checked = read(problem);
-    return std::pair(octet::plan_rms_norm_backward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_rms_norm_backward(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

@@ -80,8 +80,8 @@ octet_status octet_plan_rms_norm_rope_forward(const octet_rms_norm_rope_problem*
                                               octet_plan** plan) {
   return make_plan(kForward, plan, [&] {
     const octet::RmsNormRopeProblem checked = read(problem);
-    return std::pair(octet::plan_rms_norm_rope_forward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_rms_norm_rope_forward(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 
@@ -90,8 +90,8 @@ octet_status octet_plan_rms_norm_rope_backward(const octet_rms_norm_rope_problem
                                                octet_plan** plan) {
   return make_plan(kBackward, plan, [&] {
     const octet::RmsNormRopeProblem checked = read(problem);
-    return std::pair(octet::plan_rms_norm_rope_backward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_rms_norm_rope_backward(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

@@ -45,8 +45,8 @@ octet_status octet_plan_rope(const octet_rope_problem* problem, const octet_plan
                              octet_plan** plan) {
   return make_plan(kOp, plan, [&] {
     const octet::RopeProblem checked = read(problem);
-    return std::pair(octet::plan_rope(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_rope(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 
