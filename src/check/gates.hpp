@@ -9,6 +9,9 @@
 //   G5  the same call twice                               equal bits
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
 //   Q   quantised tensors, values and scales              the bits of an independent quantiser
+//   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB
+//   E2  every element of them                             |out - ref| <= c (|ref| + rms(ref)) with
+//                                                         c = 1e-2, f32 1e-4; finite where ref is
 //
 // Why these are sound:
 // - A wrong cast cannot excuse the wrong product that follows from it: the dequantised operands of
@@ -29,12 +32,15 @@
 // - Accumulating, the old output is part of reference and sum. Where the reference is not finite
 //   the output must not be either, and nothing else is asked.
 // - The two calls of G5 write a dense and a pitched output, so both are poisoned and guarded.
+// - E1 is asked from 1,024 outputs on, over those that are finite. Where an output is a rounding of
+//   its inputs and nothing else (the sum of a residual), E2 asks for equality.
 // - allclose of G4 is |out - ref| <= 1e-2 (|ref| + sum |a b| / sqrt(K)).
 //
 // On CUDA data, reference, G5 and G6 are made and counted on the device, over the whole of every
 // output. G1 to G4 and Q are judged on the host by what is copied there: all of an output up to
 // 2^22 elements and of a quantised tensor up to 256 tiles of 128x128; beyond, one row and one column
-// of every tile, and 256 tiles that the generator draws with those at the corners.
+// of every tile, and 256 tiles that the generator draws with those at the corners. E1 and E2 take
+// whole rows instead, one of each of as many runs of rows as 2^22 elements (10^8 on the CPU) allow.
 #pragma once
 
 #include "check/random.hpp"
@@ -52,7 +58,7 @@ struct GateResult {
   bool pass = false;
   std::string value;  // "55.6 dB"
   std::string bound;  // "> 50 dB"
-  double snr_db = 0;  // of G1, G2 and G4; NaN elsewhere
+  double snr_db = 0;  // of G1, G2, G4 and E1; NaN elsewhere
 };
 
 struct GateReport {
@@ -69,6 +75,7 @@ struct GateOptions {
   int threads = 0;               // as PlanOptions
   std::string gemm_backend;      // forced, or empty
   std::string quantize_backend;  // forced, or empty
+  std::string backend;           // of the operator itself where it has one; forced, or empty
   // Elements behind every row of the second call's outputs: not a multiple of a vector. 0 for a
   // backend that writes dense rows alone.
   std::int64_t row_gap = 5;
@@ -78,5 +85,6 @@ struct GateOptions {
 GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& options);
 GateReport check_gemm(const GemmProblem& problem, const GateOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const GateOptions& options);
+GateReport check_rms_norm(const RmsNormProblem& problem, const GateOptions& options);
 
 }  // namespace octet

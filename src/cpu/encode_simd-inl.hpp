@@ -12,29 +12,51 @@
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
-// Each encoder reads what it writes, as its decoder does.
+// Each encoder reads what it writes, as its decoder does. A vector is stored anywhere, or streamed
+// past the caches to where it is aligned.
 struct EncodeF32 : DecodeF32 {
   static HWY_INLINE void store(hn::Vec<F32> value, float* to) { hn::StoreU(value, F32(), to); }
+  static HWY_INLINE void stream(hn::Vec<F32> value, float* to) { hn::Stream(value, F32(), to); }
 };
 
 struct EncodeF16 : DecodeF16 {
+  using D16 = hn::Rebind<std::uint16_t, F32>;
+
+  static HWY_INLINE hn::Vec<D16> encode(hn::Vec<F32> value) {
+    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, F32>(), value));
+  }
+  static HWY_INLINE hn::Vec<F32> decode(hn::Vec<D16> bits) {
+    return hn::PromoteTo(F32(), hn::BitCast(hn::Rebind<hwy::float16_t, F32>(), bits));
+  }
   static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
-    const hn::Rebind<std::uint16_t, F32> d16;
-    const hn::Rebind<hwy::float16_t, F32> df16;
-    hn::StoreU(hn::BitCast(d16, hn::DemoteTo(df16, value)), d16, to);
+    hn::StoreU(encode(value), D16(), to);
+  }
+  static HWY_INLINE void stream(hn::Vec<F32> value, std::uint16_t* to) {
+    hn::Stream(encode(value), D16(), to);
   }
 };
 
 struct EncodeBf16 : DecodeBf16 {
-  static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
-    const hn::Rebind<std::uint16_t, F32> d16;
+  using D16 = hn::Rebind<std::uint16_t, F32>;
+
+  static HWY_INLINE hn::Vec<D16> encode(hn::Vec<F32> value) {
     const hn::Rebind<std::uint32_t, F32> d32;
     const auto bits = hn::BitCast(d32, value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7FFF)));
     const auto quiet = hn::Or(bits, hn::Set(d32, 0x400000));
     const auto chosen = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), quiet, rounded);
-    hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(chosen)), d16, to);
+    return hn::TruncateTo(D16(), hn::ShiftRight<16>(chosen));
+  }
+  static HWY_INLINE hn::Vec<F32> decode(hn::Vec<D16> bits) {
+    return hn::BitCast(F32(),
+                       hn::ShiftLeft<16>(hn::PromoteTo(hn::Rebind<std::uint32_t, F32>(), bits)));
+  }
+  static HWY_INLINE void store(hn::Vec<F32> value, std::uint16_t* to) {
+    hn::StoreU(encode(value), D16(), to);
+  }
+  static HWY_INLINE void stream(hn::Vec<F32> value, std::uint16_t* to) {
+    hn::Stream(encode(value), D16(), to);
   }
 };
 

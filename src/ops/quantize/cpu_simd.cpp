@@ -69,23 +69,44 @@ TileCopy tile_copy(const QuantizedView& copy, bool is_transposed, std::int64_t r
   return result;
 }
 
-Tile tile_at(const QuantizeProblem& problem, const QuantizeArgs& args, std::int64_t row,
-             std::int64_t col) {
-  const auto* input = static_cast<const std::uint8_t*>(args.input.data);
+// The rows of a problem that lie in memory.
+struct Rows {
+  const std::uint8_t* first;   // element (first_row, 0)
+  std::int64_t first_row = 0;  // a multiple of kBlock
+  std::int64_t pitch = 0;      // in elements
+};
+
+Tile tile_at(const QuantizeProblem& problem, const QuantizeArgs& args, const Rows& rows,
+             std::int64_t row, std::int64_t col) {
   const std::int64_t element_bytes = size_bytes(problem.input);
+  const auto* input = rows.first + ((row - rows.first_row) * rows.pitch + col) * element_bytes;
   Tile tile;
-  tile.pitch = args.input.strides[0];
-  tile.input = input + (row * tile.pitch + col) * element_bytes;
+  tile.pitch = rows.pitch;
+  tile.input = input;
   tile.rows = static_cast<int>(std::min(kBlock, problem.rows - row));
   tile.cols = static_cast<int>(std::min(kBlock, problem.cols - col));
-  if (col + 2 * kBlock <= problem.cols) {
-    tile.next = input + (row * tile.pitch + col + kBlock) * element_bytes;
-  }
+  if (col + 2 * kBlock <= problem.cols) tile.next = input + kBlock * element_bytes;
   tile.amax_floor = problem.amax_floor;
   tile.pow2_scales = problem.pow2_scales;
   if (problem.block) tile.out = tile_copy(args.out, false, row, col);
   if (problem.transposed_block) tile.transposed = tile_copy(args.transposed, true, col, row);
   return tile;
+}
+
+// Tiles [begin, end), numbered row of tiles by row of tiles.
+void quantize_tiles(const QuantizeProblem& problem, const QuantizeArgs& args, const Rows& rows,
+                    std::int64_t begin, std::int64_t end, InstructionSet instructions) {
+  const QuantizeTile quantize_tile = tile_kernel(
+      instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels : N_AVX2::kQuantizeKernels,
+      problem.input, problem.format);
+  const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
+  bool streamed = false;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Tile tile = tile_at(problem, args, rows, i / tile_cols * kBlock, i % tile_cols * kBlock);
+    quantize_tile(tile);
+    streamed |= tile.out.stream || tile.transposed.stream;
+  }
+  if (streamed) hwy::FlushStream();  // no later read of another thread may overtake them
 }
 
 void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context) {
@@ -96,25 +117,25 @@ void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const Ru
 
 void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args, int threads,
                        InstructionSet instructions) {
-  const QuantizeTile quantize_tile = tile_kernel(
-      instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels : N_AVX2::kQuantizeKernels,
-      problem.input, problem.format);
-  const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
-  const std::int64_t tiles = ceil_div(problem.rows, kBlock) * tile_cols;
+  const Rows rows{static_cast<const std::uint8_t*>(args.input.data), 0, args.input.strides[0]};
+  const std::int64_t tiles = ceil_div(problem.rows, kBlock) * ceil_div(problem.cols, kBlock);
   const std::int64_t run =
       std::clamp<std::int64_t>(tiles / (threads * kRunsPerThread), 1, kLongestRun);
   parallel_for(threads, ceil_div(tiles, run), [&](std::int64_t index) {
-    const std::int64_t end = std::min((index + 1) * run, tiles);
-    bool streamed = false;
-    for (std::int64_t i = index * run; i < end; ++i) {
-      const Tile tile = tile_at(problem, args, i / tile_cols * kBlock, i % tile_cols * kBlock);
-      quantize_tile(tile);
-      streamed |= tile.out.stream || tile.transposed.stream;
-    }
-    if (streamed) hwy::FlushStream();  // no later read of another thread may overtake them
+    quantize_tiles(problem, args, rows, index * run, std::min((index + 1) * run, tiles),
+                   instructions);
   });
   if (problem.block) clear_padding(args.out);
   if (problem.transposed_block) clear_padding(args.transposed);
+}
+
+void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
+                             std::int64_t row, const void* strip, std::int64_t pitch,
+                             InstructionSet instructions) {
+  const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
+  const std::int64_t first = row / kBlock * tile_cols;
+  quantize_tiles(problem, args, {static_cast<const std::uint8_t*>(strip), row, pitch}, first,
+                 first + tile_cols, instructions);
 }
 
 const QuantizeImplementation kQuantizeCpuSimd{

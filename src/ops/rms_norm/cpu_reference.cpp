@@ -91,12 +91,12 @@ void run_backward(const RmsNormProblem& problem, const RmsNormBackwardArgs& args
       backward_row(problem, args, row, dg_sums);
     }
   });
-  add_gradient_runs(problem, partial_sums, args.dg, context.threads);
+  add_gradient_runs(problem, partial_sums, problem.cols, args.dg, context.threads);
 }
 
 }  // namespace
 
-void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums,
+void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums, std::int64_t pitch,
                        const TensorView& dg, int threads) {
   constexpr std::int64_t kColumns = 256;
   const std::int64_t runs = gradient_runs(problem);
@@ -104,7 +104,7 @@ void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums,
     const std::int64_t end = std::min(problem.cols, (part + 1) * kColumns);
     for (std::int64_t c = part * kColumns; c < end; ++c) {
       float sum = 0;
-      for (std::int64_t run = 0; run < runs; ++run) sum += partial_sums[run * problem.cols + c];
+      for (std::int64_t run = 0; run < runs; ++run) sum += partial_sums[run * pitch + c];
       store_f32(dg.data, c, problem.dg, sum);
     }
   });

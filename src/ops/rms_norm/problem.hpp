@@ -13,8 +13,10 @@ namespace octet {
 using RmsNormForwardImplementation = Implementation<RmsNormProblem, RmsNormForwardArgs>;
 using RmsNormBackwardImplementation = Implementation<RmsNormProblem, RmsNormBackwardArgs>;
 
+extern const RmsNormForwardImplementation kRmsNormForwardCpuSimd;
 extern const RmsNormForwardImplementation kRmsNormForwardUnfused;
 extern const RmsNormForwardImplementation kRmsNormForwardCpuReference;
+extern const RmsNormBackwardImplementation kRmsNormBackwardCpuSimd;
 extern const RmsNormBackwardImplementation kRmsNormBackwardCpuReference;
 
 // In the order they are tried.
@@ -33,8 +35,8 @@ inline std::int64_t gradient_runs(const RmsNormProblem& problem) {
 inline std::int64_t gradient_run_begin(const RmsNormProblem& problem, std::int64_t run) {
   return problem.rows * run / gradient_runs(problem);
 }
-// dg from the sums of the runs, [gradient_runs][cols].
-void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums,
+// dg from the sums of the runs, which lie `pitch` apart.
+void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums, std::int64_t pitch,
                        const TensorView& dg, int threads);
 
 }  // namespace octet

@@ -26,13 +26,14 @@ RmsNormForwardArgs used_views(const RmsNormProblem& problem, RmsNormForwardArgs 
 }  // namespace
 
 std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations() {
-  static const std::array<RmsNormForwardImplementation, 2> list{kRmsNormForwardCpuReference,
-                                                                kRmsNormForwardUnfused};
+  static const std::array<RmsNormForwardImplementation, 3> list{
+      kRmsNormForwardCpuSimd, kRmsNormForwardUnfused, kRmsNormForwardCpuReference};
   return list;
 }
 
 std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations() {
-  static const std::array<RmsNormBackwardImplementation, 1> list{kRmsNormBackwardCpuReference};
+  static const std::array<RmsNormBackwardImplementation, 2> list{kRmsNormBackwardCpuSimd,
+                                                                 kRmsNormBackwardCpuReference};
   return list;
 }
 

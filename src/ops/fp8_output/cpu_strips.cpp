@@ -1,0 +1,59 @@
+#include "ops/fp8_output/cpu_strips.hpp"
+
+#include "core/checks.hpp"
+#include "core/workspace.hpp"
+#include "cpu/padding.hpp"
+#include "cpu/threads.hpp"
+#include "ops/quantize/cpu_simd.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace octet {
+namespace {
+
+// A cache line more than whole lines: rows that are a power of two apart would share cache sets.
+std::int64_t strip_pitch(const QuantizeProblem& output) {
+  const std::int64_t line = 64 / size_bytes(output.input);
+  return round_up(output.cols, line) + line;
+}
+
+std::size_t strip_bytes(const QuantizeProblem& output) {
+  return aligned_bytes(static_cast<std::size_t>(std::min(kBlock, output.rows) *
+                                                strip_pitch(output) * size_bytes(output.input)));
+}
+
+std::int64_t strips_at_once(const QuantizeProblem& output, int threads) {
+  return std::min<std::int64_t>(threads, ceil_div(output.rows, kBlock));
+}
+
+}  // namespace
+
+std::size_t fp8_strips_workspace_bytes(const QuantizeProblem& output, int threads) {
+  return static_cast<std::size_t>(strips_at_once(output, threads)) * strip_bytes(output);
+}
+
+void write_fp8_strips(const QuantizeProblem& output, const Fp8Copies& copies,
+                      const RunContext& context, InstructionSet instructions,
+                      const std::function<void(const Fp8Strip&)>& make) {
+  const QuantizeArgs args{{}, copies.out, copies.transposed};
+  const std::int64_t strips = ceil_div(output.rows, kBlock);
+  std::atomic<std::int64_t> next = 0;
+  // One task for each piece of the workspace; each takes strips as long as there are some.
+  parallel_for(context.threads, strips_at_once(output, context.threads), [&](std::int64_t piece) {
+    Fp8Strip strip;
+    strip.data = static_cast<char*>(context.workspace.data) +
+                 static_cast<std::size_t>(piece) * strip_bytes(output);
+    strip.pitch = strip_pitch(output);
+    for (std::int64_t i = next++; i < strips; i = next++) {
+      strip.row = i * kBlock;
+      strip.rows = std::min(kBlock, output.rows - strip.row);
+      make(strip);
+      quantize_strip_cpu_simd(output, args, strip.row, strip.data, strip.pitch, instructions);
+    }
+  });
+  if (output.block) clear_padding(copies.out);
+  if (output.transposed_block) clear_padding(copies.transposed);
+}
+
+}  // namespace octet

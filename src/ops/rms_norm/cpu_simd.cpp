@@ -1,0 +1,213 @@
+// Row by row, in runs of rows per thread; f32 weights are made once, in the workspace. Memory bounds
+// it: large outputs are written past the caches.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/rms_norm/cpu_simd.cpp"
+#include "cpu/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#if OCTET_SIMD_TARGET
+#include "ops/rms_norm/row_kernels-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+
+extern const RmsNormKernels kRmsNormKernels[3];
+const RmsNormKernels kRmsNormKernels[3] = {
+    {norm_row<EncodeF32>, backward_row<EncodeF32>},
+    {norm_row<EncodeF16>, backward_row<EncodeF16>},
+    {norm_row<EncodeBf16>, backward_row<EncodeBf16>},
+};
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+#include "core/checks.hpp"
+#include "core/numeric.hpp"
+#include "core/workspace.hpp"
+#include "cpu/threads.hpp"
+#include "ops/fp8_output/checks.hpp"
+#include "ops/fp8_output/cpu_strips.hpp"
+#include "ops/rms_norm/cpu_simd.hpp"
+
+#include <hwy/cache_control.h>
+
+namespace octet {
+namespace {
+
+// Outputs beyond this are written past the caches.
+constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
+constexpr std::int64_t kRunsPerThread = 16;
+
+const RmsNormKernels& kernels_of(Dtype dtype, InstructionSet instructions) {
+  const RmsNormKernels* kernels =
+      instructions == InstructionSet::avx512 ? N_AVX3::kRmsNormKernels : N_AVX2::kRmsNormKernels;
+  return kernels[dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2];
+}
+
+bool streams(const TensorView& output) {
+  const std::int64_t element_bytes = size_bytes(output.dtype);
+  return output.data != nullptr && output.rows() * output.cols() * element_bytes >= kStreamBytes &&
+         reinterpret_cast<std::uintptr_t>(output.data) % 64 == 0 &&
+         output.strides[0] * element_bytes % 64 == 0;
+}
+
+void* row_of(const TensorView& matrix, std::int64_t row) {
+  if (matrix.data == nullptr) return nullptr;
+  return static_cast<char*>(matrix.data) + row * matrix.strides[0] * size_bytes(matrix.dtype);
+}
+
+std::int64_t weight_length(const RmsNormProblem& problem) {
+  return round_up(problem.cols, kWeightStep);
+}
+std::size_t weight_bytes(const RmsNormProblem& problem) {
+  return static_cast<std::size_t>(weight_length(problem)) * sizeof(float);
+}
+
+// w in f32, with zeros behind it.
+const float* make_weights(const RmsNormProblem& problem, const TensorView& g, void* memory) {
+  auto* w = static_cast<float*>(memory);
+  parallel_for(1, 1, [&](std::int64_t) {
+    for (std::int64_t c = 0; c < problem.cols; ++c) {
+      const float value = load_f32(g.data, c, problem.weight);
+      w[c] = problem.one_plus_weight ? 1 + value : value;
+    }
+    std::fill(w + problem.cols, w + weight_length(problem), 0.0f);
+  });
+  return w;
+}
+
+NormedRow normed_row(const RmsNormProblem& problem, const RmsNormForwardArgs& args, const float* w,
+                     std::int64_t row) {
+  NormedRow result;
+  result.cols = problem.cols;
+  result.x = row_of(args.x, row);
+  if (problem.residual) {
+    result.residual = row_of(args.residual, row);
+    result.sum = row_of(args.sum, row);
+    result.stream_sum = streams(args.sum);
+  }
+  result.w = w;
+  result.eps = problem.eps;
+  return result;
+}
+
+void store_rstd(const RmsNormProblem& problem, const RmsNormForwardArgs& args, std::int64_t row,
+                float rstd) {
+  if (problem.training) static_cast<float*>(args.rstd.data)[row] = rstd;
+}
+
+QuantizeProblem cast_of(const RmsNormProblem& problem) {
+  return quantize_problem(*problem.fp8, problem.rows, problem.cols, problem.dtype, problem.device);
+}
+
+void write_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args, const float* w,
+                int threads, const RmsNormKernels& kernels) {
+  const bool stream = streams(args.y);
+  const std::int64_t run = std::max<std::int64_t>(problem.rows / (threads * kRunsPerThread), 1);
+  parallel_for(threads, ceil_div(problem.rows, run), [&](std::int64_t index) {
+    const std::int64_t end = std::min((index + 1) * run, problem.rows);
+    for (std::int64_t r = index * run; r < end; ++r) {
+      NormedRow row = normed_row(problem, args, w, r);
+      row.y = row_of(args.y, r);
+      row.stream_y = stream;
+      store_rstd(problem, args, r, kernels.norm_row(row));
+    }
+    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+  });
+}
+
+std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
+  const std::string refusal = refuse_off_cpu(problem.device);
+  return refusal.empty() ? refuse_without_avx2(machine) : refusal;
+}
+
+std::string configuration(const RmsNormProblem&, const Machine& machine) {
+  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+}
+
+}  // namespace
+
+void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
+                               const RunContext& context, InstructionSet instructions) {
+  const RmsNormKernels& kernels = kernels_of(problem.dtype, instructions);
+  WorkspaceCarver workspace(context.workspace);
+  const float* w = make_weights(problem, args.g, workspace.take(weight_bytes(problem)));
+  if (!problem.fp8) {
+    write_rows(problem, args, w, context.threads, kernels);
+    return;
+  }
+  write_fp8_strips(cast_of(problem), args.fp8, {workspace.rest(), context.threads, nullptr},
+                   instructions, [&](const Fp8Strip& strip) {
+                     for (std::int64_t r = 0; r < strip.rows; ++r) {
+                       NormedRow row = normed_row(problem, args, w, strip.row + r);
+                       row.y = static_cast<char*>(strip.data) +
+                               r * strip.pitch * size_bytes(problem.dtype);
+                       store_rstd(problem, args, strip.row + r, kernels.norm_row(row));
+                     }
+                     hwy::FlushStream();
+                   });
+}
+
+void rms_norm_backward_cpu_simd(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
+                                const RunContext& context, InstructionSet instructions) {
+  const RmsNormKernels& kernels = kernels_of(problem.dtype, instructions);
+  WorkspaceCarver workspace(context.workspace);
+  const float* w = make_weights(problem, args.g, workspace.take(weight_bytes(problem)));
+  const std::int64_t pitch = weight_length(problem);
+  auto* partial_sums = static_cast<float*>(workspace.rest().data);
+  const bool stream =
+      streams(args.dx) && (args.dresidual.data == nullptr || streams(args.dresidual));
+  parallel_for(context.threads, gradient_runs(problem), [&](std::int64_t run) {
+    GradientRow row;
+    row.cols = problem.cols;
+    row.w = w;
+    row.dg_sums = partial_sums + run * pitch;
+    row.stream = stream;
+    std::fill_n(row.dg_sums, pitch, 0.0f);
+    const std::int64_t end = gradient_run_begin(problem, run + 1);
+    for (std::int64_t r = gradient_run_begin(problem, run); r < end; ++r) {
+      row.dy = row_of(args.dy, r);
+      row.h = row_of(args.h, r);
+      row.rstd = static_cast<const float*>(args.rstd.data)[r];
+      row.dsum = row_of(args.dsum, r);
+      row.dx = row_of(args.dx, r);
+      row.dresidual = row_of(args.dresidual, r);
+      kernels.backward_row(row);
+    }
+    hwy::FlushStream();
+  });
+  add_gradient_runs(problem, partial_sums, pitch, args.dg, context.threads);
+}
+
+const RmsNormForwardImplementation kRmsNormForwardCpuSimd{
+    "cpu_simd",
+    refuse,
+    configuration,
+    [](const RmsNormProblem& problem, const Machine& machine) {
+      const std::size_t strips =
+          problem.fp8 ? fp8_strips_workspace_bytes(cast_of(problem), machine.threads) : 0;
+      return aligned_bytes(weight_bytes(problem)) + strips;
+    },
+    [](const RmsNormProblem& problem, const RmsNormForwardArgs& args, const RunContext& context) {
+      rms_norm_forward_cpu_simd(problem, args, context, best_instruction_set());
+    },
+};
+
+const RmsNormBackwardImplementation kRmsNormBackwardCpuSimd{
+    "cpu_simd",
+    refuse,
+    configuration,
+    [](const RmsNormProblem& problem, const Machine&) {
+      return aligned_bytes(weight_bytes(problem)) +
+             static_cast<std::size_t>(gradient_runs(problem)) * weight_bytes(problem);
+    },
+    [](const RmsNormProblem& problem, const RmsNormBackwardArgs& args, const RunContext& context) {
+      rms_norm_backward_cpu_simd(problem, args, context, best_instruction_set());
+    },
+};
+
+}  // namespace octet
+#endif

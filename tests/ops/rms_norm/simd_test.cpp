@@ -1,0 +1,118 @@
+// Each instruction set against the reference, in every bit; a NaN is a NaN.
+#include "core/checks.hpp"
+#include "core/message.hpp"
+#include "core/numeric.hpp"
+#include "ops/rms_norm/case.hpp"
+#include "ops/rms_norm/cpu_simd.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+namespace octet {
+namespace {
+
+using Random = std::mt19937_64;
+
+template <class T, std::size_t N>
+T any_of(const T (&choices)[N], Random& random) {
+  return choices[random() % N];
+}
+
+std::vector<InstructionSet> instruction_sets() {
+  const Machine machine = this_machine(kCpu, 1);
+  std::vector<InstructionSet> result;
+  if (machine.avx2) result.push_back(InstructionSet::avx2);
+  if (machine.avx512) result.push_back(InstructionSet::avx512);
+  return result;
+}
+
+RmsNormProblem random_problem(Random& random) {
+  constexpr std::int64_t kCols[] = {1,   2,   3,   7,   8,   15,  16,  17,  31,  32,  33,  63,  64,
+                                    100, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1000};
+  constexpr Dtype kDtypes[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+  RmsNormProblem problem;
+  problem.rows = static_cast<std::int64_t>(random() % 140);
+  problem.cols = any_of(kCols, random);
+  problem.dtype = any_of(kDtypes, random);
+  problem.weight = any_of(kDtypes, random);
+  problem.dg = any_of(kDtypes, random);
+  problem.eps = any_of({0.0f, 1e-6f, 1.0f}, random);
+  problem.residual = random() % 2 == 0;
+  problem.one_plus_weight = random() % 2 == 0;
+  problem.training = random() % 4 != 0;
+  return problem;
+}
+
+enum class Data { normal, tiny, huge, zeros, some_non_finite };
+
+float random_value(Data data, Random& random) {
+  std::normal_distribution<float> normal;
+  switch (data) {
+    case Data::tiny: return normal(random) * 1e-23f;
+    case Data::huge: return normal(random) * 1e19f;
+    case Data::zeros: return random() % 2 == 0 ? 0.0f : -0.0f;
+    case Data::some_non_finite:
+      if (random() % 300 == 0) return std::numeric_limits<float>::quiet_NaN();
+      if (random() % 300 == 0) return -std::numeric_limits<float>::infinity();
+      return normal(random);
+    default: return normal(random);
+  }
+}
+
+void fill_with(const RmsNormCase& test, Data data, Random& random) {
+  for (const PitchedTensor* tensor : test.inputs()) {
+    tensor->fill([&] { return random_value(data, random); });
+  }
+}
+
+TEST(RmsNormSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
+  ASSERT_FALSE(instruction_sets().empty()) << "this machine has no AVX2";
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Random random(seed);
+    const RmsNormProblem problem = random_problem(random);
+    const std::int64_t gap = any_of<std::int64_t>({0, 0, 1, 8}, random);
+    const RmsNormCase wanted(problem, gap);
+    fill_with(wanted, static_cast<Data>(seed % 5), random);
+    const bool dsum = random() % 2 == 0;
+    wanted.run_forward("cpu_reference", 2);
+    wanted.run_backward("cpu_reference", 2, dsum);
+    for (const InstructionSet instructions : instruction_sets()) {
+      const RmsNormCase given(problem, gap);
+      given.copy_inputs(wanted);
+      const Buffer workspace(given.workspace_bytes());
+      const RunContext context{{workspace.data(), workspace.bytes()}, 2, nullptr};
+      rms_norm_forward_cpu_simd(problem, given.forward_args(), context, instructions);
+      rms_norm_backward_cpu_simd(problem, given.backward_args(dsum), context, instructions);
+      given.expect_same_outputs(
+          wanted, text(name(instructions), ", seed ", seed, ": octet check ", describe(problem)));
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// Large enough to be written past the caches, with and without whole vectors.
+TEST(RmsNormSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
+  for (const std::int64_t cols : {4096, 4128}) {
+    RmsNormProblem problem;
+    problem.rows = 1100;
+    problem.cols = cols;
+    problem.residual = true;
+    const RmsNormCase wanted(problem, 0);
+    const RmsNormCase given(problem, 0);
+    Random random(7);
+    for (const PitchedTensor* tensor : wanted.inputs()) {
+      tensor->fill([&] { return static_cast<float>(static_cast<std::int32_t>(random())) * 1e-9f; });
+    }
+    given.copy_inputs(wanted);
+    wanted.run_forward("cpu_reference", 2);
+    wanted.run_backward("cpu_reference", 2, true);
+    given.run_forward("cpu_simd", 2);
+    given.run_backward("cpu_simd", 2, true);
+    given.expect_same_outputs(wanted, describe(problem));
+  }
+}
+
+}  // namespace
+}  // namespace octet
