@@ -11,7 +11,7 @@ constexpr std::string_view kOp = "rope";
 }  // namespace
 
 std::span<const RopeImplementation> rope_implementations() {
-  static const std::array<RopeImplementation, 1> list{kRopeCpuReference};
+  static const std::array<RopeImplementation, 2> list{kRopeCpuSimd, kRopeCpuReference};
   return list;
 }
 

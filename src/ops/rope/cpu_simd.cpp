@@ -1,0 +1,136 @@
+// Token by token: the angles once, then every head of q and k, two runs at a time in registers.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/rope/cpu_simd.cpp"
+#include "cpu/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+
+#include "ops/rope/cpu_simd.hpp"
+#include "ops/rope/turn_steps-inl.hpp"
+
+#if OCTET_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+
+template <class Lanes, bool kInterleaved>
+void turn_heads(const TokenHeads& token, const std::vector<HeadStep>& steps,
+                const StepAngles& angles) {
+  using Element = typename Lanes::Element;
+  const auto* from = static_cast<const Element*>(token.from);
+  auto* to = static_cast<Element*>(token.to);
+  for (std::int64_t h = 0; h < token.heads; ++h) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      TwoRuns values = load_step<Lanes>(from, steps[i]);
+      turn_step<kInterleaved>(angles, i, values);
+      store_step<Lanes>(values, steps[i], token.stream, to);
+    }
+    from += token.from_stride;
+    to += token.to_stride;
+  }
+}
+
+extern const RopeKernels kRopeKernels;
+const RopeKernels kRopeKernels{
+    kRun,
+    {prepare_angles<SplitF32>, prepare_angles<SplitF16>, prepare_angles<SplitBf16>},
+    {turn_heads<SplitF32, false>, turn_heads<SplitF16, false>, turn_heads<SplitBf16, false>},
+    {turn_heads<SplitF32, true>, turn_heads<SplitF16, true>, turn_heads<SplitBf16, true>},
+};
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+#include "cpu/threads.hpp"
+#include "ops/rope/problem.hpp"
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace octet {
+namespace {
+
+// q or k.
+struct Side {
+  HeadsView from;
+  HeadsView to;
+  bool stream;
+};
+
+// Copies the elements behind the rotated ones.
+void copy_others(const RotatedHeads& heads, const TokenHeads& token) {
+  const std::int64_t element_bytes = size_bytes(heads.dtype);
+  const std::int64_t turned_bytes = heads.rotation.rotary_dim * element_bytes;
+  const std::int64_t bytes = heads.head_dim * element_bytes - turned_bytes;
+  if (bytes == 0 || token.from == token.to) return;
+  for (std::int64_t h = 0; h < token.heads; ++h) {
+    std::memcpy(
+        static_cast<char*>(token.to) + h * token.to_stride * element_bytes + turned_bytes,
+        static_cast<const char*>(token.from) + h * token.from_stride * element_bytes + turned_bytes,
+        static_cast<std::size_t>(bytes));
+  }
+}
+
+void run_simd(const RopeProblem& problem, const RopeArgs& args, const RunContext& context) {
+  rope_cpu_simd(problem, args, context.threads, best_instruction_set());
+}
+
+}  // namespace
+
+void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads,
+                   InstructionSet instructions) {
+  const RopeKernels& kernels =
+      instructions == InstructionSet::avx512 ? N_AVX3::kRopeKernels : N_AVX2::kRopeKernels;
+  const RotatedHeads heads = rotated_heads(problem);
+  const HeadSteps steps(heads, kernels.run);
+  const PrepareAngles prepare = kernels.prepare[kernel_index(heads.rotation.cache)];
+  const TurnHeads turn = (heads.rotation.style == RopeStyle::interleaved
+                              ? kernels.turn_neighbours
+                              : kernels.turn_halves)[kernel_index(heads.dtype)];
+  const auto side_of = [&](const TensorView& from, const TensorView& to) {
+    return Side{heads_view(from), heads_view(to), streams(to, steps) && from.data != to.data};
+  };
+  std::vector<Side> sides{side_of(args.q, args.q_out)};
+  if (heads.k_heads > 0) sides.push_back(side_of(args.k, args.k_out));
+
+  const TokenTasks tasks(heads.tokens(), threads);
+  parallel_for(threads, tasks.count(), [&](std::int64_t task) {
+    StepAngles angles;
+    for (std::int64_t i = tasks.begin(task); i < tasks.begin(task + 1); ++i) {
+      const std::int64_t batch = i / heads.seq;
+      const std::int64_t token = i % heads.seq;
+      prepare(angle_rows(heads, args.rotation, problem.inverse, batch, token), steps.turned,
+              angles);
+      for (const Side& side : sides) {
+        const TokenHeads place{side.from.head(batch, token, 0),
+                               side.to.head(batch, token, 0),
+                               side.from.head_stride,
+                               side.to.head_stride,
+                               side.from.heads,
+                               side.stream};
+        turn(place, steps.turned, angles);
+        copy_others(heads, place);
+      }
+    }
+    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+  });
+}
+
+const RopeImplementation kRopeCpuSimd{
+    "cpu_simd",
+    [](const RopeProblem& problem, const Machine& machine) {
+      std::string refusal = refuse_off_cpu(problem.device);
+      if (refusal.empty()) refusal = refuse_without_avx2(machine);
+      return refusal.empty() ? refuse_long_rotation(rotated_heads(problem)) : refusal;
+    },
+    [](const RopeProblem&, const Machine& machine) {
+      return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+    },
+    [](const RopeProblem&, const Machine&) { return std::size_t{0}; },
+    run_simd,
+};
+
+}  // namespace octet
+#endif

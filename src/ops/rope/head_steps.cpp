@@ -1,0 +1,67 @@
+#include "ops/rope/head_steps.hpp"
+
+namespace octet {
+namespace {
+
+constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
+constexpr std::int64_t kLineBytes = 64;
+
+// Elements [begin, end) of a head, two runs a step.
+std::vector<HeadStep> neighbouring_runs(std::int64_t begin, std::int64_t end, std::int64_t run) {
+  std::vector<HeadStep> steps;
+  for (std::int64_t i = begin; i < end; i += 2 * run) {
+    steps.push_back({(i - begin) / 2, i, std::min(run, end - i), i + run,
+                     std::clamp<std::int64_t>(end - i - run, 0, run)});
+  }
+  return steps;
+}
+
+std::vector<HeadStep> runs_of_both_halves(std::int64_t half, std::int64_t run) {
+  std::vector<HeadStep> steps;
+  for (std::int64_t i = 0; i < half; i += run) {
+    const std::int64_t count = std::min(run, half - i);
+    steps.push_back({i, i, count, half + i, count});
+  }
+  return steps;
+}
+
+}  // namespace
+
+HeadSteps::HeadSteps(const RotatedHeads& heads, std::int64_t run)
+    : turned(heads.rotation.style == RopeStyle::interleaved
+                 ? neighbouring_runs(0, heads.rotation.rotary_dim, run)
+                 : runs_of_both_halves(heads.pairs(), run)),
+      others(neighbouring_runs(heads.rotation.rotary_dim, heads.head_dim, run)) {}
+
+AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool inverse,
+                     std::int64_t batch, std::int64_t token) {
+  const Rotation& rotation = heads.rotation;
+  const std::int64_t row = position_of(rotation, args, batch, token);
+  const auto row_of = [&](const TensorView& cache) {
+    return static_cast<const char*>(cache.data) +
+           row * cache.strides[0] * size_bytes(rotation.cache);
+  };
+  return {row_of(args.cos), row_of(args.sin), rotation.style == RopeStyle::interleaved,
+          rotation.full_cache, inverse};
+}
+
+bool streams(const TensorView& out, const HeadSteps& steps) {
+  const std::int64_t element_bytes = size_bytes(out.dtype);
+  std::int64_t elements = 1;
+  bool on_lines = reinterpret_cast<std::uintptr_t>(out.data) % kLineBytes == 0;
+  for (int i = 0; i < out.rank; ++i) {
+    elements *= out.shape[i];
+    if (i < out.rank - 1 && out.shape[i] > 1) {
+      on_lines = on_lines && out.strides[i] * element_bytes % kLineBytes == 0;
+    }
+  }
+  for (const auto* list : {&steps.turned, &steps.others}) {
+    for (const HeadStep& step : *list) {
+      on_lines = on_lines && step.first * element_bytes % kLineBytes == 0 &&
+                 (step.second_count == 0 || step.second * element_bytes % kLineBytes == 0);
+    }
+  }
+  return on_lines && elements * element_bytes >= kStreamBytes;
+}
+
+}  // namespace octet

@@ -1,0 +1,85 @@
+// How the SIMD kernels walk through a head: step by step, two runs of elements at a time.
+//
+//   rotate_half   a run of the first half, and the run of the second half that is turned with it
+//   interleaved   two neighbouring runs, whole pairs in each
+//   not turned    two neighbouring runs of the elements behind
+#pragma once
+
+#include "core/message.hpp"
+#include "ops/rope/rotation.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace octet {
+
+struct HeadStep {
+  std::int64_t pair = 0;         // the first that is turned
+  std::int64_t first = 0;        // element of the head where a run starts
+  std::int64_t first_count = 0;  // at most a run
+  std::int64_t second = 0;
+  std::int64_t second_count = 0;
+};
+
+// `run`: the elements of two vectors of f32.
+struct HeadSteps {
+  std::vector<HeadStep> turned;
+  std::vector<HeadStep> others;
+
+  HeadSteps(const RotatedHeads& heads, std::int64_t run);
+};
+
+// The angles of a token are on the stack.
+inline constexpr std::int64_t kMostPairs = 1024;
+inline std::string refuse_long_rotation(const RotatedHeads& heads) {
+  if (heads.pairs() <= kMostPairs) return "";
+  return text("rotary_dim is ", heads.rotation.rotary_dim, ", at most ", 2 * kMostPairs,
+              " are taken");
+}
+
+// A run of each per step that turns, sorted as the kernels read them.
+struct StepAngles {
+  alignas(64) float cos[kMostPairs + 64];
+  alignas(64) float sin[kMostPairs + 64];
+};
+
+// Where those of a token lie, and how.
+struct AngleRows {
+  const void* cos = nullptr;
+  const void* sin = nullptr;
+  bool interleaved = false;  // pairs are neighbours in a head
+  bool full = false;         // so they are in the cache, too
+  bool inverse = false;
+};
+AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool inverse,
+                     std::int64_t batch, std::int64_t token);
+
+// One token of q or of k: from and to are the first elements of its first head.
+struct TokenHeads {
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::int64_t from_stride = 0;  // from head to head, in elements
+  std::int64_t to_stride = 0;
+  std::int64_t heads = 0;
+  bool stream = false;  // past the caches
+};
+
+// Large outputs whose runs lie on whole cache lines are written past the caches: nobody will find
+// them there anyway.
+bool streams(const TensorView& out, const HeadSteps& steps);
+
+// Tokens cut into tasks: enough of them to even out.
+class TokenTasks {
+ public:
+  TokenTasks(std::int64_t tokens, int threads)
+      : tokens_(tokens), length_(std::clamp<std::int64_t>(tokens / (threads * 16), 1, 64)) {}
+
+  std::int64_t count() const { return ceil_div(tokens_, length_); }
+  std::int64_t begin(std::int64_t task) const { return std::min(task * length_, tokens_); }
+
+ private:
+  std::int64_t tokens_;
+  std::int64_t length_;
+};
+
+}  // namespace octet

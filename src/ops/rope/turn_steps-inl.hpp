@@ -1,0 +1,93 @@
+// The rotation of one step of a head. Included once per instruction set.
+#if defined(OCTET_OPS_ROPE_TURN_STEPS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTET_OPS_ROPE_TURN_STEPS_INL
+#undef OCTET_OPS_ROPE_TURN_STEPS_INL
+#else
+#define OCTET_OPS_ROPE_TURN_STEPS_INL
+#endif
+
+#include "ops/rope/head_steps.hpp"
+#include "ops/rope/split_lanes-inl.hpp"
+
+#if OCTET_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+
+// The elements of a step.
+struct TwoRuns {
+  Split first;
+  Split second;
+};
+
+template <class Lanes>
+HWY_INLINE TwoRuns load_step(const typename Lanes::Element* head, const HeadStep& step) {
+  return {load_run<Lanes>(head + step.first, step.first_count),
+          load_run<Lanes>(head + step.second, step.second_count)};
+}
+
+template <class Lanes>
+HWY_INLINE void store_step(const TwoRuns& values, const HeadStep& step, bool stream,
+                           typename Lanes::Element* head) {
+  store_run<Lanes>(values.first, step.first_count, stream, head + step.first);
+  store_run<Lanes>(values.second, step.second_count, stream, head + step.second);
+}
+
+// A vector of pairs.
+HWY_INLINE void turn_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, const float* sin) {
+  const auto c = hn::Load(F32(), cos);
+  const auto s = hn::Load(F32(), sin);
+  const auto turned_a = hn::MulSub(a, c, hn::Mul(b, s));
+  b = hn::MulAdd(b, c, hn::Mul(a, s));
+  a = turned_a;
+}
+
+// `index`: of the step among those that turn.
+template <bool kInterleaved>
+HWY_INLINE void turn_step(const StepAngles& angles, std::size_t index, TwoRuns& values) {
+  const float* cos = angles.cos + index * kRun;
+  const float* sin = angles.sin + index * kRun;
+  if (kInterleaved) {
+    turn_pairs(values.first.even, values.first.odd, cos, sin);
+    turn_pairs(values.second.even, values.second.odd, cos + kVector, sin + kVector);
+  } else {
+    turn_pairs(values.first.even, values.second.even, cos, sin);
+    turn_pairs(values.first.odd, values.second.odd, cos + kVector, sin + kVector);
+  }
+}
+
+// The angles of a step's pairs from one cache, in the order of turn_step.
+template <class Lanes>
+HWY_INLINE Split load_angles(const typename Lanes::Element* row, const AngleRows& rows,
+                             std::int64_t pair, std::int64_t count) {
+  if (!rows.interleaved) return load_run<Lanes>(row + pair, count);
+  if (!rows.full) {
+    const InOrder vectors = in_order(load_run<Lanes>(row + pair, count));
+    return {vectors.first, vectors.second};
+  }
+  const std::int64_t columns = 2 * count;
+  const Split first = load_run<Lanes>(row + 2 * pair, HWY_MIN(columns, kRun));
+  if (columns <= kRun) return {first.even, hn::Zero(F32())};
+  return {first.even, load_run<Lanes>(row + 2 * pair + kRun, columns - kRun).even};
+}
+
+template <class Lanes>
+void prepare_angles(const AngleRows& rows, const std::vector<HeadStep>& steps, StepAngles& angles) {
+  const F32 d;
+  const auto* cos = static_cast<const typename Lanes::Element*>(rows.cos);
+  const auto* sin = static_cast<const typename Lanes::Element*>(rows.sin);
+  const auto sign = hn::Set(d, rows.inverse ? -0.0f : 0.0f);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::int64_t elements = steps[i].first_count + steps[i].second_count;
+    const Split c = load_angles<Lanes>(cos, rows, steps[i].pair, elements / 2);
+    const Split s = load_angles<Lanes>(sin, rows, steps[i].pair, elements / 2);
+    hn::Store(c.even, d, angles.cos + i * kRun);
+    hn::Store(c.odd, d, angles.cos + i * kRun + kVector);
+    hn::Store(hn::Xor(s.even, sign), d, angles.sin + i * kRun);
+    hn::Store(hn::Xor(s.odd, sign), d, angles.sin + i * kRun + kVector);
+  }
+}
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+#endif

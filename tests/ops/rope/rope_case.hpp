@@ -1,0 +1,74 @@
+// A random call of rope, and every way this machine can run it.
+#pragma once
+
+#include "ops/rope/cpu_simd.hpp"
+#include "ops/rope/problem.hpp"
+#include "support/rotary_data.hpp"
+
+#include <string>
+
+namespace octet::testing {
+
+inline RopeProblem random_rope(Random& random) {
+  constexpr std::int64_t kHeadDims[] = {2,  4,  6,  10, 16,  30,  32,  48,
+                                        64, 66, 80, 96, 128, 130, 192, 256};
+  RopeProblem problem;
+  problem.batch = 1 + static_cast<std::int64_t>(random() % 3);
+  problem.seq = 1 + static_cast<std::int64_t>(random() % 9);
+  problem.q_heads = 1 + static_cast<std::int64_t>(random() % 5);
+  problem.k_heads = static_cast<std::int64_t>(random() % 4);
+  problem.head_dim = one_of(kHeadDims, random);
+  problem.dtype = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
+  problem.inverse = random() % 2 == 0;
+  problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
+  return problem;
+}
+
+// The heads of one call. In place the outputs begin as the inputs.
+struct RopeHeads {
+  HeadsMemory q;
+  HeadsMemory k;
+  HeadsMemory q_out;
+  HeadsMemory k_out;
+
+  RopeHeads(const RopeProblem& problem, HeadsLayout in, HeadsLayout out)
+      : q(problem.dtype, shape(problem, problem.q_heads), in),
+        k(problem.dtype, shape(problem, problem.k_heads), in),
+        q_out(problem.dtype, shape(problem, problem.q_heads), out),
+        k_out(problem.dtype, shape(problem, problem.k_heads), out) {}
+
+  static std::array<std::int64_t, 4> shape(const RopeProblem& problem, std::int64_t heads) {
+    return {problem.batch, problem.seq, std::max<std::int64_t>(heads, 1), problem.head_dim};
+  }
+  void begin_in_place() const {
+    q_out.copy_from(q);
+    k_out.copy_from(k);
+  }
+  RopeArgs args(const RotationData& rotation, bool in_place) const {
+    return {in_place ? q_out.view() : q.view(), in_place ? k_out.view() : k.view(), q_out.view(),
+            k_out.view(), rotation.args()};
+  }
+};
+
+// "cpu_reference" or the name of an instruction set.
+inline std::vector<std::string> simd_names() {
+  const Machine machine = this_machine(kCpu, 1);
+  std::vector<std::string> names;
+  if (machine.avx2) names.emplace_back("avx2");
+  if (machine.avx512) names.emplace_back("avx512");
+  return names;
+}
+
+inline void rope_by(const std::string& way, const RopeProblem& problem, const RopeArgs& args,
+                    int threads = 2) {
+  if (way == "cpu_reference") {
+    run(plan_rope(problem, {way, threads}), args);
+    return;
+  }
+  check(problem);
+  check(problem, args);
+  rope_cpu_simd(problem, args, threads,
+                way == "avx512" ? InstructionSet::avx512 : InstructionSet::avx2);
+}
+
+}  // namespace octet::testing
