@@ -52,13 +52,14 @@ GatedActivationBackwardArgs used_views(const GatedActivationProblem& problem,
 }  // namespace
 
 std::span<const GatedActivationForwardImplementation> gated_activation_forward_implementations() {
-  static const std::array list{kGatedActivationForwardCpuReference, kGatedActivationForwardUnfused};
+  static const std::array list{kGatedActivationForwardCpuSimd, kGatedActivationForwardUnfused,
+                               kGatedActivationForwardCpuReference};
   return list;
 }
 
 std::span<const GatedActivationBackwardImplementation> gated_activation_backward_implementations() {
-  static const std::array list{kGatedActivationBackwardCpuReference,
-                               kGatedActivationBackwardUnfused};
+  static const std::array list{kGatedActivationBackwardCpuSimd, kGatedActivationBackwardUnfused,
+                               kGatedActivationBackwardCpuReference};
   return list;
 }
 

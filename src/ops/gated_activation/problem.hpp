@@ -14,8 +14,10 @@ using GatedActivationForwardImplementation =
 using GatedActivationBackwardImplementation =
     Implementation<GatedActivationProblem, GatedActivationBackwardArgs>;
 
+extern const GatedActivationForwardImplementation kGatedActivationForwardCpuSimd;
 extern const GatedActivationForwardImplementation kGatedActivationForwardUnfused;
 extern const GatedActivationForwardImplementation kGatedActivationForwardCpuReference;
+extern const GatedActivationBackwardImplementation kGatedActivationBackwardCpuSimd;
 extern const GatedActivationBackwardImplementation kGatedActivationBackwardUnfused;
 extern const GatedActivationBackwardImplementation kGatedActivationBackwardCpuReference;
 

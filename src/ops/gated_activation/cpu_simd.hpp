@@ -1,0 +1,52 @@
+// The SIMD kernels of gated_activation over runs of one row, and the operator with its instruction
+// set given: what the implementations run with the best set of the machine, and the tests with each.
+#pragma once
+
+#include "cpu/instruction_set.hpp"
+
+#include <octet/ops/gated_activation.hpp>
+
+namespace octet {
+
+struct ForwardRun {
+  const void* gate;
+  const void* up;
+  void* y;
+  std::int64_t count;
+  float weight;  // of the row, or 1
+  bool stream;   // y is aligned to 64 bytes, and written past the caches
+};
+
+struct BackwardRun {
+  const void* dy;
+  const void* gate;
+  const void* up;
+  void* dgate;
+  void* dup;
+  std::int64_t count;
+  float weight;
+  bool stream;  // as for y
+};
+
+using ForwardKernel = void (*)(const ForwardRun& run);
+// Returns the run's share of d_row_weight.
+using BackwardKernel = float (*)(const BackwardRun& run);
+
+// Those of one instruction set and dtype, by activation.
+struct GatedActivationKernels {
+  ForwardKernel forward[4];
+  BackwardKernel backward[4];
+};
+
+const GatedActivationKernels& gated_activation_kernels(InstructionSet instructions, Dtype dtype);
+inline int kernel_index(GateActivation activation) { return static_cast<int>(activation) - 1; }
+
+// Arguments are checked already.
+void gated_activation_cpu_simd(const GatedActivationProblem& problem,
+                               const GatedActivationForwardArgs& args, int threads,
+                               InstructionSet instructions);
+void gated_activation_cpu_simd(const GatedActivationProblem& problem,
+                               const GatedActivationBackwardArgs& args, int threads,
+                               InstructionSet instructions);
+
+}  // namespace octet

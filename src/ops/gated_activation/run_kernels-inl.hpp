@@ -1,0 +1,150 @@
+// A run of one row, two vectors of f32 at a time; the last, shorter piece passes through the stack.
+// Included once per instruction set.
+#if defined(OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL
+#undef OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL
+#else
+#define OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL
+#endif
+
+#include "ops/gated_activation/activations-inl.hpp"
+#include "ops/gated_activation/cpu_simd.hpp"
+
+#include <cstring>
+
+#if OCTET_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace octet::HWY_NAMESPACE {
+
+constexpr std::int64_t kStep = 2 * static_cast<std::int64_t>(HWY_LANES(float));
+
+// The last elements of a run, followed by zeros, which every activation leaves 0.
+template <class Element>
+struct Tail {
+  alignas(64) Element elements[kStep] = {};
+
+  Tail() = default;
+  Tail(const Element* from, std::int64_t count) {
+    std::memcpy(elements, from, sizeof(Element) * static_cast<std::size_t>(count));
+  }
+  void copy_to(Element* to, std::int64_t count) const {
+    std::memcpy(to, elements, sizeof(Element) * static_cast<std::size_t>(count));
+  }
+};
+
+// What will be read in a while: the loads of a step and its arithmetic do not overlap far enough by
+// themselves. Silu forward, bf16 2048x14336, one thread of a 2.8 GHz Xeon with AVX-512: 15.5 GB/s
+// against 10.3 GB/s without, where memcpy has 19.
+HWY_INLINE void prefetch(const void* now) {
+  constexpr std::size_t kAhead = 3072;  // bytes
+  __builtin_prefetch(static_cast<const char*>(now) + kAhead);
+}
+
+template <class Activation, class Pairs>
+HWY_INLINE void forward_step(const typename Pairs::Element* gate, const typename Pairs::Element* up,
+                             Lanes weight, typename Pairs::Element* y, bool stream) {
+  const FloatPair g = Pairs::load(gate);
+  const FloatPair u = Pairs::load(up);
+  Pairs::store({hn::Mul(hn::Mul(Activation::value(g.a), u.a), weight),
+                hn::Mul(hn::Mul(Activation::value(g.b), u.b), weight)},
+               y, stream);
+}
+
+template <class Activation, class Pairs>
+void forward_run(const ForwardRun& run) {
+  using Element = typename Pairs::Element;
+  const auto* gate = static_cast<const Element*>(run.gate);
+  const auto* up = static_cast<const Element*>(run.up);
+  auto* y = static_cast<Element*>(run.y);
+  const Lanes weight = all(run.weight);
+  std::int64_t i = 0;
+  for (; i + kStep <= run.count; i += kStep) {
+    prefetch(gate + i);
+    prefetch(up + i);
+    forward_step<Activation, Pairs>(gate + i, up + i, weight, y + i, run.stream);
+  }
+  if (const std::int64_t rest = run.count - i; rest != 0) {
+    const Tail<Element> last_gate(gate + i, rest);
+    const Tail<Element> last_up(up + i, rest);
+    Tail<Element> last_y;
+    forward_step<Activation, Pairs>(last_gate.elements, last_up.elements, weight, last_y.elements,
+                                    false);
+    last_y.copy_to(y + i, rest);
+  }
+}
+
+// Of one vector: both gradients, and what is summed for the row weight.
+struct Gradients {
+  Lanes dgate;
+  Lanes dup;
+  Lanes d_weight;
+};
+
+template <class Activation>
+HWY_INLINE Gradients gradients_of(Lanes dy, Lanes gate, Lanes up, Lanes weight) {
+  const ValueAndSlope act = Activation::both(gate);
+  const auto weighted = hn::Mul(dy, weight);
+  return {hn::Mul(hn::Mul(weighted, up), act.slope), hn::Mul(weighted, act.value),
+          hn::Mul(dy, hn::Mul(act.value, up))};
+}
+
+template <class Activation, class Pairs>
+HWY_INLINE void backward_step(const typename Pairs::Element* dy,
+                              const typename Pairs::Element* gate,
+                              const typename Pairs::Element* up, Lanes weight,
+                              typename Pairs::Element* dgate, typename Pairs::Element* dup,
+                              bool stream, FloatPair& sums) {
+  const FloatPair d = Pairs::load(dy);
+  const FloatPair g = Pairs::load(gate);
+  const FloatPair u = Pairs::load(up);
+  const Gradients a = gradients_of<Activation>(d.a, g.a, u.a, weight);
+  const Gradients b = gradients_of<Activation>(d.b, g.b, u.b, weight);
+  Pairs::store({a.dgate, b.dgate}, dgate, stream);
+  Pairs::store({a.dup, b.dup}, dup, stream);
+  sums = {hn::Add(sums.a, a.d_weight), hn::Add(sums.b, b.d_weight)};
+}
+
+template <class Activation, class Pairs>
+float backward_run(const BackwardRun& run) {
+  using Element = typename Pairs::Element;
+  const auto* dy = static_cast<const Element*>(run.dy);
+  const auto* gate = static_cast<const Element*>(run.gate);
+  const auto* up = static_cast<const Element*>(run.up);
+  auto* dgate = static_cast<Element*>(run.dgate);
+  auto* dup = static_cast<Element*>(run.dup);
+  const Lanes weight = all(run.weight);
+  FloatPair sums{all(0), all(0)};
+  std::int64_t i = 0;
+  for (; i + kStep <= run.count; i += kStep) {
+    prefetch(dy + i);
+    prefetch(gate + i);
+    prefetch(up + i);
+    backward_step<Activation, Pairs>(dy + i, gate + i, up + i, weight, dgate + i, dup + i,
+                                     run.stream, sums);
+  }
+  if (const std::int64_t rest = run.count - i; rest != 0) {
+    const Tail<Element> last_dy(dy + i, rest);
+    const Tail<Element> last_gate(gate + i, rest);
+    const Tail<Element> last_up(up + i, rest);
+    Tail<Element> last_dgate;
+    Tail<Element> last_dup;
+    backward_step<Activation, Pairs>(last_dy.elements, last_gate.elements, last_up.elements, weight,
+                                     last_dgate.elements, last_dup.elements, false, sums);
+    last_dgate.copy_to(dgate + i, rest);
+    last_dup.copy_to(dup + i, rest);
+  }
+  return hn::GetLane(hn::SumOfLanes(F32(), hn::Add(sums.a, sums.b)));
+}
+
+template <class Pairs>
+constexpr GatedActivationKernels kernels_of() {
+  return {{forward_run<Silu, Pairs>, forward_run<GeluTanh, Pairs>, forward_run<GeluErf, Pairs>,
+           forward_run<ReluSquared, Pairs>},
+          {backward_run<Silu, Pairs>, backward_run<GeluTanh, Pairs>, backward_run<GeluErf, Pairs>,
+           backward_run<ReluSquared, Pairs>}};
+}
+
+}  // namespace octet::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+#endif
