@@ -76,11 +76,12 @@ class Memory {
   std::vector<char> before_;
 };
 
-// Whether the product of these extents is more than a call should work through.
+// Whether the product of these extents is more than a call should work through. Nothing at all of
+// something huge is: its extents are not to be multiplied.
 inline bool is_long(std::initializer_list<std::int64_t> extents) {
   __int128 product = 1;
   for (const std::int64_t extent : extents) {
-    product *= extent;
+    product *= std::max<std::int64_t>(extent, 1);
     if (product > kWorkLimit) return true;
   }
   return false;
