@@ -84,11 +84,10 @@ class Written:
             if plan.implementation == backend:
                 raise LeftOut("this is what octet itself chooses here")
             plan = self.plan(backend=backend)
-        outputs = self.shown or self.tensors
 
-        def run():
+        def run():  # holds self, and so every tensor the plan has addresses of
             plan()
-            return outputs
+            return self.shown or self.tensors
 
         return noted(run, f"{plan.implementation}: {plan.configuration}")
 
