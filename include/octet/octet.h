@@ -17,6 +17,7 @@
 #include <octet/c/dequantize.h>
 #include <octet/c/fp8_linear.h>
 #include <octet/c/gated_activation.h>
+#include <octet/c/gated_mlp.h>
 #include <octet/c/gemm.h>
 #include <octet/c/quantize.h>
 #include <octet/c/repack.h>

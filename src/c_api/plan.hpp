@@ -15,7 +15,8 @@ struct octet_plan {
                    octet::Fp8LinearForwardPlan, octet::Fp8LinearBackwardPlan,
                    octet::RmsNormForwardPlan, octet::RmsNormBackwardPlan, octet::RopePlan,
                    octet::RmsNormRopeForwardPlan, octet::RmsNormRopeBackwardPlan,
-                   octet::GatedActivationForwardPlan, octet::GatedActivationBackwardPlan>;
+                   octet::GatedActivationForwardPlan, octet::GatedActivationBackwardPlan,
+                   octet::GatedMlpForwardPlan, octet::GatedMlpBackwardPlan>;
   Any any;
   std::string op;       // "gemm"
   std::string problem;  // the command line that repeats it

@@ -104,6 +104,12 @@ PlanOptions read_plan_options(std::string_view op, const octet_plan_options* opt
   return {read_text(given.backend), given.threads};
 }
 
+Fp8LinearOptions read_fp8_linear_options(std::string_view op,
+                                         const octet_fp8_linear_options* options) {
+  const octet_fp8_linear_options given = read_options(op, options);
+  return {read_text(given.gemm_backend), read_text(given.quantize_backend), given.threads};
+}
+
 octet_tensor write_tensor(const TensorView& view) {
   octet_tensor tensor{};
   tensor.data = view.data;

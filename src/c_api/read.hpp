@@ -62,6 +62,8 @@ TensorView read_tensor(std::string_view op, std::string_view argument, const oct
 QuantizedView read_quantized(std::string_view op, std::string_view argument,
                              const octet_quantized& quantized);
 PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options);
+Fp8LinearOptions read_fp8_linear_options(std::string_view op,
+                                         const octet_fp8_linear_options* options);
 
 octet_tensor write_tensor(const TensorView& view);
 octet_quantized write_quantized(const QuantizedView& view);
