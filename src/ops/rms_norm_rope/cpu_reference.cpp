@@ -139,36 +139,41 @@ void for_norms(const RmsNormRopeProblem& problem, std::int64_t heads, const Rota
 
 void run_forward(const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
                  const RunContext& context) {
-  const std::vector<ForwardSide> sides = sides_of(problem, args);
-  parallel_for(context.threads, run_count(problem), [&](std::int64_t run) {
-    const Rows rows = rows_of_run(problem, context.workspace.data, run);
-    for (const ForwardSide& side : sides) {
+  for (const ForwardSide& side : sides_of(problem, args)) {
+    parallel_for(context.threads, run_count(problem), [&](std::int64_t run) {
+      const Rows rows = rows_of_run(problem, context.workspace.data, run);
       for_norms(problem, side.heads, args.rotation, run,
                 [&](const Place& place, const TokenAngles& angles, std::int64_t rstd) {
                   norm_forward(problem, side, place, angles, rstd, rows);
                 });
-    }
-  });
+    });
+  }
+}
+
+std::size_t gradient_bytes(const RmsNormRopeProblem& problem, std::int64_t heads) {
+  return GradientRows::bytes(run_count(problem), weight_length(problem, heads));
 }
 
 void run_backward(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
                   const RunContext& context) {
-  const std::vector<BackwardSide> sides = sides_of(problem, args);
+  const std::int64_t runs = run_count(problem);
   WorkspaceCarver carver(context.workspace);
   void* scratch = carver.take(scratch_bytes(problem));
-  const std::vector<GradientRows> gradients = gradient_rows(problem, carver.rest());
-  parallel_for(context.threads, run_count(problem), [&](std::int64_t run) {
-    const Rows rows = rows_of_run(problem, scratch, run);
-    for (std::size_t s = 0; s < sides.size(); ++s) {
-      for_norms(problem, sides[s].heads, args.rotation, run,
+  for (const BackwardSide& side : sides_of(problem, args)) {
+    const std::int64_t length = weight_length(problem, side.heads);
+    const GradientRows gradient(carver.take(gradient_bytes(problem, side.heads)), runs, length);
+    parallel_for(context.threads, runs, [&](std::int64_t run) {
+      const Rows rows = rows_of_run(problem, scratch, run);
+      float* dg = gradient.cleared_row(run);
+      for_norms(problem, side.heads, args.rotation, run,
                 [&](const Place& place, const TokenAngles& angles, std::int64_t rstd) {
-                  norm_backward(problem, sides[s], place, angles, rstd, rows,
-                                gradients[s].row(run));
+                  norm_backward(problem, side, place, angles, rstd, rows, dg);
                 });
+    });
+    gradient.add_rows(context.threads);
+    for (std::int64_t c = 0; c < length; ++c) {
+      store_f32(side.dg.data, c, problem.dg, gradient.sum(c));
     }
-  });
-  for (std::size_t s = 0; s < sides.size(); ++s) {
-    write_weight_gradient(problem, gradients[s], sides[s].dg);
   }
 }
 
@@ -191,7 +196,8 @@ const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuReference{
     },
     [](const RmsNormRopeProblem&, const Machine&) { return std::string("scalar"); },
     [](const RmsNormRopeProblem& problem, const Machine&) {
-      return scratch_bytes(problem) + gradient_bytes(problem);
+      return scratch_bytes(problem) + aligned_bytes(gradient_bytes(problem, problem.q_heads)) +
+             aligned_bytes(gradient_bytes(problem, problem.k_heads));
     },
     run_backward,
 };

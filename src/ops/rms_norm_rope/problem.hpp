@@ -15,7 +15,9 @@ using RmsNormRopeForwardImplementation = Implementation<RmsNormRopeProblem, RmsN
 using RmsNormRopeBackwardImplementation =
     Implementation<RmsNormRopeProblem, RmsNormRopeBackwardArgs>;
 
+extern const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd;
 extern const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuReference;
+extern const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd;
 extern const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuReference;
 
 // In the order they are tried.

@@ -5,8 +5,6 @@
 
 #include "ops/rms_norm_rope/problem.hpp"
 
-#include <vector>
-
 namespace octet {
 
 // Enough for the threads of a large machine; 2 MiB of partial sums for 4096 weights.
@@ -26,22 +24,23 @@ inline std::int64_t run_begin(const RmsNormRopeProblem& problem, std::int64_t ru
 // The rows of partial sums of q or k.
 class GradientRows {
  public:
-  GradientRows(float* data, std::int64_t length) : data_(data), length_(length) {}
+  GradientRows(void* data, std::int64_t runs, std::int64_t length)
+      : data_(static_cast<float*>(data)), runs_(runs), length_(length) {}
 
-  float* row(std::int64_t run) const { return data_ + run * length_; }
-  std::int64_t length() const { return length_; }
+  static std::size_t bytes(std::int64_t runs, std::int64_t length) {
+    return static_cast<std::size_t>(runs * length) * sizeof(float);
+  }
+
+  float* cleared_row(std::int64_t run) const;
+  // Adds the rows to the first, in order.
+  void add_rows(int threads) const;
+  // After that; without tokens everything is 0.
+  float sum(std::int64_t index) const { return runs_ > 0 ? data_[index] : 0; }
 
  private:
   float* data_;
+  std::int64_t runs_;
   std::int64_t length_;
 };
-
-std::size_t gradient_bytes(const RmsNormRopeProblem& problem);
-// One for each side, cleared.
-std::vector<GradientRows> gradient_rows(const RmsNormRopeProblem& problem,
-                                        const Workspace& workspace);
-// Adds the rows to dg. Without tokens dg becomes zero.
-void write_weight_gradient(const RmsNormRopeProblem& problem, const GradientRows& rows,
-                           const TensorView& dg);
 
 }  // namespace octet

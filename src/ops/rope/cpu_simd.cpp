@@ -9,19 +9,18 @@
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
-namespace octet::HWY_NAMESPACE {
+namespace octet::HWY_NAMESPACE::rotary {
 
 template <class Lanes, bool kInterleaved>
-void turn_heads(const TokenHeads& token, const std::vector<HeadStep>& steps,
-                const StepAngles& angles) {
+void turn_heads(const HeadSteps& steps, const TokenHeads& token, const StepAngles& angles) {
   using Element = typename Lanes::Element;
   const auto* from = static_cast<const Element*>(token.from);
   auto* to = static_cast<Element*>(token.to);
   for (std::int64_t h = 0; h < token.heads; ++h) {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      TwoRuns values = load_step<Lanes>(from, steps[i]);
+    for (std::size_t i = 0; i < steps.turned; ++i) {
+      TwoRuns values = load_step<Lanes>(from, steps.all[i]);
       turn_step<kInterleaved>(angles, i, values);
-      store_step<Lanes>(values, steps[i], token.stream, to);
+      store_step<Lanes>(values, steps.all[i], token.stream, to);
     }
     from += token.from_stride;
     to += token.to_stride;
@@ -32,11 +31,11 @@ extern const RopeKernels kRopeKernels;
 const RopeKernels kRopeKernels{
     kRun,
     {prepare_angles<SplitF32>, prepare_angles<SplitF16>, prepare_angles<SplitBf16>},
-    {turn_heads<SplitF32, false>, turn_heads<SplitF16, false>, turn_heads<SplitBf16, false>},
-    {turn_heads<SplitF32, true>, turn_heads<SplitF16, true>, turn_heads<SplitBf16, true>},
+    {{turn_heads<SplitF32, false>, turn_heads<SplitF16, false>, turn_heads<SplitBf16, false>},
+     {turn_heads<SplitF32, true>, turn_heads<SplitF16, true>, turn_heads<SplitBf16, true>}},
 };
 
-}  // namespace octet::HWY_NAMESPACE
+}  // namespace octet::HWY_NAMESPACE::rotary
 HWY_AFTER_NAMESPACE();
 #endif
 
@@ -81,14 +80,14 @@ void run_simd(const RopeProblem& problem, const RopeArgs& args, const RunContext
 
 void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads,
                    InstructionSet instructions) {
-  const RopeKernels& kernels =
-      instructions == InstructionSet::avx512 ? N_AVX3::kRopeKernels : N_AVX2::kRopeKernels;
+  const RopeKernels& kernels = instructions == InstructionSet::avx512
+                                   ? N_AVX3::rotary::kRopeKernels
+                                   : N_AVX2::rotary::kRopeKernels;
   const RotatedHeads heads = rotated_heads(problem);
   const HeadSteps steps(heads, kernels.run);
   const PrepareAngles prepare = kernels.prepare[kernel_index(heads.rotation.cache)];
-  const TurnHeads turn = (heads.rotation.style == RopeStyle::interleaved
-                              ? kernels.turn_neighbours
-                              : kernels.turn_halves)[kernel_index(heads.dtype)];
+  const TurnHeads turn =
+      kernels.turn[kernel_index(heads.rotation.style)][kernel_index(heads.dtype)];
   const auto side_of = [&](const TensorView& from, const TensorView& to) {
     return Side{heads_view(from), heads_view(to), streams(to, steps) && from.data != to.data};
   };
@@ -101,8 +100,7 @@ void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads
     for (std::int64_t i = tasks.begin(task); i < tasks.begin(task + 1); ++i) {
       const std::int64_t batch = i / heads.seq;
       const std::int64_t token = i % heads.seq;
-      prepare(angle_rows(heads, args.rotation, problem.inverse, batch, token), steps.turned,
-              angles);
+      prepare(angle_rows(heads, args.rotation, problem.inverse, batch, token), steps, angles);
       for (const Side& side : sides) {
         const TokenHeads place{side.from.head(batch, token, 0),
                                side.to.head(batch, token, 0),
@@ -110,7 +108,7 @@ void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads
                                side.to.head_stride,
                                side.from.heads,
                                side.stream};
-        turn(place, steps.turned, angles);
+        turn(steps, place, angles);
         copy_others(heads, place);
       }
     }

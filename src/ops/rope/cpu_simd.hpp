@@ -7,20 +7,23 @@
 
 namespace octet {
 
-using PrepareAngles = void (*)(const AngleRows&, const std::vector<HeadStep>&, StepAngles&);
-using TurnHeads = void (*)(const TokenHeads&, const std::vector<HeadStep>&, const StepAngles&);
+// One token of q or of k: from and to are the first elements of its first head.
+struct TokenHeads {
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::int64_t from_stride = 0;  // from head to head, in elements
+  std::int64_t to_stride = 0;
+  std::int64_t heads = 0;
+  bool stream = false;  // past the caches
+};
+using TurnHeads = void (*)(const HeadSteps&, const TokenHeads&, const StepAngles&);
 
 // The kernels of one instruction set.
 struct RopeKernels {
-  std::int64_t run;              // elements of two vectors of f32
-  PrepareAngles prepare[3];      // f32, f16, bf16
-  TurnHeads turn_halves[3];      // f32, f16, bf16
-  TurnHeads turn_neighbours[3];  // f32, f16, bf16
+  std::int64_t run;          // elements of two vectors of f32
+  PrepareAngles prepare[3];  // f32, f16, bf16
+  TurnHeads turn[2][3];      // rotate_half, interleaved
 };
-
-inline int kernel_index(Dtype dtype) {
-  return dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2;
-}
 
 // Arguments are checked already.
 void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads,

@@ -7,31 +7,32 @@ constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
 constexpr std::int64_t kLineBytes = 64;
 
 // Elements [begin, end) of a head, two runs a step.
-std::vector<HeadStep> neighbouring_runs(std::int64_t begin, std::int64_t end, std::int64_t run) {
-  std::vector<HeadStep> steps;
+void add_neighbouring_runs(std::int64_t begin, std::int64_t end, std::int64_t run,
+                           std::vector<HeadStep>& steps) {
   for (std::int64_t i = begin; i < end; i += 2 * run) {
     steps.push_back({(i - begin) / 2, i, std::min(run, end - i), i + run,
                      std::clamp<std::int64_t>(end - i - run, 0, run)});
   }
-  return steps;
 }
 
-std::vector<HeadStep> runs_of_both_halves(std::int64_t half, std::int64_t run) {
-  std::vector<HeadStep> steps;
+void add_runs_of_both_halves(std::int64_t half, std::int64_t run, std::vector<HeadStep>& steps) {
   for (std::int64_t i = 0; i < half; i += run) {
     const std::int64_t count = std::min(run, half - i);
     steps.push_back({i, i, count, half + i, count});
   }
-  return steps;
 }
 
 }  // namespace
 
-HeadSteps::HeadSteps(const RotatedHeads& heads, std::int64_t run)
-    : turned(heads.rotation.style == RopeStyle::interleaved
-                 ? neighbouring_runs(0, heads.rotation.rotary_dim, run)
-                 : runs_of_both_halves(heads.pairs(), run)),
-      others(neighbouring_runs(heads.rotation.rotary_dim, heads.head_dim, run)) {}
+HeadSteps::HeadSteps(const RotatedHeads& heads, std::int64_t run) {
+  if (heads.rotation.style == RopeStyle::interleaved) {
+    add_neighbouring_runs(0, heads.rotation.rotary_dim, run, all);
+  } else {
+    add_runs_of_both_halves(heads.pairs(), run, all);
+  }
+  turned = all.size();
+  add_neighbouring_runs(heads.rotation.rotary_dim, heads.head_dim, run, all);
+}
 
 AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool inverse,
                      std::int64_t batch, std::int64_t token) {
@@ -55,11 +56,9 @@ bool streams(const TensorView& out, const HeadSteps& steps) {
       on_lines = on_lines && out.strides[i] * element_bytes % kLineBytes == 0;
     }
   }
-  for (const auto* list : {&steps.turned, &steps.others}) {
-    for (const HeadStep& step : *list) {
-      on_lines = on_lines && step.first * element_bytes % kLineBytes == 0 &&
-                 (step.second_count == 0 || step.second * element_bytes % kLineBytes == 0);
-    }
+  for (const HeadStep& step : steps.all) {
+    on_lines = on_lines && step.first * element_bytes % kLineBytes == 0 &&
+               (step.second_count == 0 || step.second * element_bytes % kLineBytes == 0);
   }
   return on_lines && elements * element_bytes >= kStreamBytes;
 }

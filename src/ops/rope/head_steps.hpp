@@ -23,8 +23,8 @@ struct HeadStep {
 
 // `run`: the elements of two vectors of f32.
 struct HeadSteps {
-  std::vector<HeadStep> turned;
-  std::vector<HeadStep> others;
+  std::vector<HeadStep> all;  // those that turn come first
+  std::size_t turned = 0;     // how many do
 
   HeadSteps(const RotatedHeads& heads, std::int64_t run);
 };
@@ -54,15 +54,13 @@ struct AngleRows {
 AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool inverse,
                      std::int64_t batch, std::int64_t token);
 
-// One token of q or of k: from and to are the first elements of its first head.
-struct TokenHeads {
-  const void* from = nullptr;
-  void* to = nullptr;
-  std::int64_t from_stride = 0;  // from head to head, in elements
-  std::int64_t to_stride = 0;
-  std::int64_t heads = 0;
-  bool stream = false;  // past the caches
-};
+using PrepareAngles = void (*)(const AngleRows&, const HeadSteps&, StepAngles&);
+
+// Where the kernel of a dtype stands in a list: f32, f16, bf16; and that of a style.
+inline int kernel_index(Dtype dtype) {
+  return dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2;
+}
+inline int kernel_index(RopeStyle style) { return style == RopeStyle::interleaved ? 1 : 0; }
 
 // Large outputs whose runs lie on whole cache lines are written past the caches: nobody will find
 // them there anyway.

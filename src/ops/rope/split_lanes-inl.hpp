@@ -13,7 +13,7 @@
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
-namespace octet::HWY_NAMESPACE {
+namespace octet::HWY_NAMESPACE::rotary {
 
 inline constexpr int kVector = static_cast<int>(HWY_LANES(float));
 inline constexpr int kRun = 2 * kVector;
@@ -127,7 +127,7 @@ HWY_INLINE void store_run(const Split& values, std::int64_t count, bool stream,
   std::memcpy(to, run, static_cast<std::size_t>(count) * sizeof(run[0]));
 }
 
-}  // namespace octet::HWY_NAMESPACE
+}  // namespace octet::HWY_NAMESPACE::rotary
 HWY_AFTER_NAMESPACE();
 #endif
 #endif

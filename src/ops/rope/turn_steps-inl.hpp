@@ -11,7 +11,7 @@
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
-namespace octet::HWY_NAMESPACE {
+namespace octet::HWY_NAMESPACE::rotary {
 
 // The elements of a step.
 struct TwoRuns {
@@ -71,15 +71,16 @@ HWY_INLINE Split load_angles(const typename Lanes::Element* row, const AngleRows
 }
 
 template <class Lanes>
-void prepare_angles(const AngleRows& rows, const std::vector<HeadStep>& steps, StepAngles& angles) {
+void prepare_angles(const AngleRows& rows, const HeadSteps& steps, StepAngles& angles) {
   const F32 d;
   const auto* cos = static_cast<const typename Lanes::Element*>(rows.cos);
   const auto* sin = static_cast<const typename Lanes::Element*>(rows.sin);
   const auto sign = hn::Set(d, rows.inverse ? -0.0f : 0.0f);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::int64_t elements = steps[i].first_count + steps[i].second_count;
-    const Split c = load_angles<Lanes>(cos, rows, steps[i].pair, elements / 2);
-    const Split s = load_angles<Lanes>(sin, rows, steps[i].pair, elements / 2);
+  for (std::size_t i = 0; i < steps.turned; ++i) {
+    const HeadStep& step = steps.all[i];
+    const std::int64_t pairs = (step.first_count + step.second_count) / 2;
+    const Split c = load_angles<Lanes>(cos, rows, step.pair, pairs);
+    const Split s = load_angles<Lanes>(sin, rows, step.pair, pairs);
     hn::Store(c.even, d, angles.cos + i * kRun);
     hn::Store(c.odd, d, angles.cos + i * kRun + kVector);
     hn::Store(hn::Xor(s.even, sign), d, angles.sin + i * kRun);
@@ -87,7 +88,7 @@ void prepare_angles(const AngleRows& rows, const std::vector<HeadStep>& steps, S
   }
 }
 
-}  // namespace octet::HWY_NAMESPACE
+}  // namespace octet::HWY_NAMESPACE::rotary
 HWY_AFTER_NAMESPACE();
 #endif
 #endif

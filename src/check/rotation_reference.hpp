@@ -1,0 +1,52 @@
+// Angles of theta 10000 and positions for a check, and the rotation in f64.
+#pragma once
+
+#include <octet/octet.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace octet {
+
+// The tokens that are turned.
+struct TokenShape {
+  std::int64_t batch = 0;
+  std::int64_t seq = 0;
+  std::int64_t head_dim = 0;
+  Device device{};
+};
+
+class RotationReference {
+ public:
+  RotationReference(const Rotation& rotation, const TokenShape& shape, std::uint64_t seed);
+
+  // What the operator is given, on its device.
+  RotationArgs args() const { return {cos_, sin_, positions_}; }
+  // Turns the heads of one token, which follow each other in `row`.
+  void turn(std::int64_t token, bool inverse, std::span<double> row) const;
+
+ private:
+  void make_caches(Dtype dtype, Device device);
+  void make_positions(Dtype dtype, const TokenShape& shape, std::uint64_t seed);
+
+  bool interleaved_;
+  bool full_cache_;
+  std::int64_t seq_;
+  std::int64_t head_dim_;
+  std::int64_t pairs_;  // of a head
+  std::int64_t rows_;   // of the caches
+  Tensor cos_;
+  Tensor sin_;
+  Tensor positions_;
+  std::vector<double> cos_values_;  // [rows_, pairs_], as they are after their rounding
+  std::vector<double> sin_values_;
+  std::vector<std::int64_t> position_values_;  // empty where none are given
+};
+
+// Part of the rows of q, k and v in one tensor.
+TensorView columns_of(const TensorView& packed, std::int64_t begin, std::int64_t count);
+// [tokens, heads * head_dim] seen as [batch, seq, heads, head_dim].
+TensorView as_heads(const TensorView& matrix, const TokenShape& shape);
+
+}  // namespace octet

@@ -1,0 +1,138 @@
+// A random call of rms_norm_rope, and every way this machine can run it.
+#pragma once
+
+#include "ops/rms_norm_rope/cpu_simd.hpp"
+#include "support/rotary_data.hpp"
+
+#include <string>
+
+namespace octet::testing {
+
+inline RmsNormRopeProblem random_norm_rope(Random& random) {
+  constexpr std::int64_t kHeadDims[] = {2,  4,  6,  16,  30,  32,  48, 64,
+                                        66, 80, 96, 128, 130, 192, 256};
+  RmsNormRopeProblem problem;
+  problem.batch = 1 + static_cast<std::int64_t>(random() % 3);
+  problem.seq = 1 + static_cast<std::int64_t>(random() % 9);
+  problem.q_heads = 1 + static_cast<std::int64_t>(random() % 7);
+  problem.k_heads = static_cast<std::int64_t>(random() % 4);
+  problem.head_dim = one_of(kHeadDims, random);
+  problem.norm = one_of({NormScope::row, NormScope::head}, random);
+  problem.dtype = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
+  problem.weight = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
+  problem.dg = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
+  problem.eps = one_of({0.0f, 1e-6f, 0.1f}, random);
+  problem.one_plus_weight = random() % 2 == 0;
+  problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
+  return problem;
+}
+
+// q or k of forward and backward. `replaced`: what dx is written over, and out over x with it.
+enum class InPlace { no, x, dout };
+
+struct NormRopeSide {
+  HeadsMemory x;
+  HeadsMemory dout;
+  HeadsMemory out;
+  HeadsMemory dx;
+  Tensor g;
+  Tensor rstd;
+  Tensor dg;
+
+  NormRopeSide(const RmsNormRopeProblem& problem, std::int64_t heads, HeadsLayout in,
+               HeadsLayout written)
+      : x(problem.dtype, shape(problem, heads), in),
+        dout(problem.dtype, shape(problem, heads), in),
+        out(problem.dtype, shape(problem, heads), written),
+        dx(problem.dtype, shape(problem, heads), written),
+        g(problem.weight, {length(problem, heads)}),
+        rstd(Dtype::f32, {problem.batch * problem.seq *
+                          (problem.norm == NormScope::row ? 1 : at_least_one(heads))}),
+        dg(problem.dg, {length(problem, heads)}) {}
+
+  static std::int64_t at_least_one(std::int64_t heads) { return std::max<std::int64_t>(heads, 1); }
+  static std::int64_t length(const RmsNormRopeProblem& problem, std::int64_t heads) {
+    return problem.head_dim * (problem.norm == NormScope::row ? at_least_one(heads) : 1);
+  }
+  static std::array<std::int64_t, 4> shape(const RmsNormRopeProblem& problem, std::int64_t heads) {
+    return {problem.batch, problem.seq, at_least_one(heads), problem.head_dim};
+  }
+  void fill(Random& random) const {
+    fill_normal(x.view(), random);
+    fill_normal(dout.view(), random);
+    fill_normal(g, random);
+  }
+  void fill_from(const NormRopeSide& other) const {
+    x.copy_from(other.x);
+    dout.copy_from(other.dout);
+    std::memcpy(g.data(), other.g.data(), g.bytes());
+  }
+  void begin(InPlace in_place) const {
+    if (in_place == InPlace::no) return;
+    out.copy_from(x);
+    dx.copy_from(in_place == InPlace::x ? x : dout);
+  }
+  // What was written, in every byte of its memory.
+  bool operator==(const NormRopeSide& other) const {
+    return out == other.out && dx == other.dx &&
+           std::memcmp(rstd.data(), other.rstd.data(), rstd.bytes()) == 0 &&
+           std::memcmp(dg.data(), other.dg.data(), dg.bytes()) == 0;
+  }
+};
+
+struct NormRopeCall {
+  NormRopeSide q;
+  NormRopeSide k;
+  InPlace in_place = InPlace::no;
+
+  NormRopeCall(const RmsNormRopeProblem& problem, HeadsLayout in, HeadsLayout out)
+      : q(problem, problem.q_heads, in, out), k(problem, problem.k_heads, in, out) {}
+
+  RmsNormRopeForwardArgs forward(const RotationArgs& rotation) const {
+    return {x_of_forward(q), x_of_forward(k), q.g,    k.g,     q.out.view(),
+            k.out.view(),    q.rstd,          k.rstd, rotation};
+  }
+  RmsNormRopeBackwardArgs backward(const RotationArgs& rotation) const {
+    const auto dout = [&](const NormRopeSide& side) {
+      return in_place == InPlace::dout ? side.dx.view() : side.dout.view();
+    };
+    const auto x = [&](const NormRopeSide& side) {
+      return in_place == InPlace::x ? side.dx.view() : side.x.view();
+    };
+    return {dout(q), dout(k),     x(q),        x(k), q.g,  k.g,     q.rstd,
+            k.rstd,  q.dx.view(), k.dx.view(), q.dg, k.dg, rotation};
+  }
+
+ private:
+  TensorView x_of_forward(const NormRopeSide& side) const {
+    return in_place == InPlace::no ? side.x.view() : side.out.view();
+  }
+};
+
+inline std::vector<std::string> simd_names() {
+  const Machine machine = this_machine(kCpu, 1);
+  std::vector<std::string> names;
+  if (machine.avx2) names.emplace_back("avx2");
+  if (machine.avx512) names.emplace_back("avx512");
+  return names;
+}
+
+// Forward and then backward by "cpu_reference" or an instruction set.
+inline void norm_rope_by(const std::string& way, const RmsNormRopeProblem& problem,
+                         const NormRopeCall& call, const RotationArgs& rotation, int threads = 2) {
+  if (way == "cpu_reference") {
+    const auto forward = plan_rms_norm_rope_forward(problem, {way, threads});
+    const auto backward = plan_rms_norm_rope_backward(problem, {way, threads});
+    const Buffer workspace(std::max(forward.workspace_bytes, backward.workspace_bytes));
+    run(forward, call.forward(rotation), {workspace.data(), workspace.bytes()});
+    run(backward, call.backward(rotation), {workspace.data(), workspace.bytes()});
+    return;
+  }
+  const Buffer memory(rms_norm_rope_simd_bytes(problem, true));
+  const Workspace workspace{memory.data(), memory.bytes()};
+  const InstructionSet set = way == "avx512" ? InstructionSet::avx512 : InstructionSet::avx2;
+  rms_norm_rope_forward_simd(problem, call.forward(rotation), workspace, threads, set);
+  rms_norm_rope_backward_simd(problem, call.backward(rotation), workspace, threads, set);
+}
+
+}  // namespace octet::testing

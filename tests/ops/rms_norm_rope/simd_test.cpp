@@ -1,0 +1,90 @@
+// Each instruction set against the reference, forward and backward, in every byte of the outputs'
+// memory; and what the number of threads, and other callers, must not change.
+#include "ops/rms_norm_rope/norm_rope_case.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace octet::testing {
+namespace {
+
+constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
+                                    HeadsLayout::heads_first};
+
+bool taken_by_simd(const RmsNormRopeProblem& problem) {
+  const Machine machine = this_machine(kCpu, 1);
+  return rms_norm_rope_forward_implementations()[0].refuse(problem, machine).empty();
+}
+
+TEST(RmsNormRopeSimd, EqualsTheReferenceInEveryByte) {
+  int compared = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    Random random(seed);
+    const RmsNormRopeProblem problem = random_norm_rope(random);
+    if (!taken_by_simd(problem)) continue;
+    ++compared;
+    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
+                                random);
+    const HeadsLayout in = one_of(kLayouts, random);
+    const InPlace in_place = one_of({InPlace::no, InPlace::no, InPlace::x, InPlace::dout}, random);
+    const HeadsLayout out = in_place == InPlace::no ? one_of(kLayouts, random) : in;
+    NormRopeCall wanted(problem, in, out);
+    wanted.in_place = in_place;
+    for (const NormRopeSide* side : {&wanted.q, &wanted.k}) {
+      side->fill(random);
+      side->begin(in_place);
+    }
+    norm_rope_by("cpu_reference", problem, wanted, rotation.args());
+    for (const std::string& way : simd_names()) {
+      NormRopeCall given(problem, in, out);
+      given.in_place = in_place;
+      given.q.fill_from(wanted.q);
+      given.k.fill_from(wanted.k);
+      given.q.begin(in_place);
+      given.k.begin(in_place);
+      norm_rope_by(way, problem, given, rotation.args());
+      const std::string repeat = way + ", seed " + std::to_string(seed) + ": " + describe(problem);
+      ASSERT_TRUE(given.q == wanted.q) << "q, " << repeat;
+      ASSERT_TRUE(given.k == wanted.k) << "k, " << repeat;
+    }
+  }
+  EXPECT_TRUE(compared > 200 || simd_names().empty()) << compared;
+}
+
+TEST(RmsNormRopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
+  for (const NormScope norm : {NormScope::row, NormScope::head}) {
+    RmsNormRopeProblem problem;
+    problem.batch = 2;
+    problem.seq = 75;
+    problem.q_heads = 4;
+    problem.k_heads = 2;
+    problem.head_dim = 64;
+    problem.norm = norm;
+    Random random(1);
+    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
+                                random);
+    NormRopeCall wanted(problem, HeadsLayout::dense, HeadsLayout::dense);
+    wanted.q.fill(random);
+    wanted.k.fill(random);
+    norm_rope_by("cpu_reference", problem, wanted, rotation.args(), 1);
+    const auto expect_the_same = [&](const std::string& way, int threads) {
+      NormRopeCall given(problem, HeadsLayout::dense, HeadsLayout::dense);
+      given.q.fill_from(wanted.q);
+      given.k.fill_from(wanted.k);
+      norm_rope_by(way, problem, given, rotation.args(), threads);
+      EXPECT_TRUE(given.q == wanted.q && given.k == wanted.k) << way << ", " << threads;
+    };
+    std::vector<std::string> ways = simd_names();
+    ways.emplace_back("cpu_reference");
+    for (const std::string& way : ways) {
+      for (const int threads : {1, 3}) expect_the_same(way, threads);
+      std::thread other([&] { expect_the_same(way, 2); });
+      expect_the_same(way, 2);
+      other.join();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octet::testing
