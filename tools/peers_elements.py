@@ -20,7 +20,10 @@ UNFUSED = "octet unfused"
 EPS = 1e-6
 ROWS = (1, 128)  # the blocks of FP8 copies
 
-same_fp8 = peers_quantize.same(ROWS)
+# Compiled code does not round to bf16 between operator and cast, so values round the other way more
+# often than those of a cast alone: up to 1.6e-3 of a row's energy was seen, where eager code equals
+# octet in every bit.
+same_fp8 = peers_quantize.same(ROWS, 5e-3)
 
 
 def bytes_of(*tensors):

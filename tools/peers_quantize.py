@@ -35,12 +35,12 @@ def dequantized(values, scales, block):
     return (blocked(values.float(), block) * scales[:, None, :, None]).reshape(values.shape)
 
 
-def same(block):
+def same(block, bound=1e-3):
     """Compares (values, scales, transposed values, transposed scales) after dequantisation.
     Compiled code divides less exactly, so that a value may round the other way: 30 dB, not 40."""
     def judge(given, wanted):
         return all(close(dequantized(*given[i:i + 2], block), dequantized(*wanted[i:i + 2], block),
-                         1e-3)
+                         bound)
                    for i in (0, 2))
     return judge
 
