@@ -105,7 +105,9 @@ GatedMlpBackwardArgs read(const GatedMlpProblem& problem,
 GatedMlpCost cost_of(const octet_plan* plan) {
   check_pointer(kOp, "the plan", plan);
   if (const auto* forward = std::get_if<GatedMlpForwardPlan>(&plan->any)) return cost(*forward);
-  return cost(plan_of<GatedMlpBackwardPlan>(kBackward, plan));
+  if (const auto* backward = std::get_if<GatedMlpBackwardPlan>(&plan->any)) return cost(*backward);
+  refuse_argument(kOp, ": the plan must be one of gated_mlp, got one of octet_plan_", plan->op,
+                  "()");
 }
 
 }  // namespace

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "bad_input/arena.hpp"
-#include "bad_input/c_structs.hpp"
-#include "bad_input/c_structs_elements.hpp"
+#include "bad_input/c_structs_mlp.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +34,8 @@ inline auto cpp_plan(const GatedActivationForward& p) {
 inline auto cpp_plan(const GatedActivationBackward& p) {
   return plan_gated_activation_backward(p.problem);
 }
+inline auto cpp_plan(const GatedMlpForward& p) { return plan_gated_mlp_forward(p.problem); }
+inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward(p.problem); }
 
 inline auto* c_planner(const GemmProblem&) { return octet_plan_gemm; }
 inline auto* c_planner(const QuantizeProblem&) { return octet_plan_quantize; }
@@ -53,6 +54,8 @@ inline auto* c_planner(const GatedActivationForward&) {
 inline auto* c_planner(const GatedActivationBackward&) {
   return octet_plan_gated_activation_backward;
 }
+inline auto* c_planner(const GatedMlpForward&) { return octet_plan_gated_mlp_forward; }
+inline auto* c_planner(const GatedMlpBackward&) { return octet_plan_gated_mlp_backward; }
 
 inline auto* c_runner(const GemmArgs&) { return octet_run_gemm; }
 inline auto* c_runner(const QuantizeArgs&) { return octet_run_quantize; }
@@ -71,6 +74,8 @@ inline auto* c_runner(const GatedActivationForwardArgs&) {
 inline auto* c_runner(const GatedActivationBackwardArgs&) {
   return octet_run_gated_activation_backward;
 }
+inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_forward; }
+inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
 
 // One problem may have two plans: Fp8LinearForward and Fp8LinearBackward have it inside.
 template <class Problem>

@@ -9,10 +9,9 @@ namespace {
 constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 
 // `name` is that of the operator, `pass` that of the plan: "rope", or "rms_norm_forward".
-template <class Problem, class Args>
+template <class Problem, class Options, class Args>
 void expect_struct_checks(const std::string& name, const std::string& pass, const Problem& good,
-                          octet_status (*plan_it)(const Problem*, const octet_plan_options*,
-                                                  octet_plan**),
+                          octet_status (*plan_it)(const Problem*, const Options*, octet_plan**),
                           octet_status (*run_it)(const octet_plan*, const Args*, void*, size_t,
                                                  void*)) {
   octet_plan* made = nullptr;
@@ -78,6 +77,13 @@ octet_rms_norm_rope_problem norm_rope_problem() {
   return problem;
 }
 
+octet_gated_mlp_problem mlp_problem() {
+  octet_gated_mlp_problem problem;
+  octet_gated_mlp_problem_init(&problem);
+  problem.m = problem.f = problem.k = 4;
+  return problem;
+}
+
 TEST(CPassesBadInput, RefusesBadStructs) {
   expect_struct_checks("rms_norm", "rms_norm_forward", norm_problem(), octet_plan_rms_norm_forward,
                        octet_run_rms_norm_forward);
@@ -92,6 +98,27 @@ TEST(CPassesBadInput, RefusesBadStructs) {
                        octet_plan_rms_norm_rope_forward, octet_run_rms_norm_rope_forward);
   expect_struct_checks("rms_norm_rope", "rms_norm_rope_backward", norm_rope_problem(),
                        octet_plan_rms_norm_rope_backward, octet_run_rms_norm_rope_backward);
+  expect_struct_checks("gated_mlp", "gated_mlp_forward", mlp_problem(),
+                       octet_plan_gated_mlp_forward, octet_run_gated_mlp_forward);
+  expect_struct_checks("gated_mlp", "gated_mlp_backward", mlp_problem(),
+                       octet_plan_gated_mlp_backward, octet_run_gated_mlp_backward);
+}
+
+TEST(CPassesBadInput, RefusesTheCostOfWhatIsNoGatedMlp) {
+  std::int64_t launches = 7;
+  std::int64_t bytes = 7;
+  expect_status(kInvalid, "gated_mlp: the plan is a null pointer",
+                octet_gated_mlp_cost(nullptr, &launches, &bytes));
+  const octet_rope_problem problem = rope_problem();
+  octet_plan* made = nullptr;
+  ASSERT_EQ(octet_plan_rope(&problem, nullptr, &made), OCTET_OK) << octet_last_error();
+  const PlanOwner plan(made, octet_plan_destroy);
+  expect_status(kInvalid,
+                "gated_mlp: the plan must be one of gated_mlp, got one of octet_plan_rope()",
+                octet_gated_mlp_cost(made, &launches, &bytes));
+  expect_status(kInvalid, "gated_mlp: bytes is a null pointer",
+                octet_gated_mlp_cost(made, &launches, nullptr));
+  EXPECT_EQ(launches, 7);
 }
 
 TEST(CPassesBadInput, RefusesThePlanOfTheOtherPass) {

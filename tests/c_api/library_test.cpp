@@ -35,6 +35,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(RopeProblem{}, octet_rope_problem_init);
   expect_defaults_of(RmsNormRopeProblem{}, octet_rms_norm_rope_problem_init);
   expect_defaults_of(GatedActivationProblem{}, octet_gated_activation_problem_init);
+  expect_defaults_of(GatedMlpProblem{}, octet_gated_mlp_problem_init);
 }
 
 // The FP8 output is off, but what it would be is filled in: to switch it on is all there is to do.

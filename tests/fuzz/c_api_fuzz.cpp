@@ -2,13 +2,14 @@
 #include "fuzz/c_api_casts.hpp"
 #include "fuzz/c_api_elements.hpp"
 #include "fuzz/c_api_heads.hpp"
+#include "fuzz/c_api_mlp.hpp"
 #include "fuzz/c_api_products.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(10)) {
+  switch (input.choice(11)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -18,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 6: fuzz_rms_norm(input, memory); break;
     case 7: fuzz_gated_activation(input, memory); break;
     case 8: fuzz_rope(input, memory); break;
-    default: fuzz_rms_norm_rope(input, memory); break;
+    case 9: fuzz_rms_norm_rope(input, memory); break;
+    default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;
 }
