@@ -58,7 +58,8 @@ def octet_backward(dy, x, g, rstd):
     return Written(plan, (dx, dg))
 
 
-FORWARD = Pass("rms_norm forward", octet_forward, forward, others={"torch rms_norm": torch_rms_norm})
+FORWARD = Pass("rms_norm forward", octet_forward, forward,
+               others={"torch rms_norm": torch_rms_norm})
 BACKWARD = Pass("rms_norm backward", octet_backward, backward,
                 others={"torch rms_norm": torch_rms_norm_backward})
 FORWARD_FP8 = Pass("rms_norm forward to fp8", octet_forward_fp8, forward_fp8, fp8=True)

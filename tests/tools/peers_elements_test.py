@@ -1,8 +1,12 @@
 """The memory-bound operators of tools/peers.py on the CPU: what octet writes there through the C
 API is what torch gives, so shapes, structs and formulas fit. Needs torch and a built liboctet."""
 
+import contextlib
+import csv
+import io
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 
@@ -19,7 +23,10 @@ try:
 except (ImportError, OSError) as error:
     raise unittest.SkipTest(f"no torch or no liboctet: {error}") from error
 
+import peers  # noqa: E402
+import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
+import peers_table  # noqa: E402
 
 OPTIONS = types.SimpleNamespace(head_dim=8, kv_heads=1, compile_mode=["default"])
 
@@ -90,6 +97,33 @@ class Elements(unittest.TestCase):
                     {"rope forward": plain, "rope backward": plain})
         self.expect(results_of(peers_rms_norm_rope, (2, 5, 24)),
                     {"rms_norm_rope forward": plain, "rms_norm_rope backward": plain})
+
+    def test_a_whole_run_writes_its_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "rope.csv"
+            options = peers_options.parse_arguments(
+                ["--op", "rope", "--shape", "2x3x16", "--head-dim", "8", "--kv-heads", "1",
+                 "--library", "torch eager", "-o", str(path)])
+            provenance = types.SimpleNamespace(fields=lambda _, command: {"Command": command})
+            table = peers_table.Table(options.op, options.output, provenance, {"torch eager": "2"},
+                                      peers_options.repeats(options))
+
+            def compare(case, contenders, same):
+                return peers_rounds.compare(case, peers.chosen(contenders, options.library), 5,
+                                            same, CallTimer())
+
+            with contextlib.redirect_stdout(io.StringIO()):
+                peers.run(options, lambda shape, timed: peers_rope.cases(
+                    shape, timed, options, 0, device="cpu"), compare, table)
+            rows = list(csv.DictReader(path.read_text().splitlines()))
+        self.assertFalse(table.failed())
+        self.assertEqual([(row["Product"], row["Library"], row["Check"]) for row in rows],
+                         [(f"rope {turn}", library, "PASS") for turn in ("forward", "backward")
+                          for library in ("octet", "torch eager")])
+        moved = 2 * (2 * 3 * 16 + 2 * 3 * 8) * 2 + 2 * 3 * 4 * 4
+        self.assertEqual({row["TB/s"] for row in rows}, {f"{moved / 1e12:.5g}"})
+        self.assertEqual({(row["Batch"], row["Seq"], row["Hidden"]) for row in rows},
+                         {("2", "3", "16")})
 
     def test_inputs_pass_twice_the_cache(self):
         made = []
