@@ -1,4 +1,4 @@
-// The kernels of every instruction set.
+// The kernels of every instruction set, and the implementations that run the best of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rms_norm_rope/cpu_simd_kernels.cpp"
 #include "cpu/simd_targets.hpp"
@@ -34,6 +34,57 @@ const NormRopeKernels& norm_rope_kernels(InstructionSet instructions) {
   return instructions == InstructionSet::avx512 ? N_AVX3::rotary::kNormRopeKernels
                                                 : N_AVX2::rotary::kNormRopeKernels;
 }
+
+namespace {
+
+// Neighbours have to fall into one pair of lanes.
+std::string refuse_odd_halves(const RotatedHeads& heads) {
+  if (heads.rotation.style == RopeStyle::interleaved || heads.pairs() % 2 == 0) return "";
+  return text("half of rotary_dim is ", heads.pairs(), ", which is odd");
+}
+
+std::string refuse_simd(const RmsNormRopeProblem& problem, const Machine& machine) {
+  const RotatedHeads heads = rotated_heads(problem);
+  for (const std::string& refusal : {refuse_off_cpu(problem.device), refuse_without_avx2(machine),
+                                     refuse_long_rotation(heads), refuse_odd_halves(heads)}) {
+    if (!refusal.empty()) return refusal;
+  }
+  return "";
+}
+
+std::string configuration(const RmsNormRopeProblem&, const Machine& machine) {
+  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+}
+
+}  // namespace
+
+const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd{
+    "cpu_simd",
+    refuse_simd,
+    configuration,
+    [](const RmsNormRopeProblem& problem, const Machine&) {
+      return rms_norm_rope_simd_bytes(problem, false);
+    },
+    [](const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
+       const RunContext& context) {
+      rms_norm_rope_forward_simd(problem, args, context.workspace, context.threads,
+                                 best_instruction_set());
+    },
+};
+
+const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd{
+    "cpu_simd",
+    refuse_simd,
+    configuration,
+    [](const RmsNormRopeProblem& problem, const Machine&) {
+      return rms_norm_rope_simd_bytes(problem, true);
+    },
+    [](const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
+       const RunContext& context) {
+      rms_norm_rope_backward_simd(problem, args, context.workspace, context.threads,
+                                  best_instruction_set());
+    },
+};
 
 }  // namespace octet
 #endif
