@@ -90,5 +90,7 @@ GateReport check_gated_mlp(const GatedMlpProblem& problem, const GateOptions& op
 GateReport check_rms_norm(const RmsNormProblem& problem, const GateOptions& options);
 GateReport check_rope(const RopeProblem& problem, const GateOptions& options);
 GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options);
+GateReport check_gated_activation(const GatedActivationProblem& problem,
+                                  const GateOptions& options);
 
 }  // namespace octet

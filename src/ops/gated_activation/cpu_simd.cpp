@@ -1,4 +1,5 @@
-// Row by row; a thread takes neighbouring rows. No workspace.
+// Row by row; a thread takes neighbouring rows. What is quantised is written to strips of rows in the
+// workspace, and cast from there.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/gated_activation/cpu_simd.cpp"
 #include "cpu/simd_targets.hpp"
@@ -23,8 +24,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "core/checks.hpp"
 #include "cpu/threads.hpp"
+#include "ops/fp8_output/cpu_strips.hpp"
 #include "ops/gated_activation/cpu_simd.hpp"
-#include "ops/gated_activation/problem.hpp"
 
 #include <hwy/cache_control.h>
 
@@ -38,10 +39,6 @@ constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
 // What a thread takes at a time: enough to pay for the taking.
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 16;
 
-void* at_row(const TensorView& matrix, std::int64_t row) {
-  return static_cast<char*>(matrix.data) + row * matrix.strides[0] * size_bytes(matrix.dtype);
-}
-
 bool streams(const TensorView& out) {
   const auto address = reinterpret_cast<std::uintptr_t>(out.data);
   const std::int64_t element_bytes = size_bytes(out.dtype);
@@ -49,20 +46,47 @@ bool streams(const TensorView& out) {
          out.strides[0] * element_bytes % 64 == 0;
 }
 
+char* row_of(const TensorView& matrix, std::int64_t row) {
+  return static_cast<char*>(matrix.data) + row * matrix.strides[0] * size_bytes(matrix.dtype);
+}
+
 float weight_of(const TensorView& row_weight, std::int64_t row) {
   return row_weight.data == nullptr ? 1 : static_cast<const float*>(row_weight.data)[row];
 }
 
-// Calls work(row) for every row. What it streamed is in memory when this returns.
+// Calls work(row) for every row.
 template <class Work>
-void for_rows(const GatedActivationProblem& problem, int threads, bool streamed, const Work& work) {
+void for_rows(const GatedActivationProblem& problem, int threads, const Work& work) {
   const std::int64_t rows = std::max<std::int64_t>(1, kTaskElements / problem.cols);
   parallel_for(threads, ceil_div(problem.rows, rows), [&](std::int64_t task) {
     const std::int64_t end = std::min((task + 1) * rows, problem.rows);
     for (std::int64_t row = task * rows; row < end; ++row) work(row);
-    if (streamed) hwy::FlushStream();  // no later read of another thread may overtake them
+    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
   });
 }
+
+// Calls work(row, where row is to be written) for every row, and casts what was written.
+template <class Work>
+void for_rows_of_strips(const QuantizeProblem& cast, const Fp8Copies& copies,
+                        const RunContext& context, InstructionSet instructions, const Work& work) {
+  write_fp8_strips(cast, copies, context, instructions, [&](const Fp8Strip& strip) {
+    const std::int64_t pitch_bytes = strip.pitch * size_bytes(cast.input);
+    for (std::int64_t r = 0; r < strip.rows; ++r) {
+      work(strip.row + r, static_cast<char*>(strip.data) + r * pitch_bytes);
+    }
+  });
+}
+
+std::string refuse(const GatedActivationProblem& problem, const Machine& machine) {
+  const std::string refusal = refuse_off_cpu(problem.device);
+  return refusal.empty() ? refuse_without_avx2(machine) : refusal;
+}
+
+std::string configuration(const GatedActivationProblem&, const Machine& machine) {
+  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+}
+
+int index_of(GateActivation activation) { return static_cast<int>(activation) - 1; }
 
 }  // namespace
 
@@ -72,57 +96,73 @@ const GatedActivationKernels& gated_activation_kernels(InstructionSet instructio
   return kernels[dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2];
 }
 
-void gated_activation_cpu_simd(const GatedActivationProblem& problem,
-                               const GatedActivationForwardArgs& args, int threads,
-                               InstructionSet instructions) {
-  const ForwardKernel kernel = gated_activation_kernels(instructions, problem.dtype)
-                                   .forward[kernel_index(problem.activation)];
-  const bool stream = streams(args.y);
-  for_rows(problem, threads, stream, [&](std::int64_t row) {
-    kernel({at_row(args.gate, row), at_row(args.up, row), at_row(args.y, row), problem.cols,
+void gated_activation_forward_cpu_simd(const GatedActivationProblem& problem,
+                                       const GatedActivationForwardArgs& args,
+                                       const RunContext& context, InstructionSet instructions) {
+  const ForwardKernel kernel =
+      gated_activation_kernels(instructions, problem.dtype).forward[index_of(problem.activation)];
+  const auto write_row = [&](std::int64_t row, void* y, bool stream) {
+    kernel({row_of(args.gate, row), row_of(args.up, row), y, problem.cols,
             weight_of(args.row_weight, row), stream});
-  });
+  };
+  if (problem.fp8) {
+    for_rows_of_strips(forward_cast(problem), args.fp8, context, instructions,
+                       [&](std::int64_t row, char* y) { write_row(row, y, false); });
+    return;
+  }
+  const bool stream = streams(args.y);
+  for_rows(problem, context.threads,
+           [&](std::int64_t row) { write_row(row, row_of(args.y, row), stream); });
 }
 
-void gated_activation_cpu_simd(const GatedActivationProblem& problem,
-                               const GatedActivationBackwardArgs& args, int threads,
-                               InstructionSet instructions) {
-  const BackwardKernel kernel = gated_activation_kernels(instructions, problem.dtype)
-                                    .backward[kernel_index(problem.activation)];
-  const bool stream = streams(args.dgate) && streams(args.dup);
-  for_rows(problem, threads, stream, [&](std::int64_t row) {
+void gated_activation_backward_cpu_simd(const GatedActivationProblem& problem,
+                                        const GatedActivationBackwardArgs& args,
+                                        const RunContext& context, InstructionSet instructions) {
+  const BackwardKernel kernel =
+      gated_activation_kernels(instructions, problem.dtype).backward[index_of(problem.activation)];
+  const auto write_row = [&](std::int64_t row, void* dgate, void* dup, bool stream) {
     const float d_weight =
-        kernel({at_row(args.dy, row), at_row(args.gate, row), at_row(args.up, row),
-                at_row(args.dgate, row), at_row(args.dup, row), problem.cols,
-                weight_of(args.row_weight, row), stream});
+        kernel({row_of(args.dy, row), row_of(args.gate, row), row_of(args.up, row), dgate, dup,
+                problem.cols, weight_of(args.row_weight, row), stream});
     if (problem.row_weight) static_cast<float*>(args.d_row_weight.data)[row] = d_weight;
+  };
+  if (problem.fp8) {
+    const std::int64_t dup_offset = problem.cols * size_bytes(problem.dtype);
+    for_rows_of_strips(
+        backward_cast(problem), args.fp8, context, instructions,
+        [&](std::int64_t row, char* dgate) { write_row(row, dgate, dgate + dup_offset, false); });
+    return;
+  }
+  const bool stream = streams(args.dgate) && streams(args.dup);
+  for_rows(problem, context.threads, [&](std::int64_t row) {
+    write_row(row, row_of(args.dgate, row), row_of(args.dup, row), stream);
   });
 }
-
-namespace {
-
-std::string refuse(const GatedActivationProblem& problem, const Machine& machine) {
-  const std::string refusal = refuse_off_cpu(problem.device);
-  if (!refusal.empty()) return refusal;
-  return problem.fp8 ? "it writes no fp8: unfused does, with it" : refuse_without_avx2(machine);
-}
-std::string configuration(const GatedActivationProblem&, const Machine& machine) {
-  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
-}
-std::size_t workspace_bytes(const GatedActivationProblem&, const Machine&) { return 0; }
-
-template <class Args>
-void run_simd(const GatedActivationProblem& problem, const Args& args, const RunContext& context) {
-  gated_activation_cpu_simd(problem, args, context.threads, best_instruction_set());
-}
-
-}  // namespace
 
 const GatedActivationForwardImplementation kGatedActivationForwardCpuSimd{
-    "cpu_simd", refuse, configuration, workspace_bytes, run_simd<GatedActivationForwardArgs>,
+    "cpu_simd",
+    refuse,
+    configuration,
+    [](const GatedActivationProblem& problem, const Machine& machine) {
+      return problem.fp8 ? fp8_strips_workspace_bytes(forward_cast(problem), machine.threads) : 0;
+    },
+    [](const GatedActivationProblem& problem, const GatedActivationForwardArgs& args,
+       const RunContext& context) {
+      gated_activation_forward_cpu_simd(problem, args, context, best_instruction_set());
+    },
 };
+
 const GatedActivationBackwardImplementation kGatedActivationBackwardCpuSimd{
-    "cpu_simd", refuse, configuration, workspace_bytes, run_simd<GatedActivationBackwardArgs>,
+    "cpu_simd",
+    refuse,
+    configuration,
+    [](const GatedActivationProblem& problem, const Machine& machine) {
+      return problem.fp8 ? fp8_strips_workspace_bytes(backward_cast(problem), machine.threads) : 0;
+    },
+    [](const GatedActivationProblem& problem, const GatedActivationBackwardArgs& args,
+       const RunContext& context) {
+      gated_activation_backward_cpu_simd(problem, args, context, best_instruction_set());
+    },
 };
 
 }  // namespace octet

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "cpu/instruction_set.hpp"
-
-#include <octet/ops/gated_activation.hpp>
+#include "ops/gated_activation/problem.hpp"
 
 namespace octet {
 
@@ -39,14 +38,13 @@ struct GatedActivationKernels {
 };
 
 const GatedActivationKernels& gated_activation_kernels(InstructionSet instructions, Dtype dtype);
-inline int kernel_index(GateActivation activation) { return static_cast<int>(activation) - 1; }
 
-// Arguments are checked already.
-void gated_activation_cpu_simd(const GatedActivationProblem& problem,
-                               const GatedActivationForwardArgs& args, int threads,
-                               InstructionSet instructions);
-void gated_activation_cpu_simd(const GatedActivationProblem& problem,
-                               const GatedActivationBackwardArgs& args, int threads,
-                               InstructionSet instructions);
+// Arguments are checked already; the workspace is as the implementations ask for it.
+void gated_activation_forward_cpu_simd(const GatedActivationProblem& problem,
+                                       const GatedActivationForwardArgs& args,
+                                       const RunContext& context, InstructionSet instructions);
+void gated_activation_backward_cpu_simd(const GatedActivationProblem& problem,
+                                        const GatedActivationBackwardArgs& args,
+                                        const RunContext& context, InstructionSet instructions);
 
 }  // namespace octet

@@ -4,6 +4,7 @@
 #include "dispatch/implementation.hpp"
 
 #include <octet/ops/gated_activation.hpp>
+#include <octet/ops/quantize.hpp>
 
 #include <span>
 
@@ -24,6 +25,10 @@ extern const GatedActivationBackwardImplementation kGatedActivationBackwardCpuRe
 // In the order they are tried.
 std::span<const GatedActivationForwardImplementation> gated_activation_forward_implementations();
 std::span<const GatedActivationBackwardImplementation> gated_activation_backward_implementations();
+
+// What is quantised where fp8 is wanted: y, or both gradients side by side.
+QuantizeProblem forward_cast(const GatedActivationProblem& problem);
+QuantizeProblem backward_cast(const GatedActivationProblem& problem);
 
 void check(const GatedActivationProblem& problem);
 void check(const GatedActivationProblem& problem, const GatedActivationForwardArgs& args);

@@ -11,6 +11,7 @@
 #include "ops/gated_activation/cpu_simd.hpp"
 
 #include <cstring>
+#include <limits>
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -20,11 +21,11 @@ constexpr std::int64_t kStep = 2 * static_cast<std::int64_t>(HWY_LANES(float));
 
 // The last elements of a run, followed by zeros, which every activation leaves 0.
 template <class Element>
-struct Tail {
+struct PaddedPiece {
   alignas(64) Element elements[kStep] = {};
 
-  Tail() = default;
-  Tail(const Element* from, std::int64_t count) {
+  PaddedPiece() = default;
+  PaddedPiece(const Element* from, std::int64_t count) {
     std::memcpy(elements, from, sizeof(Element) * static_cast<std::size_t>(count));
   }
   void copy_to(Element* to, std::int64_t count) const {
@@ -38,6 +39,11 @@ struct Tail {
 HWY_INLINE void prefetch(const void* now) {
   constexpr std::size_t kAhead = 3072;  // bytes
   __builtin_prefetch(static_cast<const char*>(now) + kAhead);
+}
+
+// A NaN without bits in its lower half, as float_pairs wants them.
+HWY_INLINE Lanes weight_of(float weight) {
+  return all(weight == weight ? weight : std::numeric_limits<float>::quiet_NaN());
 }
 
 template <class Activation, class Pairs>
@@ -56,7 +62,7 @@ void forward_run(const ForwardRun& run) {
   const auto* gate = static_cast<const Element*>(run.gate);
   const auto* up = static_cast<const Element*>(run.up);
   auto* y = static_cast<Element*>(run.y);
-  const Lanes weight = all(run.weight);
+  const Lanes weight = weight_of(run.weight);
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
     prefetch(gate + i);
@@ -64,9 +70,9 @@ void forward_run(const ForwardRun& run) {
     forward_step<Activation, Pairs>(gate + i, up + i, weight, y + i, run.stream);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
-    const Tail<Element> last_gate(gate + i, rest);
-    const Tail<Element> last_up(up + i, rest);
-    Tail<Element> last_y;
+    const PaddedPiece<Element> last_gate(gate + i, rest);
+    const PaddedPiece<Element> last_up(up + i, rest);
+    PaddedPiece<Element> last_y;
     forward_step<Activation, Pairs>(last_gate.elements, last_up.elements, weight, last_y.elements,
                                     false);
     last_y.copy_to(y + i, rest);
@@ -112,7 +118,7 @@ float backward_run(const BackwardRun& run) {
   const auto* up = static_cast<const Element*>(run.up);
   auto* dgate = static_cast<Element*>(run.dgate);
   auto* dup = static_cast<Element*>(run.dup);
-  const Lanes weight = all(run.weight);
+  const Lanes weight = weight_of(run.weight);
   FloatPair sums{all(0), all(0)};
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
@@ -123,11 +129,11 @@ float backward_run(const BackwardRun& run) {
                                      run.stream, sums);
   }
   if (const std::int64_t rest = run.count - i; rest != 0) {
-    const Tail<Element> last_dy(dy + i, rest);
-    const Tail<Element> last_gate(gate + i, rest);
-    const Tail<Element> last_up(up + i, rest);
-    Tail<Element> last_dgate;
-    Tail<Element> last_dup;
+    const PaddedPiece<Element> last_dy(dy + i, rest);
+    const PaddedPiece<Element> last_gate(gate + i, rest);
+    const PaddedPiece<Element> last_up(up + i, rest);
+    PaddedPiece<Element> last_dgate;
+    PaddedPiece<Element> last_dup;
     backward_step<Activation, Pairs>(last_dy.elements, last_gate.elements, last_up.elements, weight,
                                      last_dgate.elements, last_dup.elements, false, sums);
     last_dgate.copy_to(dgate + i, rest);

@@ -10,17 +10,12 @@ GatedActivationProblem without_fp8(GatedActivationProblem problem) {
   return problem;
 }
 
-QuantizeProblem cast_of(const GatedActivationProblem& problem, std::int64_t cols) {
-  return quantize_problem(problem.fp8.value_or(Fp8Output{}), problem.rows, cols, problem.dtype,
-                          problem.device);
-}
-
 struct ForwardSteps {
   static GatedActivationProblem plain(const GatedActivationProblem& problem) {
     return without_fp8(problem);
   }
   static QuantizeProblem cast(const GatedActivationProblem& problem) {
-    return cast_of(problem, problem.cols);
+    return forward_cast(problem);
   }
   static GatedActivationForwardArgs into(GatedActivationForwardArgs args,
                                          const TensorView& output) {
@@ -37,7 +32,7 @@ struct BackwardSteps {
     return without_fp8(problem);
   }
   static QuantizeProblem cast(const GatedActivationProblem& problem) {
-    return cast_of(problem, 2 * problem.cols);
+    return backward_cast(problem);
   }
   // The gradients are the halves of the columns.
   static GatedActivationBackwardArgs into(GatedActivationBackwardArgs args,
@@ -54,6 +49,17 @@ struct BackwardSteps {
 };
 
 }  // namespace
+
+QuantizeProblem forward_cast(const GatedActivationProblem& problem) {
+  return quantize_problem(problem.fp8.value_or(Fp8Output{}), problem.rows, problem.cols,
+                          problem.dtype, problem.device);
+}
+
+QuantizeProblem backward_cast(const GatedActivationProblem& problem) {
+  QuantizeProblem cast = forward_cast(problem);
+  cast.cols = 2 * problem.cols;
+  return cast;
+}
 
 const GatedActivationForwardImplementation kGatedActivationForwardUnfused =
     Unfused<ForwardSteps, GatedActivationProblem, GatedActivationForwardArgs>::implementation();
