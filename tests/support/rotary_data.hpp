@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/numeric.hpp"
+#include "dispatch/machine.hpp"
 
 #include <octet/octet.hpp>
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace octet::testing {
@@ -19,6 +21,15 @@ using Random = std::mt19937_64;
 template <class T, std::size_t N>
 T one_of(const T (&choices)[N], Random& random) {
   return choices[random() % N];
+}
+
+// The instruction sets of this machine that the SIMD kernels are compiled for.
+inline std::vector<std::string> simd_names() {
+  const Machine machine = this_machine(kCpu, 1);
+  std::vector<std::string> names;
+  if (machine.avx2) names.emplace_back("avx2");
+  if (machine.avx512) names.emplace_back("avx512");
+  return names;
 }
 
 // Every element of a tensor, by its index.
