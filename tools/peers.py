@@ -71,7 +71,7 @@ def open_table(options, octet_c, properties, gpu):
         versions[name] = libraries.torch.__version__
     versions["cublaslt"] = libraries.cublaslt_version()
     provenance = peers_table.Provenance(
-        octet_c.library_path, octet_c.library.octet_device_sources().decode(), properties.name,
+        octet_c.library_path, options.op, octet_c.device_sources(options.op), properties.name,
         gpu.driver())
     return peers_table.Table(options.op, options.output, provenance, versions,
                              peers_options.repeats(options))

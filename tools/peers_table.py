@@ -26,10 +26,10 @@ class Provenance:
     """What every row says of where it comes from. The hash of the device sources is the library's
     own; the commit is that of the `octet` beside it, which must have the same hash."""
 
-    def __init__(self, library_path, device_sources, gpu_name, driver):
+    def __init__(self, library_path, op, device_sources, gpu_name, driver):
         self.gpu_name, self.driver, self.device_sources = gpu_name, driver, device_sources
         tool = pathlib.Path(library_path).resolve().parent / "octet"
-        self.commit = commit_of(tool, device_sources)
+        self.commit = commit_of(tool, op, device_sources)
 
     def fields(self, result, command):
         return {"GPU": self.gpu_name, "Driver": self.driver, "Commit": self.commit,
@@ -38,17 +38,19 @@ class Provenance:
                 "Power (W)": number(result.power_w, ".1f"), "Command": command}
 
 
-def commit_of(tool, device_sources):
-    """From what `octet doctor` prints: "octet  octet 0.1.0 (COMMIT)" and "device sources  HASH"."""
+def commit_of(tool, op, device_sources):
+    """From what `octet doctor` prints: "octet  octet 0.1.0 (COMMIT)" and
+    "device sources  HASH OP OP ..."."""
     try:
         text = subprocess.run([tool, "doctor"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise RuntimeError(f"no commit from the octet beside the library: {error}") from error
     lines = [line.split() for line in text.splitlines()]
-    hashes = [words[-1] for words in lines if words[:2] == ["device", "sources"]]
+    hashes = [words[2] for words in lines
+              if words[:2] == ["device", "sources"] and op in words[3:]]
     commits = [words[-1].strip("()") for words in lines if words[:2] == ["octet", "octet"]]
     if hashes != [device_sources] or len(commits) != 1:
-        raise RuntimeError(f"liboctet has device sources {device_sources}, the octet beside it "
+        raise RuntimeError(f"liboctet has device sources {device_sources} of {op}, the octet beside it "
                            f"{' '.join(hashes) or 'none'}: build both from one tree")
     return commits[0]
 

@@ -4,6 +4,8 @@
 #include <octet/octet.h>
 #include <octet/octet.hpp>
 
+#include <string_view>
+
 namespace octet {
 namespace {
 
@@ -61,7 +63,13 @@ extern "C" {
 
 int octet_version(void) { return octet::version(); }
 
-const char* octet_device_sources(void) { return OCTET_DEVICE_SOURCES; }
+const char* octet_device_sources(const char* op) {
+  const std::string_view wanted = op == nullptr ? "" : op;
+  for (const OctetDeviceSources& sources : kOctetDeviceSources) {
+    if (sources.op == wanted) return sources.hash;
+  }
+  return "";
+}
 
 size_t octet_dtype_size(octet_dtype dtype) {
   return static_cast<size_t>(octet::size_bytes(static_cast<octet::Dtype>(dtype)));

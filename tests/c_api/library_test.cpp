@@ -14,7 +14,9 @@ TEST(CApi, NamesItsNumbers) {
   EXPECT_EQ(octet_dtype_size(OCTET_BF16), 2u);
   EXPECT_EQ(octet_dtype_size(12345), 0u);
   EXPECT_EQ(octet_cuda_device_count(), cuda_device_count());
-  EXPECT_EQ(std::strlen(octet_device_sources()), 12u);
+  EXPECT_EQ(std::strlen(octet_device_sources("gemm")), 12u);
+  EXPECT_STREQ(octet_device_sources("gem"), "");
+  EXPECT_STREQ(octet_device_sources(nullptr), "");
 }
 
 template <class CProblem, class Problem>

@@ -229,14 +229,17 @@ class CommitOf(Folder):
         return path
 
     def test_is_that_of_the_tool_with_the_same_device_sources(self):
-        tool = self.tool("octet           octet 0.1.0 (abc-dirty)\ndevice sources  0123\nCPU  x")
-        self.assertEqual(peers_table.commit_of(tool, "0123"), "abc-dirty")
-        with self.assertRaisesRegex(RuntimeError, "device sources 9999, the octet beside it 0123"):
-            peers_table.commit_of(tool, "9999")
+        tool = self.tool("octet           octet 0.1.0 (abc-dirty)\ndevice sources  0123 gemm quantize\n"
+                         "device sources  9999 rope\nCPU  x")
+        self.assertEqual(peers_table.commit_of(tool, "quantize", "0123"), "abc-dirty")
+        self.assertEqual(peers_table.commit_of(tool, "rope", "9999"), "abc-dirty")
+        with self.assertRaisesRegex(RuntimeError,
+                                    "sources 9999 of gemm, the octet beside it 0123"):
+            peers_table.commit_of(tool, "gemm", "9999")
 
     def test_is_refused_without_a_tool(self):
         with self.assertRaisesRegex(RuntimeError, "octet beside the library"):
-            peers_table.commit_of(self.folder / "none", "0123")
+            peers_table.commit_of(self.folder / "none", "gemm", "0123")
 
 
 class CommandLine(unittest.TestCase):
