@@ -95,6 +95,43 @@ class HeadsMemory {
   Buffer memory_;
 };
 
+// q, k and v side by side in every token of one tensor.
+struct PackedHeads {
+  std::int64_t q_heads;
+  std::int64_t k_heads;
+  HeadsMemory memory;
+
+  PackedHeads(Dtype dtype, std::int64_t batch, std::int64_t seq, std::int64_t q, std::int64_t k,
+              std::int64_t head_dim)
+      : q_heads(q),
+        k_heads(k),
+        memory(dtype, {batch, seq, q + 2 * k, head_dim}, HeadsLayout::dense) {}
+
+  TensorView q() const { return part(0, q_heads); }
+  TensorView k() const { return part(q_heads, k_heads); }
+  TensorView v() const { return part(q_heads + k_heads, k_heads); }
+
+ private:
+  TensorView part(std::int64_t first, std::int64_t count) const {
+    TensorView view = memory.view();
+    view.data = static_cast<char*>(view.data) + first * view.strides[2] * size_bytes(view.dtype);
+    view.shape[2] = count;
+    return view;
+  }
+};
+
+// Whether two tensors of one shape have the same bits, in whatever strides.
+inline bool equal_elements(const TensorView& x, const TensorView& y) {
+  std::vector<float> values;
+  for_elements(x, [&](std::int64_t i) { values.push_back(load_f32(x.data, i, x.dtype)); });
+  std::size_t next = 0;
+  bool equal = true;
+  for_elements(y, [&](std::int64_t i) {
+    equal = equal && bits_of(values[next++]) == bits_of(load_f32(y.data, i, y.dtype));
+  });
+  return equal && next == values.size();
+}
+
 inline Rotation random_rotation(std::int64_t seq, std::int64_t head_dim, Random& random) {
   Rotation rotation;
   rotation.style = one_of({RopeStyle::rotate_half, RopeStyle::interleaved}, random);

@@ -115,6 +115,38 @@ TEST(RmsNormRope, HasTheGradientsOfItsForward) {
   }
 }
 
+TEST(RmsNormRope, WorksInPlaceInsideAPackedTensorAndLeavesV) {
+  RmsNormRopeProblem problem;
+  problem.batch = 2;
+  problem.seq = 7;
+  problem.q_heads = 4;
+  problem.k_heads = 2;
+  problem.head_dim = 64;
+  Random random(9);
+  const RotationData rotation(problem.rotation, 2, problem.seq, problem.head_dim, random);
+  const NormRopeCall call(problem, HeadsLayout::dense, HeadsLayout::dense);
+  call.q.fill(random);
+  call.k.fill(random);
+  const PackedHeads packed(problem.dtype, 2, 7, 4, 2, 64);
+  const PackedHeads before(problem.dtype, 2, 7, 4, 2, 64);
+  fill_normal(packed.memory.view(), random);
+  before.memory.copy_from(packed.memory);
+  const auto plan = plan_rms_norm_rope_forward(problem);
+  const Buffer memory(plan.workspace_bytes);
+  const Workspace workspace{memory.data(), memory.bytes()};
+  RmsNormRopeForwardArgs args = call.forward(rotation.args());
+  args.q = packed.q();
+  args.k = packed.k();
+  run(plan, args, workspace);
+  args.q_out = packed.q();
+  args.k_out = packed.k();
+  run(plan, args, workspace);
+  EXPECT_TRUE(equal_elements(packed.q(), call.q.out.view()));
+  EXPECT_TRUE(equal_elements(packed.k(), call.k.out.view()));
+  EXPECT_TRUE(equal_elements(packed.v(), before.v()));
+  EXPECT_FALSE(equal_elements(packed.q(), before.q()));
+}
+
 TEST(RmsNormRope, PassesItsGates) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);

@@ -57,6 +57,33 @@ TEST(Rope, IsUndoneByItsInverse) {
   }
 }
 
+TEST(Rope, TurnsQAndKInsideAPackedTensorAndLeavesV) {
+  RopeProblem problem;
+  problem.batch = 2;
+  problem.seq = 7;
+  problem.q_heads = 4;
+  problem.k_heads = 2;
+  problem.head_dim = 64;
+  Random random(9);
+  const RotationData rotation(problem.rotation, 2, problem.seq, problem.head_dim, random);
+  const PackedHeads packed(problem.dtype, 2, 7, 4, 2, 64);
+  const PackedHeads out(problem.dtype, 2, 7, 4, 2, 64);
+  const PackedHeads in_place(problem.dtype, 2, 7, 4, 2, 64);
+  const RopeHeads apart(problem, HeadsLayout::dense, HeadsLayout::dense);
+  fill_normal(packed.memory.view(), random);
+  in_place.memory.copy_from(packed.memory);
+  const RopePlan plan = plan_rope(problem);
+  run(plan, {packed.q(), packed.k(), apart.q_out.view(), apart.k_out.view(), rotation.args()});
+  run(plan, {packed.q(), packed.k(), out.q(), out.k(), rotation.args()});
+  run(plan, {in_place.q(), in_place.k(), in_place.q(), in_place.k(), rotation.args()});
+  for (const PackedHeads* written : {&out, &in_place}) {
+    EXPECT_TRUE(equal_elements(written->q(), apart.q_out.view()));
+    EXPECT_TRUE(equal_elements(written->k(), apart.k_out.view()));
+  }
+  EXPECT_FALSE(equal_elements(packed.q(), apart.q_out.view()));
+  EXPECT_TRUE(equal_elements(in_place.v(), packed.v()));
+}
+
 // One element of q is not a number: which outputs are not.
 std::vector<std::int64_t> not_finite(const RopeProblem& problem, const std::string& way,
                                      std::int64_t spoilt, float value) {
