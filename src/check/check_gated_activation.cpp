@@ -16,6 +16,10 @@ TensorView columns_of(const TensorView& matrix, std::int64_t first, std::int64_t
   return view;
 }
 
+TensorView as_vector(const TensorView& row) {
+  return make_view(row.data, row.dtype, {row.cols()}, row.device);
+}
+
 struct Inputs {
   Tensor gate;
   Tensor up;
@@ -86,7 +90,7 @@ void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
   backward.dgate = columns_of(gradients, 0, problem.cols);
   backward.dup = columns_of(gradients, problem.cols, problem.cols);
   if (problem.fp8) backward.fp8 = outputs.gradients_fp8->copies(call);
-  backward.d_row_weight = make_view(d_row_weight.data, Dtype::f32, {problem.rows}, problem.device);
+  backward.d_row_weight = as_vector(d_row_weight);
   run_once(plan_gated_activation_backward(problem, options), backward, problem.device);
 }
 
@@ -95,7 +99,7 @@ void judge_d_row_weight(const GuardedMatrix (&given)[2], const GatedActivationRe
                         const std::vector<std::int64_t>& rows, const JudgeOptions& options,
                         GateReport& report) {
   const auto count = static_cast<std::int64_t>(rows.size());
-  const DecodedRows all(transposed(given[0].view()), rows);
+  const DecodedRows all(as_column(as_vector(given[0].view())), rows);
   const Tensor judged(Dtype::f32, {1, count});
   std::vector<double> wanted(rows.size());
   parallel_for(options.threads != 0 ? options.threads : default_threads(), count,

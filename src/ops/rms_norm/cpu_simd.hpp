@@ -7,7 +7,7 @@
 
 namespace octet {
 
-// One row of a forward call. Rows of w are f32, with zeros up to a multiple of kWeightStep.
+// One row of a forward call; w has zeros behind it up to a multiple of kWeightStep.
 struct NormedRow {
   std::int64_t cols = 0;
   const void* x = nullptr;
@@ -41,6 +41,7 @@ struct RmsNormKernels {
   float (*norm_row)(const NormedRow& row);  // gives rstd
   void (*backward_row)(const GradientRow& row);
 };
+const RmsNormKernels& rms_norm_kernels(Dtype dtype, InstructionSet instructions);
 
 // Arguments are checked already; the workspace is as the implementations ask for it.
 void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwardArgs& args,

@@ -63,6 +63,12 @@ class PitchedTensor {
   TensorView view_;
 };
 
+// Every byte, gaps included.
+inline std::vector<std::uint8_t> memory_of(const PitchedTensor& tensor) {
+  const auto* data = static_cast<const std::uint8_t*>(tensor.data());
+  return {data, data + tensor.bytes()};
+}
+
 struct RmsNormCase {
   RmsNormProblem problem;
   PitchedTensor x, residual, g, dy, dsum;
@@ -86,7 +92,6 @@ struct RmsNormCase {
   std::vector<const PitchedTensor*> outputs() const {
     return {&y, &sum, &rstd, &dx, &dresidual, &dg};
   }
-  // Backward needs an rstd where forward writes none.
   void copy_inputs(const RmsNormCase& other) const {
     for (std::size_t i = 0; i < inputs().size(); ++i) {
       std::memcpy(inputs()[i]->data(), other.inputs()[i]->data(), inputs()[i]->bytes());

@@ -87,17 +87,18 @@ TEST(RmsNormSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
       rms_norm_backward_cpu_simd(problem, given.backward_args(dsum), context, instructions);
       given.expect_same_outputs(
           wanted, text(name(instructions), ", seed ", seed, ": octet check ", describe(problem)));
-      if (::testing::Test::HasFailure()) return;
+      if (HasFailure()) return;
     }
   }
 }
 
-// Large enough to be written past the caches, with and without whole vectors.
+// Large enough to be written past the caches.
 TEST(RmsNormSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
-  for (const std::int64_t cols : {4096, 4128}) {
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f32}) {
     RmsNormProblem problem;
-    problem.rows = 1100;
-    problem.cols = cols;
+    problem.dtype = dtype;
+    problem.rows = dtype == Dtype::f32 ? 520 : 1040;
+    problem.cols = dtype == Dtype::f32 ? 4128 : 4096;
     problem.residual = true;
     const RmsNormCase wanted(problem, 0);
     const RmsNormCase given(problem, 0);

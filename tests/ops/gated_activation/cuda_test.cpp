@@ -1,0 +1,64 @@
+// The gates on a Hopper GPU: every activation and dtype, tails in both directions, FP8 copies.
+#include "check/gates.hpp"
+#include "check/product_case.hpp"
+#include "ops/gated_activation/case.hpp"
+#include "support/on_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+namespace octet::testing {
+namespace {
+
+constexpr std::int64_t kCols[] = {33, 128, 513, 4096};
+constexpr std::int64_t kRows[] = {1, 511, 130};
+
+void expect_pass(const GatedActivationProblem& problem, const char* backend = "") {
+  GateOptions options;
+  options.backend = backend;
+  const GateReport report = check_gated_activation(problem, options);
+  EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report.results);
+}
+
+TEST(GatedActivationCuda, PassesTheGates) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  for (const GateActivation activation : kActivations) {
+    for (const Dtype dtype : kFloats) {
+      for (const std::int64_t cols : kCols) {
+        for (const std::int64_t rows : kRows) {
+          GatedActivationProblem problem{rows, cols, dtype, activation, rows == 511};
+          problem.device = OnCuda::kDevice;
+          expect_pass(problem);
+        }
+      }
+    }
+  }
+}
+
+TEST(GatedActivationCuda, WritesFp8AsTheQuantiserDoes) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  for (const std::int64_t cols : kCols) {
+    for (const std::int64_t rows : kRows) {
+      GatedActivationProblem problem{rows,        cols,       Dtype::bf16, GateActivation::silu,
+                                     rows == 130, Fp8Output{}};
+      problem.device = OnCuda::kDevice;
+      expect_pass(problem);
+      expect_pass(problem, "unfused");
+      problem.fp8->format = Dtype::e5m2;
+      problem.fp8->pow2_scales = true;
+      problem.fp8->transposed_block = kBlock128x128;
+      expect_pass(problem);
+    }
+  }
+}
+
+TEST(GatedActivationCuda, PassesTheGatesOnALayer) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  GatedActivationProblem problem{8192, 14336, Dtype::bf16, GateActivation::silu, true};
+  problem.device = OnCuda::kDevice;
+  expect_pass(problem);
+  problem.fp8 = Fp8Output{};
+  expect_pass(problem);
+}
+
+}  // namespace
+}  // namespace octet::testing
