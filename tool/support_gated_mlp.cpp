@@ -14,6 +14,7 @@ GatedMlpProblem probe_mlp(bool fp8, Dtype dtype) {
   problem.down = true;
   problem.fp8 = fp8;
   problem.dtype = dtype;
+  if (!fp8) problem.dw = dtype;
   return problem;
 }
 
@@ -52,7 +53,7 @@ std::vector<Support> probe_gated_mlp() {
       const GatedMlpBackwardPlan backward = plan_gated_mlp_backward(problem);
       result.push_back(
           {"gated_mlp", fp8 ? "blockwise" : "none", std::string(name(dtype)),
-           fp8 ? "e4m3" : std::string(name(dtype)),
+           fp8 ? "e4m3" : "the same",
            mlp_answers(*static_cast<const GatedMlpForwardState*>(forward.state.get()),
                        *static_cast<const GatedMlpBackwardState*>(backward.state.get()))});
     }

@@ -31,8 +31,8 @@ struct Output {
   std::optional<Fp8Output> fp8;
 };
 
-std::vector<Output> outputs_of(Dtype dtype) {
-  std::vector<Output> outputs{{std::string(name(dtype)), {}}};
+std::vector<Output> outputs_of() {
+  std::vector<Output> outputs{{"the same", {}}};
   for (const Dtype format : kProbeFp8) {
     outputs.push_back({std::string(name(format)), Fp8Output{.format = format}});
   }
@@ -53,7 +53,7 @@ void set_heads(Problem& problem, Dtype dtype) {
 std::vector<Support> probe_rms_norm() {
   std::vector<Support> result;
   for (const Dtype dtype : kProbeFloats) {
-    for (const Output& output : outputs_of(dtype)) {
+    for (const Output& output : outputs_of()) {
       RmsNormProblem problem;
       problem.rows = problem.cols = kProbeExtent;
       problem.dtype = dtype;
@@ -75,7 +75,7 @@ std::vector<Support> probe_rope() {
     RopeProblem inverse = problem;
     inverse.inverse = true;
     result.push_back(
-        {"rope", "none", std::string(name(dtype)), std::string(name(dtype)),
+        {"rope", "none", std::string(name(dtype)), "the same",
          both(answers(rope_implementations(), problem), answers(rope_implementations(), inverse))});
   }
   return result;
@@ -90,7 +90,7 @@ std::vector<Support> probe_rms_norm_rope() {
       problem.norm = scope;
       result.push_back({"rms_norm_rope",
                         scope == NormScope::row ? "none, norm by row" : "none, norm by head",
-                        std::string(name(dtype)), std::string(name(dtype)),
+                        std::string(name(dtype)), "the same",
                         both(answers(rms_norm_rope_forward_implementations(), problem),
                              answers(rms_norm_rope_backward_implementations(), problem))});
     }
@@ -101,7 +101,7 @@ std::vector<Support> probe_rms_norm_rope() {
 std::vector<Support> probe_gated_activation() {
   std::vector<Support> result;
   for (const Dtype dtype : kProbeFloats) {
-    for (const Output& output : outputs_of(dtype)) {
+    for (const Output& output : outputs_of()) {
       GatedActivationProblem problem;
       problem.rows = problem.cols = kProbeExtent;
       problem.dtype = dtype;

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sample{"GatedActivation", "gated-activation", "40x130", "--activation silu --row-weight"},
         Sample{"GatedActivationFp8", "gated-activation", "40x130",
                "--activation gelu_tanh --fp8 e5m2 --block 1x128 --transposed-block 1x128"}),
-    [](const auto& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Sample>& sample) { return std::string(sample.param.name); });
 
 TEST(ToolGatedMlp, SetsFp8BesideItsUnfusedChain) {
   const Folder folder;
