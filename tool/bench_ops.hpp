@@ -1,4 +1,5 @@
-// The operators that can be benchmarked: `octet bench OP`, alone or as a task of a suite.
+// The operators that can be benchmarked and checked: `octet bench OP`, alone or as a task of a suite,
+// and `octet check OP`.
 #pragma once
 
 #include "commands.hpp"
@@ -11,6 +12,7 @@ namespace octet::tool {
 struct BenchOp {
   std::string name;
   void (*add)(CLI::App& bench, Chosen& chosen);
+  void (*add_check)(CLI::App& check, Chosen& chosen);
 };
 
 const std::vector<BenchOp>& bench_ops();

@@ -1,6 +1,7 @@
 // octet check gemm: every gate of a layer, or of one product given by its operands.
 #include "commands.hpp"
 #include "console.hpp"
+#include "data_options.hpp"
 #include "gate_table.hpp"
 #include "layer.hpp"
 

@@ -1,4 +1,5 @@
 // octet doctor: what this machine has that octet could use.
+#include "bench_ops.hpp"
 #include "commands.hpp"
 #include "console.hpp"
 #include "first_call.hpp"
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -81,8 +83,27 @@ void add_environment(Table& table) {
   }
 }
 
+// "dd29ac3a9b8e gemm quantize": operators that share kernels share a line.
+void add_device_sources(Table& table) {
+  std::vector<std::pair<std::string, std::string>> ops_of;  // by hash
+  for (const BenchOp& op : bench_ops()) {
+    const std::string hash = device_sources(op.name);
+    const auto same = std::find_if(ops_of.begin(), ops_of.end(),
+                                   [&](const auto& entry) { return entry.first == hash; });
+    if (same == ops_of.end()) {
+      ops_of.emplace_back(hash, " " + op.name);
+    } else {
+      same->second += " " + op.name;
+    }
+  }
+  for (const auto& [hash, ops] : ops_of) {
+    table.push_back({"device sources", fmt::format("{}{}", hash, ops)});
+  }
+}
+
 int doctor() {
-  Table table{{"octet", version_text()}, {"device sources", device_sources()}};
+  Table table{{"octet", version_text()}};
+  add_device_sources(table);
   add_cpu(table);
   add_gpus(table);
   add_library(table, "OpenBLAS", {"libopenblas.so.0"}, "--baseline openblas");

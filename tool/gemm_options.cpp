@@ -1,6 +1,6 @@
 #include "gemm_options.hpp"
 
-#include "cpu/threads.hpp"
+#include "data_options.hpp"
 #include "suites.hpp"
 
 #include <fmt/format.h>
@@ -9,9 +9,6 @@
 
 namespace octet::tool {
 namespace {
-
-const std::vector<Dtype> kFloats{Dtype::bf16, Dtype::f16, Dtype::f32};
-const std::vector<Dtype> kFp8{Dtype::e4m3, Dtype::e5m2};
 
 LayerCase case_of_shape(const std::string& text, std::size_t number) {
   std::int64_t shape[3] = {0, 0, 0};
@@ -28,18 +25,6 @@ LayerCase case_of_shape(const std::string& text, std::size_t number) {
 }
 
 }  // namespace
-
-void add_data_options(CLI::App& app, std::int64_t& threads, std::int64_t& seed,
-                      std::string& distribution) {
-  add_whole(app, "--threads", threads, 0, kMaxThreads, "CPU threads; 0: every core");
-  add_whole(app, "--seed", seed, 0, std::numeric_limits<std::int64_t>::max(), "of the data");
-  add_choice(app, "--distribution", distribution, {"normal", "skewed"},
-             "of the data; skewed: N(0,1) times 2^-3..2^3 per block");
-}
-
-Distribution parse_distribution(const std::string& name) {
-  return name == "skewed" ? Distribution::skewed : Distribution::normal;
-}
 
 void add_gemm_options(CLI::App& app, GemmOptions& options) {
   add_choice(app, "--dtype", options.dtype, {"fp8", "bf16", "f16"}, "of the products");

@@ -5,8 +5,6 @@
 #include "cases.hpp"
 #include "options.hpp"
 
-#include "check/random.hpp"
-
 namespace octet::tool {
 
 struct GemmOptions {
@@ -33,10 +31,6 @@ struct GemmOptions {
 };
 
 void add_gemm_options(CLI::App& app, GemmOptions& options);
-// Of every operator: --threads, --seed, --distribution.
-void add_data_options(CLI::App& app, std::int64_t& threads, std::int64_t& seed,
-                      std::string& distribution);
-Distribution parse_distribution(const std::string& name);
 
 // What --shape, --suite, --model and --mbs name; the quick suite where none is given.
 std::vector<LayerCase> chosen_cases(const GemmOptions& options);

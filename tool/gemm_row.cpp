@@ -60,7 +60,7 @@ CsvRow provenance_fields(const GemmRow& row) {
                 row.times ? number(row.times->spread() * 100) : "",
                 row.note,
                 layer.fp8 ? (square ? "2d" : "1d") : ""};
-  append(fields, machine_fields(layer.device(), row.gpu));
+  append(fields, machine_fields("gemm", layer.device(), row.gpu));
   append(fields, {std::to_string(layer.data.seed), row.command});
   return fields;
 }
@@ -100,8 +100,9 @@ std::string gpu_name(Device device) {
   return device.type == DeviceType::cuda ? cuda::properties(device.index).name : "none";
 }
 
-CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu) {
-  CsvRow fields{commit(), device_sources(), bench::cpu_model()};
+CsvRow machine_fields(const std::string& op, Device device,
+                      const std::optional<bench::GpuReading>& gpu) {
+  CsvRow fields{commit(), device_sources(op), bench::cpu_model()};
   if (device.type == DeviceType::cpu) {
     append(fields, {number(bench::cpu_clock_mhz()), "", "", ""});
   } else if (gpu) {

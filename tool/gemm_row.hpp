@@ -45,6 +45,7 @@ std::string number(double value);
 std::string platform(Device device);
 std::string gpu_name(Device device);
 // Where a row comes from: commit, device sources, CPU, and what the clocks did while it was timed.
-CsvRow machine_fields(Device device, const std::optional<bench::GpuReading>& gpu);
+CsvRow machine_fields(const std::string& op, Device device,
+                      const std::optional<bench::GpuReading>& gpu);
 
 }  // namespace octet::tool

@@ -121,7 +121,7 @@ void JsonFile::write(const ResultKind& kind, const CsvRow& header,
   json["octet"] =
       fmt::format("{}.{}.{}", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR, OCTET_VERSION_PATCH);
   json["commit"] = commit();
-  json["device_sources"] = device_sources();
+  json["device_sources"] = device_sources(kind.op);
   json["time"] = utc_now();
   json["op"] = kind.op;
   json["score"] = bench::geometric_mean(rates);  // NaN becomes null

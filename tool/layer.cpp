@@ -1,5 +1,7 @@
 #include "layer.hpp"
 
+#include "data_options.hpp"
+
 #include <octet/error.hpp>
 
 #include <fmt/format.h>
@@ -106,6 +108,7 @@ GateOptions gate_options(const bench::WorkloadOptions& data) {
   options.threads = data.threads;
   options.gemm_backend = data.gemm_backend;
   options.quantize_backend = data.quantize_backend;
+  options.backend = data.backend;
   return options;
 }
 

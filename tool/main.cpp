@@ -60,10 +60,11 @@ int run_command(int argc, char** argv) {
   CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
   bench->require_subcommand(0, 1);
   check->require_subcommand(1);
-  for (const BenchOp& op : bench_ops()) op.add(*bench, chosen);
+  for (const BenchOp& op : bench_ops()) {
+    op.add(*bench, chosen);
+    op.add_check(*check, chosen);
+  }
   add_bench_suite(*bench, chosen);
-  add_check_gemm(*check, chosen);
-  add_check_quantize(*check, chosen);
   add_summarize(octet, chosen);
   add_compare(octet, chosen);
   add_report(octet, chosen);

@@ -4,6 +4,7 @@
 
 #include <octet/error.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,12 +7,15 @@
 #include <octet/dtype.hpp>
 #include <octet/quantized.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
 
 namespace octet::tool {
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 namespace octet::tool {
@@ -66,5 +67,22 @@ std::vector<std::string> answers(std::span<const Implementation<Problem, Args>> 
   }
   return result;
 }
+
+// What is made of several operators is taken where every part is: "quantize=cpu_simd gemm=cpu_simd",
+// or the first refusal.
+class AnswerOfParts {
+ public:
+  void add(const std::string& op, const std::string& part) {
+    const std::string text = is_refusal(part) ? part : fmt::format("{}={}", op, part);
+    if (std::find(parts_.begin(), parts_.end(), text) == parts_.end()) parts_.push_back(text);
+  }
+  std::string text() const {
+    const auto refused = std::find_if(parts_.begin(), parts_.end(), is_refusal);
+    return refused != parts_.end() ? *refused : fmt::format("{}", fmt::join(parts_, " "));
+  }
+
+ private:
+  std::vector<std::string> parts_;
+};
 
 }  // namespace octet::tool

@@ -7,11 +7,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace octet::tool {
 
 std::string commit() { return OCTET_COMMIT; }
 
-std::string device_sources() { return octet_device_sources(); }
+std::string device_sources(std::string op) {
+  std::replace(op.begin(), op.end(), '-', '_');
+  return octet_device_sources(op.c_str());
+}
 
 std::string version_text() {
   return fmt::format("octet {}.{}.{} ({})", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR,

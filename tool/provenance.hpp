@@ -6,9 +6,9 @@
 namespace octet::tool {
 
 std::string commit();  // "unknown" where the build was not made from a git tree
-// A hash of the sources that decide what runs on a GPU: a result that has another was measured with
-// other kernels.
-std::string device_sources();
+// A hash of the sources that decide what an operator ("rms-norm" or "rms_norm") runs on a GPU: a
+// result that has another was measured with other kernels. Empty for what is no operator.
+std::string device_sources(std::string op);
 std::string version_text();  // "octet 0.1.0 (commit)"
 
 }  // namespace octet::tool

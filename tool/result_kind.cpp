@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace octet::tool {
 namespace {
@@ -69,11 +70,58 @@ ResultKind quantize_kind() {
           .intensity = no_intensity};
 }
 
-// Written by tools/peers.py --op quantize: one row per cast and library.
-ResultKind peers_casts_kind() {
-  return {.op = "cast",
-          .about = "one cast of a library, interleaved with the others",
-          .shape = {"Rows", "Cols"},
+// An operator that memory bounds, forward and backward. They share their columns.
+ResultKind memory_kind(const char* op) {
+  return {.op = op,
+          .about = "an operator that memory bounds, forward and backward",
+          .is_named_in_rows = true,
+          .shape = {"Shape"},
+          .name_column = "Case",
+          .variant = {},
+          .backend = "Backend",
+          .rates = {{"forward", "Forward GB/s"},
+                    {"backward", "Backward GB/s"},
+                    {"step", "Combined Step GB/s"}},
+          .time = "Combined Step Time (ms)",
+          .unit = "TB/s",
+          .column_per_unit = 1000,
+          .baselines = {{"Combined Copy Ratio", nullptr, "copy of the same bytes"}},
+          .snrs = {{"Forward SNR (dB)", "E1", 45}, {"Backward SNR (dB)", "E1", 45}},
+          .has_ceiling = true,
+          .intensity = no_intensity};
+}
+
+// Of forward 4 MFK operations, 6 with --down; backward has twice as many.
+double mlp_intensity(const Record& record) {
+  const bool down = (" " + record.at("Options") + " ").find(" --down ") != std::string::npos;
+  return 3 * (down ? 6 : 4) * record.number("M") * record.number("F") * record.number("K") /
+         (record.number("Forward Bytes") + record.number("Backward Bytes"));
+}
+
+ResultKind gated_mlp_kind() {
+  return {.op = "gated-mlp",
+          .about = "a gated MLP, forward and backward",
+          .is_named_in_rows = true,
+          .shape = {"M", "F", "K"},
+          .name_column = "Case",
+          .variant = {},
+          .backend = "Backend",
+          .rates = {{"forward", "Forward TFLOPS"},
+                    {"backward", "Backward TFLOPS"},
+                    {"step", "Combined Step TFLOPS"}},
+          .time = "Combined Step Time (ms)",
+          .unit = "TFLOPS",
+          .baselines = {{"Combined Ratio", nullptr, "unfused chain"}},
+          .snrs = {},
+          .intensity = mlp_intensity,
+          .intensity_text = "the operations of its products over the bytes of every launch"};
+}
+
+// Written by tools/peers.py for operators that memory bounds: one row per call and library.
+ResultKind peers_memory_kind(const char* op, std::vector<const char*> shape) {
+  return {.op = op,
+          .about = "one call of a library, interleaved with the others",
+          .shape = std::move(shape),
           .variant = {"Dtype", "Product"},
           .backend = "Library",
           .backend_is_key = true,
@@ -103,6 +151,7 @@ ResultKind peers_kind() {
 
 std::vector<std::string> own_columns(const ResultKind& kind) {
   std::vector<std::string> columns(kind.shape.begin(), kind.shape.end());
+  if (kind.is_named_in_rows) columns.emplace_back(kOperatorColumn);
   columns.insert(columns.end(), kind.variant.begin(), kind.variant.end());
   if (kind.name_column != nullptr) columns.emplace_back(kind.name_column);
   if (kind.time != nullptr) columns.emplace_back(kind.time);
@@ -126,8 +175,17 @@ double likeness(const ResultKind& kind, const CsvRow& header) {
 }  // namespace
 
 const std::vector<ResultKind>& result_kinds() {
-  static const std::vector<ResultKind> kinds{gemm_kind(), quantize_kind(), peers_kind(),
-                                             peers_casts_kind()};
+  static const std::vector<ResultKind> kinds{
+      gemm_kind(),
+      quantize_kind(),
+      memory_kind("rms-norm"),
+      memory_kind("rope"),
+      memory_kind("rms-norm-rope"),
+      memory_kind("gated-activation"),
+      gated_mlp_kind(),
+      peers_kind(),
+      peers_memory_kind("kernel", {"Rows", "Cols"}),
+      peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};
   return kinds;
 }
 
@@ -150,11 +208,13 @@ double rate_of(const ResultKind& kind, const Record& record) {
   return record.number(kind.rates.back().column) / kind.column_per_unit;
 }
 
-const ResultKind* kind_of(const CsvRow& header) {
+const ResultKind* kind_of(const CsvRow& header, const CsvRow& row) {
   const ResultKind* best = nullptr;
+  const std::string op = Record(header, row).at(kOperatorColumn);
   // Shapes alone do not make a kind: they are up to 3 of 5 columns.
   double most = 2.0 / 3;
   for (const ResultKind& kind : result_kinds()) {
+    if (kind.is_named_in_rows && kind.op != op) continue;
     if (likeness(kind, header) <= most) continue;
     best = &kind;
     most = likeness(kind, header);

@@ -31,9 +31,12 @@ struct BaselineColumn {
   const char* name;
 };
 
+inline constexpr const char* kOperatorColumn = "Operator";
+
 struct ResultKind {
   const char* op;                     // "gemm", as in `octet bench gemm`
   const char* about;                  // what one row is
+  bool is_named_in_rows = false;      // kOperatorColumn has `op`: other kinds have the same columns
   std::vector<const char*> shape;     // printed as their fields with x between
   const char* name_column = nullptr;  // "Llama-2-7B attn_qkv": model and layer
   std::vector<const char*> variant;  // what else tells rows apart; `Command` does where it is empty
@@ -60,8 +63,9 @@ std::string shape_of(const ResultKind& kind, const Record& record);
 double rate_of(const ResultKind& kind, const Record& record);
 
 // The kind whose columns the header has, or most of: a file with some missing is of that kind, and
-// broken. nullptr where it is of none.
-const ResultKind* kind_of(const CsvRow& header);
+// broken. `row`: the first below it, which names the operator where the columns do not; empty where
+// there is none. nullptr where it is of no kind.
+const ResultKind* kind_of(const CsvRow& header, const CsvRow& row);
 std::vector<std::string> missing_columns(const ResultKind& kind, const CsvRow& header);
 
 }  // namespace octet::tool

@@ -110,7 +110,8 @@ class RowReader {
 std::optional<ResultTable> parse_results(std::string_view text, const std::string& source) {
   std::vector<CsvRow> rows = parse_csv(text, source);
   if (rows.empty()) refuse_usage("{}: is empty, wanted a CSV of results", source);
-  ResultTable table{kind_of(rows[0]), source, rows[0], {}, {}};
+  ResultTable table{
+      kind_of(rows[0], rows.size() > 1 ? rows[1] : CsvRow{}), source, rows[0], {}, {}};
   if (table.kind == nullptr) return std::nullopt;
   if (const auto missing = missing_columns(*table.kind, table.header); !missing.empty()) {
     refuse_usage("{}: looks like a result of {}, but these columns are missing: {}", source,

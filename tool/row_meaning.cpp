@@ -8,6 +8,16 @@
 
 namespace octet::tool {
 
+std::string operator_of(const Record& record) {
+  std::istringstream words(record.at("Command"));
+  std::string before_last;
+  std::string last;
+  for (std::string word; words >> word; before_last = last, last = word) {
+    if (last == "--op" || (before_last == "octet" && last == "bench")) return word;
+  }
+  return {};
+}
+
 std::string device_of(const Record& record) {
   if (record.at("Platform") == "cuda") return record.at("GPU");
   return fmt::format("{}, {} threads", record.at("CPU"), record.at("Threads"));

@@ -7,6 +7,9 @@
 
 namespace octet::tool {
 
+// "gemm" of "octet bench gemm --shape ..." and of "tools/peers.py --op gemm ..."; empty where the
+// command names no operator.
+std::string operator_of(const Record& record);
 // "NVIDIA H200", or "Intel(R) Xeon(R) Processor, 2 threads"
 std::string device_of(const Record& record);
 // What makes two rows of one shape and dtype on one device comparable: the options of its command

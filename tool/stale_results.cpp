@@ -2,10 +2,12 @@
 
 #include "csv.hpp"
 #include "record.hpp"
+#include "row_meaning.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
 
+#include <compare>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -29,30 +31,40 @@ std::set<fs::path> result_files(const fs::path& folder) {
   return files;
 }
 
-std::set<std::string> hashes_in(const fs::path& path) {
+struct Measured {
+  std::string op;
+  std::string hash;
+
+  friend auto operator<=>(const Measured&, const Measured&) = default;
+};
+
+std::set<Measured> measured_in(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   const std::vector<CsvRow> rows = parse_csv(text.str(), path.string());
-  std::set<std::string> hashes;
+  std::set<Measured> measured;
   for (std::size_t r = 1; r < rows.size(); ++r) {
-    const std::string hash = Record(rows[0], rows[r]).at("Device Sources");
-    if (!hash.empty()) hashes.insert(hash);
+    const Record record(rows[0], rows[r]);
+    const std::string hash = record.at("Device Sources");
+    if (!hash.empty()) measured.insert({operator_of(record), hash});
   }
-  return hashes;
+  return measured;
 }
 
 }  // namespace
 
-std::vector<std::string> stale_results(const std::string& folder, const std::string& tree) {
+std::vector<std::string> stale_results(const std::string& folder, const TreeHash& tree) {
   std::vector<std::string> lines;
   for (const fs::path& path : result_files(folder)) {
     const std::string shown =
         (fs::path(folder).filename() / path.parent_path().filename() / path.filename()).string();
     try {
-      for (const std::string& hash : hashes_in(path)) {
-        if (hash == tree) continue;
-        lines.push_back(fmt::format(
-            "STALE: {} was measured with device sources {}, the tree has {}", shown, hash, tree));
+      for (const auto& [op, hash] : measured_in(path)) {
+        const std::string now = tree(op);
+        if (hash == now) continue;
+        lines.push_back(
+            fmt::format("STALE: {} was measured with device sources {}, the tree has {} of {}",
+                        shown, hash, now.empty() ? "none" : now, op.empty() ? "no operator" : op));
       }
     } catch (const UsageError& error) {
       lines.push_back(fmt::format("UNREADABLE: {}: {}", shown, error.what()));

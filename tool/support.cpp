@@ -55,7 +55,9 @@ std::vector<std::string> support_devices() {
 
 std::vector<Support> probe_everything() {
   std::vector<Support> result;
-  for (const auto probe : {probe_quantize, probe_copies, probe_gemm, probe_fp8_linear}) {
+  for (const auto probe :
+       {probe_quantize, probe_copies, probe_gemm, probe_fp8_linear, probe_rms_norm, probe_rope,
+        probe_rms_norm_rope, probe_gated_activation, probe_gated_mlp}) {
     for (const Support& support : merge_support(probe())) {
       const auto& answers = support.answers;
       if (!std::all_of(answers.begin(), answers.end(), is_refusal)) result.push_back(support);

@@ -28,6 +28,11 @@ std::vector<Support> probe_quantize();
 std::vector<Support> probe_copies();  // dequantize and repack
 std::vector<Support> probe_gemm();
 std::vector<Support> probe_fp8_linear();
+std::vector<Support> probe_rms_norm();  // this and the following: support_memory.cpp
+std::vector<Support> probe_rope();
+std::vector<Support> probe_rms_norm_rope();
+std::vector<Support> probe_gated_activation();
+std::vector<Support> probe_gated_mlp();
 
 // Joins probes that differ in their dtypes alone, then those that differ in their outputs alone.
 std::vector<Support> merge_support(const std::vector<Support>& probes);

@@ -4,8 +4,6 @@
 #include "ops/gemm/problem.hpp"
 #include "ops/quantize/problem.hpp"
 
-#include <algorithm>
-
 namespace octet::tool {
 namespace {
 
@@ -13,21 +11,15 @@ namespace {
 std::vector<std::string> layer_answers(const ForwardState& forward, const BackwardState& backward) {
   std::vector<std::string> result;
   for (const ProbeDevice& probe : probe_devices()) {
-    std::vector<std::string> parts;
-    const auto add = [&](const std::string& op, const std::string& part) {
-      std::string text = part;
-      if (!is_refusal(part)) text.insert(0, "=").insert(0, op);
-      if (std::find(parts.begin(), parts.end(), text) == parts.end()) parts.push_back(text);
-    };
+    AnswerOfParts parts;
     for (const QuantizePlan* plan :
          {&forward.quantize_x, &*forward.quantize_w, &backward.quantize_dy}) {
-      add("quantize", answer(quantize_implementations(), plan->problem, probe));
+      parts.add("quantize", answer(quantize_implementations(), plan->problem, probe));
     }
     for (const GemmPlan* plan : {&forward.product, &*backward.dx_product, &*backward.dw_product}) {
-      add("gemm", answer(gemm_implementations(), plan->problem, probe));
+      parts.add("gemm", answer(gemm_implementations(), plan->problem, probe));
     }
-    const auto refused = std::find_if(parts.begin(), parts.end(), is_refusal);
-    result.push_back(refused != parts.end() ? *refused : fmt::format("{}", fmt::join(parts, " ")));
+    result.push_back(parts.text());
   }
   return result;
 }

@@ -94,6 +94,11 @@ def _load():
 library, library_path = _load()
 
 
+def device_sources(op):
+    """The hash of the kernels of an operator, as `octet bench OP` names it."""
+    return library.octet_device_sources(op.replace("-", "_").encode()).decode()
+
+
 def check(status):
     if status != 0:
         raise RuntimeError(library.octet_last_error().decode())

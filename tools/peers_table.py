@@ -9,8 +9,13 @@ import subprocess
 
 from peers_rounds import OURS
 
-SHAPE_COLUMNS = {"gemm": ["M", "N", "K"], "quantize": ["Rows", "Cols"]}
-RATES = {"gemm": "TFLOPS", "quantize": "TB/s"}
+MATRIX, HEADS = ["Rows", "Cols"], ["Batch", "Seq", "Hidden"]
+SHAPE_COLUMNS = {"gemm": ["M", "N", "K"], "quantize": MATRIX, "rms-norm": MATRIX, "rope": HEADS,
+                 "rms-norm-rope": HEADS, "gated-activation": MATRIX}
+
+
+def rate_unit(op):
+    return "TFLOPS" if op == "gemm" else "TB/s"
 
 
 def shape_text(shape):
@@ -21,10 +26,10 @@ class Provenance:
     """What every row says of where it comes from. The hash of the device sources is the library's
     own; the commit is that of the `octet` beside it, which must have the same hash."""
 
-    def __init__(self, library_path, device_sources, gpu_name, driver):
+    def __init__(self, library_path, op, device_sources, gpu_name, driver):
         self.gpu_name, self.driver, self.device_sources = gpu_name, driver, device_sources
         tool = pathlib.Path(library_path).resolve().parent / "octet"
-        self.commit = commit_of(tool, device_sources)
+        self.commit = commit_of(tool, op, device_sources)
 
     def fields(self, result, command):
         return {"GPU": self.gpu_name, "Driver": self.driver, "Commit": self.commit,
@@ -33,17 +38,19 @@ class Provenance:
                 "Power (W)": number(result.power_w, ".1f"), "Command": command}
 
 
-def commit_of(tool, device_sources):
-    """From what `octet doctor` prints: "octet  octet 0.1.0 (COMMIT)" and "device sources  HASH"."""
+def commit_of(tool, op, device_sources):
+    """From what `octet doctor` prints: "octet  octet 0.1.0 (COMMIT)" and
+    "device sources  HASH OP OP ..."."""
     try:
         text = subprocess.run([tool, "doctor"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise RuntimeError(f"no commit from the octet beside the library: {error}") from error
     lines = [line.split() for line in text.splitlines()]
-    hashes = [words[-1] for words in lines if words[:2] == ["device", "sources"]]
+    hashes = [words[2] for words in lines
+              if words[:2] == ["device", "sources"] and op in words[3:]]
     commits = [words[-1].strip("()") for words in lines if words[:2] == ["octet", "octet"]]
     if hashes != [device_sources] or len(commits) != 1:
-        raise RuntimeError(f"liboctet has device sources {device_sources}, the octet beside it "
+        raise RuntimeError(f"liboctet has device sources {device_sources} of {op}, the octet beside it "
                            f"{' '.join(hashes) or 'none'}: build both from one tree")
     return commits[0]
 
@@ -57,9 +64,10 @@ class Table:
 
     def __init__(self, op, path, provenance, versions, command):
         self.op, self.provenance, self.versions, self.command = op, provenance, versions, command
+        self.rate = rate_unit(op)
         self.columns = [*SHAPE_COLUMNS[op], "Dtype", "Product", "Library", "Version", "Check",
-                        "Time (ms)", RATES[op], "Ratio", "Spread (%)", "GPU", "Driver", "Commit",
-                        "Device Sources", "Clock (MHz)", "Power (W)", "Command"]
+                        "Time (ms)", self.rate, "Ratio", "Spread (%)", "GPU", "Driver", "Commit",
+                        "Device Sources", "Clock (MHz)", "Power (W)", "Note", "Command"]
         self.results, self.path, self.file = [], path, None
         if path:
             self.file = open(f"{path}.part", "w", newline="", encoding="utf-8")
@@ -77,9 +85,10 @@ class Table:
                 "Version": self.versions.get(result.library.removesuffix(" 1d"), ""),
                 "Check": result.check,
                 "Time (ms)": f"{result.median * 1e3:.6g}" if timed else "",
-                RATES[self.op]: f"{result.rate:.5g}" if timed else "",
+                self.rate: f"{result.rate:.5g}" if timed else "",
                 "Ratio": number(result.ratio, ".4f"),
-                "Spread (%)": f"{result.spread_percent:.3g}" if timed else ""}
+                "Spread (%)": f"{result.spread_percent:.3g}" if timed else "",
+                "Note": result.note}
         row |= self.provenance.fields(result, self.command(case))
         self.writer.writerow(row)
         self.file.flush()
@@ -90,7 +99,7 @@ class Table:
             os.replace(f"{self.path}.part", self.path)
 
     def failed(self):
-        return any(result.check != "PASS" for result in self.results)
+        return any(result.failed for result in self.results)
 
 
 def geometric_mean(values):

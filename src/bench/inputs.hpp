@@ -18,6 +18,7 @@ struct WorkloadOptions {
   int threads = 0;               // as PlanOptions
   std::string gemm_backend;      // forced, or empty
   std::string quantize_backend;  // forced, or empty
+  std::string backend{};         // of an operator that memory bounds: forced, or empty
 };
 
 struct LayerShape {

@@ -79,6 +79,54 @@ Row memory_columns() {
   return header;
 }
 
+Row memory_step_columns() {
+  Row header{"TestID", "Platform", "GPU", "Case", "Operator", "Shape", "Dtype", "Options", "Check"};
+  for (const char* part : {"Forward", "Backward"}) {
+    for (const char* what : {" Time (ms)", " GB/s", " Copy Ratio"}) {
+      header.push_back(std::string(part) + what);
+    }
+  }
+  append(header,
+         {"Combined Step Time (ms)", "Combined Step GB/s", "Combined Copy Ratio", "Forward Bytes",
+          "Backward Bytes", "Forward SNR (dB)", "Backward SNR (dB)", "Backend", "Configuration",
+          "Threads", "Warmup", "Iterations", "Spread (%)", "Note"});
+  append(header, machine_columns());
+  append(header, {"Seed", "Command"});
+  return header;
+}
+
+Row mlp_columns() {
+  Row header{"TestID",
+             "Platform",
+             "GPU",
+             "Case",
+             "Operator",
+             "M",
+             "F",
+             "K",
+             "Dtype",
+             "Options",
+             "Check",
+             "Forward Time (ms)",
+             "Forward TFLOPS",
+             "Backward Time (ms)",
+             "Backward TFLOPS",
+             "Combined Step Time (ms)",
+             "Combined Step TFLOPS"};
+  for (const std::string way : {"", "Unfused "}) {
+    for (const char* part : {"Forward", "Backward"}) {
+      append(header, {way + part + " Launches", way + part + " Bytes"});
+    }
+  }
+  append(header,
+         {"Unfused Forward Time (ms)", "Unfused Backward Time (ms)", "Forward Ratio",
+          "Backward Ratio", "Combined Ratio", "Same Bits", "Forward SNR (dB)", "Backward SNR (dB)",
+          "Backend", "Configuration", "Threads", "Warmup", "Iterations", "Spread (%)", "Note"});
+  append(header, machine_columns());
+  append(header, {"Seed", "Command"});
+  return header;
+}
+
 std::string digits(double value, int count) {
   char text[32];
   const auto [end, error] =

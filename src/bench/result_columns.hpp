@@ -11,6 +11,10 @@ Row machine_columns();
 Row gemm_columns(bool with_baseline);
 // A kernel that memory bounds, beside a copy of the same bytes.
 Row memory_columns();
+// An operator that memory bounds, forward and backward, each beside a copy of the same bytes.
+Row memory_step_columns();
+// A gated MLP, forward and backward, beside its unfused chain.
+Row mlp_columns();
 
 // "31.62", enough digits for every rate; empty for NaN.
 std::string number(double value);

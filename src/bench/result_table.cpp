@@ -70,6 +70,36 @@ Row memory_line(const Record& record) {
           note_of_pass(record)};
 }
 
+Row memory_step_line(const Record& record) {
+  const double unit = is_on_cuda(record) ? 1000 : 1;
+  Row line{record.at("Case"), record.at("Shape"), record.at("Options"), record.at("Check")};
+  for (const std::string part : {"Forward", "Backward"}) {
+    line.push_back(brief(record.number(part + " Time (ms)")));
+    line.push_back(brief(record.number(part + " GB/s") / unit));
+    line.push_back(brief(record.number(part + " Copy Ratio")));
+  }
+  line.push_back(brief(record.number("Spread (%)")));
+  line.push_back(note_of_pass(record));
+  return line;
+}
+
+// "14, unfused 17": of forward and backward together, scaled.
+std::string beside_unfused(const Record& record, const std::string& what, double unit) {
+  const auto step = [&](const std::string& way) {
+    return (record.number(way + "Forward " + what) + record.number(way + "Backward " + what)) /
+           unit;
+  };
+  const double unfused = step("Unfused ");
+  return brief(step("")) + (std::isnan(unfused) ? "" : ", unfused " + brief(unfused));
+}
+
+// Of the rates in a table: those of a GPU are larger.
+std::string rate_unit(const Row& header, const std::vector<Row>& rows) {
+  const bool on_cuda = std::any_of(rows.begin(), rows.end(),
+                                   [&](const Row& row) { return is_on_cuda(Record(header, row)); });
+  return on_cuda ? "TB/s" : "GB/s";
+}
+
 }  // namespace
 
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
@@ -93,12 +123,41 @@ std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
 }
 
 std::vector<Row> memory_table(const Row& header, const std::vector<Row>& rows) {
-  const bool on_cuda = std::any_of(rows.begin(), rows.end(),
-                                   [&](const Row& row) { return is_on_cuda(Record(header, row)); });
-  const std::string unit = on_cuda ? "TB/s" : "GB/s";
+  const std::string unit = rate_unit(header, rows);
   std::vector<Row> table{{"shape", "block", "transposed", "check", "ms", unit, "copy " + unit,
                           "ratio", "spread %", "note"}};
   for (const Row& row : rows) table.push_back(memory_line(Record(header, row)));
+  return table;
+}
+
+std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& rows) {
+  const std::string unit = rate_unit(header, rows);
+  std::vector<Row> table{{"case", "shape", "options", "check", "forward ms", unit, "of a copy",
+                          "backward ms", unit, "of a copy", "spread %", "note"}};
+  for (const Row& row : rows) table.push_back(memory_step_line(Record(header, row)));
+  return table;
+}
+
+std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows) {
+  std::vector<Row> table{{"case", "shape", "options", "check", "forward ms", "TFLOPS",
+                          "backward ms", "TFLOPS", "step TFLOPS", "launches", "GB moved",
+                          "unfused ms / ms", "same bits", "spread %", "note"}};
+  for (const Row& row : rows) {
+    const Record record(header, row);
+    Row line{record.at("Case"), record.at("M") + "x" + record.at("F") + "x" + record.at("K"),
+             record.at("Dtype") + " " + record.at("Options"), record.at("Check")};
+    for (const char* column : {"Forward Time (ms)", "Forward TFLOPS", "Backward Time (ms)",
+                               "Backward TFLOPS", "Combined Step TFLOPS"}) {
+      line.push_back(brief(record.number(column)));
+    }
+    line.push_back(beside_unfused(record, "Launches", 1));
+    line.push_back(beside_unfused(record, "Bytes", 1e9));
+    line.push_back(brief(record.number("Combined Ratio")));
+    line.push_back(brief(record.at("Same Bits")));
+    line.push_back(brief(record.number("Spread (%)")));
+    line.push_back(note_of_pass(record));
+    table.push_back(std::move(line));
+  }
   return table;
 }
 

@@ -9,6 +9,7 @@
 //   G5  the same call twice                               equal bits
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
 //   Q   quantised tensors, values and scales              the bits of an independent quantiser
+//   F   a gated MLP fused and unfused                     equal bits; check_gated_mlp.cpp has its G1
 //   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB
 //   E2  every element of them                             |out - ref| <= c (|ref| + rms(ref)) with
 //                                                         c = 1e-2, f32 1e-4; finite where ref is
@@ -85,6 +86,7 @@ struct GateOptions {
 GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& options);
 GateReport check_gemm(const GemmProblem& problem, const GateOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const GateOptions& options);
+GateReport check_gated_mlp(const GatedMlpProblem& problem, const GateOptions& options);
 GateReport check_rms_norm(const RmsNormProblem& problem, const GateOptions& options);
 GateReport check_rope(const RopeProblem& problem, const GateOptions& options);
 GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options);

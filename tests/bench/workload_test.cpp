@@ -4,7 +4,7 @@
 #include "bench/inputs.hpp"
 #include "bench/memory.hpp"
 #include "bench/openblas.hpp"
-#include "bench/quantize_workload.hpp"
+#include "bench/memory_workload.hpp"
 #include "bench/workload.hpp"
 
 #include <gtest/gtest.h>
@@ -142,17 +142,82 @@ TEST(F16Error, OfANormalProductIsThatOfElevenBits) {
   EXPECT_LT(snr, 78);
 }
 
-TEST(QuantizeWorkload, CountsEveryByteReadAndWritten) {
+// Runs every call and copy of a workload, so often that its sets are met again; its calls.
+template <class Problem>
+std::vector<StepWorkload::Call> calls_of(const Problem& problem) {
+  const auto workload = make_workload(problem, {});
+  workload->allocate(2);
+  for (int i = 0; i < 3; ++i) {
+    for (const Part& part : workload->task()) EXPECT_NO_THROW(part(i));
+    for (const Part& part : workload->peer()) EXPECT_NO_THROW(part(i));
+  }
+  return workload->calls();
+}
+
+TEST(MemoryWorkload, OfACastCountsEveryByteReadAndWritten) {
   QuantizeProblem problem;
   problem.rows = 128;
   problem.cols = 256;
   problem.transposed_block = kBlock1x128;
-  QuantizeWorkload workload(problem, {});
+  const auto calls = calls_of(problem);
+  ASSERT_EQ(calls.size(), 1u);
   // bf16 in, two FP8 copies, 128 x 2 and 256 x 1 scales.
-  EXPECT_EQ(workload.bytes(), 128u * 256 * 4 + (256 + 256) * 4);
-  workload.allocate(1);
-  EXPECT_NO_THROW(workload.quantize(0));
-  EXPECT_NO_THROW(workload.copy(0));
+  EXPECT_EQ(calls[0].bytes, 128u * 256 * 4 + (256 + 256) * 4);
+}
+
+TEST(MemoryWorkload, OfANormCountsEveryTensorOnce) {
+  RmsNormProblem problem{.rows = 12, .cols = 130};
+  auto calls = calls_of(problem);
+  ASSERT_EQ(calls.size(), 2u);
+  const std::size_t matrix = 12 * 130 * 2;
+  EXPECT_EQ(calls[0].bytes, 2 * matrix + 130 * 2 + 12 * 4) << "x, y, g and rstd";
+  EXPECT_EQ(calls[1].bytes, 3 * matrix + 130 * 2 + 12 * 4 + 130 * 4) << "dy, h, dx, g, rstd, dg";
+  problem.residual = true;
+  problem.fp8 = Fp8Output{};
+  calls = calls_of(problem);
+  const std::size_t fp8 = 2 * 12 * 130 + (12 * 2 + 130) * 4;
+  EXPECT_EQ(calls[0].bytes, 3 * matrix + fp8 + 130 * 2 + 12 * 4) << "and residual, sum; y in FP8";
+  EXPECT_EQ(calls[1].bytes, 4 * matrix + 130 * 2 + 12 * 4 + 130 * 4) << "and dsum";
+}
+
+TEST(MemoryWorkload, OfARotationCountsHeadsCachesAndPositions) {
+  RopeProblem problem{.batch = 2, .seq = 6, .q_heads = 3, .k_heads = 1, .head_dim = 16};
+  problem.rotation.rotary_dim = 8;
+  problem.rotation.cache_rows = 10;
+  problem.rotation.positions = Dtype::i64;
+  const auto calls = calls_of(problem);
+  ASSERT_EQ(calls.size(), 2u);
+  const std::size_t heads = 2 * 6 * 4 * 16 * 2;
+  EXPECT_EQ(calls[0].bytes, 2 * heads + 2 * 10 * 4 * 4 + 2 * 6 * 8);
+  EXPECT_EQ(calls[1].bytes, calls[0].bytes);
+}
+
+TEST(MemoryWorkload, OfANormWithRotationCountsWeightsByScope) {
+  RmsNormRopeProblem problem{.batch = 2, .seq = 6, .q_heads = 3, .k_heads = 1, .head_dim = 16};
+  const std::size_t heads = 2 * 6 * 4 * 16 * 2;
+  const std::size_t caches = 2 * 6 * 8 * 4;
+  auto calls = calls_of(problem);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].bytes, 2 * heads + caches + 4 * 16 * 2 + 2 * 12 * 4);
+  EXPECT_EQ(calls[1].bytes, 3 * heads + caches + 4 * 16 * (2 + 4) + 2 * 12 * 4);
+  problem.norm = NormScope::head;
+  calls = calls_of(problem);
+  EXPECT_EQ(calls[0].bytes, 2 * heads + caches + 2 * 16 * 2 + 4 * 12 * 4);
+}
+
+TEST(MemoryWorkload, OfAGatedActivationCountsFp8Gradients) {
+  GatedActivationProblem problem{.rows = 12, .cols = 130};
+  problem.row_weight = true;
+  const std::size_t matrix = 12 * 130 * 2;
+  auto calls = calls_of(problem);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].bytes, 3 * matrix + 12 * 4);
+  EXPECT_EQ(calls[1].bytes, 5 * matrix + 2 * 12 * 4);
+  problem.row_weight = false;
+  problem.fp8 = Fp8Output{};
+  calls = calls_of(problem);
+  EXPECT_EQ(calls[0].bytes, 2 * matrix + 2 * 12 * 130 + (12 * 2 + 130) * 4);
+  EXPECT_EQ(calls[1].bytes, 3 * matrix + 2 * 12 * 260 + (12 * 3 + 260) * 4);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Every parser of files the tool has, on any bytes: each reads them or throws UsageError.
 #include "cases.hpp"
 #include "result_table.hpp"
+#include "shape_cases.hpp"
 #include "suites.hpp"
 #include "tasks.hpp"
 #include "usage_error.hpp"
@@ -24,6 +25,7 @@ void may_refuse(Call call) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   may_refuse([&] { octet::tool::parse_cases(text, "fuzz.csv"); });
+  may_refuse([&] { octet::tool::parse_shape_cases(text, "fuzz.csv", "BxSxH", true); });
   may_refuse([&] { octet::tool::parse_results(text, "fuzz.csv"); });
   may_refuse([&] {
     for (const octet::tool::Suite& suite : octet::tool::parse_suites(text, "fuzz.yaml")) {

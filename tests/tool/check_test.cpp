@@ -14,6 +14,58 @@
 namespace octet::tool {
 namespace {
 
+std::vector<std::string> described_memory_problems() {
+  std::vector<std::string> lines;
+  RmsNormProblem norm{.rows = 33, .cols = 130};
+  lines.push_back(describe(norm));
+  norm.residual = norm.one_plus_weight = true;
+  norm.dtype = norm.dg = Dtype::f16;
+  norm.weight = Dtype::f32;
+  norm.eps = 1e-5f;
+  norm.training = false;
+  norm.fp8 = Fp8Output{Dtype::e5m2, kBlock128x128, {}, 1e-4f, true};
+  lines.push_back(describe(norm));
+
+  RopeProblem rope{.batch = 2, .seq = 5, .q_heads = 3, .head_dim = 16};
+  lines.push_back(describe(rope));
+  rope.k_heads = 1;
+  rope.rotation = {RopeStyle::interleaved, 8, 9, true, Dtype::bf16, Dtype::i32};
+  rope.inverse = true;
+  lines.push_back(describe(rope));
+
+  RmsNormRopeProblem both{.batch = 2, .seq = 5, .q_heads = 3, .head_dim = 16};
+  lines.push_back(describe(both));
+  both.k_heads = 1;
+  both.norm = NormScope::head;
+  both.weight = both.dg = Dtype::f16;
+  both.eps = 1e-5f;
+  both.one_plus_weight = true;
+  both.training = false;
+  both.rotation = rope.rotation;
+  lines.push_back(describe(both));
+
+  GatedActivationProblem gated{.rows = 33, .cols = 130};
+  lines.push_back(describe(gated));
+  gated.activation = GateActivation::relu_squared;
+  gated.dtype = Dtype::f32;
+  gated.row_weight = true;
+  gated.fp8 = Fp8Output{};
+  lines.push_back(describe(gated));
+  return lines;
+}
+
+std::vector<std::string> described_mlps() {
+  GatedMlpProblem plain{.m = 9, .f = 33, .k = 40};
+  GatedMlpProblem fp8 = plain;
+  fp8.fp8 = fp8.down = fp8.unfused = fp8.pow2_scales = fp8.accumulate_dw = true;
+  fp8.dtype = fp8.dw = Dtype::f32;
+  fp8.format = fp8.grad_format = Dtype::e5m2;
+  fp8.activation = GateActivation::gelu_erf;
+  fp8.wgrad_blocks = WgradBlocks::square;
+  fp8.amax_floor = 1e-4f;
+  return {describe(plain), describe(fp8)};
+}
+
 std::vector<std::string> described_problems() {
   std::vector<std::string> lines;
   GemmProblem product;
@@ -57,6 +109,8 @@ std::vector<std::string> described_problems() {
   cast.amax_floor = 0.5f;
   cast.pow2_scales = true;
   lines.push_back(describe(cast));
+  for (const std::string& line : described_memory_problems()) lines.push_back(line);
+  for (const std::string& line : described_mlps()) lines.push_back(line);
   return lines;
 }
 

@@ -2,16 +2,27 @@
 // measuring again needs a GPU.
 #include "stale_results.hpp"
 
-#include "octet_device_sources.h"
+#include <octet/octet.h>
 
+#include <algorithm>
 #include <cstdio>
+
+namespace {
+
+// "rms-norm" of a command is "rms_norm" of the library.
+std::string tree_hash(std::string op) {
+  std::replace(op.begin(), op.end(), '-', '_');
+  return octet_device_sources(op.c_str());
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fputs("usage: octet_stale_results FOLDER\n", stderr);
     return 2;
   }
-  const auto lines = octet::tool::stale_results(argv[1], OCTET_DEVICE_SOURCES);
+  const auto lines = octet::tool::stale_results(argv[1], tree_hash);
   for (const std::string& line : lines) std::puts(line.c_str());
   if (lines.empty()) std::puts("no stale results");
   return 0;

@@ -5,7 +5,7 @@ function highest(candidates) {
   return candidates.reduce((best, one) => best === null || one.value > best.value ? one : best, null);
 }
 
-// What was measured as the most a device does: rates of products, and copies beside a cast.
+// What was measured as the most a device does: rates of products, and copies beside what memory bounds.
 function ceilings(rows) {
   const compute = highest(rows.filter(({table, row}) => table.unit === "TFLOPS" && row.check === "PASS")
       .flatMap(({table, row}) => row.rates.map((value, i) => ({value, table, row, part: table.rates[i]}))));
@@ -18,7 +18,7 @@ function ceilingText({compute, memory}) {
   const part = compute.part === "step" ? compute.row.problem : compute.part;
   const top = `Compute ceiling: the best rate of a product in these files, ${brief(compute.value)} TFLOPS (${compute.row.backend}, ${part} of ${compute.row.shape}, ${compute.table.name}).`;
   return top + (memory
-      ? ` Memory ceiling: the fastest device copy beside a cast, ${brief(memory.value)} TB/s (${memory.row.shape}, ${memory.table.name}).`
+      ? ` Memory ceiling: the fastest device copy beside ${memory.table.op}, ${brief(memory.value)} TB/s (${memory.row.shape}, ${memory.table.name}).`
       : " No file has the rate of a device copy, so there is no memory ceiling.") + " Ceilings are measured, not a data sheet's.";
 }
 

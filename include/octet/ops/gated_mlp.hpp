@@ -12,8 +12,8 @@
 // quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward d_gate_up,
 // as FP8 directly: no 16-bit h or d_gate_up exists, and the bits are those of the chain of single
 // operators (`unfused` runs that chain).
-// Without `down` the FP8 layer writes h in FP8 (both copies) for the product that follows, and its
-// backward takes dh in `dtype`.
+// Without `down` the FP8 layer writes h in FP8 for the products that follow, and its backward takes
+// dh in `dtype`.
 #pragma once
 
 #include <octet/ops/fp8_linear.hpp>
@@ -50,7 +50,7 @@ struct GatedMlpWeights {
   Fp8LinearWeights down;     // [K, F], [F, K]; ignored without down
 };
 
-// What forward leaves for backward. Views without a layout (bytes == 0 there) are ignored.
+// What forward leaves for backward.
 struct GatedMlpSaved {
   TensorView x;               // plain: the caller's x, which backward reads again
   TensorView gate_up;         // [M, 2F] of dtype
@@ -59,13 +59,15 @@ struct GatedMlpSaved {
   TensorView h;               // plain with down: [M, F]
   QuantizedView h_t;          // fp8 with down: [F, M], as x_t
   QuantizedView w_down_t;     // fp8 with down: [F, K] 128x128
+  // Where weights come quantised, backward is given the caller's own transposes as w_*_t.
 };
 
+// No bytes where forward does not write that view.
 struct GatedMlpSavedLayout {
   std::size_t gate_up_bytes = 0;  // dense [M, 2F]
   std::size_t h_bytes = 0;        // dense [M, F]
-  QuantizedLayout x_t;
-  QuantizedLayout w_gate_up_t;
+  QuantizedLayout x_t;            // for dw, as h and h_t
+  QuantizedLayout w_gate_up_t;    // for dx; not where weights come quantised, as w_down_t
   QuantizedLayout h_t;
   QuantizedLayout w_down_t;
 };
@@ -76,9 +78,10 @@ struct GatedMlpForwardArgs {
   TensorView w_down;        // [K, F]; ignored without down and where weights come quantised
   GatedMlpWeights weights;  // ignored otherwise
   TensorView h;             // [M, F]; written by the plain layer without down
-  Fp8Copies h_fp8;          // of [M, F]; written by the FP8 layer without down
-  TensorView y;             // [M, K]; written with down
-  GatedMlpSaved saved;      // written; ignored where training is false
+  // Written by the FP8 layer without down: [M, F] 1x128, and [F, M] as saved.x_t where a dw follows.
+  Fp8Copies h_fp8;
+  TensorView y;         // [M, K]; written with down
+  GatedMlpSaved saved;  // written; ignored where training is false
 };
 
 struct GatedMlpBackwardArgs {
@@ -101,7 +104,8 @@ struct GatedMlpBackward {
 using GatedMlpForwardPlan = Plan<GatedMlpForward>;
 using GatedMlpBackwardPlan = Plan<GatedMlpBackward>;
 
-// What a plan launches and moves, each tensor of each launch counted once.
+// What a plan launches and moves: every tensor of every launch once, one that is added to twice;
+// values and scales without their padding.
 struct GatedMlpCost {
   std::int64_t launches = 0;
   std::int64_t bytes = 0;
@@ -120,5 +124,29 @@ OCTET_API void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& a
                    Workspace workspace = {}, void* stream = nullptr);
 OCTET_API void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
                    Workspace workspace = {}, void* stream = nullptr);
+
+// The convenience layer, FP8 with down: plans, workspace and saved state in one object, for one
+// caller at a time.
+class OCTET_API Fp8Mlp {
+ public:
+  explicit Fp8Mlp(const GatedMlpProblem& problem, const Allocator& allocator = {});
+
+  void forward(const TensorView& x, const TensorView& w_gate_up, const TensorView& w_down,
+               const TensorView& y);
+  void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
+                const TensorView& dw_down);
+  // Views of what the last forward left.
+  GatedMlpSaved saved() const;
+
+ private:
+  GatedMlpForwardPlan forward_;
+  GatedMlpBackwardPlan backward_;
+  Tensor gate_up_;
+  QuantizedTensor x_t_;
+  QuantizedTensor w_gate_up_t_;
+  QuantizedTensor h_t_;
+  QuantizedTensor w_down_t_;
+  Buffer workspace_;
+};
 
 }  // namespace octet

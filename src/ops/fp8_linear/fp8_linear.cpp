@@ -25,18 +25,7 @@ void check(const Fp8LinearProblem& problem) {
   check_extent(kOp, "M", problem.m);
   check_extent(kOp, "N", problem.n);
   check_extent(kOp, "K", problem.k);
-  check_float({kOp, "dtype"}, problem.dtype);
-  check_fp8({kOp, "format"}, problem.format);
-  check_fp8({kOp, "grad_format"}, problem.grad_format);
-  check_float({kOp, "dw"}, problem.dw);
-  if (problem.accumulate_dw && problem.dw == Dtype::f16) {
-    fail(ErrorCode::unsupported, kOp, ": accumulate_dw needs an f32 or bf16 dw, got f16");
-  }
-  if (problem.wgrad_blocks != WgradBlocks::rows && problem.wgrad_blocks != WgradBlocks::square) {
-    refuse_argument(kOp, ": wgrad_blocks must be rows (1) or square (2), got ",
-                    static_cast<std::int32_t>(problem.wgrad_blocks));
-  }
-  check_amax_floor(kOp, problem.amax_floor);
+  check_numerics(kOp, problem);
   check_size(kOp, problem.m, problem.k, Dtype::f32);
   check_size(kOp, problem.n, problem.k, Dtype::f32);
   check_size(kOp, problem.m, problem.n, Dtype::f32);

@@ -6,35 +6,6 @@
 namespace octet {
 namespace {
 
-QuantizeProblem quantize_problem(const Fp8LinearProblem& problem, std::int64_t rows,
-                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
-                                 std::optional<BlockShape> transposed_block) {
-  QuantizeProblem result;
-  result.rows = rows;
-  result.cols = cols;
-  result.input = problem.dtype;
-  result.format = format;
-  result.block = block;
-  result.transposed_block = transposed_block;
-  result.amax_floor = problem.amax_floor;
-  result.pow2_scales = problem.pow2_scales;
-  result.device = problem.device;
-  return result;
-}
-
-GemmProblem gemm_problem(const Fp8LinearProblem& problem, std::int64_t m, std::int64_t n,
-                         std::int64_t k, GemmOperand a, GemmOperand b, Dtype out) {
-  GemmProblem result;
-  result.m = m;
-  result.n = n;
-  result.k = k;
-  result.a = a;
-  result.b = b;
-  result.out = out;
-  result.device = problem.device;
-  return result;
-}
-
 std::string describe_products(const std::string& quantize, const std::string& gemm) {
   return text("quantize=", quantize, " gemm=", gemm);
 }
@@ -47,24 +18,13 @@ Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
   const PlanOptions quantize_options{options.quantize_backend, options.threads};
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
   auto state = std::make_shared<ForwardState>();
-  std::optional<BlockShape> x_t;
-  if (saves_x(problem)) x_t = x_t_block(problem);
-  state->quantize_x = plan_quantize(
-      quantize_problem(problem, problem.m, problem.k, problem.format, kBlock1x128, x_t),
-      quantize_options);
-  state->x_layout = QuantizedLayout(problem.m, problem.k, problem.format, kBlock1x128);
+  state->quantize_x = plan_quantize(cast_of_x(problem), quantize_options);
+  state->x_layout = out_layout(state->quantize_x.problem);
   if (!problem.weights_quantized) {
-    std::optional<BlockShape> w_t;
-    if (saves_w(problem)) w_t = kBlock128x128;
-    state->quantize_w = plan_quantize(
-        quantize_problem(problem, problem.n, problem.k, problem.format, kBlock128x128, w_t),
-        quantize_options);
-    state->w_layout = QuantizedLayout(problem.n, problem.k, problem.format, kBlock128x128);
+    state->quantize_w = plan_quantize(cast_of_w(problem), quantize_options);
+    state->w_layout = out_layout(state->quantize_w->problem);
   }
-  state->product = plan_gemm(
-      gemm_problem(problem, problem.m, problem.n, problem.k, {problem.format, kBlock1x128},
-                   {problem.format, kBlock128x128}, problem.dtype),
-      gemm_options);
+  state->product = plan_gemm(fp8_products(problem).y, gemm_options);
 
   Fp8LinearForwardPlan plan;
   plan.problem = {problem};
@@ -87,33 +47,21 @@ Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
     refuse_argument("fp8_linear: backward needs training = true and need_dx or need_dw");
   }
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
+  const LinearProducts products = fp8_products(problem);
   auto state = std::make_shared<BackwardState>();
-  std::optional<BlockShape> row;
-  std::optional<BlockShape> column;
-  std::size_t scratch = 0;
+  state->quantize_dy =
+      plan_quantize(cast_of_dy(problem), {options.quantize_backend, options.threads});
+  state->dy_layout = out_layout(state->quantize_dy.problem);
+  state->dy_t_layout = transposed_layout(state->quantize_dy.problem);
+  std::size_t scratch = state->quantize_dy.workspace_bytes;
   if (problem.need_dx) {
-    row = kBlock1x128;
-    state->dy_layout = QuantizedLayout(problem.m, problem.n, problem.grad_format, kBlock1x128);
-    state->dx_product = plan_gemm(
-        gemm_problem(problem, problem.m, problem.k, problem.n, {problem.grad_format, kBlock1x128},
-                     {problem.format, kBlock128x128}, problem.dtype),
-        gemm_options);
+    state->dx_product = plan_gemm(products.dx, gemm_options);
     scratch = std::max(scratch, state->dx_product->workspace_bytes);
   }
   if (problem.need_dw) {
-    column = kBlock1x128;
-    state->dy_t_layout = QuantizedLayout(problem.n, problem.m, problem.grad_format, kBlock1x128);
-    GemmProblem product =
-        gemm_problem(problem, problem.n, problem.k, problem.m, {problem.grad_format, kBlock1x128},
-                     {problem.format, x_t_block(problem)}, problem.dw);
-    product.accumulate = problem.accumulate_dw;
-    state->dw_product = plan_gemm(product, gemm_options);
+    state->dw_product = plan_gemm(products.dw, gemm_options);
     scratch = std::max(scratch, state->dw_product->workspace_bytes);
   }
-  state->quantize_dy = plan_quantize(
-      quantize_problem(problem, problem.m, problem.n, problem.grad_format, row, column),
-      {options.quantize_backend, options.threads});
-  scratch = std::max(scratch, state->quantize_dy.workspace_bytes);
 
   Fp8LinearBackwardPlan plan;
   plan.problem = {problem};

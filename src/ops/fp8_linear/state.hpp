@@ -4,10 +4,7 @@
 
 #include "core/checks.hpp"
 #include "core/workspace.hpp"
-
-#include <octet/ops/fp8_linear.hpp>
-#include <octet/ops/gemm.hpp>
-#include <octet/ops/quantize.hpp>
+#include "ops/fp8_linear/parts.hpp"
 
 #include <algorithm>
 
@@ -28,12 +25,6 @@ struct BackwardState {
   QuantizedLayout dy_layout;
   QuantizedLayout dy_t_layout;
 };
-
-inline BlockShape x_t_block(const Fp8LinearProblem& problem) {
-  return problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
-}
-inline bool saves_x(const Fp8LinearProblem& problem) { return problem.training && problem.need_dw; }
-inline bool saves_w(const Fp8LinearProblem& problem) { return problem.training && problem.need_dx; }
 
 void check(const Fp8LinearProblem& problem);
 

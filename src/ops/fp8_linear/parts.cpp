@@ -1,0 +1,111 @@
+#include "ops/fp8_linear/parts.hpp"
+
+#include "core/checks.hpp"
+#include "core/message.hpp"
+
+#include <array>
+
+namespace octet {
+namespace {
+
+GemmProblem gemm_problem(std::int64_t m, std::int64_t n, std::int64_t k, GemmOperand a,
+                         GemmOperand b, Dtype out, Device device) {
+  GemmProblem result;
+  result.m = m;
+  result.n = n;
+  result.k = k;
+  result.a = a;
+  result.b = b;
+  result.out = out;
+  result.device = device;
+  return result;
+}
+
+std::optional<BlockShape> block_if(bool wanted, BlockShape block) {
+  return wanted ? std::optional(block) : std::nullopt;
+}
+
+QuantizeProblem quantize_problem(const Fp8LinearProblem& layer, std::int64_t rows,
+                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
+                                 std::optional<BlockShape> transposed_block) {
+  QuantizeProblem result;
+  result.rows = rows;
+  result.cols = cols;
+  result.input = layer.dtype;
+  result.format = format;
+  result.block = block;
+  result.transposed_block = transposed_block;
+  result.amax_floor = layer.amax_floor;
+  result.pow2_scales = layer.pow2_scales;
+  result.device = layer.device;
+  return result;
+}
+
+}  // namespace
+
+LinearProducts fp8_products(const Fp8LinearProblem& layer) {
+  const auto [m, n, k] = std::array{layer.m, layer.n, layer.k};
+  const GemmOperand x{layer.format, kBlock1x128};
+  const GemmOperand x_t{layer.format, x_t_block(layer)};
+  const GemmOperand w{layer.format, kBlock128x128};
+  const GemmOperand dy{layer.grad_format, kBlock1x128};
+  LinearProducts products{gemm_problem(m, n, k, x, w, layer.dtype, layer.device),
+                          gemm_problem(m, k, n, dy, w, layer.dtype, layer.device),
+                          gemm_problem(n, k, m, dy, x_t, layer.dw, layer.device)};
+  products.dw.accumulate = layer.accumulate_dw;
+  return products;
+}
+
+LinearProducts plain_products(const Fp8LinearProblem& layer) {
+  const auto [m, n, k] = std::array{layer.m, layer.n, layer.k};
+  const GemmOperand stored{layer.dtype, {}, Major::k};
+  const GemmOperand viewed{layer.dtype, {}, Major::mn};
+  LinearProducts products{gemm_problem(m, n, k, stored, stored, layer.dtype, layer.device),
+                          gemm_problem(m, k, n, stored, viewed, layer.dtype, layer.device),
+                          gemm_problem(n, k, m, viewed, viewed, layer.dw, layer.device)};
+  products.dw.accumulate = layer.accumulate_dw;
+  return products;
+}
+
+QuantizeProblem cast_of_x(const Fp8LinearProblem& layer) {
+  return quantize_problem(layer, layer.m, layer.k, layer.format, kBlock1x128,
+                          block_if(saves_x(layer), x_t_block(layer)));
+}
+
+QuantizeProblem cast_of_w(const Fp8LinearProblem& layer) {
+  return quantize_problem(layer, layer.n, layer.k, layer.format, kBlock128x128,
+                          block_if(saves_w(layer), kBlock128x128));
+}
+
+QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer) {
+  return quantize_problem(layer, layer.m, layer.n, layer.grad_format,
+                          block_if(layer.need_dx, kBlock1x128),
+                          block_if(layer.need_dw, kBlock1x128));
+}
+
+QuantizedLayout out_layout(const QuantizeProblem& cast) {
+  if (!cast.block) return {};
+  return {cast.rows, cast.cols, cast.format, *cast.block};
+}
+
+QuantizedLayout transposed_layout(const QuantizeProblem& cast) {
+  if (!cast.transposed_block) return {};
+  return {cast.cols, cast.rows, cast.format, *cast.transposed_block};
+}
+
+void check_numerics(std::string_view op, const Fp8LinearProblem& layer) {
+  check_float({op, "dtype"}, layer.dtype);
+  check_fp8({op, "format"}, layer.format);
+  check_fp8({op, "grad_format"}, layer.grad_format);
+  check_float({op, "dw"}, layer.dw);
+  if (layer.accumulate_dw && layer.dw == Dtype::f16) {
+    fail(ErrorCode::unsupported, op, ": accumulate_dw needs an f32 or bf16 dw, got f16");
+  }
+  if (layer.wgrad_blocks != WgradBlocks::rows && layer.wgrad_blocks != WgradBlocks::square) {
+    refuse_argument(op, ": wgrad_blocks must be rows (1) or square (2), got ",
+                    static_cast<std::int32_t>(layer.wgrad_blocks));
+  }
+  check_amax_floor(op, layer.amax_floor);
+}
+
+}  // namespace octet

@@ -1,0 +1,39 @@
+// The casts and products a linear layer is made of, for it and for the operators that hold layers.
+#pragma once
+
+#include <octet/ops/fp8_linear.hpp>
+#include <octet/ops/gemm.hpp>
+#include <octet/ops/quantize.hpp>
+
+namespace octet {
+
+// y[M, N] = x w^T,  dx[M, K] = dy w,  dw[N, K] = dy^T x
+struct LinearProducts {
+  GemmProblem y;
+  GemmProblem dx;
+  GemmProblem dw;
+};
+
+LinearProducts fp8_products(const Fp8LinearProblem& layer);
+// Of operands in the layer's dtype; w^T, dy^T and x^T are views.
+LinearProducts plain_products(const Fp8LinearProblem& layer);
+
+// x both ways where the weight gradient reads its transpose; w both ways where the data gradient
+// does; dy as the gradients that are wanted read it.
+QuantizeProblem cast_of_x(const Fp8LinearProblem& layer);
+QuantizeProblem cast_of_w(const Fp8LinearProblem& layer);
+QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer);
+// How we lay out what a cast writes; no bytes where it does not write that copy.
+QuantizedLayout out_layout(const QuantizeProblem& cast);
+QuantizedLayout transposed_layout(const QuantizeProblem& cast);
+
+inline BlockShape x_t_block(const Fp8LinearProblem& layer) {
+  return layer.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+}
+inline bool saves_x(const Fp8LinearProblem& layer) { return layer.training && layer.need_dw; }
+inline bool saves_w(const Fp8LinearProblem& layer) { return layer.training && layer.need_dx; }
+
+// Everything but the extents and the device, in the name of `op`.
+void check_numerics(std::string_view op, const Fp8LinearProblem& layer);
+
+}  // namespace octet

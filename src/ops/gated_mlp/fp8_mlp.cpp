@@ -1,0 +1,66 @@
+#include "ops/gated_mlp/state.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+GatedMlpProblem fp8_training(GatedMlpProblem problem) {
+  problem.fp8 = problem.down = problem.training = true;
+  problem.weights_quantized = false;
+  return problem;
+}
+
+QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator) {
+  if (layout.bytes == 0) return {};
+  return {layout.rows, layout.cols, layout.dtype, layout.block, device, allocator};
+}
+
+}  // namespace
+
+Fp8Mlp::Fp8Mlp(const GatedMlpProblem& problem, const Allocator& allocator)
+    : forward_(plan_gated_mlp_forward(fp8_training(problem))),
+      backward_(plan_gated_mlp_backward(fp8_training(problem))) {
+  const GatedMlpSavedLayout layout = gated_mlp_saved_layout(fp8_training(problem));
+  gate_up_ = Tensor(problem.dtype, {problem.m, 2 * problem.f}, problem.device, allocator);
+  x_t_ = allocate(layout.x_t, problem.device, allocator);
+  w_gate_up_t_ = allocate(layout.w_gate_up_t, problem.device, allocator);
+  h_t_ = allocate(layout.h_t, problem.device, allocator);
+  w_down_t_ = allocate(layout.w_down_t, problem.device, allocator);
+  workspace_ = Buffer(std::max(forward_.workspace_bytes, backward_.workspace_bytes), problem.device,
+                      allocator);
+}
+
+GatedMlpSaved Fp8Mlp::saved() const {
+  GatedMlpSaved saved;
+  saved.gate_up = gate_up_;
+  saved.x_t = x_t_;
+  saved.w_gate_up_t = w_gate_up_t_;
+  saved.h_t = h_t_;
+  saved.w_down_t = w_down_t_;
+  return saved;
+}
+
+void Fp8Mlp::forward(const TensorView& x, const TensorView& w_gate_up, const TensorView& w_down,
+                     const TensorView& y) {
+  GatedMlpForwardArgs args;
+  args.x = x;
+  args.w_gate_up = w_gate_up;
+  args.w_down = w_down;
+  args.y = y;
+  args.saved = saved();
+  run(forward_, args, {workspace_.data(), workspace_.bytes()});
+}
+
+void Fp8Mlp::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
+                      const TensorView& dw_down) {
+  GatedMlpBackwardArgs args;
+  args.dy = dy;
+  args.saved = saved();
+  args.dx = dx;
+  args.dw_gate_up = dw_gate_up;
+  args.dw_down = dw_down;
+  run(backward_, args, {workspace_.data(), workspace_.bytes()});
+}
+
+}  // namespace octet

@@ -1,0 +1,75 @@
+// What the plans of gated_mlp hold: casts, products and activation in the order they run, and what
+// they leave for one another in the workspace. An empty part is not run; a layout or size of no
+// bytes is not in the workspace.
+#pragma once
+
+#include "core/workspace.hpp"
+#include "ops/fp8_linear/parts.hpp"
+
+#include <octet/ops/gated_mlp.hpp>
+
+namespace octet {
+
+struct GatedMlpForwardState {
+  std::optional<QuantizePlan> quantize_x;
+  std::optional<QuantizePlan> quantize_w_gate_up;
+  GemmPlan gate_up;
+  GatedActivationForwardPlan activation;
+  std::optional<QuantizePlan> quantize_h;  // unfused
+  std::optional<QuantizePlan> quantize_w_down;
+  std::optional<GemmPlan> down;
+
+  QuantizedLayout x_layout;
+  QuantizedLayout w_gate_up_layout;
+  std::size_t gate_up_bytes = 0;  // [M, 2F]
+  std::size_t h_bytes = 0;        // [M, F] before a cast or the plain product
+  QuantizedLayout h_layout;
+  QuantizedLayout w_down_layout;
+  GatedMlpSavedLayout saved;
+  GatedMlpCost cost;
+};
+
+struct GatedMlpBackwardState {
+  std::optional<QuantizePlan> quantize_dy;
+  std::optional<GemmPlan> dh;
+  std::optional<GemmPlan> dw_down;
+  GatedActivationBackwardPlan activation;
+  std::optional<QuantizePlan> quantize_d_gate_up;  // unfused
+  std::optional<GemmPlan> dx;
+  std::optional<GemmPlan> dw_gate_up;
+
+  QuantizedLayout dy_layout;
+  QuantizedLayout dy_t_layout;
+  std::size_t dh_bytes = 0;         // [M, F]
+  std::size_t d_gate_up_bytes = 0;  // [M, 2F] before a cast or plain products
+  QuantizedLayout d_gate_up_layout;
+  QuantizedLayout d_gate_up_t_layout;
+  GatedMlpCost cost;
+};
+
+// The two linear layers. That of down always gives its data gradient: it is what the activation's
+// backward takes.
+Fp8LinearProblem gate_up_layer(const GatedMlpProblem& problem);
+Fp8LinearProblem down_layer(const GatedMlpProblem& problem);
+inline LinearProducts products(const GatedMlpProblem& problem, const Fp8LinearProblem& layer) {
+  return problem.fp8 ? fp8_products(layer) : plain_products(layer);
+}
+
+inline bool has_backward(const GatedMlpProblem& problem) {
+  return problem.training && (problem.need_dx || problem.need_dw);
+}
+// The products read 16- or 32-bit tensors, or a cast stands before them.
+inline bool activates_plain(const GatedMlpProblem& problem) {
+  return !problem.fp8 || problem.unfused;
+}
+inline std::size_t dense_bytes(Dtype dtype, std::int64_t rows, std::int64_t cols) {
+  return static_cast<std::size_t>(rows * cols * size_bytes(dtype));
+}
+void check(const GatedMlpProblem& problem);
+// Every argument of a call, against one another and the workspace.
+void check_call(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args,
+                const Workspace& workspace);
+void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
+                const Workspace& workspace);
+
+}  // namespace octet

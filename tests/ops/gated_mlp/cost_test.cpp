@@ -1,0 +1,109 @@
+// What a plan says it launches and moves, counted by hand for M = 256, F = 128, K = 384, and what it
+// calls itself.
+#include <gtest/gtest.h>
+
+#include "ops/gated_mlp/layer.hpp"
+
+namespace octet::testing {
+namespace {
+
+constexpr std::int64_t kM = 256, kF = 128, kK = 384;
+// Values and f32 scales.
+constexpr std::int64_t rows_of_128(std::int64_t rows, std::int64_t cols) {
+  return rows * cols + rows * (cols / 128) * 4;
+}
+constexpr std::int64_t squares(std::int64_t rows, std::int64_t cols) {
+  return rows * cols + (rows / 128) * (cols / 128) * 4;
+}
+constexpr std::int64_t bf16(std::int64_t rows, std::int64_t cols) { return rows * cols * 2; }
+
+GatedMlpProblem problem_to_count() {
+  GatedMlpProblem problem;
+  problem.m = kM;
+  problem.f = kF;
+  problem.k = kK;
+  problem.fp8 = problem.down = true;
+  problem.unfused = true;
+  return problem;
+}
+
+TEST(GatedMlpCost, ForwardCountsEveryTensorOfEveryLaunch) {
+  const GatedMlpCost given = cost(plan_gated_mlp_forward(problem_to_count()));
+  const std::int64_t casts = bf16(kM, kK) + rows_of_128(kM, kK) + rows_of_128(kK, kM) +  // x
+                             bf16(2 * kF, kK) + 2 * squares(2 * kF, kK) +  // w_gate_up
+                             bf16(kM, kF) + rows_of_128(kM, kF) + rows_of_128(kF, kM) +  // h
+                             bf16(kK, kF) + 2 * squares(kK, kF);                         // w_down
+  const std::int64_t products = rows_of_128(kM, kK) + squares(2 * kF, kK) +
+                                bf16(kM, 2 * kF) +                                     // gate_up
+                                rows_of_128(kM, kF) + squares(kK, kF) + bf16(kM, kK);  // y
+  const std::int64_t activation = bf16(kM, 2 * kF) + bf16(kM, kF);
+  EXPECT_EQ(given.launches, 7);
+  EXPECT_EQ(given.bytes, casts + products + activation);
+}
+
+TEST(GatedMlpCost, BackwardCountsWhatIsAddedToTwice) {
+  GatedMlpProblem problem = problem_to_count();
+  const GatedMlpCost given = cost(plan_gated_mlp_backward(problem));
+  const std::int64_t casts = bf16(kM, kK) + rows_of_128(kM, kK) + rows_of_128(kK, kM) +  // dy
+                             bf16(kM, 2 * kF) + rows_of_128(kM, 2 * kF) +
+                             rows_of_128(2 * kF, kM);  // d_gate_up
+  const std::int64_t products =
+      rows_of_128(kM, kK) + squares(kF, kK) + bf16(kM, kF) +             // dh
+      rows_of_128(kK, kM) + rows_of_128(kF, kM) + bf16(kK, kF) +         // dw_down
+      rows_of_128(kM, 2 * kF) + squares(kK, 2 * kF) + bf16(kM, kK) +     // dx
+      rows_of_128(2 * kF, kM) + rows_of_128(kK, kM) + bf16(2 * kF, kK);  // dw_gate_up
+  const std::int64_t activation = bf16(kM, kF) + 2 * bf16(kM, 2 * kF);
+  EXPECT_EQ(given.launches, 7);
+  EXPECT_EQ(given.bytes, casts + products + activation);
+  problem.accumulate_dw = true;
+  EXPECT_EQ(cost(plan_gated_mlp_backward(problem)).bytes,
+            given.bytes + bf16(kK, kF) + bf16(2 * kF, kK));
+}
+
+// One launch and the tensor of 16 bits, written and read, less each way; where no implementation
+// fuses, the plan says so.
+TEST(GatedMlpCost, FusionSavesALaunchAndATensorEachWay) {
+  GatedMlpProblem problem = problem_to_count();
+  const GatedMlpCost unfused = cost(plan_gated_mlp_forward(problem));
+  const GatedMlpCost unfused_back = cost(plan_gated_mlp_backward(problem));
+  problem.unfused = false;
+  const GatedMlpForwardPlan forward = plan_gated_mlp_forward(problem);
+  const GatedMlpBackwardPlan backward = plan_gated_mlp_backward(problem);
+  const auto fuses = [](const std::string& implementation) {
+    return implementation.find("activation=unfused") == std::string::npos;
+  };
+  const int one = fuses(forward.implementation) ? 1 : 0;
+  EXPECT_EQ(unfused.launches - cost(forward).launches, one);
+  EXPECT_EQ(unfused.bytes - cost(forward).bytes, one * 2 * bf16(kM, kF));
+  const int one_back = fuses(backward.implementation) ? 1 : 0;
+  EXPECT_EQ(unfused_back.launches - cost(backward).launches, one_back);
+  EXPECT_EQ(unfused_back.bytes - cost(backward).bytes, one_back * 2 * bf16(kM, 2 * kF));
+}
+
+TEST(GatedMlpCost, AnEmptyPlanCostsNothing) {
+  EXPECT_EQ(cost(GatedMlpForwardPlan{}).launches, 0);
+  EXPECT_EQ(cost(GatedMlpBackwardPlan{}).bytes, 0);
+}
+
+TEST(GatedMlp, DescribesWhatIsNotTheDefault) {
+  GatedMlpProblem problem;
+  problem.m = 8192;
+  problem.f = 14336;
+  problem.k = 4096;
+  EXPECT_EQ(describe(problem),
+            "gated-mlp --shape 8192x14336x4096 --dtype bf16 --activation silu --device cpu");
+  problem.fp8 = problem.down = problem.unfused = problem.accumulate_dw = problem.pow2_scales = true;
+  problem.activation = GateActivation::gelu_tanh;
+  problem.dtype = Dtype::f16;
+  problem.dw = Dtype::f32;
+  problem.grad_format = Dtype::e5m2;
+  problem.wgrad_blocks = WgradBlocks::square;
+  problem.amax_floor = 0.5f;
+  EXPECT_EQ(describe(problem),
+            "gated-mlp --shape 8192x14336x4096 --dtype fp8 --down --activation gelu_tanh --unfused "
+            "--input f16 --grad-format e5m2 --wgrad-blocks 2d --amax-floor 0.5 --pow2-scales "
+            "--dw f32 --accumulate-dw --device cpu");
+}
+
+}  // namespace
+}  // namespace octet::testing

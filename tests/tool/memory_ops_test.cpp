@@ -1,0 +1,217 @@
+// The operators that memory bounds, as a user benches and checks them.
+#include "result_files.hpp"
+#include "results.hpp"
+
+#include "shape_cases.hpp"
+#include "usage_error.hpp"
+
+#include <algorithm>
+
+namespace octet::tool {
+namespace {
+
+// What every result of such an operator begins with, in this order.
+const CsvRow kFirstColumns{"TestID",
+                           "Platform",
+                           "GPU",
+                           "Case",
+                           "Operator",
+                           "Shape",
+                           "Dtype",
+                           "Options",
+                           "Check",
+                           "Forward Time (ms)",
+                           "Forward GB/s",
+                           "Forward Copy Ratio",
+                           "Backward Time (ms)",
+                           "Backward GB/s",
+                           "Backward Copy Ratio",
+                           "Combined Step Time (ms)",
+                           "Combined Step GB/s",
+                           "Combined Copy Ratio",
+                           "Forward Bytes",
+                           "Backward Bytes"};
+
+struct Sample {
+  const char* name;
+  const char* op;
+  const char* shape;
+  const char* options;  // as the row has them, without shape, dtype and device
+};
+
+class ToolMemoryOp : public testing::TestWithParam<Sample> {};
+
+void expect_rate(const Fields& row, const std::string& part, double bytes) {
+  const double seconds = number_in(row, part + " Time (ms)") * 1e-3;
+  EXPECT_GT(seconds, 0);
+  EXPECT_NEAR(number_in(row, part + " GB/s") / (bytes / seconds / 1e9), 1, 1e-4) << part;
+}
+
+TEST_P(ToolMemoryOp, IsCheckedAndTimedBesideACopy) {
+  const Sample& sample = GetParam();
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const std::string arguments = std::string(sample.op) + " --shape " + sample.shape + " " +
+                                sample.options + " --device cpu --threads 2";
+  const Outcome outcome =
+      run_tool("bench " + arguments + " --warmup 1 --iters 5 --seed 3 -o " + path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("1 PASS, 0 FAIL, 0 ERROR"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" of a copy of the same bytes"), std::string::npos) << outcome.out;
+
+  const Results results = read_results(path);
+  ASSERT_GE(results.header.size(), kFirstColumns.size());
+  EXPECT_TRUE(std::equal(kFirstColumns.begin(), kFirstColumns.end(), results.header.begin()));
+  ASSERT_EQ(results.records.size(), 1u);
+  const Fields& row = results.records[0];
+  EXPECT_EQ(row.at("Check"), "PASS");
+  EXPECT_EQ(row.at("Operator"), sample.op);
+  EXPECT_EQ(row.at("Shape"), sample.shape);
+  EXPECT_EQ(row.at("Dtype"), "bf16");
+  EXPECT_EQ(row.at("Options"), sample.options);
+  EXPECT_EQ(row.at("Device Sources").size(), 12u);
+  EXPECT_EQ(row.at("Threads"), "2");
+  EXPECT_EQ(row.at("Seed"), "3");
+  EXPECT_FALSE(row.at("Backend").empty());
+  EXPECT_FALSE(row.at("Commit").empty());
+  const double forward_bytes = number_in(row, "Forward Bytes");
+  const double backward_bytes = number_in(row, "Backward Bytes");
+  expect_rate(row, "Forward", forward_bytes);
+  expect_rate(row, "Backward", backward_bytes);
+  expect_rate(row, "Combined Step", forward_bytes + backward_bytes);
+  for (const char* part : {"Forward", "Backward", "Combined"}) {
+    EXPECT_GT(number_in(row, std::string(part) + " Copy Ratio"), 0) << part;
+  }
+  EXPECT_GT(number_in(row, "Backward SNR (dB)"), 45);
+
+  const std::string command = row.at("Command");
+  ASSERT_EQ(command.rfind("octet bench ", 0), 0u) << command;
+  const std::string again = folder.file("again.csv");
+  ASSERT_EQ(run_tool(command.substr(6) + " -o " + again).status, 0) << command;
+  EXPECT_EQ(read_results(again).records.at(0).at("Command"), command);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , ToolMemoryOp,
+    testing::Values(
+        Sample{"RmsNorm", "rms-norm", "40x130", "--weight bf16"},
+        Sample{"RmsNormFp8", "rms-norm", "40x130",
+               "--weight f32 --residual --fp8 e4m3 --block 1x128 --transposed-block none"},
+        Sample{"Rope", "rope", "2x20x256", "--head-dim 64 --kv-heads 2 --positions i64"},
+        Sample{"RmsNormRope", "rms-norm-rope", "2x20x256", "--head-dim 64 --norm head"},
+        Sample{"GatedActivation", "gated-activation", "40x130", "--activation silu --row-weight"},
+        Sample{"GatedActivationFp8", "gated-activation", "40x130",
+               "--activation gelu_tanh --fp8 e5m2 --block 1x128 --transposed-block 1x128"}),
+    [](const testing::TestParamInfo<Sample>& sample) { return std::string(sample.param.name); });
+
+TEST(ToolGatedMlp, SetsFp8BesideItsUnfusedChain) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const Outcome outcome = run_tool(
+      "bench gated-mlp --shape 64x96x64 --down --device cpu --threads 2 --warmup 1 --iters 5 -o " +
+      path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "the unfused chain's time over ours")) << outcome.out;
+  const Fields row = read_results(path).records.at(0);
+  EXPECT_EQ(row.at("Check"), "PASS");
+  EXPECT_EQ(row.at("Same Bits"), "yes");
+  EXPECT_EQ(row.at("F"), "96");
+  EXPECT_EQ(row.at("Options"), "--down --activation silu");
+  for (const std::string part : {"Forward", "Backward"}) {
+    const std::string launches = part + " Launches";
+    const std::string bytes = part + " Bytes";
+    EXPECT_GT(number_in(row, launches), 0);
+    EXPECT_LT(number_in(row, launches), number_in(row, "Unfused " + launches));
+    EXPECT_LT(number_in(row, bytes), number_in(row, "Unfused " + bytes));
+    EXPECT_GT(number_in(row, part + " Ratio"), 0);
+    EXPECT_GT(number_in(row, "Unfused " + part + " Time (ms)"), 0);
+  }
+  const double operations = 18.0 * 64 * 96 * 64;
+  EXPECT_NEAR(number_in(row, "Combined Step TFLOPS") /
+                  (operations / number_in(row, "Combined Step Time (ms)") / 1e9),
+              1, 1e-4);
+  const Outcome summary = run_tool("summarize " + folder.path().string());
+  EXPECT_TRUE(has_text(summary.out, "gated-mlp")) << summary.out << summary.err;
+}
+
+TEST(ToolGatedMlp, TimesPlainLayersAlone) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  const Outcome outcome = run_tool(
+      "bench gated-mlp --dtype bf16 --shape 16x24x32 --device cpu --warmup 1 --iters 3 -o " + path);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const Fields row = read_results(path).records.at(0);
+  EXPECT_EQ(row.at("Same Bits"), "");
+  EXPECT_EQ(row.at("Combined Ratio"), "");
+  EXPECT_GT(number_in(row, "Forward Launches"), 1);
+  EXPECT_GT(number_in(row, "Combined Step TFLOPS"), 0);
+}
+
+TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
+  const std::pair<const char*, const char*> counts[] = {
+      {"rms-norm", "5"}, {"rope", "5"}, {"rms-norm-rope", "6"}, {"gated-activation", "6"}};
+  for (const auto& [op, count] : counts) {
+    const Outcome outcome =
+        run_tool(std::string("bench ") + op + " --device cpu --max-seconds 0 --dtype f16");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const std::string wanted = std::string(count) + " of " + count + " cases were not begun";
+    EXPECT_NE(outcome.out.find(wanted), std::string::npos) << op << outcome.out;
+  }
+}
+
+TEST(ToolMemoryOps, TheirResultsAreSummarizedComparedAndReported) {
+  const Folder folder;
+  const std::string quick = " --device cpu --threads 1 --warmup 1 --iters 5 -o ";
+  for (const std::string op : {"rms-norm --shape 8x64", "gated-activation --shape 8x64"}) {
+    const std::string name = op.substr(0, op.find(' '));
+    ASSERT_EQ(run_tool("bench " + op + quick + folder.file(name + ".csv")).status, 0) << op;
+  }
+  const Outcome summary = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(summary.status, 0) << summary.err;
+  EXPECT_EQ(summary.err, "");
+  for (const char* wanted : {"rms-norm", "gated-activation", "silu", "TB/s"}) {
+    EXPECT_TRUE(has_text(summary.out, wanted)) << wanted << summary.out;
+  }
+  const std::string norm = folder.file("rms-norm.csv");
+  const Outcome same = run_tool("compare " + norm + " " + norm);
+  EXPECT_EQ(same.status, 0) << same.out << same.err;
+  const Outcome others = run_tool("compare " + norm + " " + folder.file("gated-activation.csv"));
+  EXPECT_EQ(others.status, 2) << others.out;
+  const std::string page = folder.file("report.html");
+  const Outcome report = run_tool("report " + folder.path().string() + " -o " + page);
+  EXPECT_EQ(report.status, 0) << report.err;
+  EXPECT_TRUE(has_text(read_file(page), "\"op\":\"gated-activation\""));
+  EXPECT_TRUE(has_text(read_file(page), "copy of the same bytes"));
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    parse_shape_cases(text, "x.csv", "RxC", false);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(ShapeCases, AreThoseOfTheDevice) {
+  const std::string text = "name,shape,cpu_shape,head-dim\nA b,8x16,1x2,64\nC d,4x4,,\n";
+  const auto on_cpu = parse_shape_cases(text, "x.csv", "RxC", false);
+  ASSERT_EQ(on_cpu.size(), 1u);
+  EXPECT_EQ(on_cpu[0].name, "A b");
+  EXPECT_EQ(on_cpu[0].extents, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(on_cpu[0].options.at("head-dim"), "64");
+  const auto on_gpu = parse_shape_cases(text, "x.csv", "RxC", true);
+  ASSERT_EQ(on_gpu.size(), 2u);
+  EXPECT_TRUE(on_gpu[1].options.empty());
+}
+
+TEST(ShapeCases, AreRefusedWithRowAndReason) {
+  EXPECT_EQ(refusal_of("a,b\n"), "x.csv: the first row must begin with name,shape,cpu_shape");
+  EXPECT_EQ(refusal_of("name,shape,cpu_shape\nA,1x1\n"),
+            "x.csv: row 2 has 2 fields, the first row has 3");
+  EXPECT_EQ(refusal_of("name,shape,cpu_shape\nA,1x1,1x1x1\n"),
+            "x.csv: row 2: a shape must be RxC, two whole numbers of at least 1, got \"1x1x1\"");
+}
+
+}  // namespace
+}  // namespace octet::tool
