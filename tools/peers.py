@@ -2,92 +2,31 @@
 """octet beside its peers: one process, the same data, interleaved rounds, a CSV.
 
     tools/peers.py [--op gemm] [--dtype fp8|bf16|f16] [--shape MxNxK ...] [-o peers.csv]
-    tools/peers.py --op quantize [--shape ROWSxCOLS ...] [-o quantize_peers.csv]
+    tools/peers.py --op quantize|rms-norm|gated-activation [--shape ROWSxCOLS ...] [-o peers.csv]
+    tools/peers.py --op rope|rms-norm-rope [--shape BATCHxSEQxHIDDEN ...] [-o peers.csv]
 
 liboctet runs through its C API on torch tensors, and beside it whatever is there of torch, Triton
 (kernels of our own, tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own
 backend). Every output is compared with octet's before anything is timed: one that differs is FAIL,
-gets no time and makes the exit status 1; a library that cannot run a product says why and is left
-out. A ratio is the peer's time over ours, the median over the rounds: above 1 octet is faster. Only
-like is set beside like: the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`,
-which octet alone has, stands beside the best peer's 1x128 . 1x128 product.
+gets no time and makes the exit status 1; a library that cannot run a product has ERROR and the
+reason in its row. A ratio is the peer's time over ours, the median over the rounds: above 1 octet
+is faster. Only like is set beside like: the weight gradient that adds to f32 has rows of its own,
+and `wgrad 2d`, which octet alone has, stands beside the best peer's 1x128 . 1x128 product.
 """
 
-import argparse
 import gc
 import importlib
-import math
 import pathlib
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
 
-# The dozen shapes of docs/kernels.md.
-SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x4608x3584",
-                   "8192x8192x8192", "32768x4096x4096", "16384x4096x14336", "8192x8192x29568",
-                   "16384x8192x28672", "8192x37888x3584", "8192x57344x8192", "8192x106496x16384"],
-          "quantize": ["4096x4096", "8192x8192", "16384x8192", "8192x29568", "32768x16384"]}
-LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_engine"],
-             "quantize": ["torch.compile", "triton", "device copy"]}
-RATE_GUESS = {"gemm": 1e15, "quantize": 3e12}  # work per second, to size a round
-
-
-def parse_shape(text, op):
-    columns = peers_table.SHAPE_COLUMNS[op]
-    parts = text.split("x")
-    if len(parts) != len(columns) or not all(p.isascii() and p.isdigit() and int(p) for p in parts):
-        raise ValueError(f"--shape must be {'x'.join(columns)} with {op}, got {text}")
-    return tuple(map(int, parts))
-
-
-def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(
-        prog="tools/peers.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--op", choices=SHAPES, default="gemm")
-    parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
-                        help="of the operands of gemm (fp8)")
-    parser.add_argument("--shape", action="append", help="as often as wanted; a dozen otherwise")
-    parser.add_argument("--library", action="append", metavar="NAME",
-                        help="a peer to set octet beside, as often as wanted; all otherwise")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
-    parser.add_argument("--max-seconds", type=float, default=math.inf,
-                        help="begin no further product after so long")
-    parser.add_argument("-o", "--output", metavar="CSV")
-    options = parser.parse_args(arguments)
-    try:
-        shapes = options.shape or SHAPES[options.op]
-        options.shape = [parse_shape(text, options.op) for text in shapes]
-    except ValueError as error:
-        parser.error(str(error))
-    if options.op == "quantize" and options.dtype:
-        parser.error("--dtype is of gemm: quantize reads bf16")
-    for name in options.library or []:
-        if name not in LIBRARIES[options.op]:
-            parser.error(f"--library must be one of {', '.join(LIBRARIES[options.op])} with "
-                         f"{options.op}, got {name}")
-    if options.rounds < 5:
-        parser.error(f"--rounds must be at least 5, got {options.rounds}")
-    if not options.max_seconds > 0:
-        parser.error(f"--max-seconds must be above 0, got {options.max_seconds}")
-    folder = pathlib.Path(options.output or ".").parent
-    if not folder.is_dir():
-        parser.error(f"--output: there is no folder {folder}")
-    options.dtype = options.dtype or "fp8"
-    return options
-
-
-def repeats(options):
-    """The command of a row."""
-    def command(case):
-        dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""
-        libraries = "".join(f" --library '{name}'" for name in options.library or [])
-        return (f"tools/peers.py --op {options.op}{dtype} --shape "
-                f"{peers_table.shape_text(case.shape)} --rounds {options.rounds}{libraries}")
-    return command
+RATE_GUESS = {"gemm": 1e15}  # work per second, to size a round; bytes of the others
 
 
 def chosen(contenders, libraries):
@@ -102,7 +41,7 @@ class OutOfTime(Exception):
 
 def run(options, cases_of, compare, table, clock=time.monotonic):
     """Every case of every shape into the table, until the time is up."""
-    begin, unit = clock(), peers_table.RATES[options.op]
+    begin, unit = clock(), peers_table.rate_unit(options.op)
 
     def timed(case, contenders, *same):
         if clock() - begin > options.max_seconds:
@@ -128,16 +67,18 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
 def open_table(options, octet_c, properties, gpu):
     libraries = importlib.import_module("peers_libraries")
     versions = {name: library.version for name, library in libraries.available().items()}
-    versions["torch.compile"] = libraries.torch.__version__
+    for name in ("torch.compile", "torch eager", "torch rms_norm"):
+        versions[name] = libraries.torch.__version__
     versions["cublaslt"] = libraries.cublaslt_version()
     provenance = peers_table.Provenance(
         octet_c.library_path, options.op, octet_c.device_sources(options.op), properties.name,
         gpu.driver())
-    return peers_table.Table(options.op, options.output, provenance, versions, repeats(options))
+    return peers_table.Table(options.op, options.output, provenance, versions,
+                             peers_options.repeats(options))
 
 
 def main(arguments):
-    options = parse_arguments(arguments)
+    options = peers_options.parse_arguments(arguments, __doc__)
     try:
         import octet_c
         import peers_torch
@@ -146,8 +87,9 @@ def main(arguments):
     except (ImportError, OSError, RuntimeError) as error:
         print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
         return 2
-    timer = peers_torch.Timer(gpu, RATE_GUESS[options.op], as_graph=options.op == "quantize")
-    operator = importlib.import_module(f"peers_{options.op}")
+    options.compile_mode = options.compile_mode or list(peers_options.COMPILE_MODES)
+    timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12), as_graph=options.op != "gemm")
+    operator = importlib.import_module(f"peers_{options.op.replace('-', '_')}")
 
     def compare(case, contenders, same=peers_torch.close):
         return peers_rounds.compare(case, chosen(contenders, options.library), options.rounds, same,
@@ -155,8 +97,7 @@ def main(arguments):
 
     def cases_of(shape, timed):
         peers_torch.torch.cuda.empty_cache()
-        more = properties.L2_cache_size if options.op == "quantize" else options.dtype
-        return operator.cases(shape, timed, more)
+        return operator.cases(shape, timed, options, properties.L2_cache_size)
 
     run(options, cases_of, compare, table)
     return int(table.failed())

@@ -1,6 +1,5 @@
 """The dual quantiser beside torch.compile, Triton and a device copy of as many bytes."""
 
-import functools
 import math
 
 import torch
@@ -8,10 +7,9 @@ import torch
 import octet_c
 import peers_libraries
 from peers_rounds import OURS, Case
-from peers_torch import close, rotating
+from peers_torch import COPY, close, device_copy, quickest_compiled, rotating
 
 BLOCKS = {"1x128 + transposed": (1, 128), "128x128 + transposed": (128, 128)}
-COPY = "device copy"
 
 
 def blocked(x, block):
@@ -37,12 +35,12 @@ def dequantized(values, scales, block):
     return (blocked(values.float(), block) * scales[:, None, :, None]).reshape(values.shape)
 
 
-def same(block):
+def same(block, bound=1e-3):
     """Compares (values, scales, transposed values, transposed scales) after dequantisation.
     Compiled code divides less exactly, so that a value may round the other way: 30 dB, not 40."""
     def judge(given, wanted):
         return all(close(dequantized(*given[i:i + 2], block), dequantized(*wanted[i:i + 2], block),
-                         1e-3)
+                         bound)
                    for i in (0, 2))
     return judge
 
@@ -75,19 +73,6 @@ def triton_call(x, block):
     return lambda: four(*quantize())
 
 
-def copy_call(x, block):
-    source = torch.randint(256, (bytes_moved(x.shape, block) // 2,), dtype=torch.uint8,
-                           device=x.device)
-    target = torch.empty_like(source)
-    return lambda: target.copy_(source)
-
-
-def compiled_calls(inputs, block):
-    torch._dynamo.reset()  # the code of one shape is of no use to the next
-    quantize = torch.compile(torch_both, dynamic=False)
-    return [functools.partial(quantize, x, block) for x in inputs]
-
-
 def bytes_moved(shape, block):
     """bf16 in, two FP8 copies and their scales out, each counted once."""
     rows, cols = shape
@@ -96,22 +81,24 @@ def bytes_moved(shape, block):
     return rows * cols * (2 + 1 + 1) + 4 * scales
 
 
-def contenders(inputs, block):
+def contenders(inputs, block, modes):
     def each(call):
         return lambda: rotating([call(x, block) for x in inputs])
 
     makers = {OURS: each(octet_call),
-              "torch.compile": lambda: rotating(compiled_calls(inputs, block))}
+              "torch.compile": lambda: quickest_compiled(
+                  torch_both, [(x, block) for x in inputs], modes)}
     if "triton" in peers_libraries.available():
         makers["triton"] = each(triton_call)
-    return makers | {COPY: each(copy_call)}
+    moved = bytes_moved(inputs[0].shape, block)
+    return makers | {COPY: lambda: device_copy(moved, inputs[0].device, inputs)}
 
 
-def cases(shape, compare, l2_bytes, device="cuda"):
+def cases(shape, compare, options, l2_bytes, device="cuda"):
     generator = torch.Generator(device).manual_seed(1)
     sets = math.ceil(2 * l2_bytes / (2 * math.prod(shape)))
     inputs = [torch.randn(shape, generator=generator, dtype=torch.bfloat16, device=device)
               for _ in range(sets)]
     for product, block in BLOCKS.items():
         case = Case(shape, product, "bf16", bytes_moved(shape, block), frozenset([COPY]))
-        yield compare(case, contenders(inputs, block), same(block))
+        yield compare(case, contenders(inputs, block, options.compile_mode), same(block))

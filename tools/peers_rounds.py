@@ -9,6 +9,10 @@ import statistics
 OURS = "octet"
 
 
+class LeftOut(Exception):
+    """Of a contender that has no row, for a reason that is none of its failures."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """One product of one shape. Its contenders come apart from it, name -> function that makes a
@@ -24,11 +28,17 @@ class Case:
 class Result:
     case: Case
     library: str
-    check: str           # PASS, FAIL (no time) or ERROR (octet could not run)
+    check: str           # PASS; FAIL: another output than octet's; ERROR: it could not run
     seconds: list        # of a call, one per round
     ratio: float = None  # its time over ours: the median over the rounds
     clock_mhz: float = None
     power_w: float = None
+    note: str = ""       # what it ran, or why it could not
+
+    @property
+    def failed(self):
+        """A peer that cannot run is none of octet's failures."""
+        return self.check == "FAIL" or self.check == "ERROR" and self.library == OURS
 
     @property
     def median(self):
@@ -48,6 +58,28 @@ def one_line(error):
     return lines[0][:160] if lines else type(error).__name__
 
 
+def noted(call, note):
+    """The call with what its row says of it."""
+    call.note = note
+    return call
+
+
+def quickest(calls, seconds):
+    """Of calls by mode the one that takes the least seconds; one that fails is none of them."""
+    if len(calls) == 1:
+        return noted(*calls.values(), f"mode {next(iter(calls))}")
+    timed, refusal = {}, None
+    for mode, call in calls.items():
+        try:
+            timed[mode] = seconds(call)
+        except Exception as error:  # whatever a compiler throws
+            refusal = error
+    if not timed:
+        raise refusal
+    best = min(timed, key=timed.get)
+    return noted(calls[best], f"mode {best}")
+
+
 def prepare(case, contenders, same, say):
     """Runs every contender once: the calls to time, and the results of those that get no time."""
     calls, refused, wanted = {}, [], None
@@ -56,10 +88,14 @@ def prepare(case, contenders, same, say):
             call = make()
             output = call()
             agrees = name == OURS or name in case.other_data or same(output, wanted)
-        except Exception as error:  # whatever a peer throws, it is left out
-            say(f"  {case.product:16} {name}: {one_line(error)}")
+        except LeftOut as reason:
+            say(f"  {case.product:16} {name}: left out, {reason}")
+            continue
+        except Exception as error:  # whatever a peer throws, the others go on
+            say(f"  {case.product:16} {name}: ERROR, {one_line(error)}")
+            refused.append(Result(case, name, "ERROR", [], note=one_line(error)))
             if name == OURS:
-                return {}, [Result(case, name, "ERROR", [])]
+                return {}, refused
             continue
         if name == OURS:
             wanted = output
@@ -81,7 +117,8 @@ def compare(case, contenders, rounds, same, timer, say=print):
     batches = {name: timer.batch(call, case) for name, call in calls.items()}
     for batch in batches.values():
         timer.seconds(batch)
-    timed = {name: Result(case, name, "PASS", []) for name in calls}
+    timed = {name: Result(case, name, "PASS", [], note=getattr(call, "note", ""))
+             for name, call in calls.items()}
     readings = {name: [] for name in calls}
     for turn in range(rounds):
         # There and back: nobody always follows the same other one.

@@ -9,8 +9,13 @@ import subprocess
 
 from peers_rounds import OURS
 
-SHAPE_COLUMNS = {"gemm": ["M", "N", "K"], "quantize": ["Rows", "Cols"]}
-RATES = {"gemm": "TFLOPS", "quantize": "TB/s"}
+MATRIX, HEADS = ["Rows", "Cols"], ["Batch", "Seq", "Hidden"]
+SHAPE_COLUMNS = {"gemm": ["M", "N", "K"], "quantize": MATRIX, "rms-norm": MATRIX, "rope": HEADS,
+                 "rms-norm-rope": HEADS, "gated-activation": MATRIX}
+
+
+def rate_unit(op):
+    return "TFLOPS" if op == "gemm" else "TB/s"
 
 
 def shape_text(shape):
@@ -59,9 +64,10 @@ class Table:
 
     def __init__(self, op, path, provenance, versions, command):
         self.op, self.provenance, self.versions, self.command = op, provenance, versions, command
+        self.rate = rate_unit(op)
         self.columns = [*SHAPE_COLUMNS[op], "Dtype", "Product", "Library", "Version", "Check",
-                        "Time (ms)", RATES[op], "Ratio", "Spread (%)", "GPU", "Driver", "Commit",
-                        "Device Sources", "Clock (MHz)", "Power (W)", "Command"]
+                        "Time (ms)", self.rate, "Ratio", "Spread (%)", "GPU", "Driver", "Commit",
+                        "Device Sources", "Clock (MHz)", "Power (W)", "Note", "Command"]
         self.results, self.path, self.file = [], path, None
         if path:
             self.file = open(f"{path}.part", "w", newline="", encoding="utf-8")
@@ -79,9 +85,10 @@ class Table:
                 "Version": self.versions.get(result.library.removesuffix(" 1d"), ""),
                 "Check": result.check,
                 "Time (ms)": f"{result.median * 1e3:.6g}" if timed else "",
-                RATES[self.op]: f"{result.rate:.5g}" if timed else "",
+                self.rate: f"{result.rate:.5g}" if timed else "",
                 "Ratio": number(result.ratio, ".4f"),
-                "Spread (%)": f"{result.spread_percent:.3g}" if timed else ""}
+                "Spread (%)": f"{result.spread_percent:.3g}" if timed else "",
+                "Note": result.note}
         row |= self.provenance.fields(result, self.command(case))
         self.writer.writerow(row)
         self.file.flush()
@@ -92,7 +99,7 @@ class Table:
             os.replace(f"{self.path}.part", self.path)
 
     def failed(self):
-        return any(result.check != "PASS" for result in self.results)
+        return any(result.failed for result in self.results)
 
 
 def geometric_mean(values):

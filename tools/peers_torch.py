@@ -1,9 +1,14 @@
 """How tools/peers.py judges outputs and times calls on the GPU."""
 
+import functools
+import time
+
 import torch
 
 import nvml
-from peers_rounds import one_line
+from peers_rounds import noted, one_line, quickest
+
+COPY = "device copy"
 
 
 def close(given, wanted, bound=1e-4):
@@ -70,7 +75,42 @@ def rotating(calls):
         turn[0] += 1
         return calls[turn[0] % len(calls)]()
 
-    return call
+    return noted(call, getattr(calls[0], "note", ""))
+
+
+def device_copy(bytes_moved, device, sets):
+    """Reads half of the bytes and writes them elsewhere; as many such copies as there are sets of
+    inputs."""
+    def one():
+        source = torch.randint(256, (bytes_moved // 2,), dtype=torch.uint8, device=device)
+        target = torch.empty_like(source)
+        return lambda: target.copy_(source)
+
+    return rotating([one() for _ in sets])
+
+
+def first_timing(call, launches=20):
+    """Seconds, to choose between two codes: the median of three batches behind a warm-up."""
+    def batch():
+        begin = time.monotonic()
+        for _ in range(launches):
+            call()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return time.monotonic() - begin
+
+    return sorted(batch() for _ in range(4))[1]
+
+
+def quickest_compiled(code, sets, modes):
+    """Calls of `code`, compiled, one per set of inputs; of several modes the faster one."""
+    torch._dynamo.reset()  # the code of one shape is of no use to the next
+
+    def calls(mode):
+        compiled = torch.compile(code, dynamic=False, mode=mode)
+        return rotating([functools.partial(compiled, *inputs) for inputs in sets])
+
+    return quickest({mode: calls(mode) for mode in modes}, first_timing)
 
 
 def gpu_in_use():

@@ -36,8 +36,8 @@ octet_status octet_plan_dequantize(const octet_dequantize_problem* problem,
                                    const octet_plan_options* options, octet_plan** plan) {
   return make_plan(kOp, plan, [&] {
     const octet::DequantizeProblem checked = read(problem);
-    return std::pair(octet::plan_dequantize(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_dequantize(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

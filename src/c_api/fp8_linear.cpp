@@ -32,11 +32,6 @@ Fp8LinearProblem read(const octet_fp8_linear_problem* given) {
   return problem;
 }
 
-Fp8LinearOptions read(const octet_fp8_linear_options* given) {
-  const auto c = read_options(kOp, given);
-  return {read_text(c.gemm_backend), read_text(c.quantize_backend), c.threads};
-}
-
 // Only what the problem keeps is looked at.
 Fp8LinearSaved read(const char* op, const octet_fp8_linear_saved& c, bool x_t, bool w_t) {
   Fp8LinearSaved saved;
@@ -102,8 +97,8 @@ octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* probl
                                            octet_plan** plan) {
   return make_plan(kForward, plan, [&] {
     const octet::Fp8LinearProblem checked = read(problem);
-    return std::pair(octet::plan_fp8_linear_forward(checked, read(options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_fp8_linear_forward(checked, read_fp8_linear_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 
@@ -112,8 +107,9 @@ octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* prob
                                             octet_plan** plan) {
   return make_plan(kBackward, plan, [&] {
     const octet::Fp8LinearProblem checked = read(problem);
-    return std::pair(octet::plan_fp8_linear_backward(checked, read(options)),
-                     octet::describe(checked));
+    return std::pair{
+        octet::plan_fp8_linear_backward(checked, read_fp8_linear_options(kOp, options)),
+        octet::describe(checked)};
   });
 }
 

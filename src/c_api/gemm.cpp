@@ -52,8 +52,8 @@ octet_status octet_plan_gemm(const octet_gemm_problem* problem, const octet_plan
                              octet_plan** plan) {
   return make_plan(kOp, plan, [&] {
     const octet::GemmProblem checked = read(problem);
-    return std::pair(octet::plan_gemm(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_gemm(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

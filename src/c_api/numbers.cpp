@@ -42,6 +42,17 @@ static_assert(equal(OCTET_WGRAD_SQUARE, WgradBlocks::square));
 static_assert(equal(OCTET_GROUPS_NONE, GroupKind::none));
 static_assert(equal(OCTET_ACTIVATION_NONE, Activation::none));
 
+static_assert(equal(OCTET_ROPE_ROTATE_HALF, RopeStyle::rotate_half));
+static_assert(equal(OCTET_ROPE_INTERLEAVED, RopeStyle::interleaved));
+
+static_assert(equal(OCTET_NORM_ROW, NormScope::row));
+static_assert(equal(OCTET_NORM_HEAD, NormScope::head));
+
+static_assert(equal(OCTET_GATE_SILU, GateActivation::silu));
+static_assert(equal(OCTET_GATE_GELU_TANH, GateActivation::gelu_tanh));
+static_assert(equal(OCTET_GATE_GELU_ERF, GateActivation::gelu_erf));
+static_assert(equal(OCTET_GATE_RELU_SQUARED, GateActivation::relu_squared));
+
 static_assert(OCTET_MAX_RANK == kMaxRank);
 static_assert(OCTET_ALIGNMENT == kAlignment);
 

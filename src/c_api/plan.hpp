@@ -12,7 +12,11 @@
 struct octet_plan {
   using Any =
       std::variant<octet::QuantizePlan, octet::DequantizePlan, octet::RepackPlan, octet::GemmPlan,
-                   octet::Fp8LinearForwardPlan, octet::Fp8LinearBackwardPlan>;
+                   octet::Fp8LinearForwardPlan, octet::Fp8LinearBackwardPlan,
+                   octet::RmsNormForwardPlan, octet::RmsNormBackwardPlan, octet::RopePlan,
+                   octet::RmsNormRopeForwardPlan, octet::RmsNormRopeBackwardPlan,
+                   octet::GatedActivationForwardPlan, octet::GatedActivationBackwardPlan,
+                   octet::GatedMlpForwardPlan, octet::GatedMlpBackwardPlan>;
   Any any;
   std::string op;       // "gemm"
   std::string problem;  // the command line that repeats it
@@ -20,7 +24,8 @@ struct octet_plan {
 
 namespace octet::c_api {
 
-// Runs `make`, which returns a C++ plan, and hands the result to the caller; null after an error.
+// Runs `make`, which returns std::pair{plan, description}, and hands the plan to the caller; null
+// after an error. Braces keep the order: a problem is checked, by planning it, before it is described.
 template <class Make>
 octet_status make_plan(const char* op, octet_plan** out, const Make& make) noexcept {
   if (out != nullptr) *out = nullptr;

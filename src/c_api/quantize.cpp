@@ -5,11 +5,6 @@ namespace {
 
 constexpr const char* kOp = "quantize";
 
-std::optional<BlockShape> read_optional_block(const char* name, octet_block block) {
-  if (block.rows == 0 && block.cols == 0) return std::nullopt;
-  return read_block(kOp, name, block);
-}
-
 QuantizeProblem read(const octet_quantize_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   QuantizeProblem problem;
@@ -17,8 +12,8 @@ QuantizeProblem read(const octet_quantize_problem* given) {
   problem.cols = c.cols;
   problem.input = read_dtype(kOp, "input", c.input);
   problem.format = read_dtype(kOp, "format", c.format);
-  problem.block = read_optional_block("out", c.block);
-  problem.transposed_block = read_optional_block("transposed", c.transposed_block);
+  problem.block = read_optional_block(kOp, "out", c.block);
+  problem.transposed_block = read_optional_block(kOp, "transposed", c.transposed_block);
   problem.amax_floor = c.amax_floor;
   problem.pow2_scales = read_flag(kOp, "pow2_scales", c.pow2_scales);
   problem.device = read_device(kOp, "problem", c.device);
@@ -45,8 +40,8 @@ octet_status octet_plan_quantize(const octet_quantize_problem* problem,
                                  const octet_plan_options* options, octet_plan** plan) {
   return make_plan(kOp, plan, [&] {
     const octet::QuantizeProblem checked = read(problem);
-    return std::pair(octet::plan_quantize(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_quantize(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

@@ -64,6 +64,12 @@ BlockShape read_block(std::string_view op, std::string_view argument, octet_bloc
   return {block.rows, block.cols};
 }
 
+std::optional<BlockShape> read_optional_block(std::string_view op, std::string_view argument,
+                                              octet_block block) {
+  if (block.rows == 0 && block.cols == 0) return std::nullopt;
+  return read_block(op, argument, block);
+}
+
 TensorView read_tensor(std::string_view op, std::string_view argument, const octet_tensor& tensor) {
   if (tensor.data == nullptr && tensor.rank == 0) return {};
   if (tensor.rank < 0 || tensor.rank > OCTET_MAX_RANK) {
@@ -96,6 +102,12 @@ QuantizedView read_quantized(std::string_view op, std::string_view argument,
 PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options) {
   const octet_plan_options given = read_options(op, options);
   return {read_text(given.backend), given.threads};
+}
+
+Fp8LinearOptions read_fp8_linear_options(std::string_view op,
+                                         const octet_fp8_linear_options* options) {
+  const octet_fp8_linear_options given = read_options(op, options);
+  return {read_text(given.gemm_backend), read_text(given.quantize_backend), given.threads};
 }
 
 octet_tensor write_tensor(const TensorView& view) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 namespace octet::c_api {
@@ -53,11 +54,16 @@ std::string read_text(const char* text);  // null: empty
 Dtype read_dtype(std::string_view op, std::string_view argument, octet_dtype dtype);
 Device read_device(std::string_view op, std::string_view argument, octet_device device);
 BlockShape read_block(std::string_view op, std::string_view argument, octet_block block);
+// {0, 0}: none.
+std::optional<BlockShape> read_optional_block(std::string_view op, std::string_view argument,
+                                              octet_block block);
 // Absent (rank 0, no data): an empty view.
 TensorView read_tensor(std::string_view op, std::string_view argument, const octet_tensor& tensor);
 QuantizedView read_quantized(std::string_view op, std::string_view argument,
                              const octet_quantized& quantized);
 PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options);
+Fp8LinearOptions read_fp8_linear_options(std::string_view op,
+                                         const octet_fp8_linear_options* options);
 
 octet_tensor write_tensor(const TensorView& view);
 octet_quantized write_quantized(const QuantizedView& view);

@@ -35,8 +35,8 @@ octet_status octet_plan_repack(const octet_repack_problem* problem,
                                const octet_plan_options* options, octet_plan** plan) {
   return make_plan(kOp, plan, [&] {
     const octet::RepackProblem checked = read(problem);
-    return std::pair(octet::plan_repack(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked));
+    return std::pair{octet::plan_repack(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
   });
 }
 

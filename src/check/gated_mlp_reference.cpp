@@ -1,7 +1,7 @@
 #include "check/gated_mlp_reference.hpp"
 
 #include "check/decode.hpp"
-#include "check/gate_reference.hpp"
+#include "check/gated_activation_reference.hpp"
 #include "check/on_host.hpp"
 #include "check/reference.hpp"
 #include "cpu/threads.hpp"
@@ -27,7 +27,7 @@ Tensor multiply(const TensorView& a, const TensorView& b, int threads) {
 }
 
 // An f32 copy of a matrix, on the host.
-Tensor decoded(const TensorView& matrix) {
+Tensor copy_of(const TensorView& matrix) {
   const RowsOnHost host(matrix, {});
   Tensor result(Dtype::f32, {matrix.rows(), matrix.cols()});
   for (std::int64_t r = 0; r < matrix.rows(); ++r) {
@@ -55,7 +55,7 @@ GatedMlpReference::GatedMlpReference(const GatedMlpProblem& problem, const Gated
   Tensor dh;
   if (has_gradient) {
     dh = problem.down ? multiply(inputs.dout, transposed(inputs.w_down.view()), threads)
-                      : decoded(inputs.dout);
+                      : copy_of(inputs.dout);
   }
   Tensor h_host(Dtype::f32, {problem.m, f});
   Tensor d_host(Dtype::f32, {has_gradient ? problem.m : 1, 2 * f});
@@ -63,12 +63,12 @@ GatedMlpReference::GatedMlpReference(const GatedMlpProblem& problem, const Gated
     const float* gate = row_of(gate_up, row);
     const float* up = gate + f;
     for (std::int64_t c = 0; c < f; ++c) {
-      const double activated = activate(problem.activation, gate[c]);
-      row_of(h_host, row)[c] = static_cast<float>(activated * up[c]);
+      const ReferenceActivation act = reference_activation(problem.activation, gate[c]);
+      row_of(h_host, row)[c] = static_cast<float>(act.value * up[c]);
       if (!has_gradient) continue;
       const double d = row_of(dh, row)[c];
-      row_of(d_host, row)[c] = static_cast<float>(d * up[c] * slope(problem.activation, gate[c]));
-      row_of(d_host, row)[f + c] = static_cast<float>(d * activated);
+      row_of(d_host, row)[c] = static_cast<float>(d * up[c] * act.slope);
+      row_of(d_host, row)[f + c] = static_cast<float>(d * act.value);
     }
   });
   h = on_device(std::move(h_host), problem.device);

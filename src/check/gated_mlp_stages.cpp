@@ -1,8 +1,7 @@
 #include "check/gated_mlp_stages.hpp"
 
 #include "check/decode.hpp"
-#include "check/gate_reference.hpp"
-#include "check/judge_elements.hpp"
+#include "check/gated_activation_reference.hpp"
 
 namespace octet {
 namespace {
@@ -55,15 +54,7 @@ void GatedMlpStages::forward(const GatedMlpOperands& operands, const GatedMlpOut
 
   const std::optional<GuardedMatrix>& shown = problem_.down ? outputs.saved_h : outputs.h;
   const TensorView plain = shown ? shown->view() : activate_plain();
-  const DecodedRows gate_up(gate_up_, judged_rows(problem_.m, problem_.f, judge_));
-  const auto reference = [&](std::int64_t row, std::span<double> values) {
-    std::vector<double> both(2 * values.size());
-    gate_up.read(row, both);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = activate(problem_.activation, both[i]) * both[values.size() + i];
-    }
-  };
-  add(report_, judge_elements("h", {plain, reference}, judge_));
+  judge_elements_of("h", plain, &GatedActivationReference::y_row);
   h = operand("h", plain, Turned::no, problem_.format, kBlock1x128);
   if (problem_.training && problem_.need_dw) {
     h_t = operand("h^T", plain, Turned::yes, problem_.format, wgrad_block(problem_));
@@ -78,27 +69,22 @@ void GatedMlpStages::backward(const GatedMlpInputs& inputs, const GatedMlpOperan
     add(report_, judge_any_product("dh", {dh_, operands.dy, w_down_t}, judge_));
   }
   const TensorView plain = activate_backward_plain();
-  const std::vector<std::int64_t> rows = judged_rows(problem_.m, 2 * problem_.f, judge_);
-  const DecodedRows gate_up(gate_up_, rows);
-  const DecodedRows dh(dh_, rows);
-  const auto reference = [&](std::int64_t row, std::span<double> values) {
-    const std::size_t f = values.size() / 2;
-    std::vector<double> both(2 * f);
-    std::vector<double> d(f);
-    gate_up.read(row, both);
-    dh.read(row, d);
-    for (std::size_t i = 0; i < f; ++i) {
-      values[i] = d[i] * both[f + i] * slope(problem_.activation, both[i]);
-      values[f + i] = d[i] * activate(problem_.activation, both[i]);
-    }
-  };
-  add(report_, judge_elements("d_gate_up", {plain, reference}, judge_));
+  judge_elements_of("dgate", half(plain, 0), &GatedActivationReference::dgate_row);
+  judge_elements_of("dup", half(plain, 1), &GatedActivationReference::dup_row);
   if (problem_.need_dx) {
     d_gate_up = operand("d_gate_up", plain, Turned::no, problem_.grad_format, kBlock1x128);
   }
   if (problem_.need_dw) {
     d_gate_up_t = operand("d_gate_up^T", plain, Turned::yes, problem_.grad_format, kBlock1x128);
   }
+}
+
+void GatedMlpStages::judge_elements_of(const char* name, const TensorView& out, ReferenceOf row) {
+  const GatedActivationReference reference(problem_.activation, dh_, half(gate_up_, 0),
+                                           half(gate_up_, 1), {},
+                                           judged_rows(problem_.m, problem_.f, judge_));
+  const auto values = [&](std::int64_t r, std::span<double> to) { (reference.*row)(r, to); };
+  add(report_, judge_elements(name, {out, values}, judge_));
 }
 
 TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView& b) {

@@ -4,6 +4,7 @@
 // so that the products behind it can be judged by theirs.
 #pragma once
 
+#include "check/gated_activation_reference.hpp"
 #include "check/gated_mlp_trial.hpp"
 
 namespace octet {
@@ -28,7 +29,8 @@ class GatedMlpStages {
   TensorView activate_backward_plain();
   QuantizedView operand(const char* name, const TensorView& tensor, Turned turned, Dtype format,
                         BlockShape block);
-  void judge_product(const char* name, const ProductClaim& claim);
+  using ReferenceOf = void (GatedActivationReference::*)(std::int64_t, std::span<double>) const;
+  void judge_elements_of(const char* name, const TensorView& out, ReferenceOf row);
 
   const GatedMlpProblem& problem_;
   const GateOptions& options_;

@@ -9,7 +9,7 @@
 //   G5  the same call twice                               equal bits
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
 //   Q   quantised tensors, values and scales              the bits of an independent quantiser
-//   F   a layer fused and unfused                         equal bits
+//   F   a gated MLP fused and unfused                     equal bits; check_gated_mlp.cpp has its G1
 //   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB
 //   E2  every element of them                             |out - ref| <= c (|ref| + rms(ref)) with
 //                                                         c = 1e-2, f32 1e-4; finite where ref is

@@ -2,8 +2,8 @@
 // given row by row. gates.hpp says what they ask.
 #pragma once
 
+#include "check/decoded_rows.hpp"
 #include "check/judge.hpp"
-#include "check/on_host.hpp"
 
 #include <functional>
 #include <span>
@@ -31,30 +31,5 @@ std::vector<GateResult> judge_elements(const std::string& tensor, const Elements
 // last row.
 std::vector<std::int64_t> judged_rows(std::int64_t rows, std::int64_t cols,
                                       const JudgeOptions& options);
-
-// Some rows of a matrix on any device, as f64: what a reference reads.
-class DecodedRows {
- public:
-  DecodedRows() = default;
-  // `rows`: ascending. A matrix without data has none.
-  DecodedRows(const TensorView& matrix, const std::vector<std::int64_t>& rows);
-
-  bool empty() const { return host_.empty(); }
-  // Row `row` of the matrix, one of the list.
-  void read(std::int64_t row, std::span<double> values) const;
-
- private:
-  std::vector<std::int64_t> rows_;
-  RowsOnHost host_;
-};
-
-// A vector seen as a matrix of one row, or of one column.
-TensorView as_row(const TensorView& vector);
-TensorView as_column(const TensorView& vector);
-// All of a vector, on any device, as f64.
-std::vector<double> decoded(const TensorView& vector);
-
-// To nearest even in f32, f16 or bf16.
-double rounded(double value, Dtype dtype);
 
 }  // namespace octet

@@ -25,10 +25,13 @@ class Arena {
     return piece;
   }
 
+  TensorView tensor(Dtype dtype, std::initializer_list<std::int64_t> shape) {
+    std::int64_t bytes = size_bytes(dtype);
+    for (const std::int64_t extent : shape) bytes *= extent;
+    return make_view(static_cast<void*>(take(static_cast<std::size_t>(bytes))), dtype, shape);
+  }
   TensorView matrix(Dtype dtype, std::int64_t rows, std::int64_t cols) {
-    return make_view(
-        static_cast<void*>(take(static_cast<std::size_t>(rows * cols * size_bytes(dtype)))), dtype,
-        {rows, cols});
+    return tensor(dtype, {rows, cols});
   }
 
   QuantizedView quantized(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block) {

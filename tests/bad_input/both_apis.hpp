@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bad_input/arena.hpp"
-#include "bad_input/c_structs.hpp"
+#include "bad_input/c_structs_mlp.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,59 +19,84 @@ inline auto cpp_plan(const GemmProblem& p) { return plan_gemm(p); }
 inline auto cpp_plan(const QuantizeProblem& p) { return plan_quantize(p); }
 inline auto cpp_plan(const DequantizeProblem& p) { return plan_dequantize(p); }
 inline auto cpp_plan(const RepackProblem& p) { return plan_repack(p); }
+inline auto cpp_plan(const RopeProblem& p) { return plan_rope(p); }
 inline auto cpp_plan(const Fp8LinearForward& p) { return plan_fp8_linear_forward(p.problem); }
 inline auto cpp_plan(const Fp8LinearBackward& p) { return plan_fp8_linear_backward(p.problem); }
+inline auto cpp_plan(const RmsNormForward& p) { return plan_rms_norm_forward(p.problem); }
+inline auto cpp_plan(const RmsNormBackward& p) { return plan_rms_norm_backward(p.problem); }
+inline auto cpp_plan(const RmsNormRopeForward& p) { return plan_rms_norm_rope_forward(p.problem); }
+inline auto cpp_plan(const RmsNormRopeBackward& p) {
+  return plan_rms_norm_rope_backward(p.problem);
+}
+inline auto cpp_plan(const GatedActivationForward& p) {
+  return plan_gated_activation_forward(p.problem);
+}
+inline auto cpp_plan(const GatedActivationBackward& p) {
+  return plan_gated_activation_backward(p.problem);
+}
+inline auto cpp_plan(const GatedMlpForward& p) { return plan_gated_mlp_forward(p.problem); }
+inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward(p.problem); }
 
-inline octet_status c_plan(const GemmProblem& p, octet_plan** plan) {
-  const auto c = to_c(p);
-  return octet_plan_gemm(&c, nullptr, plan);
+inline auto* c_planner(const GemmProblem&) { return octet_plan_gemm; }
+inline auto* c_planner(const QuantizeProblem&) { return octet_plan_quantize; }
+inline auto* c_planner(const DequantizeProblem&) { return octet_plan_dequantize; }
+inline auto* c_planner(const RepackProblem&) { return octet_plan_repack; }
+inline auto* c_planner(const RopeProblem&) { return octet_plan_rope; }
+inline auto* c_planner(const Fp8LinearForward&) { return octet_plan_fp8_linear_forward; }
+inline auto* c_planner(const Fp8LinearBackward&) { return octet_plan_fp8_linear_backward; }
+inline auto* c_planner(const RmsNormForward&) { return octet_plan_rms_norm_forward; }
+inline auto* c_planner(const RmsNormBackward&) { return octet_plan_rms_norm_backward; }
+inline auto* c_planner(const RmsNormRopeForward&) { return octet_plan_rms_norm_rope_forward; }
+inline auto* c_planner(const RmsNormRopeBackward&) { return octet_plan_rms_norm_rope_backward; }
+inline auto* c_planner(const GatedActivationForward&) {
+  return octet_plan_gated_activation_forward;
 }
-inline octet_status c_plan(const QuantizeProblem& p, octet_plan** plan) {
-  const auto c = to_c(p);
-  return octet_plan_quantize(&c, nullptr, plan);
+inline auto* c_planner(const GatedActivationBackward&) {
+  return octet_plan_gated_activation_backward;
 }
-inline octet_status c_plan(const DequantizeProblem& p, octet_plan** plan) {
-  const auto c = to_c(p);
-  return octet_plan_dequantize(&c, nullptr, plan);
+inline auto* c_planner(const GatedMlpForward&) { return octet_plan_gated_mlp_forward; }
+inline auto* c_planner(const GatedMlpBackward&) { return octet_plan_gated_mlp_backward; }
+
+inline auto* c_runner(const GemmArgs&) { return octet_run_gemm; }
+inline auto* c_runner(const QuantizeArgs&) { return octet_run_quantize; }
+inline auto* c_runner(const DequantizeArgs&) { return octet_run_dequantize; }
+inline auto* c_runner(const RepackArgs&) { return octet_run_repack; }
+inline auto* c_runner(const RopeArgs&) { return octet_run_rope; }
+inline auto* c_runner(const Fp8LinearForwardArgs&) { return octet_run_fp8_linear_forward; }
+inline auto* c_runner(const Fp8LinearBackwardArgs&) { return octet_run_fp8_linear_backward; }
+inline auto* c_runner(const RmsNormForwardArgs&) { return octet_run_rms_norm_forward; }
+inline auto* c_runner(const RmsNormBackwardArgs&) { return octet_run_rms_norm_backward; }
+inline auto* c_runner(const RmsNormRopeForwardArgs&) { return octet_run_rms_norm_rope_forward; }
+inline auto* c_runner(const RmsNormRopeBackwardArgs&) { return octet_run_rms_norm_rope_backward; }
+inline auto* c_runner(const GatedActivationForwardArgs&) {
+  return octet_run_gated_activation_forward;
 }
-inline octet_status c_plan(const RepackProblem& p, octet_plan** plan) {
-  const auto c = to_c(p);
-  return octet_plan_repack(&c, nullptr, plan);
+inline auto* c_runner(const GatedActivationBackwardArgs&) {
+  return octet_run_gated_activation_backward;
 }
-inline octet_status c_plan(const Fp8LinearForward& p, octet_plan** plan) {
-  const auto c = to_c(p.problem);
-  return octet_plan_fp8_linear_forward(&c, nullptr, plan);
-}
-inline octet_status c_plan(const Fp8LinearBackward& p, octet_plan** plan) {
-  const auto c = to_c(p.problem);
-  return octet_plan_fp8_linear_backward(&c, nullptr, plan);
+inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_forward; }
+inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
+
+// One problem may have two plans: Fp8LinearForward and Fp8LinearBackward have it inside.
+template <class Problem>
+const auto& problem_of(const Problem& p) {
+  if constexpr (requires { p.problem; }) {
+    return p.problem;
+  } else {
+    return p;
+  }
 }
 
-inline octet_status c_run(const octet_plan* plan, const GemmArgs& args, const Workspace& w) {
-  const auto c = to_c(args);
-  return octet_run_gemm(plan, &c, w.data, w.bytes, nullptr);
+template <class Problem>
+octet_status c_plan(const Problem& p, octet_plan** plan) {
+  const auto c = to_c(problem_of(p));
+  return c_planner(p)(&c, nullptr, plan);
 }
-inline octet_status c_run(const octet_plan* plan, const QuantizeArgs& args, const Workspace& w) {
+
+template <class Args>
+octet_status c_run(const octet_plan* plan, const Args& args, const Workspace& w) {
   const auto c = to_c(args);
-  return octet_run_quantize(plan, &c, w.data, w.bytes, nullptr);
-}
-inline octet_status c_run(const octet_plan* plan, const DequantizeArgs& args, const Workspace& w) {
-  const auto c = to_c(args);
-  return octet_run_dequantize(plan, &c, w.data, w.bytes, nullptr);
-}
-inline octet_status c_run(const octet_plan* plan, const RepackArgs& args, const Workspace& w) {
-  const auto c = to_c(args);
-  return octet_run_repack(plan, &c, w.data, w.bytes, nullptr);
-}
-inline octet_status c_run(const octet_plan* plan, const Fp8LinearForwardArgs& args,
-                          const Workspace& w) {
-  const auto c = to_c(args);
-  return octet_run_fp8_linear_forward(plan, &c, w.data, w.bytes, nullptr);
-}
-inline octet_status c_run(const octet_plan* plan, const Fp8LinearBackwardArgs& args,
-                          const Workspace& w) {
-  const auto c = to_c(args);
-  return octet_run_fp8_linear_backward(plan, &c, w.data, w.bytes, nullptr);
+  return c_runner(args)(plan, &c, w.data, w.bytes, nullptr);
 }
 
 // `call` must throw an Error with this code and exactly these words.

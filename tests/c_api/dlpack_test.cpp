@@ -47,8 +47,8 @@ TEST_F(Dlpack, StridesAndByteOffsetAreKept) {
 }
 
 TEST_F(Dlpack, EveryDtypeMakesTheRoundTrip) {
-  for (const Dtype dtype :
-       {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::ue8m0}) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2,
+                            Dtype::ue8m0, Dtype::i32, Dtype::i64}) {
     TensorView view = make_view(static_cast<void*>(memory_), dtype, {3, 4});
     view.device = {DeviceType::cuda, 2};
     view.strides[0] = 16;
@@ -61,6 +61,10 @@ TEST_F(Dlpack, EveryDtypeMakesTheRoundTrip) {
 
 TEST(DlpackDtype, CodesAreThoseOfDlpack) {
   const auto code = [](Dtype dtype) { return static_cast<int>(to_dlpack(dtype).code); };
+  EXPECT_EQ(code(Dtype::i32), 0);
+  EXPECT_EQ(code(Dtype::i64), 0);
+  EXPECT_EQ(to_dlpack(Dtype::i32).bits, 32);
+  EXPECT_EQ(to_dlpack(Dtype::i64).bits, 64);
   EXPECT_EQ(code(Dtype::f16), 2);
   EXPECT_EQ(code(Dtype::bf16), 4);
   EXPECT_EQ(code(Dtype::e4m3), 10);
@@ -78,10 +82,14 @@ TEST_F(Dlpack, RefusesWhatOctetDoesNotHave) {
   tensor_.dtype.lanes = 4;
   EXPECT_EQ(message_of(tensor_),
             "from_dlpack: vector types are not supported: lanes must be 1, got 4");
-  tensor_.dtype = {kDLInt, 32, 1};
+  tensor_.dtype = {kDLInt, 16, 1};
   EXPECT_EQ(message_of(tensor_),
-            "from_dlpack: octet has f32, f16, bf16, e4m3, e5m2 and ue8m0, got type code 0 with 32 "
-            "bits");
+            "from_dlpack: octet has f32, f16, bf16, e4m3, e5m2, ue8m0, i32 and i64, got type code "
+            "0 with 16 bits");
+  tensor_.dtype = {kDLUInt, 32, 1};
+  EXPECT_EQ(message_of(tensor_),
+            "from_dlpack: octet has f32, f16, bf16, e4m3, e5m2, ue8m0, i32 and i64, got type code "
+            "1 with 32 bits");
   tensor_.dtype = {kDLFloat, 32, 1};
   tensor_.device.device_type = kDLVulkan;
   EXPECT_EQ(message_of(tensor_),

@@ -19,27 +19,34 @@ TEST(CApi, NamesItsNumbers) {
   EXPECT_STREQ(octet_device_sources(nullptr), "");
 }
 
+template <class CProblem, class Problem>
+void expect_defaults_of(const Problem& cpp, void (*init)(CProblem*)) {
+  CProblem c;
+  init(&c);
+  const CProblem wanted = bad_input::to_c(cpp);
+  EXPECT_EQ(std::memcmp(&c, &wanted, sizeof c), 0) << describe(cpp);
+}
+
 TEST(CApi, DefaultsAreThoseOfCpp) {
-  octet_gemm_problem gemm;
-  octet_gemm_problem_init(&gemm);
-  const octet_gemm_problem cpp_gemm = bad_input::to_c(GemmProblem{});
-  EXPECT_EQ(std::memcmp(&gemm, &cpp_gemm, sizeof gemm), 0);
-  octet_quantize_problem quantize;
-  octet_quantize_problem_init(&quantize);
-  const octet_quantize_problem cpp_quantize = bad_input::to_c(QuantizeProblem{});
-  EXPECT_EQ(std::memcmp(&quantize, &cpp_quantize, sizeof quantize), 0);
-  octet_dequantize_problem dequantize;
-  octet_dequantize_problem_init(&dequantize);
-  const octet_dequantize_problem cpp_dequantize = bad_input::to_c(DequantizeProblem{});
-  EXPECT_EQ(std::memcmp(&dequantize, &cpp_dequantize, sizeof dequantize), 0);
-  octet_repack_problem repack;
-  octet_repack_problem_init(&repack);
-  const octet_repack_problem cpp_repack = bad_input::to_c(RepackProblem{});
-  EXPECT_EQ(std::memcmp(&repack, &cpp_repack, sizeof repack), 0);
-  octet_fp8_linear_problem layer;
-  octet_fp8_linear_problem_init(&layer);
-  const octet_fp8_linear_problem cpp_layer = bad_input::to_c(Fp8LinearProblem{});
-  EXPECT_EQ(std::memcmp(&layer, &cpp_layer, sizeof layer), 0);
+  expect_defaults_of(GemmProblem{}, octet_gemm_problem_init);
+  expect_defaults_of(QuantizeProblem{}, octet_quantize_problem_init);
+  expect_defaults_of(DequantizeProblem{}, octet_dequantize_problem_init);
+  expect_defaults_of(RepackProblem{}, octet_repack_problem_init);
+  expect_defaults_of(Fp8LinearProblem{}, octet_fp8_linear_problem_init);
+  expect_defaults_of(RmsNormProblem{}, octet_rms_norm_problem_init);
+  expect_defaults_of(RopeProblem{}, octet_rope_problem_init);
+  expect_defaults_of(RmsNormRopeProblem{}, octet_rms_norm_rope_problem_init);
+  expect_defaults_of(GatedActivationProblem{}, octet_gated_activation_problem_init);
+  expect_defaults_of(GatedMlpProblem{}, octet_gated_mlp_problem_init);
+}
+
+// The FP8 output is off, but what it would be is filled in: to switch it on is all there is to do.
+TEST(CApi, AnFp8OutputHasTheDefaultsOfCppOnceItIsEnabled) {
+  octet_fp8_output c;
+  octet_fp8_output_init(&c);
+  c.enabled = 1;
+  const octet_fp8_output wanted = bad_input::to_c(std::optional(Fp8Output{}));
+  EXPECT_EQ(std::memcmp(&c, &wanted, sizeof c), 0);
 }
 
 TEST(CApi, APlanTellsWhatItIs) {

@@ -1,53 +1,8 @@
 // The C API gives the bits of the C++ API, for every operator, from memory the caller brings.
-#include "bad_input/both_apis.hpp"
-
-#include <cmath>
+#include "c_api/same_bits.hpp"
 
 namespace octet {
 namespace {
-
-using bad_input::Arena;
-using bad_input::PlanOwner;
-using bad_input::to_c;
-
-void fill(const TensorView& matrix, int seed) {
-  auto* values = static_cast<float*>(matrix.data);
-  for (std::int64_t i = 0; i < matrix.rows() * matrix.cols(); ++i) {
-    values[i] = std::sin(static_cast<float>(i + seed)) * 4;
-  }
-}
-
-// Makes a plan through C and runs it with a workspace of its own.
-template <class Problem, class Args>
-void run_c(const Problem& problem, const Args& args) {
-  octet_plan* made = nullptr;
-  ASSERT_EQ(bad_input::c_plan(problem, &made), OCTET_OK) << octet_last_error();
-  const PlanOwner plan(made, octet_plan_destroy);
-  const Buffer workspace(octet_plan_workspace_bytes(made));
-  ASSERT_EQ(bad_input::c_run(made, args, {workspace.data(), workspace.bytes()}), OCTET_OK)
-      << octet_last_error();
-}
-
-template <class Problem, class Args>
-void run_cpp(const Problem& problem, const Args& args) {
-  const auto plan = bad_input::cpp_plan(problem);
-  const Buffer workspace(plan.workspace_bytes);
-  run(plan, args, {workspace.data(), workspace.bytes()});
-}
-
-// Both arenas are laid out alike, so equal arenas mean equal outputs in equal places.
-template <class Problem, class MakeArgs>
-void expect_same_bits(const Problem& problem, const MakeArgs& make_args) {
-  Arena cpp(1 << 20);
-  Arena c(1 << 20);
-  const auto cpp_args = make_args(cpp);
-  const auto c_args = make_args(c);
-  const std::vector<char> before = c.snapshot();
-  run_cpp(problem, cpp_args);
-  run_c(problem, c_args);
-  EXPECT_NE(c.snapshot(), before) << "nothing was written";
-  EXPECT_EQ(c.snapshot(), cpp.snapshot());
-}
 
 TEST(CApiSameBits, Quantize) {
   QuantizeProblem problem;

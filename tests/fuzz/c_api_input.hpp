@@ -13,6 +13,8 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
 #include <vector>
 
 namespace octet::fuzz {
@@ -35,6 +37,8 @@ class Input {
     if (spoilt()) return bytes_.ConsumeIntegralInRange<std::int64_t>(100, 300);
     return bytes_.ConsumeIntegralInRange<std::int64_t>(1, 24);
   }
+  // Of something whose extents are multiplied.
+  std::int64_t few() { return spoilt() ? extent() : bytes_.ConsumeIntegralInRange(0, 4); }
   std::int32_t number(std::int32_t first, std::int32_t last) {
     if (spoilt()) return bytes_.ConsumeIntegral<std::int32_t>();
     return bytes_.ConsumeIntegralInRange(first, last);
@@ -53,8 +57,13 @@ class Input {
     return kBlocks[choice(4)];
   }
 
-  // The tensor [rows, cols] an operator wants, or something like it.
-  octet_tensor tensor(octet_dtype dtype, std::int64_t rows, std::int64_t cols, bool padded = false);
+  // The tensor an operator wants, or something like it.
+  octet_tensor tensor(octet_dtype dtype, std::initializer_list<std::int64_t> shape,
+                      bool padded = false);
+  octet_tensor tensor(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
+                      bool padded = false) {
+    return tensor(dtype, {rows, cols}, padded);
+  }
   octet_quantized quantized(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
                             octet_block block);
   // Options that start few threads, where they are given at all.
@@ -108,7 +117,8 @@ inline std::int64_t reach_bytes(const octet_tensor& tensor, bool padded) {
         static_cast<__int128>(std::max<std::int64_t>(tensor.shape[i], 1) - 1) * tensor.strides[i];
     line = std::max(line, static_cast<__int128>(tensor.strides[i]));
   }
-  const __int128 bytes = (last + 1 + (padded ? line : 0)) * 4;
+  const auto element = static_cast<std::int64_t>(octet_dtype_size(tensor.dtype));
+  const __int128 bytes = (last + 1 + (padded ? line : 0)) * std::max<std::int64_t>(element, 4);
   return bytes > kArenaBytes ? kArenaBytes + 1 : static_cast<std::int64_t>(bytes);
 }
 
@@ -121,17 +131,21 @@ inline void Input::place(octet_tensor* tensor, bool padded) {
   used_ = std::max(used_, (offset + bytes + 15) / 16 * 16);
 }
 
-inline octet_tensor Input::tensor(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
+inline octet_tensor Input::tensor(octet_dtype dtype, std::initializer_list<std::int64_t> shape,
                                   bool padded) {
   octet_tensor tensor{};
   tensor.dtype = spoilt() ? number(0, 9) : dtype;
-  tensor.rank = spoilt() ? bytes_.ConsumeIntegralInRange(-1, 8) : 2;
-  tensor.shape[0] = spoilt() ? extent() : rows;
-  tensor.shape[1] = spoilt() ? extent() : cols;
-  const bool fp8 = dtype == OCTET_E4M3 || dtype == OCTET_E5M2;
-  const std::int64_t pitch = cols > 0 && cols < kArenaBytes ? (cols + 15) / 16 * 16 : cols;
-  tensor.strides[0] = stride(fp8 ? pitch : cols);
-  tensor.strides[1] = stride(1);
+  const auto rank = static_cast<std::int32_t>(shape.size());
+  tensor.rank = spoilt() ? bytes_.ConsumeIntegralInRange(-1, 8) : rank;
+  std::int64_t dense = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    const std::int64_t wanted = std::data(shape)[i];
+    tensor.shape[i] = spoilt() ? extent() : wanted;
+    tensor.strides[i] = stride(dense);
+    if (__builtin_mul_overflow(dense, wanted, &dense)) dense = kArenaBytes;
+    const bool fp8 = dtype == OCTET_E4M3 || dtype == OCTET_E5M2;
+    if (fp8 && dense > 0 && dense < kArenaBytes) dense = (dense + 15) / 16 * 16;
+  }
   tensor.device = device();
   place(&tensor, padded);
   return tensor;

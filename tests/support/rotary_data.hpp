@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/numeric.hpp"
+#include "dispatch/machine.hpp"
 
 #include <octet/octet.hpp>
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace octet::testing {
@@ -19,6 +21,22 @@ using Random = std::mt19937_64;
 template <class T, std::size_t N>
 T one_of(const T (&choices)[N], Random& random) {
   return choices[random() % N];
+}
+
+// The instruction sets of this machine that the SIMD kernels are compiled for.
+inline std::vector<std::string> simd_names() {
+  const Machine machine = this_machine(kCpu, 1);
+  std::vector<std::string> names;
+  if (machine.avx2) names.emplace_back("avx2");
+  if (machine.avx512) names.emplace_back("avx512");
+  return names;
+}
+
+// Those, and the reference.
+inline std::vector<std::string> all_ways() {
+  std::vector<std::string> ways = simd_names();
+  ways.emplace_back("cpu_reference");
+  return ways;
 }
 
 // Every element of a tensor, by its index.
@@ -76,6 +94,43 @@ class HeadsMemory {
   TensorView view_;
   Buffer memory_;
 };
+
+// q, k and v side by side in every token of one tensor.
+struct PackedHeads {
+  std::int64_t q_heads;
+  std::int64_t k_heads;
+  HeadsMemory memory;
+
+  PackedHeads(Dtype dtype, std::int64_t batch, std::int64_t seq, std::int64_t q, std::int64_t k,
+              std::int64_t head_dim)
+      : q_heads(q),
+        k_heads(k),
+        memory(dtype, {batch, seq, q + 2 * k, head_dim}, HeadsLayout::dense) {}
+
+  TensorView q() const { return part(0, q_heads); }
+  TensorView k() const { return part(q_heads, k_heads); }
+  TensorView v() const { return part(q_heads + k_heads, k_heads); }
+
+ private:
+  TensorView part(std::int64_t first, std::int64_t count) const {
+    TensorView view = memory.view();
+    view.data = static_cast<char*>(view.data) + first * view.strides[2] * size_bytes(view.dtype);
+    view.shape[2] = count;
+    return view;
+  }
+};
+
+// Whether two tensors of one shape have the same bits, in whatever strides.
+inline bool equal_elements(const TensorView& x, const TensorView& y) {
+  std::vector<float> values;
+  for_elements(x, [&](std::int64_t i) { values.push_back(load_f32(x.data, i, x.dtype)); });
+  std::size_t next = 0;
+  bool equal = true;
+  for_elements(y, [&](std::int64_t i) {
+    equal = equal && bits_of(values[next++]) == bits_of(load_f32(y.data, i, y.dtype));
+  });
+  return equal && next == values.size();
+}
 
 inline Rotation random_rotation(std::int64_t seq, std::int64_t head_dim, Random& random) {
   Rotation rotation;

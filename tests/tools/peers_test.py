@@ -14,6 +14,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import peers  # noqa: E402
+import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
 from peers_rounds import Case  # noqa: E402
@@ -40,9 +41,9 @@ def returns(value):
     return lambda: lambda: value
 
 
-def raises(message):
+def raises(message, kind=RuntimeError):
     def make():
-        raise RuntimeError(message)
+        raise kind(message)
     return make
 
 
@@ -73,17 +74,35 @@ class Rounds(unittest.TestCase):
         self.assertNotIn(5.0, timer.timed)
         self.assertEqual(len(said), 1)
 
-    def test_a_peer_that_cannot_run_is_left_out_in_one_line(self):
-        results, said, _ = compare({"octet": returns(1.0), "peer": raises("no kernel\nat line 7")},
-                                   {1.0: 2.0})
-        self.assertEqual(list(results), ["octet"])
+    def test_a_peer_that_cannot_run_has_a_row_with_the_reason_and_the_others_go_on(self):
+        results, said, _ = compare({"octet": returns(1.0), "peer": raises("no kernel\nat line 7"),
+                                    "other": returns(1.5)}, {1.0: 2.0, 1.5: 3.0})
+        peer = results["peer"]
+        self.assertEqual((peer.check, peer.note, peer.seconds), ("ERROR", "no kernel", []))
+        self.assertFalse(peer.failed, "it is not octet that failed")
+        self.assertEqual(results["other"].ratio, 1.5)
         self.assertEqual(len(said), 1)
-        self.assertIn("peer: no kernel", said[0])
+        self.assertIn("peer: ERROR, no kernel", said[0])
         self.assertNotIn("line 7", said[0])
+
+    def test_what_octet_itself_chooses_is_no_peer(self):
+        results, said, _ = compare(
+            {"octet": returns(1.0), "peer": raises("it is chosen", peers_rounds.LeftOut)},
+            {1.0: 2.0})
+        self.assertEqual(list(results), ["octet"])
+        self.assertIn("peer: left out, it is chosen", said[0])
+
+    def test_a_row_says_what_ran(self):
+        def call():
+            return 1.0
+        call.note = "mode default"
+        results, _, _ = compare({"octet": lambda: call, "peer": returns(1.0)}, {1.0: 2.0})
+        self.assertEqual([results[n].note for n in ("octet", "peer")], ["mode default", ""])
 
     def test_octet_itself_may_not_fail(self):
         results, _, timer = compare({"octet": raises("oops"), "peer": returns(1.0)}, {})
-        self.assertEqual({n: r.check for n, r in results.items()}, {"octet": "ERROR"})
+        self.assertEqual({n: (r.check, r.note, r.failed) for n, r in results.items()},
+                         {"octet": ("ERROR", "oops", True)})
         self.assertEqual(timer.timed, [])
 
     def test_other_data_is_timed_without_comparison(self):
@@ -97,6 +116,29 @@ class Rounds(unittest.TestCase):
                                  "wrong": returns(7.0)}, {1.0: 1.0, 1.2: 3.0, 1.1: 2.0})
         self.assertEqual(peers_rounds.fastest_peer(list(results.values())).library, "quick")
         self.assertIsNone(peers_rounds.fastest_peer([results["octet"], results["wrong"]]))
+
+
+class Quickest(unittest.TestCase):
+    def seconds(self, call):
+        cost = call()
+        if cost is None:
+            raise RuntimeError("cannot be compiled")
+        return cost
+
+    def test_is_the_mode_that_takes_the_least_time(self):
+        calls = {"default": lambda: 2.0, "max-autotune-no-cudagraphs": lambda: 1.0}
+        best = peers_rounds.quickest(calls, self.seconds)
+        self.assertEqual((best(), best.note), (1.0, "mode max-autotune-no-cudagraphs"))
+
+    def test_does_without_a_mode_that_fails(self):
+        best = peers_rounds.quickest({"default": lambda: 2.0, "other": lambda: None}, self.seconds)
+        self.assertEqual(best.note, "mode default")
+        with self.assertRaisesRegex(RuntimeError, "cannot be compiled"):
+            peers_rounds.quickest({"a": lambda: None, "b": lambda: None}, self.seconds)
+
+    def test_times_nothing_where_there_is_no_choice(self):
+        best = peers_rounds.quickest({"default": lambda: None}, None)
+        self.assertEqual(best.note, "mode default")
 
 
 class Provenance:
@@ -117,9 +159,9 @@ def read_rows(path):
 
 
 def run(arguments, cases_of, compare_case, clock):
-    options = peers.parse_arguments(arguments)
+    options = peers_options.parse_arguments(arguments)
     table = peers_table.Table(options.op, options.output, Provenance(), {"peer": "1.2"},
-                              peers.repeats(options))
+                              peers_options.repeats(options))
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         peers.run(options, cases_of, compare_case, table, clock)
@@ -134,7 +176,7 @@ def two_products(shape, compare_case):
 def made_up_results(case, _contenders):
     return [peers_rounds.Result(case, "octet", "PASS", [1.0] * 5, 1.0, 1980, 650.0),
             peers_rounds.Result(case, "peer", "PASS", [case.shape[0] / 2] * 5, case.shape[0] / 2),
-            peers_rounds.Result(case, "other", "FAIL", [])]
+            peers_rounds.Result(case, "other", "FAIL", [], note="it differs")]
 
 
 class Runs(Folder):
@@ -148,7 +190,8 @@ class Runs(Folder):
         self.assertEqual(rows[0]["Command"],
                          "tools/peers.py --op gemm --dtype fp8 --shape 1x1x1 --rounds 5")
         self.assertEqual((rows[1]["Version"], rows[1]["Ratio"]), ("1.2", "0.5000"))
-        self.assertEqual([rows[2][c] for c in ("Check", "TFLOPS", "Time (ms)")], ["FAIL", "", ""])
+        self.assertEqual([rows[2][c] for c in ("Check", "TFLOPS", "Time (ms)", "Note")],
+                         ["FAIL", "", "", "it differs"])
         self.assertTrue(table.failed())
         self.assertFalse((self.folder / "x.csv.part").exists())
         summary = [line for line in out.splitlines() if line.startswith("fp8 forward")]
@@ -203,7 +246,7 @@ class CommandLine(unittest.TestCase):
     def refusal(self, *arguments):
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as stopped:
-            peers.parse_arguments(arguments)
+            peers_options.parse_arguments(arguments)
         self.assertEqual(stopped.exception.code, 2)
         return errors.getvalue()
 
@@ -221,10 +264,38 @@ class CommandLine(unittest.TestCase):
         self.assertIn("above 0, got nan", self.refusal("--max-seconds", "nan"))
         self.assertIn("no folder", self.refusal("-o", os.path.join("not", "there.csv")))
         self.assertIn("quantize reads bf16", self.refusal("--op", "quantize", "--dtype", "f16"))
+        self.assertIn("no product here is compiled", self.refusal("--compile-mode", "default"))
+
+    def test_asks_for_whole_heads_where_there_are_heads(self):
+        rope = ("--op", "rope")
+        self.assertIn("BatchxSeqxHidden with rope, got 3x4", self.refusal(*rope, "--shape", "3x4"))
+        self.assertIn("130 columns are no whole number of heads of 128",
+                      self.refusal(*rope, "--shape", "2x3x130"))
+        self.assertIn("must be even and at least 2, got 5", self.refusal(*rope, "--head-dim", "5"))
+        self.assertIn("must be at least 1, got 0", self.refusal(*rope, "--kv-heads", "0"))
+        self.assertIn("is of rope, got it with rms-norm-rope",
+                      self.refusal("--op", "rms-norm-rope", "--kv-heads", "8"))
+        self.assertIn("got it with gemm", self.refusal("--head-dim", "64"))
+
+    def test_the_command_of_a_row_has_what_it_takes(self):
+        def command(*arguments):
+            options = peers_options.parse_arguments(arguments)
+            return peers_options.repeats(options)(Case(options.shape[0], "forward", "bf16", 1))
+
+        self.assertEqual(command("--op", "rms-norm"),
+                         "tools/peers.py --op rms-norm --shape 16384x4096 --rounds 5")
+        self.assertEqual(
+            command("--op", "rope", "--kv-heads", "4", "--compile-mode", "default", "--library",
+                    "torch eager"),
+            "tools/peers.py --op rope --shape 8x2048x4096 --head-dim 128 --kv-heads 4 --rounds 5 "
+            "--compile-mode default --library 'torch eager'")
 
     def test_has_the_shapes_of_its_operator(self):
-        self.assertEqual(len(peers.parse_arguments([]).shape), 12)
-        self.assertEqual(peers.parse_arguments(["--op", "quantize"]).shape[0], (4096, 4096))
+        self.assertEqual(len(peers_options.parse_arguments([]).shape), 12)
+        for op in peers_options.SHAPES:
+            options = peers_options.parse_arguments(["--op", op])
+            self.assertEqual(len(options.shape[0]), len(peers_table.SHAPE_COLUMNS[op]))
+        self.assertEqual(peers_options.parse_arguments(["--op", "quantize"]).shape[0], (4096, 4096))
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ struct GatedMlpForwardArgs {
   TensorView h;             // [M, F]; written by the plain layer without down
   // Written by the FP8 layer without down: [M, F] 1x128, and [F, M] as saved.x_t where a dw follows.
   Fp8Copies h_fp8;
-  TensorView y;             // [M, K]; written with down
-  GatedMlpSaved saved;      // written; ignored where training is false
+  TensorView y;         // [M, K]; written with down
+  GatedMlpSaved saved;  // written; ignored where training is false
 };
 
 struct GatedMlpBackwardArgs {

@@ -11,6 +11,7 @@
 #include "ops/gated_activation/cpu_simd.hpp"
 
 #include <cstring>
+#include <limits>
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -40,13 +41,24 @@ HWY_INLINE void prefetch(const void* now) {
   __builtin_prefetch(static_cast<const char*>(now) + kAhead);
 }
 
+// What a row is multiplied with. A NaN gets no bits in its lower half: float_pairs wants them so.
+struct RowWeight {
+  Lanes weight;
+  bool is_one;
+
+  explicit HWY_INLINE RowWeight(float value)
+      : weight(all(value == value ? value : std::numeric_limits<float>::quiet_NaN())),
+        is_one(value == 1) {}
+  HWY_INLINE Lanes times(Lanes x) const { return is_one ? x : hn::Mul(x, weight); }
+};
+
 template <class Activation, class Pairs>
 HWY_INLINE void forward_step(const typename Pairs::Element* gate, const typename Pairs::Element* up,
-                             Lanes weight, typename Pairs::Element* y, bool stream) {
+                             const RowWeight& weight, typename Pairs::Element* y, bool stream) {
   const FloatPair g = Pairs::load(gate);
   const FloatPair u = Pairs::load(up);
-  Pairs::store({hn::Mul(hn::Mul(Activation::value(g.a), u.a), weight),
-                hn::Mul(hn::Mul(Activation::value(g.b), u.b), weight)},
+  Pairs::store({weight.times(hn::Mul(Activation::value(g.a), u.a)),
+                weight.times(hn::Mul(Activation::value(g.b), u.b))},
                y, stream);
 }
 
@@ -56,7 +68,7 @@ void forward_run(const ForwardRun& run) {
   const auto* gate = static_cast<const Element*>(run.gate);
   const auto* up = static_cast<const Element*>(run.up);
   auto* y = static_cast<Element*>(run.y);
-  const Lanes weight = all(run.weight);
+  const RowWeight weight(run.weight);
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {
     prefetch(gate + i);
@@ -81,9 +93,9 @@ struct Gradients {
 };
 
 template <class Activation>
-HWY_INLINE Gradients gradients_of(Lanes dy, Lanes gate, Lanes up, Lanes weight) {
+HWY_INLINE Gradients gradients_of(Lanes dy, Lanes gate, Lanes up, const RowWeight& weight) {
   const ValueAndSlope act = Activation::both(gate);
-  const auto weighted = hn::Mul(dy, weight);
+  const auto weighted = weight.times(dy);
   return {hn::Mul(hn::Mul(weighted, up), act.slope), hn::Mul(weighted, act.value),
           hn::Mul(dy, hn::Mul(act.value, up))};
 }
@@ -91,7 +103,7 @@ HWY_INLINE Gradients gradients_of(Lanes dy, Lanes gate, Lanes up, Lanes weight) 
 template <class Activation, class Pairs>
 HWY_INLINE void backward_step(const typename Pairs::Element* dy,
                               const typename Pairs::Element* gate,
-                              const typename Pairs::Element* up, Lanes weight,
+                              const typename Pairs::Element* up, const RowWeight& weight,
                               typename Pairs::Element* dgate, typename Pairs::Element* dup,
                               bool stream, FloatPair& sums) {
   const FloatPair d = Pairs::load(dy);
@@ -112,7 +124,7 @@ float backward_run(const BackwardRun& run) {
   const auto* up = static_cast<const Element*>(run.up);
   auto* dgate = static_cast<Element*>(run.dgate);
   auto* dup = static_cast<Element*>(run.dup);
-  const Lanes weight = all(run.weight);
+  const RowWeight weight(run.weight);
   FloatPair sums{all(0), all(0)};
   std::int64_t i = 0;
   for (; i + kStep <= run.count; i += kStep) {

@@ -66,8 +66,9 @@ class Call {
 
 }  // namespace
 
-void check_call(const GatedMlpProblem& problem, const GatedMlpForwardArgs& args,
-                std::size_t workspace_bytes, const Workspace& workspace) {
+void check_call(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args,
+                const Workspace& workspace) {
+  const GatedMlpProblem& problem = plan.problem.problem;
   const std::int64_t m = problem.m;
   const std::int64_t f = problem.f;
   const std::int64_t k = problem.k;
@@ -95,7 +96,8 @@ void check_call(const GatedMlpProblem& problem, const GatedMlpForwardArgs& args,
   } else {
     call.writes("h", args.h, problem.dtype, m, f, "[M, F]");
   }
-  const GatedMlpSavedLayout saved = gated_mlp_saved_layout(problem);
+  const GatedMlpSavedLayout& saved =
+      static_cast<const GatedMlpForwardState*>(plan.state.get())->saved;
   if (saved.gate_up_bytes != 0) {
     call.writes("saved.gate_up", args.saved.gate_up, problem.dtype, m, 2 * f, "[M, 2F]");
   }
@@ -104,11 +106,12 @@ void check_call(const GatedMlpProblem& problem, const GatedMlpForwardArgs& args,
   call.writes("saved.w_gate_up_t", args.saved.w_gate_up_t, saved.w_gate_up_t, "[K, 2F]");
   call.writes("saved.h_t", args.saved.h_t, saved.h_t, "[F, M]");
   call.writes("saved.w_down_t", args.saved.w_down_t, saved.w_down_t, "[F, K]");
-  call.check_apart(workspace_bytes, workspace);
+  call.check_apart(plan.workspace_bytes, workspace);
 }
 
-void check_call(const GatedMlpProblem& problem, const GatedMlpBackwardArgs& args,
-                std::size_t workspace_bytes, const Workspace& workspace) {
+void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
+                const Workspace& workspace) {
+  const GatedMlpProblem& problem = plan.problem.problem;
   const std::int64_t m = problem.m;
   const std::int64_t f = problem.f;
   const std::int64_t k = problem.k;
@@ -145,7 +148,7 @@ void check_call(const GatedMlpProblem& problem, const GatedMlpBackwardArgs& args
     call.writes("dw_gate_up", args.dw_gate_up, problem.dw, 2 * f, k, "[2F, K]");
     if (problem.down) call.writes("dw_down", args.dw_down, problem.dw, k, f, "[K, F]");
   }
-  call.check_apart(workspace_bytes, workspace);
+  call.check_apart(plan.workspace_bytes, workspace);
 }
 
 }  // namespace octet

@@ -82,18 +82,17 @@ std::size_t workspace_bytes(std::initializer_list<std::size_t> pieces) {
 
 GatedMlpForwardPlan plan_gated_mlp_forward(const GatedMlpProblem& problem,
                                            const Fp8LinearOptions& options) {
-  check(problem);
-  const GatedMlpSavedLayout saved = gated_mlp_saved_layout(problem);
   auto state = std::make_shared<GatedMlpForwardState>();
+  state->saved = gated_mlp_saved_layout(problem);  // which checks the problem
   Launches launches(options);
   if (problem.fp8) plan_casts(problem, launches, *state);
   state->gate_up = launches.multiply(products(problem, gate_up_layer(problem)).y);
-  if (saved.gate_up_bytes == 0) {
+  if (state->saved.gate_up_bytes == 0) {
     state->gate_up_bytes = dense_bytes(problem.dtype, problem.m, 2 * problem.f);
   }
   plan_activation(problem, launches, *state);
   if (problem.down) state->down = launches.multiply(products(problem, down_layer(problem)).y);
-  if (problem.unfused || (!problem.fp8 && problem.down && saved.h_bytes == 0)) {
+  if (problem.unfused || (!problem.fp8 && problem.down && state->saved.h_bytes == 0)) {
     state->h_bytes = dense_bytes(problem.dtype, problem.m, problem.f);
   }
   state->cost = launches.cost();

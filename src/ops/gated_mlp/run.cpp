@@ -58,7 +58,7 @@ void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args, Works
          void* stream) {
   check_plan("gated_mlp_forward", plan.state.get());
   const GatedMlpProblem& problem = plan.problem.problem;
-  check_call(problem, args, plan.workspace_bytes, workspace);
+  check_call(plan, args, workspace);
 
   const auto& state = *static_cast<const GatedMlpForwardState*>(plan.state.get());
   Pieces pieces(problem, workspace);
@@ -100,7 +100,7 @@ void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args, Wor
          void* stream) {
   check_plan("gated_mlp_backward", plan.state.get());
   const GatedMlpProblem& problem = plan.problem.problem;
-  check_call(problem, args, plan.workspace_bytes, workspace);
+  check_call(plan, args, workspace);
 
   const auto& state = *static_cast<const GatedMlpBackwardState*>(plan.state.get());
   const GatedMlpSaved& saved = args.saved;

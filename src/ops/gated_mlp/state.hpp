@@ -25,6 +25,7 @@ struct GatedMlpForwardState {
   std::size_t h_bytes = 0;        // [M, F] before a cast or the plain product
   QuantizedLayout h_layout;
   QuantizedLayout w_down_layout;
+  GatedMlpSavedLayout saved;
   GatedMlpCost cost;
 };
 
@@ -65,10 +66,10 @@ inline std::size_t dense_bytes(Dtype dtype, std::int64_t rows, std::int64_t cols
   return static_cast<std::size_t>(rows * cols * size_bytes(dtype));
 }
 void check(const GatedMlpProblem& problem);
-// Every argument, against one another and the workspace.
-void check_call(const GatedMlpProblem& problem, const GatedMlpForwardArgs& args,
-                std::size_t workspace_bytes, const Workspace& workspace);
-void check_call(const GatedMlpProblem& problem, const GatedMlpBackwardArgs& args,
-                std::size_t workspace_bytes, const Workspace& workspace);
+// Every argument of a call, against one another and the workspace.
+void check_call(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args,
+                const Workspace& workspace);
+void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
+                const Workspace& workspace);
 
 }  // namespace octet

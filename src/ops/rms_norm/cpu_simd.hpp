@@ -7,11 +7,13 @@
 
 namespace octet {
 
-// One row of a forward call. Rows of w are f32, with zeros up to a multiple of kWeightStep.
+// One row of a forward call; w has zeros behind it up to a multiple of kWeightStep.
 struct NormedRow {
   std::int64_t cols = 0;
   const void* x = nullptr;
   const void* residual = nullptr;  // null: none
+  const void* next_x = nullptr;    // the row that follows, to be prefetched; or null
+  const void* next_residual = nullptr;
   const float* w = nullptr;
   void* y = nullptr;
   void* sum = nullptr;
@@ -25,6 +27,8 @@ struct GradientRow {
   std::int64_t cols = 0;
   const void* dy = nullptr;
   const void* h = nullptr;
+  const void* next_dy = nullptr;  // of the row that follows, to be prefetched; or null
+  const void* next_h = nullptr;
   const float* w = nullptr;
   float rstd = 0;
   const void* dsum = nullptr;  // null: none
@@ -41,6 +45,7 @@ struct RmsNormKernels {
   float (*norm_row)(const NormedRow& row);  // gives rstd
   void (*backward_row)(const GradientRow& row);
 };
+const RmsNormKernels& rms_norm_kernels(Dtype dtype, InstructionSet instructions);
 
 // Arguments are checked already; the workspace is as the implementations ask for it.
 void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwardArgs& args,

@@ -4,6 +4,7 @@
 
 #include "core/workspace.hpp"
 #include "cpu/threads.hpp"
+#include "ops/rms_norm_rope/simd_workspace.hpp"
 #include "ops/rms_norm_rope/weight_gradient.hpp"
 
 #include <hwy/cache_control.h>
@@ -11,142 +12,131 @@
 namespace octet {
 namespace {
 
-// Of the widest instruction set: others need no more memory.
-constexpr std::int64_t kWidestRun = 32;
-
-NormSteps norm_steps(const RmsNormRopeProblem& problem, std::int64_t run) {
-  return {HeadSteps(rotated_heads(problem), run), problem.head_dim, problem.eps};
-}
-
-// f32 elements of the weights of one norm, or of their gradients, as the kernels read them.
-std::int64_t split_length(const RmsNormRopeProblem& problem, std::int64_t heads) {
-  const HeadSteps steps(rotated_heads(problem), kWidestRun);
-  const auto slots = static_cast<std::int64_t>(steps.all.size());
-  return heads_per_norm(problem, heads) * slots * 2 * kWidestRun;
-}
-
-// Scratch of a run of tokens: the sums of pairs of one norm, and rstd of one token.
-struct Scratch {
-  float* data = nullptr;
-  std::int64_t sums;
-  std::int64_t rstd;
-
-  explicit Scratch(const RmsNormRopeProblem& problem)
-      : sums(round_up(weight_length(problem, most_heads(problem)) / 2, kWidestRun) + kWidestRun),
-        rstd(round_up(norms_per_token(problem, most_heads(problem)), kWidestRun)) {}
-
-  static std::int64_t most_heads(const RmsNormRopeProblem& problem) {
-    return std::max(problem.q_heads, problem.k_heads);
-  }
-  std::size_t bytes(std::int64_t runs) const {
-    return static_cast<std::size_t>(runs * (sums + rstd)) * sizeof(float);
-  }
-  float* sums_of(std::int64_t run) const { return data + run * (sums + rstd); }
-  float* rstd_of(std::int64_t run) const { return sums_of(run) + sums; }
-};
-
-std::size_t float_bytes(std::int64_t count) {
-  return static_cast<std::size_t>(count) * sizeof(float);
-}
-
 // What one call of either direction works with.
 struct Call {
   const RmsNormRopeProblem& problem;
   const RotationArgs& rotation;
   const NormRopeKernels& kernels;
+  HeadSteps head;
   NormSteps steps;
   int threads;
+
+  Call(const RmsNormRopeProblem& problem_, const RotationArgs& rotation_, int threads_,
+       InstructionSet instructions)
+      : problem(problem_),
+        rotation(rotation_),
+        kernels(norm_rope_kernels(instructions)),
+        head(rotated_heads(problem_), kernels.run),
+        steps{head.all.data(),   static_cast<std::int64_t>(head.all.size()),
+              head.turned,       problem_.rotation.style == RopeStyle::interleaved,
+              problem_.head_dim, problem_.eps},
+        threads(threads_) {}
 
   const float* split_weights(const TensorView& g, void* memory) const {
     auto* weights = static_cast<float*>(memory);
     kernels.split_weights[kernel_index(problem.weight)](steps, g, problem.one_plus_weight, weights);
     return weights;
   }
-  // Calls visit(index, batch, token, angles) for the tokens of a run.
-  template <class Visit>
-  void for_tokens(std::int64_t run, bool inverse, const Visit& visit) const {
-    const RotatedHeads heads = rotated_heads(problem);
-    const PrepareAngles prepare = kernels.prepare[kernel_index(problem.rotation.cache)];
-    StepAngles angles;
-    const std::int64_t end = run_begin(problem, run + 1);
-    for (std::int64_t i = run_begin(problem, run); i < end; ++i) {
-      const std::int64_t batch = i / problem.seq;
-      const std::int64_t token = i % problem.seq;
-      prepare(angle_rows(heads, rotation, inverse, batch, token), steps.head, angles);
-      visit(i, batch, token, angles);
-    }
-    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
-  }
-  NormRopeKernels::Pass pass(const NormRopeKernels::Pass (&list)[2][3]) const {
-    return list[kernel_index(problem.rotation.style)][kernel_index(problem.dtype)];
-  }
 };
 
-Call make_call(const RmsNormRopeProblem& problem, const RotationArgs& rotation, int threads,
-               InstructionSet instructions) {
-  const NormRopeKernels& kernels = norm_rope_kernels(instructions);
-  return {problem, rotation, kernels, norm_steps(problem, kernels.run), threads};
+// A tensor of heads, token by token.
+class TokenReader {
+ public:
+  TokenReader(const TensorView& tensor, std::int64_t seq) : view_(heads_view(tensor)), seq_(seq) {}
+
+  std::int64_t head_stride() const { return view_.head_stride; }
+  char* at(std::int64_t index) const { return view_.head(index / seq_, index % seq_, 0); }
+  // The next one of the sequence, or the last again.
+  const char* behind(std::int64_t index) const {
+    return at(index % seq_ + 1 < seq_ ? index + 1 : index);
+  }
+
+ private:
+  HeadsView view_;
+  std::int64_t seq_;
+};
+
+// What the tokens of one side have in common.
+NormToken token_of_side(const Call& call, std::int64_t heads, std::int64_t elements_per_sum,
+                        const float* weights) {
+  NormToken token;
+  token.norms = norms_per_token(call.problem, heads);
+  token.heads = heads_per_norm(call.problem, heads);
+  token.elements_per_sum = elements_per_sum;
+  token.sums_stride = sums_stride(call.problem, heads, elements_per_sum);
+  token.weights = weights;
+  return token;
 }
 
-void forward_side(const Call& call, const ForwardSide& side, const Scratch& scratch,
+// Calls visit(index, angles) for the tokens of a run.
+template <class Visit>
+void for_tokens(const Call& call, std::int64_t run, bool inverse, const Visit& visit) {
+  const RotatedHeads heads = rotated_heads(call.problem);
+  const PrepareAngles prepare = call.kernels.prepare[kernel_index(heads.rotation.cache)];
+  StepAngles angles;
+  const std::int64_t end = run_begin(call.problem, run + 1);
+  for (std::int64_t i = run_begin(call.problem, run); i < end; ++i) {
+    prepare(angle_rows(heads, call.rotation, inverse, i / heads.seq, i % heads.seq), call.head,
+            angles);
+    visit(i, angles);
+  }
+  hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+}
+
+void forward_side(const Call& call, const ForwardSide& side, const TokenScratch& scratch,
                   const float* weights) {
   const RmsNormRopeProblem& problem = call.problem;
-  const NormRopeKernels::Pass pass = call.pass(call.kernels.forward);
-  const HeadsView x = heads_view(side.x);
-  const HeadsView out = heads_view(side.out);
-  NormToken common;
-  common.x_stride = x.head_stride;
-  common.out_stride = out.head_stride;
-  common.norms = norms_per_token(problem, side.heads);
-  common.heads = heads_per_norm(problem, side.heads);
-  common.weights = weights;
-  common.stream = streams(side.out, call.steps.head) && side.out.data != side.x.data;
+  const NormRopeKernels::Pass pass = call.kernels.forward[kernel_index(problem.dtype)];
+  const TokenReader x(side.x, problem.seq);
+  const TokenReader out(side.out, problem.seq);
+  const bool whole_groups = problem.head_dim % (4 * call.kernels.run) == 0;
+  NormToken common = token_of_side(call, side.heads, whole_groups ? 8 : 2, weights);
+  common.x_stride = x.head_stride();
+  common.out_stride = out.head_stride();
+  common.stream = streams(side.out, call.head) && side.out.data != side.x.data;
   parallel_for(call.threads, run_count(problem), [&](std::int64_t run) {
-    NormToken norm = common;
-    norm.sums = scratch.sums_of(run);
-    norm.rstd = scratch.rstd_of(run);
-    call.for_tokens(
-        run, false,
-        [&](std::int64_t index, std::int64_t batch, std::int64_t token, const StepAngles& angles) {
-          norm.x = x.head(batch, token, 0);
-          norm.out = out.head(batch, token, 0);
-          if (problem.training) {
-            norm.rstd = static_cast<float*>(side.rstd.data) + index * norm.norms;
-          }
-          pass(call.steps, norm, angles);
-        });
+    NormToken token = common;
+    token.sums = scratch.sums(run);
+    token.factors = scratch.factors(run);
+    for_tokens(call, run, false, [&](std::int64_t index, const StepAngles& angles) {
+      token.x = x.at(index);
+      token.next_x = x.behind(index);
+      token.out = out.at(index);
+      pass(call.steps, token, angles);
+      if (!problem.training) return;
+      std::copy_n(token.factors, token.norms,
+                  static_cast<float*>(side.rstd.data) + index * token.norms);
+    });
   });
 }
 
-void backward_side(const Call& call, const BackwardSide& side, const Scratch& scratch,
+void backward_side(const Call& call, const BackwardSide& side, const TokenScratch& scratch,
                    const float* weights, const GradientRows& gradient) {
   const RmsNormRopeProblem& problem = call.problem;
-  const NormRopeKernels::Pass pass = call.pass(call.kernels.backward);
-  const HeadsView dout = heads_view(side.dout);
-  const HeadsView x = heads_view(side.x);
-  const HeadsView dx = heads_view(side.dx);
-  NormToken common;
-  common.x_stride = x.head_stride;
-  common.dout_stride = dout.head_stride;
-  common.out_stride = dx.head_stride;
-  common.norms = norms_per_token(problem, side.heads);
-  common.heads = heads_per_norm(problem, side.heads);
-  common.weights = weights;
-  common.stream = streams(side.dx, call.steps.head) && side.dx.data != side.x.data &&
-                  side.dx.data != side.dout.data;
+  const NormRopeKernels::Pass pass = call.kernels.backward[kernel_index(problem.dtype)];
+  const TokenReader dout(side.dout, problem.seq);
+  const TokenReader x(side.x, problem.seq);
+  const TokenReader dx(side.dx, problem.seq);
+  NormToken common = token_of_side(call, side.heads, 2, weights);
+  common.dout_stride = dout.head_stride();
+  common.x_stride = x.head_stride();
+  common.out_stride = dx.head_stride();
+  common.stream =
+      streams(side.dx, call.head) && side.dx.data != side.x.data && side.dx.data != side.dout.data;
   parallel_for(call.threads, run_count(problem), [&](std::int64_t run) {
-    NormToken norm = common;
-    norm.sums = scratch.sums_of(run);
-    norm.dg = gradient.cleared_row(run);
-    call.for_tokens(
-        run, true,
-        [&](std::int64_t index, std::int64_t batch, std::int64_t token, const StepAngles& angles) {
-          norm.dout = dout.head(batch, token, 0);
-          norm.x = x.head(batch, token, 0);
-          norm.out = dx.head(batch, token, 0);
-          norm.rstd = static_cast<float*>(side.rstd.data) + index * norm.norms;
-          pass(call.steps, norm, angles);
-        });
+    NormToken token = common;
+    token.sums = scratch.sums(run);
+    token.factors = scratch.factors(run);
+    token.dg = gradient.cleared_row(run);
+    for_tokens(call, run, true, [&](std::int64_t index, const StepAngles& angles) {
+      token.dout = dout.at(index);
+      token.x = x.at(index);
+      token.next_dout = dout.behind(index);
+      token.next_x = x.behind(index);
+      token.out = dx.at(index);
+      token.rstd = static_cast<const float*>(side.rstd.data) + index * token.norms;
+      pass(call.steps, token, angles);
+    });
   });
 }
 
@@ -155,13 +145,13 @@ void write_gradient(const Call& call, const GradientRows& gradient, const Tensor
   const std::int64_t run = call.kernels.run;
   std::int64_t slot = 0;
   for (std::int64_t head = 0; head < dg.shape[0]; head += call.problem.head_dim) {
-    for (const HeadStep& step : call.steps.head.all) {
-      const auto write = [&](std::int64_t first, std::int64_t count, std::int64_t from) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          store_f32(dg.data, head + first + i, dg.dtype,
-                    gradient.sum(from + i % 2 * (run / 2) + i / 2));
-        }
-      };
+    const auto write = [&](std::int64_t first, std::int64_t count, std::int64_t from) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        store_f32(dg.data, head + first + i, dg.dtype,
+                  gradient.sum(from + i % 2 * (run / 2) + i / 2));
+      }
+    };
+    for (const HeadStep& step : call.head.all) {
       write(step.first, step.first_count, slot);
       write(step.second, step.second_count, slot + run);
       slot += 2 * run;
@@ -169,30 +159,11 @@ void write_gradient(const Call& call, const GradientRows& gradient, const Tensor
   }
 }
 
-// Neighbours have to fall into one pair of lanes.
-std::string refuse_odd_halves(const RotatedHeads& heads) {
-  if (heads.rotation.style == RopeStyle::interleaved || heads.pairs() % 2 == 0) return "";
-  return text("half of rotary_dim is ", heads.pairs(), ", which is odd");
-}
-
-std::string refuse_simd(const RmsNormRopeProblem& problem, const Machine& machine) {
-  const RotatedHeads heads = rotated_heads(problem);
-  for (const std::string& refusal : {refuse_off_cpu(problem.device), refuse_without_avx2(machine),
-                                     refuse_long_rotation(heads), refuse_odd_halves(heads)}) {
-    if (!refusal.empty()) return refusal;
-  }
-  return "";
-}
-
-std::string configuration(const RmsNormRopeProblem&, const Machine& machine) {
-  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
-}
-
 }  // namespace
 
 std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool backward) {
   const std::int64_t runs = run_count(problem);
-  std::size_t bytes = aligned_bytes(Scratch(problem).bytes(runs));
+  std::size_t bytes = aligned_bytes(TokenScratch(problem).bytes(runs));
   for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
     if (heads == 0) continue;
     const std::int64_t length = split_length(problem, heads);
@@ -205,10 +176,10 @@ std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool bac
 void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
                                 const RmsNormRopeForwardArgs& args, const Workspace& workspace,
                                 int threads, InstructionSet instructions) {
-  const Call call = make_call(problem, args.rotation, threads, instructions);
+  const Call call(problem, args.rotation, threads, instructions);
   WorkspaceCarver carver(workspace);
-  Scratch scratch(problem);
-  scratch.data = static_cast<float*>(carver.take(scratch.bytes(run_count(problem))));
+  TokenScratch scratch(problem);
+  scratch.set_memory(carver.take(scratch.bytes(run_count(problem))));
   for (const ForwardSide& side : sides_of(problem, args)) {
     void* weights = carver.take(float_bytes(split_length(problem, side.heads)));
     forward_side(call, side, scratch, call.split_weights(side.g, weights));
@@ -218,11 +189,11 @@ void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
 void rms_norm_rope_backward_simd(const RmsNormRopeProblem& problem,
                                  const RmsNormRopeBackwardArgs& args, const Workspace& workspace,
                                  int threads, InstructionSet instructions) {
-  const Call call = make_call(problem, args.rotation, threads, instructions);
+  const Call call(problem, args.rotation, threads, instructions);
   const std::int64_t runs = run_count(problem);
   WorkspaceCarver carver(workspace);
-  Scratch scratch(problem);
-  scratch.data = static_cast<float*>(carver.take(scratch.bytes(runs)));
+  TokenScratch scratch(problem);
+  scratch.set_memory(carver.take(scratch.bytes(runs)));
   for (const BackwardSide& side : sides_of(problem, args)) {
     const std::int64_t length = split_length(problem, side.heads);
     void* weights = carver.take(float_bytes(length));
@@ -232,33 +203,5 @@ void rms_norm_rope_backward_simd(const RmsNormRopeProblem& problem,
     write_gradient(call, gradient, side.dg);
   }
 }
-
-const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd{
-    "cpu_simd",
-    refuse_simd,
-    configuration,
-    [](const RmsNormRopeProblem& problem, const Machine&) {
-      return rms_norm_rope_simd_bytes(problem, false);
-    },
-    [](const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
-       const RunContext& context) {
-      rms_norm_rope_forward_simd(problem, args, context.workspace, context.threads,
-                                 best_instruction_set());
-    },
-};
-
-const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd{
-    "cpu_simd",
-    refuse_simd,
-    configuration,
-    [](const RmsNormRopeProblem& problem, const Machine&) {
-      return rms_norm_rope_simd_bytes(problem, true);
-    },
-    [](const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
-       const RunContext& context) {
-      rms_norm_rope_backward_simd(problem, args, context.workspace, context.threads,
-                                  best_instruction_set());
-    },
-};
 
 }  // namespace octet

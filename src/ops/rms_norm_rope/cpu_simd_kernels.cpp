@@ -1,4 +1,4 @@
-// The kernels of every instruction set.
+// The kernels of every instruction set, and the implementations that run the best of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rms_norm_rope/cpu_simd_kernels.cpp"
 #include "cpu/simd_targets.hpp"
@@ -15,12 +15,8 @@ const NormRopeKernels kNormRopeKernels{
     kRun,
     {prepare_angles<SplitF32>, prepare_angles<SplitF16>, prepare_angles<SplitBf16>},
     {split_weights<SplitF32>, split_weights<SplitF16>, split_weights<SplitBf16>},
-    {{norm_forward<SplitF32, false>, norm_forward<SplitF16, false>, norm_forward<SplitBf16, false>},
-     {norm_forward<SplitF32, true>, norm_forward<SplitF16, true>, norm_forward<SplitBf16, true>}},
-    {{norm_backward<SplitF32, false>, norm_backward<SplitF16, false>,
-      norm_backward<SplitBf16, false>},
-     {norm_backward<SplitF32, true>, norm_backward<SplitF16, true>,
-      norm_backward<SplitBf16, true>}},
+    {norm_forward<SplitF32>, norm_forward<SplitF16>, norm_forward<SplitBf16>},
+    {norm_backward<SplitF32>, norm_backward<SplitF16>, norm_backward<SplitBf16>},
 };
 
 }  // namespace octet::HWY_NAMESPACE::rotary
@@ -34,6 +30,57 @@ const NormRopeKernels& norm_rope_kernels(InstructionSet instructions) {
   return instructions == InstructionSet::avx512 ? N_AVX3::rotary::kNormRopeKernels
                                                 : N_AVX2::rotary::kNormRopeKernels;
 }
+
+namespace {
+
+// Neighbours have to fall into one pair of lanes.
+std::string refuse_odd_halves(const RotatedHeads& heads) {
+  if (heads.rotation.style == RopeStyle::interleaved || heads.pairs() % 2 == 0) return "";
+  return text("half of rotary_dim is ", heads.pairs(), ", which is odd");
+}
+
+std::string refuse_simd(const RmsNormRopeProblem& problem, const Machine& machine) {
+  const RotatedHeads heads = rotated_heads(problem);
+  for (const std::string& refusal : {refuse_off_cpu(problem.device), refuse_without_avx2(machine),
+                                     refuse_long_rotation(heads), refuse_odd_halves(heads)}) {
+    if (!refusal.empty()) return refusal;
+  }
+  return "";
+}
+
+std::string configuration(const RmsNormRopeProblem&, const Machine& machine) {
+  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+}
+
+}  // namespace
+
+const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd{
+    "cpu_simd",
+    refuse_simd,
+    configuration,
+    [](const RmsNormRopeProblem& problem, const Machine&) {
+      return rms_norm_rope_simd_bytes(problem, false);
+    },
+    [](const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
+       const RunContext& context) {
+      rms_norm_rope_forward_simd(problem, args, context.workspace, context.threads,
+                                 best_instruction_set());
+    },
+};
+
+const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd{
+    "cpu_simd",
+    refuse_simd,
+    configuration,
+    [](const RmsNormRopeProblem& problem, const Machine&) {
+      return rms_norm_rope_simd_bytes(problem, true);
+    },
+    [](const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
+       const RunContext& context) {
+      rms_norm_rope_backward_simd(problem, args, context.workspace, context.threads,
+                                  best_instruction_set());
+    },
+};
 
 }  // namespace octet
 #endif

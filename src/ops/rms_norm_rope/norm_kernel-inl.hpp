@@ -7,115 +7,124 @@
 #define OCTET_OPS_RMS_NORM_ROPE_NORM_KERNEL_INL
 #endif
 
-#include "ops/rms_norm_rope/cpu_simd.hpp"
-#include "ops/rope/turn_steps-inl.hpp"
+#include "ops/rms_norm_rope/norm_sums-inl.hpp"
 
-#include <cmath>
+#include <hwy/cache_control.h>
 
 #if OCTET_SIMD_TARGET
-#include "cpu/tree_sum-inl.hpp"
-
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE::rotary {
 
-HWY_INLINE Split multiply(const Split& x, const Split& y) {
-  return {hn::Mul(x.even, y.even), hn::Mul(x.odd, y.odd)};
-}
-HWY_INLINE TwoRuns multiply(const TwoRuns& x, const TwoRuns& y) {
-  return {multiply(x.first, y.first), multiply(x.second, y.second)};
-}
-HWY_INLINE TwoRuns multiply(const TwoRuns& x, hn::Vec<F32> factor) {
-  const Split both{factor, factor};
-  return multiply(x, TwoRuns{both, both});
+// Of a run of squares.
+template <class Lanes>
+HWY_INLINE hn::Vec<F32> pair_sums(const typename Lanes::Element* x) {
+  const Split run = Lanes::load(x);
+  return hn::Add(hn::Mul(run.even, run.even), hn::Mul(run.odd, run.odd));
 }
 
-// A slot of weights or of their gradients: the two runs of a step.
-inline constexpr int kSlot = 2 * kRun;
-HWY_INLINE TwoRuns load_slot(const float* slot) {
-  const F32 d;
-  return {{hn::Load(d, slot), hn::Load(d, slot + kVector)},
-          {hn::Load(d, slot + kRun), hn::Load(d, slot + kRun + kVector)}};
-}
-HWY_INLINE void store_slot(const TwoRuns& values, float* slot) {
-  const F32 d;
-  hn::Store(values.first.even, d, slot);
-  hn::Store(values.first.odd, d, slot + kVector);
-  hn::Store(values.second.even, d, slot + kRun);
-  hn::Store(values.second.odd, d, slot + kRun + kVector);
-}
-HWY_INLINE void add_to_slot(const Split& values, float* slot) {
-  const F32 d;
-  hn::Store(hn::Add(hn::Load(d, slot), values.even), d, slot);
-  hn::Store(hn::Add(hn::Load(d, slot + kVector), values.odd), d, slot + kVector);
-}
-
-// The first level of a tree: sums of neighbours, where they belong among those of a norm.
-HWY_INLINE void store_pair_sums(const Split& terms, std::int64_t count, float* to) {
-  const auto sums = hn::Add(terms.even, terms.odd);
-  if (count == kRun) return hn::StoreU(sums, F32(), to);
-  alignas(64) float lanes[kVector];
-  hn::Store(sums, F32(), lanes);
-  std::memcpy(to, lanes, static_cast<std::size_t>(count / 2) * sizeof(float));
-}
-HWY_INLINE void store_pair_sums(const TwoRuns& terms, const HeadStep& step, float* head_sums) {
-  store_pair_sums(terms.first, step.first_count, head_sums + step.first / 2);
-  store_pair_sums(terms.second, step.second_count, head_sums + step.second / 2);
-}
-
-// The levels above it; there is room for a vector behind the sums.
-HWY_INLINE float sum_of_neighbours(float* sums, std::int64_t count) {
-  hn::StoreU(hn::Zero(F32()), F32(), sums + count);
-  VectorTreeSum tree;
-  for (std::int64_t i = 0; i < count; i += kVector) tree.add(hn::LoadU(F32(), sums + i));
-  return tree.sum();
+// The squares of a head, three levels of the tree in registers where whole groups of runs allow it.
+template <class Lanes>
+HWY_INLINE void sum_squares(const typename Lanes::Element* x, std::int64_t head_dim,
+                            std::int64_t elements_per_sum, float* sums) {
+  if (elements_per_sum == 8) {
+    for (std::int64_t i = 0; i < head_dim; i += 4 * kRun) {
+      const auto left = join_neighbours(pair_sums<Lanes>(x + i), pair_sums<Lanes>(x + i + kRun));
+      const auto right =
+          join_neighbours(pair_sums<Lanes>(x + i + 2 * kRun), pair_sums<Lanes>(x + i + 3 * kRun));
+      hn::StoreU(join_neighbours(left, right), F32(), sums + i / 8);
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < head_dim; i += kRun) {
+    const std::int64_t count = HWY_MIN(kRun, head_dim - i);
+    const Split run = load_run<Lanes>(x + i, count);
+    store_pair_sums(multiply(run, run), count, sums + i / 2);
+  }
 }
 
 template <class Lanes>
-HWY_INLINE float reciprocal_rms(const NormSteps& steps, const typename Lanes::Element* x,
-                                const NormToken& token) {
-  for (std::int64_t h = 0; h < token.heads; ++h) {
-    for (const HeadStep& step : steps.head.all) {
-      const TwoRuns values = load_step<Lanes>(x + h * token.x_stride, step);
-      store_pair_sums(multiply(values, values), step, token.sums + h * steps.head_dim / 2);
-    }
+HWY_INLINE void reciprocal_rms(const NormSteps& steps, const NormToken& token) {
+  const F32 d;
+  clear_behind_sums(steps, token);
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x = static_cast<const typename Lanes::Element*>(token.x) + at.head * token.x_stride;
+    float* sums = token.sums + at.norm * token.sums_stride +
+                  at.head_of_norm * steps.head_dim / token.elements_per_sum;
+    sum_squares<Lanes>(x, steps.head_dim, token.elements_per_sum, sums);
   }
-  const std::int64_t length = token.heads * steps.head_dim;
-  const float mean = sum_of_neighbours(token.sums, length / 2) / static_cast<float>(length);
-  return 1.0f / std::sqrt(mean + steps.eps);
+  sum_neighbours(token);
+  for_means(steps, token, [&](std::int64_t n, hn::Vec<F32> mean) HWY_ATTR {
+    const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, steps.eps)));
+    hn::StoreU(hn::Div(hn::Set(d, 1.0f), root), d, token.factors + n);
+  });
 }
 
-template <class Lanes, bool kInterleaved>
-void norm_forward(const NormSteps& steps, const NormToken& token, const StepAngles& angles) {
+template <class Lanes>
+HWY_INLINE void prefetch_step(const void* next, std::int64_t offset, const HeadStep& step) {
+  const auto* from = static_cast<const typename Lanes::Element*>(next) + offset;
+  hwy::Prefetch(from + step.first);
+  hwy::Prefetch(from + step.second);
+}
+
+// By value, so that the compiler knows that no store changes them.
+template <class Lanes>
+void norm_forward(NormSteps steps, NormToken token, const StepAngles& angles) {
   using Element = typename Lanes::Element;
-  const auto* x = static_cast<const Element*>(token.x);
-  auto* out = static_cast<Element*>(token.out);
-  for (std::int64_t n = 0; n < token.norms; ++n) {
-    token.rstd[n] = reciprocal_rms<Lanes>(steps, x + n * token.heads * token.x_stride, token);
-  }
-  for (std::int64_t n = 0; n < token.norms; ++n) {
-    const auto rstd = hn::Set(F32(), token.rstd[n]);
-    const float* weights = token.weights;
-    for (std::int64_t h = 0; h < token.heads; ++h) {
-      for (std::size_t i = 0; i < steps.head.all.size(); ++i) {
-        const HeadStep& step = steps.head.all[i];
-        TwoRuns values = multiply(multiply(load_step<Lanes>(x, step), rstd), load_slot(weights));
-        if (i < steps.head.turned) turn_step<kInterleaved>(angles, i, values);
-        store_step<Lanes>(values, step, token.stream, out);
-        weights += kSlot;
-      }
-      x += token.x_stride;
-      out += token.out_stride;
+  reciprocal_rms<Lanes>(steps, token);
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x = static_cast<const Element*>(token.x) + at.head * token.x_stride;
+    auto* out = static_cast<Element*>(token.out) + at.head * token.out_stride;
+    const auto rstd = hn::Set(F32(), token.factors[at.norm]);
+    const float* weights = token.weights + at.head_of_norm * steps.count * kSlot;
+    for (std::int64_t i = 0; i < steps.count; ++i, weights += kSlot) {
+      const HeadStep step = steps.all[i];
+      prefetch_step<Lanes>(token.next_x, at.head * token.x_stride, step);
+      TwoRuns values = multiply(multiply(load_step<Lanes>(x, step), rstd), load_slot(weights));
+      if (i < steps.turned) turn_step(steps.interleaved, angles, i, values);
+      store_step<Lanes>(values, step, token.stream, out);
     }
   }
 }
 
 // The gradient before the rotation.
-template <class Lanes, bool kInterleaved>
-HWY_INLINE TwoRuns load_dn(const NormSteps& steps, std::size_t i,
+template <class Lanes>
+HWY_INLINE TwoRuns load_dn(const NormSteps& steps, std::int64_t i,
                            const typename Lanes::Element* dout, const StepAngles& angles) {
-  TwoRuns dn = load_step<Lanes>(dout, steps.head.all[i]);
-  if (i < steps.head.turned) turn_step<kInterleaved>(angles, i, dn);
+  TwoRuns dn = load_step<Lanes>(dout, steps.all[i]);
+  if (i < steps.turned) turn_step(steps.interleaved, angles, i, dn);
   return dn;
+}
+
+// Adds the token's share of dg, and leaves k of each norm in the factors.
+template <class Lanes>
+HWY_INLINE void reduce_gradients(const NormSteps& steps, const NormToken& token,
+                                 const StepAngles& angles) {
+  using Element = typename Lanes::Element;
+  const F32 d;
+  clear_behind_sums(steps, token);
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x_head = static_cast<const Element*>(token.x) + at.head * token.x_stride;
+    const auto* dout = static_cast<const Element*>(token.dout) + at.head * token.dout_stride;
+    const auto rstd = without_payload(hn::Set(d, token.rstd[at.norm]));
+    float* sums = token.sums + at.norm * token.sums_stride + at.head_of_norm * steps.head_dim / 2;
+    std::int64_t slot = at.head_of_norm * steps.count * kSlot;
+    for (std::int64_t i = 0; i < steps.count; ++i, slot += kSlot) {
+      const HeadStep step = steps.all[i];
+      const TwoRuns dn = load_dn<Lanes>(steps, i, dout, angles);
+      const TwoRuns x = load_step<Lanes>(x_head, step);
+      const TwoRuns share = multiply(dn, multiply(x, rstd));
+      add_to_slot(share.first, token.dg + slot);
+      add_to_slot(share.second, token.dg + slot + kRun);
+      store_pair_sums(multiply(multiply(dn, load_slot(token.weights + slot)), x), step, sums);
+    }
+  }
+  sum_neighbours(token);
+  for_means(steps, token, [&](std::int64_t n, hn::Vec<F32> mean) HWY_ATTR {
+    alignas(64) float rstd[kVector] = {};
+    std::copy_n(token.rstd + n, std::min<std::int64_t>(kVector, token.norms - n), rstd);
+    const auto r = hn::Load(d, rstd);
+    hn::StoreU(without_payload(hn::Mul(hn::Mul(mean, r), r)), d, token.factors + n);
+  });
 }
 
 // fma(-x, k, t) * rstd
@@ -124,62 +133,27 @@ HWY_INLINE Split input_gradient(const Split& x, const Split& t, hn::Vec<F32> k, 
           hn::Mul(hn::NegMulAdd(x.odd, k, t.odd), rstd)};
 }
 
-template <class Lanes, bool kInterleaved>
-void norm_backward(const NormSteps& steps, const NormToken& token, const StepAngles& angles) {
-  using Element = typename Lanes::Element;
-  const auto* first_x = static_cast<const Element*>(token.x);
-  const auto* first_dout = static_cast<const Element*>(token.dout);
-  auto* first_dx = static_cast<Element*>(token.out);
-  const std::int64_t length = token.heads * steps.head_dim;
-  for (std::int64_t n = 0; n < token.norms; ++n) {
-    const auto rstd = hn::Set(F32(), token.rstd[n]);
-    for (std::int64_t h = 0; h < token.heads; ++h) {
-      const Element* x_head = first_x + (n * token.heads + h) * token.x_stride;
-      const Element* dout = first_dout + (n * token.heads + h) * token.dout_stride;
-      for (std::size_t i = 0; i < steps.head.all.size(); ++i) {
-        const std::size_t slot = (static_cast<std::size_t>(h) * steps.head.all.size() + i) * kSlot;
-        const TwoRuns dn = load_dn<Lanes, kInterleaved>(steps, i, dout, angles);
-        const TwoRuns x = load_step<Lanes>(x_head, steps.head.all[i]);
-        const TwoRuns share = multiply(dn, multiply(x, rstd));
-        add_to_slot(share.first, token.dg + slot);
-        add_to_slot(share.second, token.dg + slot + kRun);
-        store_pair_sums(multiply(multiply(dn, load_slot(token.weights + slot)), x),
-                        steps.head.all[i], token.sums + h * steps.head_dim / 2);
-      }
-    }
-    const float mean = sum_of_neighbours(token.sums, length / 2) / static_cast<float>(length);
-    const auto k = hn::Set(F32(), (mean * token.rstd[n]) * token.rstd[n]);
-    for (std::int64_t h = 0; h < token.heads; ++h) {
-      const Element* x_head = first_x + (n * token.heads + h) * token.x_stride;
-      const Element* dout = first_dout + (n * token.heads + h) * token.dout_stride;
-      Element* dx = first_dx + (n * token.heads + h) * token.out_stride;
-      for (std::size_t i = 0; i < steps.head.all.size(); ++i) {
-        const std::size_t slot = (static_cast<std::size_t>(h) * steps.head.all.size() + i) * kSlot;
-        const TwoRuns t = multiply(load_dn<Lanes, kInterleaved>(steps, i, dout, angles),
-                                   load_slot(token.weights + slot));
-        const TwoRuns x = load_step<Lanes>(x_head, steps.head.all[i]);
-        store_step<Lanes>({input_gradient(x.first, t.first, k, rstd),
-                           input_gradient(x.second, t.second, k, rstd)},
-                          steps.head.all[i], token.stream, dx);
-      }
-    }
-  }
-}
-
 template <class Lanes>
-void split_weights(const NormSteps& steps, const TensorView& g, bool one_plus, float* to) {
-  const auto* from = static_cast<const typename Lanes::Element*>(g.data);
-  const auto* end = from + g.shape[0];
-  for (; from != end; from += steps.head_dim) {
-    for (const HeadStep& step : steps.head.all) {
-      TwoRuns w = load_step<Lanes>(from, step);
-      if (one_plus) {
-        const auto one = hn::Set(F32(), 1.0f);
-        w = {{hn::Add(one, w.first.even), hn::Add(one, w.first.odd)},
-             {hn::Add(one, w.second.even), hn::Add(one, w.second.odd)}};
-      }
-      store_slot(w, to);
-      to += kSlot;
+void norm_backward(NormSteps steps, NormToken token, const StepAngles& angles) {
+  using Element = typename Lanes::Element;
+  reduce_gradients<Lanes>(steps, token, angles);
+  for (HeadOfToken at(token); at.more(); at.step()) {
+    const auto* x_head = static_cast<const Element*>(token.x) + at.head * token.x_stride;
+    const auto* dout = static_cast<const Element*>(token.dout) + at.head * token.dout_stride;
+    auto* dx = static_cast<Element*>(token.out) + at.head * token.out_stride;
+    const auto rstd = without_payload(hn::Set(F32(), token.rstd[at.norm]));
+    const auto k = hn::Set(F32(), token.factors[at.norm]);
+    const float* weights = token.weights + at.head_of_norm * steps.count * kSlot;
+    for (std::int64_t i = 0; i < steps.count; ++i, weights += kSlot) {
+      const HeadStep step = steps.all[i];
+      prefetch_step<Lanes>(token.next_x, at.head * token.x_stride, step);
+      prefetch_step<Lanes>(token.next_dout, at.head * token.dout_stride, step);
+      const TwoRuns dn = load_dn<Lanes>(steps, i, dout, angles);
+      const TwoRuns t = multiply(dn, load_slot(weights));
+      const TwoRuns x = load_step<Lanes>(x_head, step);
+      store_step<Lanes>(
+          {input_gradient(x.first, t.first, k, rstd), input_gradient(x.second, t.second, k, rstd)},
+          step, token.stream, dx);
     }
   }
 }

@@ -11,16 +11,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE::rotary {
 
+// By value, so that the compiler knows that no store changes it.
 template <class Lanes, bool kInterleaved>
-void turn_heads(const HeadSteps& steps, const TokenHeads& token, const StepAngles& angles) {
+void turn_heads(const HeadSteps& steps, TokenHeads token, const StepAngles& angles) {
   using Element = typename Lanes::Element;
+  const HeadStep* all = steps.all.data();
+  const std::int64_t count = steps.turned;
   const auto* from = static_cast<const Element*>(token.from);
   auto* to = static_cast<Element*>(token.to);
   for (std::int64_t h = 0; h < token.heads; ++h) {
-    for (std::size_t i = 0; i < steps.turned; ++i) {
-      TwoRuns values = load_step<Lanes>(from, steps.all[i]);
-      turn_step<kInterleaved>(angles, i, values);
-      store_step<Lanes>(values, steps.all[i], token.stream, to);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const HeadStep step = all[i];
+      TwoRuns values = load_step<Lanes>(from, step);
+      turn_step(kInterleaved, angles, i, values);
+      store_step<Lanes>(values, step, token.stream, to);
     }
     from += token.from_stride;
     to += token.to_stride;

@@ -16,7 +16,7 @@ struct TokenHeads {
   std::int64_t heads = 0;
   bool stream = false;  // past the caches
 };
-using TurnHeads = void (*)(const HeadSteps&, const TokenHeads&, const StepAngles&);
+using TurnHeads = void (*)(const HeadSteps&, TokenHeads, const StepAngles&);
 
 // The kernels of one instruction set.
 struct RopeKernels {

@@ -24,7 +24,7 @@ struct HeadStep {
 // `run`: the elements of two vectors of f32.
 struct HeadSteps {
   std::vector<HeadStep> all;  // those that turn come first
-  std::size_t turned = 0;     // how many do
+  std::int64_t turned = 0;    // how many do
 
   HeadSteps(const RotatedHeads& heads, std::int64_t run);
 };

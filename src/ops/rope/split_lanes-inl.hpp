@@ -61,16 +61,23 @@ struct SplitBf16 {
   }
 
  private:
-  // To nearest even, in the upper half of each lane.
+  // To nearest even, in the upper half of each lane. NaN needs no care: arithmetic has made it
+  // quiet, and without_payload has kept the rounding from carrying out of it.
   static HWY_INLINE hn::Vec<U32> rounded(hn::Vec<F32> value) {
     const U32 d;
     const auto bits = hn::BitCast(d, value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-    const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu)));
-    const auto quiet = hn::Or(bits, hn::Set(d, 0x400000u));
-    return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(value)), quiet, nearest);
+    return hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu)));
   }
 };
+
+// For f32 that meet bf16: a NaN that has nothing in its lower half.
+HWY_INLINE hn::Vec<F32> without_payload(hn::Vec<F32> value) {
+  return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(F32(), hn::Set(U32(), 0x7FC00000u)), value);
+}
+HWY_INLINE Split without_payload(const Split& run) {
+  return {without_payload(run.even), without_payload(run.odd)};
+}
 
 struct SplitF16 {
   using Element = std::uint16_t;

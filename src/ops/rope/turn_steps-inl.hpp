@@ -42,11 +42,11 @@ HWY_INLINE void turn_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, c
 }
 
 // `index`: of the step among those that turn.
-template <bool kInterleaved>
-HWY_INLINE void turn_step(const StepAngles& angles, std::size_t index, TwoRuns& values) {
+HWY_INLINE void turn_step(bool interleaved, const StepAngles& angles, std::int64_t index,
+                          TwoRuns& values) {
   const float* cos = angles.cos + index * kRun;
   const float* sin = angles.sin + index * kRun;
-  if (kInterleaved) {
+  if (interleaved) {
     turn_pairs(values.first.even, values.first.odd, cos, sin);
     turn_pairs(values.second.even, values.second.odd, cos + kVector, sin + kVector);
   } else {
@@ -76,11 +76,11 @@ void prepare_angles(const AngleRows& rows, const HeadSteps& steps, StepAngles& a
   const auto* cos = static_cast<const typename Lanes::Element*>(rows.cos);
   const auto* sin = static_cast<const typename Lanes::Element*>(rows.sin);
   const auto sign = hn::Set(d, rows.inverse ? -0.0f : 0.0f);
-  for (std::size_t i = 0; i < steps.turned; ++i) {
-    const HeadStep& step = steps.all[i];
+  for (std::int64_t i = 0; i < steps.turned; ++i) {
+    const HeadStep& step = steps.all[static_cast<std::size_t>(i)];
     const std::int64_t pairs = (step.first_count + step.second_count) / 2;
-    const Split c = load_angles<Lanes>(cos, rows, step.pair, pairs);
-    const Split s = load_angles<Lanes>(sin, rows, step.pair, pairs);
+    const Split c = without_payload(load_angles<Lanes>(cos, rows, step.pair, pairs));
+    const Split s = without_payload(load_angles<Lanes>(sin, rows, step.pair, pairs));
     hn::Store(c.even, d, angles.cos + i * kRun);
     hn::Store(c.odd, d, angles.cos + i * kRun + kVector);
     hn::Store(hn::Xor(s.even, sign), d, angles.sin + i * kRun);

@@ -97,10 +97,11 @@ TEST(GatedActivationValues, WhatIsNotFiniteReachesWhatDependsOnItAlone) {
             if (reached.col >= 0) set(each->gate(), reached.row, reached.col, 1.5f);
           }
         }
-        set(test.gate(), 0, 37, kNaN);
+        std::memset(static_cast<char*>(test.gate().data) + 37 * size_bytes(dtype), 0xFF,
+                    static_cast<std::size_t>(size_bytes(dtype)));  // a NaN, all of it
         set(test.up(), 1, 99, kNaN);
         set(test.dy(), 2, 5, -kInfinity);
-        static_cast<float*>(test.weights.data())[3] = kNaN;
+        static_cast<float*>(test.weights.data())[3] = f32_from_bits(0x7FFFFFFF);  // rounds up to 0
         set(test.up(), 4, 64, kInfinity);
         finite.run_both(backend);
         test.run_both(backend);

@@ -31,9 +31,10 @@ inline Tensor random_tensor(Dtype dtype, std::int64_t rows, std::int64_t cols, u
 inline bool equal(const Tensor& x, const Tensor& y) {
   return x.bytes() == y.bytes() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;
 }
-// Both in our own layout: padding counts.
+// Both in our own layout: padding counts. Or both empty.
 inline bool equal(const Buffer& x, const Buffer& y) {
-  return x.bytes() == y.bytes() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;
+  if (x.bytes() != y.bytes()) return false;
+  return x.bytes() == 0 || std::memcmp(x.data(), y.data(), x.bytes()) == 0;
 }
 
 // Weights quantised ahead of time.

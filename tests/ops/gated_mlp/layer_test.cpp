@@ -95,6 +95,8 @@ TEST(GatedMlp, TheConvenienceLayerGivesTheSameBits) {
   layer.forward(kept.x, kept.w_gate_up, kept.w_down, kept.y);
   layer.backward(kept.dout, kept.dx, kept.dw_gate_up, kept.dw_down);
   expect_equal_outputs(whole, kept);
+  EXPECT_EQ(std::memcmp(layer.saved().gate_up.data, whole.gate_up.data(), whole.gate_up.bytes()),
+            0);
 }
 
 TEST(GatedMlp, WeightsQuantizedAheadGiveTheSameBits) {

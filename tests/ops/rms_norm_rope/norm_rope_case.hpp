@@ -109,14 +109,6 @@ struct NormRopeCall {
   }
 };
 
-inline std::vector<std::string> simd_names() {
-  const Machine machine = this_machine(kCpu, 1);
-  std::vector<std::string> names;
-  if (machine.avx2) names.emplace_back("avx2");
-  if (machine.avx512) names.emplace_back("avx512");
-  return names;
-}
-
 // Forward and then backward by "cpu_reference" or an instruction set.
 inline void norm_rope_by(const std::string& way, const RmsNormRopeProblem& problem,
                          const NormRopeCall& call, const RotationArgs& rotation, int threads = 2) {

@@ -75,9 +75,7 @@ TEST(RmsNormRopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
       norm_rope_by(way, problem, given, rotation.args(), threads);
       EXPECT_TRUE(given.q == wanted.q && given.k == wanted.k) << way << ", " << threads;
     };
-    std::vector<std::string> ways = simd_names();
-    ways.emplace_back("cpu_reference");
-    for (const std::string& way : ways) {
+    for (const std::string& way : all_ways()) {
       for (const int threads : {1, 3}) expect_the_same(way, threads);
       std::thread other([&] { expect_the_same(way, 2); });
       expect_the_same(way, 2);

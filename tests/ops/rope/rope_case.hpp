@@ -50,15 +50,7 @@ struct RopeHeads {
   }
 };
 
-// "cpu_reference" or the name of an instruction set.
-inline std::vector<std::string> simd_names() {
-  const Machine machine = this_machine(kCpu, 1);
-  std::vector<std::string> names;
-  if (machine.avx2) names.emplace_back("avx2");
-  if (machine.avx512) names.emplace_back("avx512");
-  return names;
-}
-
+// By "cpu_reference" or an instruction set.
 inline void rope_by(const std::string& way, const RopeProblem& problem, const RopeArgs& args,
                     int threads = 2) {
   if (way == "cpu_reference") {

@@ -1,0 +1,127 @@
+/* fp8_linear: y = x w^T, dx = dy w, dw = dy^T x, quantised inside. */
+#ifndef OCTET_C_FP8_LINEAR_H
+#define OCTET_C_FP8_LINEAR_H
+
+#include <octet/c/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t octet_wgrad_blocks; /* how x is quantised for the weight gradient */
+enum { OCTET_WGRAD_ROWS = 1, OCTET_WGRAD_SQUARE = 2 };
+
+/* Implementations are forced per part of the layer. */
+typedef struct octet_fp8_linear_options {
+  uint32_t struct_size;
+  int32_t threads;
+  const char* gemm_backend;
+  const char* quantize_backend;
+  uint64_t reserved[4];
+} octet_fp8_linear_options;
+
+typedef struct octet_fp8_linear_problem {
+  uint32_t struct_size;
+  octet_dtype dtype; /* of x, w, y, dy and dx: bf16, f16 or f32 */
+  int64_t m;         /* tokens */
+  int64_t n;         /* output features */
+  int64_t k;         /* input features */
+  octet_dtype format;
+  octet_dtype grad_format;
+  int32_t weights_quantized; /* w comes as octet_fp8_linear_weights */
+  int32_t training;          /* 0: forward alone, nothing is saved */
+  int32_t need_dx;
+  int32_t need_dw;
+  octet_dtype dw;
+  int32_t accumulate_dw; /* dw += into an f32 or bf16 main gradient */
+  octet_wgrad_blocks wgrad_blocks;
+  float amax_floor;
+  int32_t pow2_scales;
+  /* Room for what comes next: refused unless zero. */
+  int32_t bias;
+  octet_activation activation;
+  int32_t determinism;
+  octet_device device;
+  uint64_t reserved[8];
+} octet_fp8_linear_problem;
+
+typedef struct octet_fp8_linear_weights {
+  octet_quantized w;   /* [N, K] 128x128 */
+  octet_quantized w_t; /* [K, N] 128x128 */
+} octet_fp8_linear_weights;
+
+/* What forward leaves for backward. */
+typedef struct octet_fp8_linear_saved {
+  octet_quantized x_t; /* [K, M] 1x128, or 128x128 with OCTET_WGRAD_SQUARE */
+  octet_quantized w_t; /* [K, N] 128x128; the caller's own w_t where weights come quantised */
+} octet_fp8_linear_saved;
+
+typedef struct octet_fp8_linear_weights_layout {
+  octet_quantized_layout w;
+  octet_quantized_layout w_t;
+} octet_fp8_linear_weights_layout;
+
+typedef struct octet_fp8_linear_saved_layout {
+  octet_quantized_layout x_t; /* bytes == 0 where need_dw is 0 */
+  octet_quantized_layout w_t; /* bytes == 0 where weights come quantised or need_dx is 0 */
+} octet_fp8_linear_saved_layout;
+
+typedef struct octet_fp8_linear_forward_args {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  octet_tensor x;                   /* [M, K] */
+  octet_tensor w;                   /* [N, K]; ignored where weights come quantised */
+  octet_fp8_linear_weights weights; /* ignored otherwise */
+  octet_tensor y;                   /* [M, N] */
+  octet_fp8_linear_saved saved;     /* written; ignored where training is 0 */
+  uint64_t reserved[4];
+} octet_fp8_linear_forward_args;
+
+typedef struct octet_fp8_linear_backward_args {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  octet_tensor dy;              /* [M, N] */
+  octet_fp8_linear_saved saved; /* read */
+  octet_tensor dx;              /* [M, K]; ignored where need_dx is 0 */
+  octet_tensor dw;              /* [N, K]; ignored where need_dw is 0 */
+  uint64_t reserved[4];
+} octet_fp8_linear_backward_args;
+
+/* bf16 in and out, e4m3 inside, both gradients, on the CPU; m, n and k are left to fill in. */
+static inline void octet_fp8_linear_problem_init(octet_fp8_linear_problem* problem) {
+  OCTET_INIT(problem);
+  problem->dtype = OCTET_BF16;
+  problem->format = OCTET_E4M3;
+  problem->grad_format = OCTET_E4M3;
+  problem->training = 1;
+  problem->need_dx = 1;
+  problem->need_dw = 1;
+  problem->dw = OCTET_BF16;
+  problem->wgrad_blocks = OCTET_WGRAD_ROWS;
+  problem->device = octet_cpu();
+}
+
+OCTET_API octet_status octet_layout_fp8_linear_saved(const octet_fp8_linear_problem* problem,
+                                                     octet_fp8_linear_saved_layout* layout);
+OCTET_API octet_status octet_layout_fp8_linear_weights(const octet_fp8_linear_problem* problem,
+                                                       octet_fp8_linear_weights_layout* layout);
+OCTET_API octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* problem,
+                                                     const octet_fp8_linear_options* options,
+                                                     octet_plan** plan);
+OCTET_API octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* problem,
+                                                      const octet_fp8_linear_options* options,
+                                                      octet_plan** plan);
+OCTET_API octet_status octet_run_fp8_linear_forward(const octet_plan* plan,
+                                                    const octet_fp8_linear_forward_args* args,
+                                                    void* workspace, size_t workspace_bytes,
+                                                    void* stream);
+OCTET_API octet_status octet_run_fp8_linear_backward(const octet_plan* plan,
+                                                     const octet_fp8_linear_backward_args* args,
+                                                     void* workspace, size_t workspace_bytes,
+                                                     void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,75 @@
+/* gemm: d[M, N] = a[M, K] b[N, K]^T, or d += that. */
+#ifndef OCTET_C_GEMM_H
+#define OCTET_C_GEMM_H
+
+#include <octet/c/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t octet_major; /* which dimension of a gemm operand is contiguous */
+enum { OCTET_MAJOR_K = 0, OCTET_MAJOR_MN = 1 };
+
+typedef int32_t octet_group_kind;
+enum { OCTET_GROUPS_NONE = 0 };
+
+typedef struct octet_gemm_operand {
+  octet_dtype dtype;
+  octet_major major;
+  octet_block block; /* of FP8 operands; {0, 0} where nothing is scaled */
+} octet_gemm_operand;
+
+typedef struct octet_gemm_problem {
+  uint32_t struct_size;
+  octet_dtype out; /* f32, f16 or bf16 */
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  octet_gemm_operand a;
+  octet_gemm_operand b;
+  octet_device device;
+  int32_t accumulate; /* d += a b^T; f32 and bf16 alone */
+  /* Room for what comes next: refused unless zero. */
+  int32_t bias;
+  octet_activation activation;
+  octet_group_kind group_kind;
+  int64_t group_count;
+  int32_t determinism; /* 0: same inputs, same bits, every run */
+  int32_t split_k;     /* 0: the contraction is not split */
+  uint64_t reserved[8];
+} octet_gemm_problem;
+
+typedef struct octet_gemm_args {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  octet_quantized a; /* [M, K] */
+  octet_quantized b; /* [N, K] */
+  octet_tensor d;    /* [M, N] */
+  /* Room for what comes next: refused unless absent. */
+  octet_tensor bias;
+  const void* group_offsets; /* on the device of the problem */
+  uint64_t reserved[4];
+} octet_gemm_args;
+
+/* e4m3 operands, 1x128 and 128x128 blocks, bf16 result, on the CPU. */
+static inline void octet_gemm_problem_init(octet_gemm_problem* problem) {
+  OCTET_INIT(problem);
+  problem->out = OCTET_BF16;
+  problem->a.dtype = OCTET_E4M3;
+  problem->a.block = octet_block_of(1, 128);
+  problem->b.dtype = OCTET_E4M3;
+  problem->b.block = octet_block_of(128, 128);
+  problem->device = octet_cpu();
+}
+
+OCTET_API octet_status octet_plan_gemm(const octet_gemm_problem* problem,
+                                       const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status octet_run_gemm(const octet_plan* plan, const octet_gemm_args* args,
+                                      void* workspace, size_t workspace_bytes, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+/* quantize: floats to block-scaled FP8, both orientations from one read. */
+#ifndef OCTET_C_QUANTIZE_H
+#define OCTET_C_QUANTIZE_H
+
+#include <octet/c/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct octet_quantize_problem {
+  uint32_t struct_size;
+  octet_dtype input; /* f32, f16 or bf16 */
+  int64_t rows;
+  int64_t cols;
+  octet_dtype format;           /* e4m3 or e5m2 */
+  int32_t pow2_scales;          /* scales are rounded up to powers of two */
+  octet_block block;            /* {0, 0}: no copy in the input's orientation */
+  octet_block transposed_block; /* of the copy [cols, rows], in its coordinates; {0, 0}: no copy */
+  float amax_floor;             /* finite, >= 0 */
+  int32_t reserved0;
+  octet_device device;
+  uint64_t reserved[4];
+} octet_quantize_problem;
+
+typedef struct octet_quantize_args {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  octet_tensor input;         /* [rows, cols] */
+  octet_quantized out;        /* [rows, cols]; ignored without a block */
+  octet_quantized transposed; /* [cols, rows]; ignored without a transposed_block */
+  uint64_t reserved[4];
+} octet_quantize_args;
+
+/* bf16 to e4m3 in 1x128 blocks on the CPU; rows and cols are left to fill in. */
+static inline void octet_quantize_problem_init(octet_quantize_problem* problem) {
+  OCTET_INIT(problem);
+  problem->input = OCTET_BF16;
+  problem->format = OCTET_E4M3;
+  problem->block = octet_block_of(1, 128);
+  problem->device = octet_cpu();
+}
+
+OCTET_API octet_status octet_plan_quantize(const octet_quantize_problem* problem,
+                                           const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status octet_run_quantize(const octet_plan* plan, const octet_quantize_args* args,
+                                          void* workspace, size_t workspace_bytes, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,159 @@
+/* Numbers, and tensors: views over memory the caller owns. */
+#ifndef OCTET_C_TYPES_H
+#define OCTET_C_TYPES_H
+
+#include <octet/export.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OCTET_MAX_RANK 6
+#define OCTET_ALIGNMENT 256 /* of workspaces and of the memory of a layout, in bytes */
+
+/* Numbers never change their meaning; new ones are added at the end. */
+
+typedef int32_t octet_status;
+enum {
+  OCTET_OK = 0,
+  OCTET_INVALID_ARGUMENT = 1, /* a value, pointer, shape, stride or dtype that cannot be meant */
+  OCTET_UNSUPPORTED = 2,      /* well formed, but no implementation takes it */
+  OCTET_OUT_OF_MEMORY = 3,
+  OCTET_NO_DEVICE = 4,    /* the device asked for is not on this machine */
+  OCTET_DEVICE_ERROR = 5, /* the device reported a failure */
+  OCTET_INTERNAL = 6      /* a defect in octet */
+};
+
+typedef int32_t octet_dtype;
+enum {
+  OCTET_F32 = 1,
+  OCTET_F16 = 2,
+  OCTET_BF16 = 3,
+  OCTET_E4M3 = 4,
+  OCTET_E5M2 = 5,
+  OCTET_UE8M0 = 6,
+  OCTET_I32 = 7, /* positions and other indices */
+  OCTET_I64 = 8
+};
+
+typedef int32_t octet_device_type; /* the numbers of DLPack */
+enum { OCTET_CPU = 1, OCTET_CUDA = 2 };
+
+typedef int32_t octet_activation;
+enum { OCTET_ACTIVATION_NONE = 0 };
+
+typedef struct octet_device {
+  octet_device_type type;
+  int32_t index;
+} octet_device;
+
+/* A tensor with rank 0 and no data is absent: what an argument that is not needed should be. */
+typedef struct octet_tensor {
+  void* data;
+  octet_dtype dtype;
+  int32_t rank;
+  int64_t shape[OCTET_MAX_RANK];
+  int64_t strides[OCTET_MAX_RANK]; /* in elements */
+  octet_device device;
+} octet_tensor;
+
+/* The rows and columns that share one scale. */
+typedef struct octet_block {
+  int64_t rows;
+  int64_t cols;
+} octet_block;
+
+/* Values with one scale per block: x = value * scale. Where nothing is scaled, scales are absent
+ * and the block is {0, 0}. */
+typedef struct octet_quantized {
+  octet_tensor values; /* [rows, cols] */
+  octet_tensor scales; /* [ceil(rows/block.rows), ceil(cols/block.cols)], f32 */
+  octet_block block;
+  int32_t owns_padding; /* the bytes up to the pitch belong to this view and may be cleared */
+  int32_t reserved;
+} octet_quantized;
+
+/* How octet lays a quantised tensor out in one piece of memory: values, then scales. */
+typedef struct octet_quantized_layout {
+  int64_t rows;
+  int64_t cols;
+  octet_dtype dtype;
+  int32_t reserved;
+  octet_block block;
+  int64_t pitch;          /* bytes from one row of values to the next */
+  int64_t scale_shape[2]; /* logical */
+  int64_t scale_strides[2];
+  uint64_t scales_offset; /* bytes from the start of the values */
+  uint64_t bytes;         /* values and scales together; 0: nothing to store */
+} octet_quantized_layout;
+
+static inline octet_device octet_cpu(void) {
+  octet_device device;
+  device.type = OCTET_CPU;
+  device.index = 0;
+  return device;
+}
+
+static inline octet_device octet_cuda(int32_t index) {
+  octet_device device;
+  device.type = OCTET_CUDA;
+  device.index = index;
+  return device;
+}
+
+/* A dense tensor: the last dimension is contiguous. Operators write only to what they call an
+ * output. */
+static inline octet_tensor octet_dense(const void* data, octet_dtype dtype, int32_t rank,
+                                       const int64_t* shape, octet_device device) {
+  octet_tensor tensor;
+  int64_t stride = 1;
+  int32_t i;
+  memset(&tensor, 0, sizeof tensor);
+  memcpy(&tensor.data, &data, sizeof data); /* an input may be const */
+  tensor.dtype = dtype;
+  tensor.rank = rank;
+  for (i = rank - 1; i >= 0; --i) {
+    tensor.shape[i] = shape[i];
+    tensor.strides[i] = stride;
+    stride *= shape[i];
+  }
+  tensor.device = device;
+  return tensor;
+}
+
+static inline octet_tensor octet_vector(const void* data, octet_dtype dtype, int64_t length,
+                                        octet_device device) {
+  return octet_dense(data, dtype, 1, &length, device);
+}
+
+static inline octet_tensor octet_matrix(const void* data, octet_dtype dtype, int64_t rows,
+                                        int64_t cols, octet_device device) {
+  int64_t shape[2];
+  shape[0] = rows;
+  shape[1] = cols;
+  return octet_dense(data, dtype, 2, shape, device);
+}
+
+static inline octet_block octet_block_of(int64_t rows, int64_t cols) {
+  octet_block block;
+  block.rows = rows;
+  block.cols = cols;
+  return block;
+}
+
+/* The layout of a quantised [rows, cols]; block is 1x128, 128x1 or 128x128. */
+OCTET_API octet_status octet_layout_quantized(int64_t rows, int64_t cols, octet_dtype dtype,
+                                              octet_block block, octet_quantized_layout* layout);
+/* The view over `memory`, which has layout->bytes bytes and is aligned to OCTET_ALIGNMENT. */
+OCTET_API octet_status octet_view_quantized(const octet_quantized_layout* layout, void* memory,
+                                            octet_device device, octet_quantized* view);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,107 @@
+#include "c_api/fp8_output.hpp"
+#include "c_api/plan.hpp"
+
+namespace octet::c_api {
+namespace {
+
+constexpr const char* kOp = "gated_activation";
+constexpr const char* kForward = "gated_activation_forward";
+constexpr const char* kBackward = "gated_activation_backward";
+
+GatedActivationProblem read(const octet_gated_activation_problem* given) {
+  const auto c = read_struct(kOp, "problem", given);
+  GatedActivationProblem problem;
+  problem.rows = c.rows;
+  problem.cols = c.cols;
+  problem.dtype = read_dtype(kOp, "gate", c.dtype);
+  problem.activation = static_cast<GateActivation>(c.activation);
+  problem.row_weight = read_flag(kOp, "row_weight", c.row_weight);
+  problem.fp8 = read_fp8_output(kOp, c.fp8);
+  problem.device = read_device(kOp, "problem", c.device);
+  return problem;
+}
+
+GatedActivationForwardArgs read(const GatedActivationProblem& problem,
+                                const octet_gated_activation_forward_args* given) {
+  const auto c = read_struct(kForward, "args", given);
+  GatedActivationForwardArgs args;
+  args.gate = read_tensor(kForward, "gate", c.gate);
+  args.up = read_tensor(kForward, "up", c.up);
+  if (problem.row_weight) args.row_weight = read_tensor(kForward, "row_weight", c.row_weight);
+  if (problem.fp8) {
+    args.fp8 = read_fp8_copies(kForward, *problem.fp8, c.fp8);
+  } else {
+    args.y = read_tensor(kForward, "y", c.y);
+  }
+  return args;
+}
+
+GatedActivationBackwardArgs read(const GatedActivationProblem& problem,
+                                 const octet_gated_activation_backward_args* given) {
+  const auto c = read_struct(kBackward, "args", given);
+  GatedActivationBackwardArgs args;
+  args.dy = read_tensor(kBackward, "dy", c.dy);
+  args.gate = read_tensor(kBackward, "gate", c.gate);
+  args.up = read_tensor(kBackward, "up", c.up);
+  if (problem.row_weight) {
+    args.row_weight = read_tensor(kBackward, "row_weight", c.row_weight);
+    args.d_row_weight = read_tensor(kBackward, "d_row_weight", c.d_row_weight);
+  }
+  if (problem.fp8) {
+    args.fp8 = read_fp8_copies(kBackward, *problem.fp8, c.fp8);
+  } else {
+    args.dgate = read_tensor(kBackward, "dgate", c.dgate);
+    args.dup = read_tensor(kBackward, "dup", c.dup);
+  }
+  return args;
+}
+
+}  // namespace
+}  // namespace octet::c_api
+
+using namespace octet::c_api;
+
+extern "C" {
+
+octet_status octet_plan_gated_activation_forward(const octet_gated_activation_problem* problem,
+                                                 const octet_plan_options* options,
+                                                 octet_plan** plan) {
+  return make_plan(kForward, plan, [&] {
+    const octet::GatedActivationProblem checked = read(problem);
+    return std::pair{octet::plan_gated_activation_forward(checked, read_plan_options(kOp, options)),
+                     octet::describe(checked)};
+  });
+}
+
+octet_status octet_plan_gated_activation_backward(const octet_gated_activation_problem* problem,
+                                                  const octet_plan_options* options,
+                                                  octet_plan** plan) {
+  return make_plan(kBackward, plan, [&] {
+    const octet::GatedActivationProblem checked = read(problem);
+    return std::pair{
+        octet::plan_gated_activation_backward(checked, read_plan_options(kOp, options)),
+        octet::describe(checked)};
+  });
+}
+
+octet_status octet_run_gated_activation_forward(const octet_plan* plan,
+                                                const octet_gated_activation_forward_args* args,
+                                                void* workspace, size_t workspace_bytes,
+                                                void* stream) {
+  return guarded([&] {
+    const auto& checked = plan_of<octet::GatedActivationForwardPlan>(kForward, plan);
+    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
+  });
+}
+
+octet_status octet_run_gated_activation_backward(const octet_plan* plan,
+                                                 const octet_gated_activation_backward_args* args,
+                                                 void* workspace, size_t workspace_bytes,
+                                                 void* stream) {
+  return guarded([&] {
+    const auto& checked = plan_of<octet::GatedActivationBackwardPlan>(kBackward, plan);
+    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,69 @@
+// The C structs of gated_mlp.
+#pragma once
+
+#include "bad_input/c_structs_elements.hpp"
+
+namespace octet::bad_input {
+
+inline octet_gated_mlp_problem to_c(const GatedMlpProblem& problem) {
+  octet_gated_mlp_problem c;
+  octet_gated_mlp_problem_init(&c);
+  c.m = problem.m;
+  c.f = problem.f;
+  c.k = problem.k;
+  c.dtype = static_cast<octet_dtype>(problem.dtype);
+  c.activation = static_cast<octet_gate_activation>(problem.activation);
+  c.down = problem.down;
+  c.fp8 = problem.fp8;
+  c.format = static_cast<octet_dtype>(problem.format);
+  c.grad_format = static_cast<octet_dtype>(problem.grad_format);
+  c.weights_quantized = problem.weights_quantized;
+  c.training = problem.training;
+  c.need_dx = problem.need_dx;
+  c.need_dw = problem.need_dw;
+  c.dw = static_cast<octet_dtype>(problem.dw);
+  c.accumulate_dw = problem.accumulate_dw;
+  c.wgrad_blocks = static_cast<octet_wgrad_blocks>(problem.wgrad_blocks);
+  c.amax_floor = problem.amax_floor;
+  c.pow2_scales = problem.pow2_scales;
+  c.unfused = problem.unfused;
+  c.device = to_c(problem.device);
+  return c;
+}
+
+inline octet_gated_mlp_saved to_c(const GatedMlpSaved& saved) {
+  return {to_c(saved.x), to_c(saved.gate_up), to_c(saved.x_t),     to_c(saved.w_gate_up_t),
+          to_c(saved.h), to_c(saved.h_t),     to_c(saved.w_down_t)};
+}
+inline octet_fp8_linear_weights to_c(const Fp8LinearWeights& weights) {
+  return {to_c(weights.w), to_c(weights.w_t)};
+}
+
+inline octet_gated_mlp_forward_args to_c(const GatedMlpForwardArgs& args) {
+  octet_gated_mlp_forward_args c;
+  OCTET_INIT(&c);
+  c.x = to_c(args.x);
+  c.w_gate_up = to_c(args.w_gate_up);
+  c.w_down = to_c(args.w_down);
+  c.weights = {to_c(args.weights.gate_up), to_c(args.weights.down)};
+  c.h = to_c(args.h);
+  c.h_fp8 = to_c(args.h_fp8);
+  c.y = to_c(args.y);
+  c.saved = to_c(args.saved);
+  return c;
+}
+inline octet_gated_mlp_backward_args to_c(const GatedMlpBackwardArgs& args) {
+  octet_gated_mlp_backward_args c;
+  OCTET_INIT(&c);
+  c.dy = to_c(args.dy);
+  c.dh = to_c(args.dh);
+  c.w_gate_up = to_c(args.w_gate_up);
+  c.w_down = to_c(args.w_down);
+  c.saved = to_c(args.saved);
+  c.dx = to_c(args.dx);
+  c.dw_gate_up = to_c(args.dw_gate_up);
+  c.dw_down = to_c(args.dw_down);
+  return c;
+}
+
+}  // namespace octet::bad_input

@@ -1,0 +1,192 @@
+// What rms_norm and gated_activation refuse, through C++ and C.
+#include "bad_input/both_apis.hpp"
+#include "core/message.hpp"
+
+#include <limits>
+
+namespace octet::bad_input {
+namespace {
+
+constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
+constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
+constexpr std::int64_t kRows = 130, kCols = 70;
+
+RmsNormProblem norm_problem() {
+  RmsNormProblem problem;
+  problem.rows = kRows;
+  problem.cols = kCols;
+  problem.residual = true;
+  return problem;
+}
+
+struct NormForwardCall {
+  explicit NormForwardCall(const RmsNormProblem& given = norm_problem()) : problem(given) {
+    args.x = arena.matrix(Dtype::bf16, kRows, kCols);
+    args.residual = arena.matrix(Dtype::bf16, kRows, kCols);
+    args.g = arena.tensor(Dtype::bf16, {kCols});
+    if (problem.fp8) {
+      args.fp8.out = arena.quantized(kRows, kCols, problem.fp8->format, kBlock1x128);
+      args.fp8.transposed = arena.quantized(kCols, kRows, problem.fp8->format, kBlock1x128);
+    } else {
+      args.y = arena.matrix(Dtype::bf16, kRows, kCols);
+    }
+    args.sum = arena.matrix(Dtype::bf16, kRows, kCols);
+    args.rstd = arena.tensor(Dtype::f32, {kRows});
+    workspace = arena.workspace(plan_rms_norm_forward(problem).workspace_bytes);
+  }
+  void refused(const std::string& message) const {
+    expect_run_refused(kInvalid, message, arena, RmsNormForward{problem}, args, workspace);
+  }
+
+  Arena arena{1 << 18};
+  RmsNormProblem problem;
+  RmsNormForwardArgs args;
+  Workspace workspace;
+};
+
+RmsNormProblem fp8_norm_problem() {
+  RmsNormProblem problem = norm_problem();
+  problem.fp8 = Fp8Output{};
+  return problem;
+}
+
+TEST(RmsNormBadInput, TheCallsTheTestsSpoilAreRight) {
+  for (const RmsNormProblem& problem : {norm_problem(), fp8_norm_problem()}) {
+    NormForwardCall call(problem);
+    EXPECT_NO_THROW(run(plan_rms_norm_forward(problem), call.args, call.workspace));
+  }
+}
+
+void expect_norm_refused(ErrorCode code, const std::string& message,
+                         const RmsNormProblem& problem) {
+  expect_plan_refused(code, message, RmsNormForward{problem});
+  expect_plan_refused(code, message, RmsNormBackward{problem});
+}
+
+TEST(RmsNormBadInput, RefusesBadProblems) {
+  RmsNormProblem problem = norm_problem();
+  problem.rows = -1;
+  expect_norm_refused(kInvalid, "rms_norm: rows must be at least 0, got -1", problem);
+  problem = norm_problem();
+  problem.cols = 0;
+  expect_norm_refused(kInvalid, "rms_norm: cols must be at least 1, got 0", problem);
+  problem = norm_problem();
+  problem.weight = Dtype::i32;
+  expect_norm_refused(kInvalid, "rms_norm: weight must be f32, f16 or bf16, got i32", problem);
+  problem = norm_problem();
+  problem.eps = std::numeric_limits<float>::quiet_NaN();
+  expect_norm_refused(kInvalid, "rms_norm: eps must be finite and at least 0, got nan", problem);
+}
+
+TEST(RmsNormBadInput, RefusesBadFp8Outputs) {
+  RmsNormProblem problem = fp8_norm_problem();
+  problem.rows = 0;
+  expect_norm_refused(kInvalid, "rms_norm: rows must be at least 1, got 0", problem);
+  problem = fp8_norm_problem();
+  problem.fp8->format = Dtype::bf16;
+  expect_norm_refused(kInvalid, "rms_norm: format must be e4m3 or e5m2, got bf16", problem);
+  problem = fp8_norm_problem();
+  problem.fp8->block = BlockShape{1, 32};
+  expect_norm_refused(kUnsupported, "rms_norm: block must be 1x128, 128x1 or 128x128, got 1x32",
+                      problem);
+  problem.fp8->block = problem.fp8->transposed_block = std::nullopt;
+  expect_norm_refused(
+      kInvalid, "rms_norm: block and transposed_block are both empty: there is nothing to write",
+      problem);
+}
+
+TEST(RmsNormBadInput, RefusesBadTensors) {
+  NormForwardCall null;
+  null.args.residual.data = nullptr;
+  null.refused("rms_norm: residual has a null pointer");
+  NormForwardCall absent;
+  absent.args.rstd = {};
+  absent.refused("rms_norm: rstd must have rank 1, [rows], got rank 0");
+  NormForwardCall shape;
+  shape.args.g.shape[0] = 71;
+  shape.refused("rms_norm: g must be [cols] = [70], got [71]");
+  NormForwardCall overlap;
+  overlap.args.y.data = overlap.args.x.data;
+  overlap.refused("rms_norm: output y overlaps x: their memory must be apart");
+  NormForwardCall copy(fp8_norm_problem());
+  copy.args.fp8.transposed = copy.args.fp8.out;
+  copy.refused("rms_norm: fp8.transposed must be [cols, rows] = [70, 130], got [130, 70]");
+}
+
+TEST(RmsNormBadInput, RefusesGradientsOverInputs) {
+  Arena arena(1 << 18);
+  RmsNormBackwardArgs args;
+  args.dy = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.h = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.g = arena.tensor(Dtype::bf16, {kCols});
+  args.rstd = arena.tensor(Dtype::f32, {kRows});
+  args.dx = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.dresidual = args.h;
+  args.dg = arena.tensor(Dtype::f32, {kCols});
+  const RmsNormBackward pass{norm_problem()};
+  const Workspace workspace = arena.workspace(plan_rms_norm_backward(pass.problem).workspace_bytes);
+  expect_run_refused(kInvalid, "rms_norm: output dresidual overlaps h: their memory must be apart",
+                     arena, pass, args, workspace);
+  args.dresidual = {};
+  args.dsum = args.dy;
+  args.dsum.dtype = Dtype::f16;
+  expect_run_refused(kInvalid, "rms_norm: dsum must be bf16, got f16", arena, pass, args,
+                     workspace);
+}
+
+GatedActivationProblem gated_problem() {
+  GatedActivationProblem problem;
+  problem.rows = kRows;
+  problem.cols = kCols;
+  problem.row_weight = true;
+  return problem;
+}
+
+void expect_gated_refused(ErrorCode code, const std::string& message,
+                          const GatedActivationProblem& problem) {
+  expect_plan_refused(code, message, GatedActivationForward{problem});
+  expect_plan_refused(code, message, GatedActivationBackward{problem});
+}
+
+TEST(GatedActivationBadInput, RefusesBadProblems) {
+  GatedActivationProblem problem = gated_problem();
+  problem.cols = -4;
+  expect_gated_refused(kInvalid, "gated_activation: cols must be at least 1, got -4", problem);
+  problem = gated_problem();
+  problem.activation = static_cast<GateActivation>(9);
+  expect_gated_refused(kInvalid,
+                       "gated_activation: activation must be silu, gelu_tanh, gelu_erf or "
+                       "relu_squared, got 9",
+                       problem);
+  problem = gated_problem();
+  problem.fp8 = Fp8Output{};
+  problem.fp8->amax_floor = -1;
+  expect_gated_refused(
+      kInvalid, "gated_activation: amax_floor must be finite and at least 0, got -1", problem);
+}
+
+TEST(GatedActivationBadInput, RefusesBadTensors) {
+  Arena arena(1 << 18);
+  GatedActivationBackwardArgs args;
+  args.dy = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.gate = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.up = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.row_weight = arena.tensor(Dtype::f32, {kRows});
+  args.dgate = arena.matrix(Dtype::bf16, kRows, kCols);
+  args.dup = args.up;
+  args.d_row_weight = arena.tensor(Dtype::f32, {kRows});
+  const GatedActivationBackward pass{gated_problem()};
+  const Workspace workspace =
+      arena.workspace(plan_gated_activation_backward(pass.problem).workspace_bytes);
+  const auto refused = [&](const std::string& message) {
+    expect_run_refused(kInvalid, message, arena, pass, args, workspace);
+  };
+  refused("gated_activation: output dup overlaps up: their memory must be apart");
+  args.row_weight.dtype = Dtype::bf16;
+  refused("gated_activation: row_weight must be f32, got bf16");
+  args.dup = {};
+  refused("gated_activation: dup must have rank 2, [rows, cols], got rank 0");
+}
+
+}  // namespace
+}  // namespace octet::bad_input

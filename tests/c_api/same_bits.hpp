@@ -1,0 +1,59 @@
+// Runs one call through C++ and through C, in two pieces of memory that are laid out alike.
+#pragma once
+
+#include "bad_input/both_apis.hpp"
+#include "core/numeric.hpp"
+
+#include <cmath>
+
+namespace octet {
+
+using bad_input::Arena;
+
+// Dense views of any float.
+inline void fill(const TensorView& view, int seed) {
+  std::int64_t elements = 1;
+  for (int i = 0; i < view.rank; ++i) elements *= view.shape[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < elements; ++i) {
+    store_f32(view.data, i, view.dtype, std::sin(static_cast<float>(i + seed)) * 4);
+  }
+}
+
+inline TensorView filled(const TensorView& view, int seed) {
+  fill(view, seed);
+  return view;
+}
+
+// Makes a plan through C and runs it with a workspace of its own.
+template <class Problem, class Args>
+void run_c(const Problem& problem, const Args& args) {
+  octet_plan* made = nullptr;
+  ASSERT_EQ(bad_input::c_plan(problem, &made), OCTET_OK) << octet_last_error();
+  const bad_input::PlanOwner plan(made, octet_plan_destroy);
+  const Buffer workspace(octet_plan_workspace_bytes(made));
+  ASSERT_EQ(bad_input::c_run(made, args, {workspace.data(), workspace.bytes()}), OCTET_OK)
+      << octet_last_error();
+}
+
+template <class Problem, class Args>
+void run_cpp(const Problem& problem, const Args& args) {
+  const auto plan = bad_input::cpp_plan(problem);
+  const Buffer workspace(plan.workspace_bytes);
+  run(plan, args, {workspace.data(), workspace.bytes()});
+}
+
+// Both arenas are laid out alike, so equal arenas mean equal outputs in equal places.
+template <class Problem, class MakeArgs>
+void expect_same_bits(const Problem& problem, const MakeArgs& make_args) {
+  Arena cpp(1 << 20);
+  Arena c(1 << 20);
+  const auto cpp_args = make_args(cpp);
+  const auto c_args = make_args(c);
+  const std::vector<char> before = c.snapshot();
+  run_cpp(problem, cpp_args);
+  run_c(problem, c_args);
+  EXPECT_NE(c.snapshot(), before) << "nothing was written";
+  EXPECT_EQ(c.snapshot(), cpp.snapshot());
+}
+
+}  // namespace octet

@@ -1,0 +1,97 @@
+// One call of the C API under the eyes of the fuzzer: it either succeeds within the arena, or returns
+// a status with a text and leaves every byte of the arena as it was.
+#pragma once
+
+#include "fuzz/c_api_input.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <memory>
+
+namespace octet::fuzz {
+
+inline constexpr std::size_t kWorkspaceLimit = 1 << 20;
+inline constexpr std::int64_t kWorkLimit = 1 << 18;  // multiplications of one call
+
+[[noreturn]] inline void give_up(const char* what) {
+  std::fprintf(stderr, "c_api_fuzz: %s: %s\n", what, octet_last_error());
+  std::abort();
+}
+
+inline void check_status(octet_status status) {
+  if (status == OCTET_OK) return;
+  if (*octet_last_error() == '\0') give_up("an error without a text");
+  if (status < OCTET_OK || status >= OCTET_INTERNAL) give_up("an error of no documented kind");
+}
+
+using Plan = std::unique_ptr<octet_plan, decltype(&octet_plan_destroy)>;
+
+// Plans through `make`; null where the problem was refused.
+template <class Make>
+Plan plan_with(const Make& make) {
+  octet_plan* made = nullptr;
+  const octet_status status = make(&made);
+  check_status(status);
+  if ((status == OCTET_OK) != (made != nullptr)) give_up("a plan without success, or none with it");
+  if (made != nullptr && *octet_plan_problem(made) == '\0') give_up("a plan that cannot say what");
+  return {made, octet_plan_destroy};
+}
+
+// The memory of one execution: on the heap, so that the sanitizer guards its ends.
+class Memory {
+ public:
+  Memory()
+      : arena_(new (std::align_val_t{OCTET_ALIGNMENT}) char[kArenaBytes]), before_(kArenaBytes) {
+    for (std::int64_t i = 0; i < kArenaBytes; ++i) arena_[i] = static_cast<char>(i * 7);
+  }
+  ~Memory() { ::operator delete[](arena_, std::align_val_t{OCTET_ALIGNMENT}); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  char* arena() { return arena_; }
+
+  // Runs a plan with a workspace that is right or nearly so.
+  template <class Run>
+  void run(Input& input, const octet_plan* plan, const Run& run) {
+    std::size_t bytes = octet_plan_workspace_bytes(plan);
+    if (bytes > kWorkspaceLimit) return;
+    std::vector<char> storage(bytes + 2 * OCTET_ALIGNMENT);
+    void* start = storage.data();
+    std::size_t room = storage.size();
+    start = std::align(OCTET_ALIGNMENT, bytes, start, room);
+    if (input.spoilt()) start = static_cast<char*>(start) + 8;
+    if (input.spoilt()) start = nullptr;
+    if (bytes > 0 && input.spoilt()) --bytes;
+    std::memcpy(before_.data(), arena_, kArenaBytes);
+    const octet_status status = run(start, bytes);
+    check_status(status);
+    if (status != OCTET_OK && std::memcmp(before_.data(), arena_, kArenaBytes) != 0) {
+      give_up("a refused call has written");
+    }
+  }
+
+ private:
+  char* arena_;
+  std::vector<char> before_;
+};
+
+// Whether the product of these extents is more than a call should work through. Nothing at all of
+// something huge is: its extents are not to be multiplied.
+inline bool is_long(std::initializer_list<std::int64_t> extents) {
+  __int128 product = 1;
+  for (const std::int64_t extent : extents) {
+    product *= std::max<std::int64_t>(extent, 1);
+    if (product > kWorkLimit) return true;
+  }
+  return false;
+}
+
+template <class Struct>
+Input::Grown<Struct> with_tail() {
+  Input::Grown<Struct> grown;
+  std::memset(&grown, 0, sizeof grown);
+  return grown;
+}
+
+}  // namespace octet::fuzz

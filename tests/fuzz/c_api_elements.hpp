@@ -1,0 +1,164 @@
+// Operators on rows of elements: rms_norm and gated_activation.
+#pragma once
+
+#include "fuzz/c_api_call.hpp"
+
+namespace octet::fuzz {
+
+inline octet_fp8_output fp8_output(Input& input) {
+  octet_fp8_output output;
+  octet_fp8_output_init(&output);
+  output.enabled = input.flag();
+  output.format = input.fp8_dtype();
+  output.block = input.block();
+  output.transposed_block = input.block();
+  output.amax_floor = input.real();
+  output.pow2_scales = input.flag();
+  return output;
+}
+
+// None where none are asked for: absent tensors are what such a call should have.
+inline octet_fp8_copies fp8_copies(Input& input, const octet_fp8_output& output, std::int64_t rows,
+                                   std::int64_t cols) {
+  octet_fp8_copies copies{};
+  if (output.enabled == 0 && !input.spoilt()) return copies;
+  copies.out = input.quantized(output.format, rows, cols, output.block);
+  copies.transposed = input.quantized(output.format, cols, rows, output.transposed_block);
+  return copies;
+}
+
+inline void fuzz_rms_norm_forward(Input& input, Memory& memory, const octet_plan* plan,
+                                  const octet_rms_norm_problem& p) {
+  auto args = with_tail<octet_rms_norm_forward_args>();
+  octet_rms_norm_forward_args& a = args.known;
+  OCTET_INIT(&a);
+  a.x = input.tensor(p.dtype, p.rows, p.cols);
+  if (p.residual != 0) a.residual = input.tensor(p.dtype, p.rows, p.cols);
+  a.g = input.tensor(p.weight, {p.cols});
+  if (p.fp8.enabled == 0) a.y = input.tensor(p.dtype, p.rows, p.cols);
+  a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
+  if (p.residual != 0) a.sum = input.tensor(p.dtype, p.rows, p.cols);
+  if (p.training != 0) a.rstd = input.tensor(OCTET_F32, {p.rows});
+  input.grow(&args);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_rms_norm_forward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_rms_norm_backward(Input& input, Memory& memory, const octet_plan* plan,
+                                   const octet_rms_norm_problem& p) {
+  auto args = with_tail<octet_rms_norm_backward_args>();
+  octet_rms_norm_backward_args& a = args.known;
+  OCTET_INIT(&a);
+  a.dy = input.tensor(p.dtype, p.rows, p.cols);
+  a.h = input.tensor(p.dtype, p.rows, p.cols);
+  a.g = input.tensor(p.weight, {p.cols});
+  a.rstd = input.tensor(OCTET_F32, {p.rows});
+  if (input.coin()) a.dsum = input.tensor(p.dtype, p.rows, p.cols);
+  a.dx = input.tensor(p.dtype, p.rows, p.cols);
+  if (input.coin()) a.dresidual = input.tensor(p.dtype, p.rows, p.cols);
+  a.dg = input.tensor(p.dg, {p.cols});
+  input.grow(&args);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_rms_norm_backward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_rms_norm(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_rms_norm_problem>();
+  octet_rms_norm_problem& p = problem.known;
+  octet_rms_norm_problem_init(&p);
+  p.rows = input.spoilt() ? 0 : input.extent();
+  p.cols = input.extent();
+  p.dtype = input.float_dtype();
+  p.weight = input.float_dtype();
+  p.eps = input.real();
+  p.residual = input.flag();
+  p.one_plus_weight = input.flag();
+  p.training = input.flag();
+  p.dg = input.float_dtype();
+  p.fp8 = fp8_output(input);
+  p.device = input.device();
+  input.grow(&problem);
+  octet_plan_options storage;
+  const auto* options = input.options(&storage, &octet_plan_options::backend);
+  const bool forward = input.coin();
+  const Plan plan = plan_with([&](octet_plan** out) {
+    return forward ? octet_plan_rms_norm_forward(&p, options, out)
+                   : octet_plan_rms_norm_backward(&p, options, out);
+  });
+  if (plan == nullptr || is_long({p.rows, p.cols})) return;
+  const bool other_plan = input.spoilt();
+  if (forward != other_plan) {
+    fuzz_rms_norm_forward(input, memory, plan.get(), p);
+  } else {
+    fuzz_rms_norm_backward(input, memory, plan.get(), p);
+  }
+}
+
+inline void fuzz_gated_forward(Input& input, Memory& memory, const octet_plan* plan,
+                               const octet_gated_activation_problem& p) {
+  auto args = with_tail<octet_gated_activation_forward_args>();
+  octet_gated_activation_forward_args& a = args.known;
+  OCTET_INIT(&a);
+  a.gate = input.tensor(p.dtype, p.rows, p.cols);
+  a.up = input.tensor(p.dtype, p.rows, p.cols);
+  if (p.row_weight != 0) a.row_weight = input.tensor(OCTET_F32, {p.rows});
+  if (p.fp8.enabled == 0) a.y = input.tensor(p.dtype, p.rows, p.cols);
+  a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
+  input.grow(&args);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_gated_activation_forward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_gated_backward(Input& input, Memory& memory, const octet_plan* plan,
+                                const octet_gated_activation_problem& p) {
+  auto args = with_tail<octet_gated_activation_backward_args>();
+  octet_gated_activation_backward_args& a = args.known;
+  OCTET_INIT(&a);
+  a.dy = input.tensor(p.dtype, p.rows, p.cols);
+  a.gate = input.tensor(p.dtype, p.rows, p.cols);
+  a.up = input.tensor(p.dtype, p.rows, p.cols);
+  if (p.row_weight != 0) a.row_weight = input.tensor(OCTET_F32, {p.rows});
+  if (p.fp8.enabled == 0) {
+    a.dgate = input.tensor(p.dtype, p.rows, p.cols);
+    a.dup = input.tensor(p.dtype, p.rows, p.cols);
+  }
+  a.fp8 = fp8_copies(input, p.fp8, p.rows, 2 * p.cols);
+  if (p.row_weight != 0) a.d_row_weight = input.tensor(OCTET_F32, {p.rows});
+  input.grow(&args);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_gated_activation_backward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_gated_activation(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_gated_activation_problem>();
+  octet_gated_activation_problem& p = problem.known;
+  octet_gated_activation_problem_init(&p);
+  p.rows = input.spoilt() ? 0 : input.extent();
+  p.cols = input.extent();
+  p.dtype = input.float_dtype();
+  p.activation = input.number(OCTET_GATE_SILU, OCTET_GATE_RELU_SQUARED);
+  p.row_weight = input.flag();
+  p.fp8 = fp8_output(input);
+  p.device = input.device();
+  input.grow(&problem);
+  octet_plan_options storage;
+  const auto* options = input.options(&storage, &octet_plan_options::backend);
+  const bool forward = input.coin();
+  const Plan plan = plan_with([&](octet_plan** out) {
+    return forward ? octet_plan_gated_activation_forward(&p, options, out)
+                   : octet_plan_gated_activation_backward(&p, options, out);
+  });
+  if (plan == nullptr || is_long({p.rows, p.cols})) return;
+  const bool other_plan = input.spoilt();
+  if (forward != other_plan) {
+    fuzz_gated_forward(input, memory, plan.get(), p);
+  } else {
+    fuzz_gated_backward(input, memory, plan.get(), p);
+  }
+}
+
+}  // namespace octet::fuzz

@@ -1,0 +1,171 @@
+// Operators on the heads of q and k: rope and rms_norm_rope.
+#pragma once
+
+#include "fuzz/c_api_call.hpp"
+
+namespace octet::fuzz {
+
+inline octet_rotation rotation(Input& input) {
+  octet_rotation rotation;
+  octet_rotation_init(&rotation);
+  rotation.style = input.number(OCTET_ROPE_ROTATE_HALF, OCTET_ROPE_INTERLEAVED);
+  rotation.full_cache = input.flag();
+  if (input.coin()) rotation.rotary_dim = input.spoilt() ? input.extent() : 2 * input.choice(5);
+  if (input.coin()) rotation.cache_rows = input.extent();
+  rotation.cache = input.float_dtype();
+  if (input.coin()) rotation.positions = input.number(OCTET_I32, OCTET_I64);
+  return rotation;
+}
+
+// The extents that rope and rms_norm_rope have alike.
+template <class Problem>
+void read_heads(Input& input, Problem* p) {
+  p->batch = input.few();
+  p->seq = input.few();
+  p->q_heads = input.few();
+  p->k_heads = input.few();
+  p->head_dim = input.spoilt() ? input.extent() : 2 * (1 + input.choice(4));
+  p->dtype = input.float_dtype();
+  p->rotation = rotation(input);
+  p->device = input.device();
+}
+
+template <class Problem>
+bool takes_long(const Problem& p) {
+  return is_long({p.batch, p.seq, p.q_heads, p.head_dim}) ||
+         is_long({p.batch, p.seq, p.k_heads, p.head_dim});
+}
+
+template <class Problem>
+octet_tensor heads(Input& input, const Problem& p, std::int64_t count) {
+  return input.tensor(p.dtype, {p.batch, p.seq, count, p.head_dim});
+}
+
+// Positions are whatever lies there, or all 0, so that some calls get past them.
+template <class Problem>
+octet_rotation_args rotation_args(Input& input, const Problem& p) {
+  const octet_rotation& r = p.rotation;
+  const std::int64_t dim = r.rotary_dim != 0 ? r.rotary_dim : p.head_dim;
+  const std::int64_t rows = r.cache_rows != 0 ? r.cache_rows : p.seq;
+  const std::int64_t cols = r.full_cache != 0 ? dim : dim / 2;
+  octet_rotation_args args{};
+  args.cos = input.tensor(r.cache, rows, cols);
+  args.sin = input.tensor(r.cache, rows, cols);
+  if (r.positions != 0) {
+    args.positions = input.tensor(r.positions, p.batch, p.seq);
+    if (args.positions.data != nullptr && !input.spoilt()) {
+      std::memset(args.positions.data, 0,
+                  static_cast<std::size_t>(reach_bytes(args.positions, false)));
+    }
+  }
+  return args;
+}
+
+inline void fuzz_rope(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_rope_problem>();
+  octet_rope_problem& p = problem.known;
+  octet_rope_problem_init(&p);
+  read_heads(input, &p);
+  p.inverse = input.flag();
+  input.grow(&problem);
+  octet_plan_options storage;
+  const auto* options = input.options(&storage, &octet_plan_options::backend);
+  const Plan plan = plan_with([&](octet_plan** out) { return octet_plan_rope(&p, options, out); });
+  if (plan == nullptr || takes_long(p)) return;
+  auto args = with_tail<octet_rope_args>();
+  octet_rope_args& a = args.known;
+  OCTET_INIT(&a);
+  a.q = heads(input, p, p.q_heads);
+  if (p.k_heads != 0) a.k = heads(input, p, p.k_heads);
+  a.q_out = input.coin() ? a.q : heads(input, p, p.q_heads);
+  if (p.k_heads != 0) a.k_out = input.coin() ? a.k : heads(input, p, p.k_heads);
+  a.rotation = rotation_args(input, p);
+  input.grow(&args);
+  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
+    return octet_run_rope(plan.get(), &a, workspace, bytes, nullptr);
+  });
+}
+
+// What forward and backward have alike; weights and rstd of one of q and k.
+struct NormedHeads {
+  octet_tensor x, g, rstd;
+};
+
+inline NormedHeads normed_heads(Input& input, const octet_rms_norm_rope_problem& p,
+                                std::int64_t count) {
+  NormedHeads heads_of{};
+  if (count == 0) return heads_of;
+  const bool by_head = p.norm == OCTET_NORM_HEAD;
+  heads_of.x = heads(input, p, count);
+  heads_of.g = input.tensor(p.weight, {by_head ? p.head_dim : count * p.head_dim});
+  heads_of.rstd = input.tensor(OCTET_F32, {p.batch * p.seq * (by_head ? count : 1)});
+  return heads_of;
+}
+
+inline void fuzz_rms_norm_rope_forward(Input& input, Memory& memory, const octet_plan* plan,
+                                       const octet_rms_norm_rope_problem& p, const NormedHeads& q,
+                                       const NormedHeads& k) {
+  octet_rms_norm_rope_forward_args a;
+  OCTET_INIT(&a);
+  a.q = q.x, a.g_q = q.g, a.rstd_q = q.rstd;
+  a.k = k.x, a.g_k = k.g, a.rstd_k = k.rstd;
+  a.q_out = input.coin() ? a.q : heads(input, p, p.q_heads);
+  if (p.k_heads != 0) a.k_out = input.coin() ? a.k : heads(input, p, p.k_heads);
+  a.rotation = rotation_args(input, p);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_rms_norm_rope_forward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_rms_norm_rope_backward(Input& input, Memory& memory, const octet_plan* plan,
+                                        const octet_rms_norm_rope_problem& p, const NormedHeads& q,
+                                        const NormedHeads& k) {
+  octet_rms_norm_rope_backward_args a;
+  OCTET_INIT(&a);
+  a.q = q.x, a.g_q = q.g, a.rstd_q = q.rstd;
+  a.k = k.x, a.g_k = k.g, a.rstd_k = k.rstd;
+  a.dq_out = heads(input, p, p.q_heads);
+  a.dq = input.coin() ? a.dq_out : heads(input, p, p.q_heads);
+  a.dg_q = input.tensor(p.dg, {q.g.shape[0]});
+  if (p.k_heads != 0) {
+    a.dk_out = heads(input, p, p.k_heads);
+    a.dk = heads(input, p, p.k_heads);
+    a.dg_k = input.tensor(p.dg, {k.g.shape[0]});
+  }
+  a.rotation = rotation_args(input, p);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_rms_norm_rope_backward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_rms_norm_rope(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_rms_norm_rope_problem>();
+  octet_rms_norm_rope_problem& p = problem.known;
+  octet_rms_norm_rope_problem_init(&p);
+  read_heads(input, &p);
+  p.norm = input.number(OCTET_NORM_ROW, OCTET_NORM_HEAD);
+  p.weight = input.float_dtype();
+  p.eps = input.real();
+  p.one_plus_weight = input.flag();
+  p.training = input.flag();
+  p.dg = input.float_dtype();
+  input.grow(&problem);
+  octet_plan_options storage;
+  const auto* options = input.options(&storage, &octet_plan_options::backend);
+  const bool forward = input.coin();
+  const Plan plan = plan_with([&](octet_plan** out) {
+    return forward ? octet_plan_rms_norm_rope_forward(&p, options, out)
+                   : octet_plan_rms_norm_rope_backward(&p, options, out);
+  });
+  if (plan == nullptr || takes_long(p)) return;
+  const NormedHeads q = normed_heads(input, p, p.q_heads);
+  const NormedHeads k = normed_heads(input, p, p.k_heads);
+  const bool other_plan = input.spoilt();
+  if (forward != other_plan) {
+    fuzz_rms_norm_rope_forward(input, memory, plan.get(), p, q, k);
+  } else {
+    fuzz_rms_norm_rope_backward(input, memory, plan.get(), p, q, k);
+  }
+}
+
+}  // namespace octet::fuzz

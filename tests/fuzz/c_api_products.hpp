@@ -1,0 +1,111 @@
+// Products: gemm and the FP8 linear layer.
+#pragma once
+
+#include "fuzz/c_api_call.hpp"
+
+namespace octet::fuzz {
+
+inline void fuzz_gemm(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_gemm_problem>();
+  octet_gemm_problem& p = problem.known;
+  octet_gemm_problem_init(&p);
+  p.m = input.extent();
+  p.n = input.extent();
+  p.k = input.extent();
+  const bool fp8 = input.coin();
+  p.a.dtype = fp8 ? input.fp8_dtype() : input.float_dtype();
+  p.b.dtype = fp8 ? input.fp8_dtype() : p.a.dtype;
+  p.a.block = fp8 || input.spoilt() ? input.block() : octet_block{0, 0};
+  p.b.block = fp8 || input.spoilt() ? input.block() : octet_block{0, 0};
+  p.a.major = fp8 ? 0 : input.flag();
+  p.b.major = fp8 ? 0 : input.flag();
+  p.out = input.float_dtype();
+  p.accumulate = input.flag();
+  p.device = input.device();
+  if (input.spoilt()) p.split_k = input.flag();
+  if (input.spoilt()) p.group_kind = input.flag();
+  input.grow(&problem);
+  octet_plan_options storage;
+  const auto* options = input.options(&storage, &octet_plan_options::backend);
+  const Plan plan = plan_with([&](octet_plan** out) { return octet_plan_gemm(&p, options, out); });
+  if (plan == nullptr || is_long({p.m, p.n, p.k})) return;
+  auto args = with_tail<octet_gemm_args>();
+  OCTET_INIT(&args.known);
+  args.known.a = input.quantized(p.a.dtype, p.m, p.k, p.a.block);
+  args.known.b = input.quantized(p.b.dtype, p.n, p.k, p.b.block);
+  args.known.d = input.tensor(p.out, p.m, p.n);
+  if (input.spoilt()) args.known.bias = args.known.d;
+  input.grow(&args);
+  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
+    return octet_run_gemm(plan.get(), &args.known, workspace, bytes, nullptr);
+  });
+}
+
+inline octet_fp8_linear_problem layer_problem(Input& input) {
+  octet_fp8_linear_problem p;
+  octet_fp8_linear_problem_init(&p);
+  p.m = input.extent();
+  p.n = input.extent();
+  p.k = input.extent();
+  p.dtype = input.float_dtype();
+  p.format = input.fp8_dtype();
+  p.grad_format = input.fp8_dtype();
+  p.weights_quantized = input.flag();
+  p.training = input.spoilt() ? input.flag() : 1;
+  p.need_dx = input.flag();
+  p.need_dw = input.flag();
+  p.dw = input.float_dtype();
+  p.accumulate_dw = input.flag();
+  p.wgrad_blocks = input.number(OCTET_WGRAD_ROWS, OCTET_WGRAD_SQUARE);
+  p.amax_floor = input.real();
+  p.pow2_scales = input.flag();
+  p.device = input.device();
+  return p;
+}
+
+inline octet_block x_t_block(const octet_fp8_linear_problem& p) {
+  return octet_block_of(p.wgrad_blocks == OCTET_WGRAD_SQUARE ? 128 : 1, 128);
+}
+
+inline void fuzz_layer(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_fp8_linear_problem>();
+  octet_fp8_linear_problem& p = problem.known;
+  p = layer_problem(input);
+  input.grow(&problem);
+  octet_fp8_linear_saved_layout saved_layout;
+  check_status(octet_layout_fp8_linear_saved(&p, &saved_layout));
+  octet_fp8_linear_options storage;
+  const auto* options = input.options(&storage, &octet_fp8_linear_options::gemm_backend);
+  const bool forward = input.coin();
+  const Plan plan = plan_with([&](octet_plan** out) {
+    return forward ? octet_plan_fp8_linear_forward(&p, options, out)
+                   : octet_plan_fp8_linear_backward(&p, options, out);
+  });
+  if (plan == nullptr || is_long({p.m, p.n, p.k})) return;
+  const octet_fp8_linear_saved saved = {
+      input.quantized(p.format, p.k, p.m, x_t_block(p)),
+      input.quantized(p.format, p.k, p.n, octet_block_of(128, 128))};
+  octet_fp8_linear_forward_args f;
+  octet_fp8_linear_backward_args b;
+  OCTET_INIT(&f);
+  OCTET_INIT(&b);
+  f.saved = b.saved = saved;
+  if (forward) {
+    f.x = input.tensor(p.dtype, p.m, p.k);
+    f.w = input.tensor(p.dtype, p.n, p.k);
+    f.weights.w = input.quantized(p.format, p.n, p.k, octet_block_of(128, 128));
+    f.y = input.tensor(p.dtype, p.m, p.n);
+  } else {
+    b.dy = input.tensor(p.dtype, p.m, p.n);
+    b.dx = input.tensor(p.dtype, p.m, p.k);
+    b.dw = input.tensor(p.dw, p.n, p.k);
+  }
+  const bool other_plan = input.spoilt();
+  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
+    return forward != other_plan
+               ? octet_run_fp8_linear_forward(plan.get(), &f, workspace, bytes, nullptr)
+               : octet_run_fp8_linear_backward(plan.get(), &b, workspace, bytes, nullptr);
+  });
+}
+
+}  // namespace octet::fuzz

@@ -1,0 +1,117 @@
+// rope on a CUDA device: the bits of the CPU in every byte of the outputs' memory, and the gates.
+#include "check/gates.hpp"
+#include "ops/rope/rope_case.hpp"
+#include "support/device_image.hpp"
+#include "support/on_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+namespace octet::testing {
+namespace {
+
+constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
+                                    HeadsLayout::heads_first};
+
+// Heads with the bytes around them on the device.
+struct OnDevice {
+  DeviceImage image;
+  TensorView view;
+
+  explicit OnDevice(const HeadsMemory& heads)
+      : image(heads.memory().data(), heads.memory().bytes()), view(image.at(heads.view())) {}
+
+  void expect_bytes_of(const HeadsMemory& wanted, const std::string& what) const {
+    const std::vector<std::uint8_t> bytes = image.download();
+    EXPECT_EQ(std::memcmp(bytes.data(), wanted.memory().data(), bytes.size()), 0) << what;
+  }
+};
+
+RopeProblem on_cuda(RopeProblem problem) {
+  problem.device = DeviceImage::kDevice;
+  return problem;
+}
+
+void run_on_cuda(const RopeProblem& problem, const TensorView& q, const TensorView& k,
+                 const TensorView& q_out, const TensorView& k_out, const RotationArgs& rotation) {
+  OnCuda device;
+  const RotationArgs copies{device.copy_in(rotation.cos), device.copy_in(rotation.sin),
+                            device.copy_in(rotation.positions)};
+  run(plan_rope(on_cuda(problem)), {q, k, q_out, k_out, copies});
+  cuda::synchronize(0);
+}
+
+TEST(RopeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed);
+    const RopeProblem problem = random_rope(random);
+    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
+                                random);
+    const HeadsLayout in = one_of(kLayouts, random);
+    const bool in_place = random() % 3 == 0;
+    const HeadsLayout out = in_place ? in : one_of(kLayouts, random);
+    const RopeHeads heads(problem, in, out);
+    fill_normal(heads.q.view(), random);
+    fill_normal(heads.k.view(), random);
+    if (in_place) heads.begin_in_place();
+    const OnDevice q(heads.q), k(heads.k), q_out(heads.q_out), k_out(heads.k_out);
+    run_on_cuda(problem, in_place ? q_out.view : q.view, in_place ? k_out.view : k.view, q_out.view,
+                k_out.view, rotation.args());
+    rope_by("cpu_reference", problem, heads.args(rotation, in_place));
+    const std::string repeat = "seed " + std::to_string(seed) + ": " + describe(on_cuda(problem));
+    q_out.expect_bytes_of(heads.q_out, "q, " + repeat);
+    k_out.expect_bytes_of(heads.k_out, "k, " + repeat);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(RopeCuda, PassesItsGates) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    Random random(seed);
+    const RopeProblem problem = on_cuda(random_rope(random));
+    for (const GateResult& result : check_rope(problem, {}).results) {
+      EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value
+                               << ", octet check " << describe(problem);
+    }
+  }
+}
+
+TEST(RopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  RopeProblem problem;
+  problem.batch = 2;
+  problem.seq = 4;
+  problem.q_heads = 3;
+  problem.k_heads = 1;
+  problem.head_dim = 64;
+  for (const Dtype dtype : {Dtype::i32, Dtype::i64}) {
+    for (const std::int64_t position : {std::int64_t{9}, std::int64_t{-1}, std::int64_t{1} << 30}) {
+      problem.rotation = {RopeStyle::rotate_half, 32, 9, false, Dtype::f32, dtype};
+      Random random(1);
+      const RotationData rotation(problem.rotation, 2, 4, problem.head_dim, random);
+      const RopeHeads heads(problem, HeadsLayout::dense, HeadsLayout::dense);
+      fill_normal(heads.q.view(), random);
+      fill_normal(heads.k.view(), random);
+      rope_by("cpu_reference", problem, heads.args(rotation, false));
+      rotation.set_position(6, position);
+      const OnDevice q(heads.q), k(heads.k), q_out(heads.q_out), k_out(heads.k_out);
+      run_on_cuda(problem, q.view, k.view, q_out.view, k_out.view, rotation.args());
+      const RopeHeads given(problem, HeadsLayout::dense, HeadsLayout::dense);
+      OnCuda::copy_out(q_out.view, given.q_out.view());
+      const TensorView& wanted = heads.q_out.view();
+      for_elements(wanted, [&](std::int64_t i) {
+        const float value = load_f32(given.q_out.view().data, i, wanted.dtype);
+        const bool turned_of_token = i / (3 * 64) == 6 && i % 64 < 32;
+        if (turned_of_token) {
+          EXPECT_TRUE(std::isnan(value)) << i;
+        } else {
+          EXPECT_EQ(value, load_f32(wanted.data, i, wanted.dtype)) << i;
+        }
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octet::testing

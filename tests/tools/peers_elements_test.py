@@ -1,0 +1,153 @@
+"""The memory-bound operators of tools/peers.py on the CPU: what octet writes there through the C
+API is what torch gives, so shapes, structs and formulas fit. Needs torch and a built liboctet."""
+
+import contextlib
+import csv
+import io
+import pathlib
+import sys
+import tempfile
+import types
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
+sys.path.insert(0, str(TOOLS))
+
+try:
+    import torch
+    import peers_elements
+    import peers_gated_activation
+    import peers_rms_norm
+    import peers_rms_norm_rope
+    import peers_rope
+except (ImportError, OSError) as error:
+    raise unittest.SkipTest(f"no torch or no liboctet: {error}") from error
+
+import peers  # noqa: E402
+import peers_options  # noqa: E402
+import peers_rounds  # noqa: E402
+import peers_table  # noqa: E402
+
+OPTIONS = types.SimpleNamespace(head_dim=8, kv_heads=1, compile_mode=["default"])
+
+
+class CallTimer:
+    """Runs every call once; a second each."""
+
+    def batch(self, call, case):
+        return call
+
+    def seconds(self, batch):
+        batch()
+        return 1.0
+
+    def reading(self):
+        return None, None
+
+
+def results_of(operator, shape, leave_out=("torch.compile",), l2_bytes=0):
+    """Product -> library -> result; without the compiler, which takes a minute."""
+    found = {}
+
+    def compare(case, contenders, same):
+        kept = {n: make for n, make in contenders.items() if n not in leave_out}
+        results = peers_rounds.compare(case, kept, 5, same, CallTimer(), say=lambda _: None)
+        found[case.product] = {result.library: result for result in results}
+
+    for _ in operator.cases(shape, compare, OPTIONS, l2_bytes, device="cpu"):
+        pass
+    return found
+
+
+class Elements(unittest.TestCase):
+    def expect(self, results, libraries):
+        """That these libraries pass; `octet unfused` is none where octet itself chooses that."""
+        for product, of_product in results.items():
+            chosen = of_product["octet"].note
+            self.assertIn("cpu_", chosen)
+            for library in libraries[product]:
+                if library == peers_elements.UNFUSED and chosen.startswith("unfused"):
+                    self.assertNotIn(library, of_product)
+                    continue
+                result = of_product[library]
+                self.assertEqual(result.check, "PASS", f"{product} {library}: {result.note}")
+
+    def test_rms_norm(self):
+        results = results_of(peers_rms_norm, (256, 384))
+        self.expect(results, {
+            "rms_norm forward": ["octet", "torch eager", "torch rms_norm", "device copy"],
+            "rms_norm forward to fp8": ["octet", "octet unfused", "device copy"],
+            "rms_norm backward": ["octet", "torch eager", "device copy"]})
+        self.assertEqual(results["rms_norm forward"]["octet"].case.work,
+                         2 * 256 * 384 * 2 + 384 * 2 + 256 * 4, "x, y, g and rstd")
+        self.assertEqual(results["rms_norm forward to fp8"]["octet"].case.work,
+                         256 * 384 * (2 + 1 + 1) + 384 * 2 + 256 * 4 + (256 * 3 + 384 * 2) * 4)
+        # torch has this one for CUDA devices alone: a row that says so, and the others go on.
+        self.assertEqual(results["rms_norm backward"]["torch rms_norm"].check, "ERROR")
+
+    def test_gated_activation(self):
+        plain, fp8 = ["octet", "torch eager"], ["octet", "octet unfused"]
+        self.expect(results_of(peers_gated_activation, (128, 256)), {
+            "gated_activation forward": plain, "gated_activation forward to fp8": fp8,
+            "gated_activation backward": plain, "gated_activation backward to fp8": fp8})
+
+    def test_rope_and_rms_norm_rope(self):
+        plain = ["octet", "torch eager", "device copy"]
+        self.expect(results_of(peers_rope, (2, 5, 24)),
+                    {"rope forward": plain, "rope backward": plain})
+        self.expect(results_of(peers_rms_norm_rope, (2, 5, 24)),
+                    {"rms_norm_rope forward": plain, "rms_norm_rope backward": plain})
+
+    def test_a_whole_run_writes_its_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "rope.csv"
+            options = peers_options.parse_arguments(
+                ["--op", "rope", "--shape", "2x3x16", "--head-dim", "8", "--kv-heads", "1",
+                 "--library", "torch eager", "-o", str(path)])
+            provenance = types.SimpleNamespace(fields=lambda _, command: {"Command": command})
+            table = peers_table.Table(options.op, options.output, provenance, {"torch eager": "2"},
+                                      peers_options.repeats(options))
+
+            def compare(case, contenders, same):
+                return peers_rounds.compare(case, peers.chosen(contenders, options.library), 5,
+                                            same, CallTimer())
+
+            with contextlib.redirect_stdout(io.StringIO()):
+                peers.run(options, lambda shape, timed: peers_rope.cases(
+                    shape, timed, options, 0, device="cpu"), compare, table)
+            rows = list(csv.DictReader(path.read_text().splitlines()))
+        self.assertFalse(table.failed())
+        self.assertEqual([(row["Product"], row["Library"], row["Check"]) for row in rows],
+                         [(f"rope {turn}", library, "PASS") for turn in ("forward", "backward")
+                          for library in ("octet", "torch eager")])
+        moved = 2 * (2 * 3 * 16 + 2 * 3 * 8) * 2 + 2 * 3 * 4 * 4
+        self.assertEqual({row["TB/s"] for row in rows}, {f"{moved / 1e12:.5g}"})
+        self.assertEqual({(row["Batch"], row["Seq"], row["Hidden"]) for row in rows},
+                         {("2", "3", "16")})
+
+    def test_inputs_pass_twice_the_cache(self):
+        made = []
+        sets = peers_elements.sets_of(
+            lambda: made.append(1) or (torch.zeros(10, dtype=torch.bfloat16),), 25)
+        self.assertEqual((len(sets), len(made)), (3, 3))
+
+    def test_a_wrong_output_is_told_from_a_right_one(self):
+        right = torch.randn(64, 32), torch.randn(32)
+        self.assertTrue(peers_elements.same(right, right))
+        for which in (0, 1):
+            wrong = [tensor.clone() for tensor in right]
+            wrong[which][-1] += 1
+            self.assertFalse(peers_elements.same(tuple(wrong), right))
+        self.assertFalse(peers_elements.same(right[:1], right))
+        self.assertFalse(peers_elements.same((right[0], right[1][:-1]), right))
+
+    def test_fp8_copies_are_told_apart(self):
+        copies = peers_elements.quantized_both_ways(torch.randn(128, 256).bfloat16())
+        self.assertTrue(peers_elements.same_fp8(copies, copies))
+        scales = copies[1].clone()
+        scales[5, 1] *= 2
+        self.assertFalse(peers_elements.same_fp8((copies[0], scales, *copies[2:]), copies))
+
+
+if __name__ == "__main__":
+    unittest.main()

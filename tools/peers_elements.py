@@ -1,0 +1,126 @@
+"""What the memory-bound operators have alike beside their peers: inputs, contenders, sameness.
+
+Peers are torch code as one would write it, run as it is ("torch eager") and by torch.compile, in
+the faster of the modes asked for. A device copy of as many bytes runs in the same rounds.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import torch
+
+import octet_c
+import peers_quantize
+from peers_rounds import OURS, Case, LeftOut, noted
+from peers_torch import COPY, close, device_copy, quickest_compiled, rotating
+
+UNFUSED = "octet unfused"
+EPS = 1e-6
+ROWS = (1, 128)  # the blocks of FP8 copies
+
+# Compiled code does not round to bf16 between operator and cast, so values round the other way more
+# often than those of a cast alone: up to 1.6e-3 of a row's energy was seen, where eager code equals
+# octet in every bit.
+same_fp8 = peers_quantize.same(ROWS, 5e-3)
+
+
+def bytes_of(*tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def randn(generator, *shape):
+    return torch.randn(shape, generator=generator, dtype=torch.bfloat16, device=generator.device)
+
+
+def sets_of(make, l2_bytes):
+    """As many sets of inputs as it takes to pass twice the L2 cache."""
+    first = make()
+    count = math.ceil(2 * l2_bytes / bytes_of(*first))
+    return [first] + [make() for _ in range(count - 1)]
+
+
+def quantized_both_ways(x):
+    """What torch.compile gets in place of a fused cast."""
+    return peers_quantize.torch_both(x, ROWS)
+
+
+def matrix(tensor):
+    """Heads [batch, seq, heads, dim] as [batch * seq, heads * dim]."""
+    return tensor.flatten(2).flatten(0, 1) if tensor.dim() == 4 else tensor
+
+
+def close_vector(given, wanted, bound=1e-4):
+    """40 dB over all elements: a sum over many rows may be near zero in one of them."""
+    error = (given.float() - wanted.float()).square().sum()
+    return bool(error <= bound * wanted.float().square().sum())
+
+
+def same(given, wanted):
+    """Every tensor of a tuple."""
+    def agree(one, other):
+        judge = close_vector if one.dim() == 1 else close
+        return one.shape == other.shape and judge(matrix(one), matrix(other))
+
+    return len(given) == len(wanted) and all(map(agree, given, wanted))
+
+
+@dataclasses.dataclass
+class Written:
+    """What octet writes for one set of inputs: `plan(backend=None)` makes the plan that does."""
+    plan: Callable
+    tensors: tuple        # all of them, for the bytes
+    shown: tuple = None   # those that peers have too; all otherwise
+
+    @classmethod
+    def copies(cls, make_plan, rows, cols, device, *others):
+        """Two FP8 copies of [rows, cols], which make_plan takes as `copies`."""
+        out = octet_c.QuantizedTensor(rows, cols, ROWS, device)
+        transposed = octet_c.QuantizedTensor(cols, rows, ROWS, device)
+        parts = peers_quantize.four(out, transposed)
+        return cls(functools.partial(make_plan, copies=(out, transposed)), (*parts, *others), parts)
+
+    def call(self, backend=None):
+        plan = self.plan()
+        if backend:
+            if plan.implementation == backend:
+                raise LeftOut("this is what octet itself chooses here")
+            plan = self.plan(backend=backend)
+
+        def run():  # holds self, and so every tensor the plan has addresses of
+            plan()
+            return self.shown or self.tensors
+
+        return noted(run, f"{plan.implementation}: {plan.configuration}")
+
+
+@dataclasses.dataclass
+class Pass:
+    """One pass of one operator, as octet and torch run it on a set of inputs."""
+    product: str
+    written: Callable     # of the inputs
+    torch_code: Callable  # the same; runs once and returns a tuple
+    fp8: bool = False
+    others: dict = dataclasses.field(default_factory=dict)  # further peers, as torch_code
+
+    def contenders(self, sets, moved, modes):
+        def octet(backend=None):
+            return lambda: rotating([self.written(*inputs).call(backend) for inputs in sets])
+
+        def plain(code):
+            return lambda: rotating([functools.partial(code, *inputs) for inputs in sets])
+
+        makers = {OURS: octet()}
+        if self.fp8:
+            makers[UNFUSED] = octet("unfused")
+        else:
+            makers["torch eager"] = plain(self.torch_code)
+        makers["torch.compile"] = lambda: quickest_compiled(self.torch_code, sets, modes)
+        makers |= {name: plain(code) for name, code in self.others.items()}
+        return makers | {COPY: lambda: device_copy(moved, sets[0][0].device, sets)}
+
+    def compared(self, shape, sets, compare, modes):
+        moved = bytes_of(*sets[0], *self.written(*sets[0]).tensors)
+        case = Case(shape, self.product, "bf16", moved, frozenset([COPY]))
+        return compare(case, self.contenders(sets, moved, modes), same_fp8 if self.fp8 else same)

@@ -1,0 +1,122 @@
+"""The command line of tools/peers.py."""
+
+import argparse
+import math
+import pathlib
+
+import peers_table
+
+COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
+# The dozen shapes of docs/kernels.md, and those of the memory-bound operators there.
+SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x4608x3584",
+                   "8192x8192x8192", "32768x4096x4096", "16384x4096x14336", "8192x8192x29568",
+                   "16384x8192x28672", "8192x37888x3584", "8192x57344x8192", "8192x106496x16384"],
+          "quantize": ["4096x4096", "8192x8192", "16384x8192", "8192x29568", "32768x16384"],
+          "rms-norm": ["16384x4096", "8192x8192"],
+          "rope": ["8x2048x4096"],
+          "rms-norm-rope": ["8x2048x4096"],
+          "gated-activation": ["8192x14336", "16384x28672"]}
+LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_engine"],
+             "quantize": ["torch.compile", "triton", "device copy"],
+             "rms-norm": ["torch eager", "torch.compile", "torch rms_norm", "octet unfused",
+                          "device copy"],
+             "rope": ["torch eager", "torch.compile", "device copy"],
+             "rms-norm-rope": ["torch eager", "torch.compile", "device copy"],
+             "gated-activation": ["torch eager", "torch.compile", "octet unfused", "device copy"]}
+HEAD_DIM, KV_HEADS = 128, 8
+
+
+def parse_shape(text, op):
+    columns = peers_table.SHAPE_COLUMNS[op]
+    parts = text.split("x")
+    if len(parts) != len(columns) or not all(p.isascii() and p.isdigit() and int(p) for p in parts):
+        raise ValueError(f"--shape must be {'x'.join(columns)} with {op}, got {text}")
+    return tuple(map(int, parts))
+
+
+def make_parser(description):
+    parser = argparse.ArgumentParser(
+        prog="tools/peers.py", description=description,
+        formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--op", choices=SHAPES, default="gemm")
+    parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
+                        help="of the operands of gemm (fp8)")
+    parser.add_argument("--shape", action="append",
+                        help="as often as wanted; those of docs/kernels.md otherwise")
+    parser.add_argument("--head-dim", type=int,
+                        help=f"of rope and rms-norm-rope ({HEAD_DIM})")
+    parser.add_argument("--kv-heads", type=int, help=f"heads of k in rope ({KV_HEADS})")
+    parser.add_argument("--library", action="append", metavar="NAME",
+                        help="a peer to set octet beside, as often as wanted; all otherwise")
+    parser.add_argument("--compile-mode", action="append", choices=COMPILE_MODES,
+                        help="of torch.compile; of both, without it, the faster one is taken")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
+    parser.add_argument("--max-seconds", type=float, default=math.inf,
+                        help="begin no further product after so long")
+    parser.add_argument("-o", "--output", metavar="CSV")
+    return parser
+
+
+def check_heads(options, parser):
+    """Fills in head_dim and kv_heads where the operator has them."""
+    turns = "rope" in options.op
+    if options.head_dim is not None and not turns:
+        parser.error(f"--head-dim is of rope and rms-norm-rope, got it with {options.op}")
+    if options.kv_heads is not None and options.op != "rope":
+        parser.error(f"--kv-heads is of rope, got it with {options.op}")
+    options.head_dim = HEAD_DIM if options.head_dim is None else options.head_dim
+    options.kv_heads = KV_HEADS if options.kv_heads is None else options.kv_heads
+    if options.head_dim < 2 or options.head_dim % 2:
+        parser.error(f"--head-dim must be even and at least 2, got {options.head_dim}")
+    if options.kv_heads < 1:
+        parser.error(f"--kv-heads must be at least 1, got {options.kv_heads}")
+    for shape in options.shape if turns else []:
+        if shape[-1] % options.head_dim:
+            parser.error(f"--shape: {shape[-1]} columns are no whole number of heads of "
+                         f"{options.head_dim}")
+
+
+def parse_arguments(arguments, description=None):
+    parser = make_parser(description)
+    options = parser.parse_args(arguments)
+    try:
+        shapes = options.shape or SHAPES[options.op]
+        options.shape = [parse_shape(text, options.op) for text in shapes]
+    except ValueError as error:
+        parser.error(str(error))
+    check_heads(options, parser)
+    if options.op != "gemm" and options.dtype:
+        parser.error(f"--dtype is of gemm: {options.op} reads bf16")
+    if options.op == "gemm" and options.compile_mode:
+        parser.error("--compile-mode is of the other operators: no product here is compiled")
+    for name in options.library or []:
+        if name not in LIBRARIES[options.op]:
+            parser.error(f"--library must be one of {', '.join(LIBRARIES[options.op])} with "
+                         f"{options.op}, got {name}")
+    if options.rounds < 5:
+        parser.error(f"--rounds must be at least 5, got {options.rounds}")
+    if not options.max_seconds > 0:
+        parser.error(f"--max-seconds must be above 0, got {options.max_seconds}")
+    folder = pathlib.Path(options.output or ".").parent
+    if not folder.is_dir():
+        parser.error(f"--output: there is no folder {folder}")
+    options.dtype = options.dtype or "fp8"
+    return options
+
+
+def repeats(options):
+    """The command of a row."""
+    more = []
+    if "rope" in options.op:
+        more.append(f"--head-dim {options.head_dim}")
+    if options.op == "rope":
+        more.append(f"--kv-heads {options.kv_heads}")
+    more.append(f"--rounds {options.rounds}")
+    more += [f"--compile-mode {mode}" for mode in options.compile_mode or []]
+    more += [f"--library '{name}'" for name in options.library or []]
+
+    def command(case):
+        dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""
+        return (f"tools/peers.py --op {options.op}{dtype} --shape "
+                f"{peers_table.shape_text(case.shape)} {' '.join(more)}")
+    return command
