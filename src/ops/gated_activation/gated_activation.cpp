@@ -52,13 +52,17 @@ GatedActivationBackwardArgs used_views(const GatedActivationProblem& problem,
 }  // namespace
 
 std::span<const GatedActivationForwardImplementation> gated_activation_forward_implementations() {
-  static const std::array list{kGatedActivationForwardCpuSimd, kGatedActivationForwardUnfused,
+  static const std::array list{kGatedActivationForwardCudaSm90Tile,
+                               kGatedActivationForwardCudaSm90Vectors,
+                               kGatedActivationForwardCpuSimd, kGatedActivationForwardUnfused,
                                kGatedActivationForwardCpuReference};
   return list;
 }
 
 std::span<const GatedActivationBackwardImplementation> gated_activation_backward_implementations() {
-  static const std::array list{kGatedActivationBackwardCpuSimd, kGatedActivationBackwardUnfused,
+  static const std::array list{kGatedActivationBackwardCudaSm90Tile,
+                               kGatedActivationBackwardCudaSm90Vectors,
+                               kGatedActivationBackwardCpuSimd, kGatedActivationBackwardUnfused,
                                kGatedActivationBackwardCpuReference};
   return list;
 }

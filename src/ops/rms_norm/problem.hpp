@@ -13,9 +13,12 @@ namespace octet {
 using RmsNormForwardImplementation = Implementation<RmsNormProblem, RmsNormForwardArgs>;
 using RmsNormBackwardImplementation = Implementation<RmsNormProblem, RmsNormBackwardArgs>;
 
+extern const RmsNormForwardImplementation kRmsNormForwardCudaSm90Tile;
+extern const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows;
 extern const RmsNormForwardImplementation kRmsNormForwardCpuSimd;
 extern const RmsNormForwardImplementation kRmsNormForwardUnfused;
 extern const RmsNormForwardImplementation kRmsNormForwardCpuReference;
+extern const RmsNormBackwardImplementation kRmsNormBackwardCudaSm90Rows;
 extern const RmsNormBackwardImplementation kRmsNormBackwardCpuSimd;
 extern const RmsNormBackwardImplementation kRmsNormBackwardCpuReference;
 

@@ -26,14 +26,15 @@ RmsNormForwardArgs used_views(const RmsNormProblem& problem, RmsNormForwardArgs 
 }  // namespace
 
 std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations() {
-  static const std::array<RmsNormForwardImplementation, 3> list{
-      kRmsNormForwardCpuSimd, kRmsNormForwardUnfused, kRmsNormForwardCpuReference};
+  static const std::array<RmsNormForwardImplementation, 5> list{
+      kRmsNormForwardCudaSm90Tile, kRmsNormForwardCudaSm90Rows, kRmsNormForwardCpuSimd,
+      kRmsNormForwardUnfused, kRmsNormForwardCpuReference};
   return list;
 }
 
 std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations() {
-  static const std::array<RmsNormBackwardImplementation, 2> list{kRmsNormBackwardCpuSimd,
-                                                                 kRmsNormBackwardCpuReference};
+  static const std::array<RmsNormBackwardImplementation, 3> list{
+      kRmsNormBackwardCudaSm90Rows, kRmsNormBackwardCpuSimd, kRmsNormBackwardCpuReference};
   return list;
 }
 

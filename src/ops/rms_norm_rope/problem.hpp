@@ -15,8 +15,10 @@ using RmsNormRopeForwardImplementation = Implementation<RmsNormRopeProblem, RmsN
 using RmsNormRopeBackwardImplementation =
     Implementation<RmsNormRopeProblem, RmsNormRopeBackwardArgs>;
 
+extern const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Heads;
 extern const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd;
 extern const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuReference;
+extern const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCudaSm90Heads;
 extern const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd;
 extern const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuReference;
 

@@ -17,14 +17,16 @@ Request request_for(const RmsNormRopeProblem& problem, const PlanOptions& option
 }  // namespace
 
 std::span<const RmsNormRopeForwardImplementation> rms_norm_rope_forward_implementations() {
-  static const std::array<RmsNormRopeForwardImplementation, 2> list{
-      kRmsNormRopeForwardCpuSimd, kRmsNormRopeForwardCpuReference};
+  static const std::array<RmsNormRopeForwardImplementation, 3> list{
+      kRmsNormRopeForwardCudaSm90Heads, kRmsNormRopeForwardCpuSimd,
+      kRmsNormRopeForwardCpuReference};
   return list;
 }
 
 std::span<const RmsNormRopeBackwardImplementation> rms_norm_rope_backward_implementations() {
-  static const std::array<RmsNormRopeBackwardImplementation, 2> list{
-      kRmsNormRopeBackwardCpuSimd, kRmsNormRopeBackwardCpuReference};
+  static const std::array<RmsNormRopeBackwardImplementation, 3> list{
+      kRmsNormRopeBackwardCudaSm90Heads, kRmsNormRopeBackwardCpuSimd,
+      kRmsNormRopeBackwardCpuReference};
   return list;
 }
 

@@ -12,6 +12,7 @@ namespace octet {
 
 using RopeImplementation = Implementation<RopeProblem, RopeArgs>;
 
+extern const RopeImplementation kRopeCudaSm90Heads;
 extern const RopeImplementation kRopeCpuSimd;
 extern const RopeImplementation kRopeCpuReference;
 

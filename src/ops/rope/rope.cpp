@@ -11,7 +11,8 @@ constexpr std::string_view kOp = "rope";
 }  // namespace
 
 std::span<const RopeImplementation> rope_implementations() {
-  static const std::array<RopeImplementation, 2> list{kRopeCpuSimd, kRopeCpuReference};
+  static const std::array<RopeImplementation, 3> list{kRopeCudaSm90Heads, kRopeCpuSimd,
+                                                      kRopeCpuReference};
   return list;
 }
 

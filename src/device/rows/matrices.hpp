@@ -1,0 +1,34 @@
+// Views as the row kernels take them, and whether eight elements may be moved at a time.
+#pragma once
+
+#include "core/checks.hpp"
+
+#include <octet/tensor.hpp>
+
+#include <initializer_list>
+
+namespace octet::cuda {
+
+// The base and every row of a matrix, or the base of a vector, lie on 16-byte boundaries.
+inline bool is_aligned16(const TensorView& view) {
+  if (view.data == nullptr) return true;
+  const auto address = reinterpret_cast<std::uintptr_t>(view.data);
+  const std::int64_t row_bytes =
+      view.rank == 2 && view.rows() > 1 ? view.strides[0] * size_bytes(view.dtype) : 0;
+  return address % 16 == 0 && row_bytes % 16 == 0;
+}
+
+inline bool are_aligned16(std::initializer_list<TensorView> views) {
+  bool result = true;
+  for (const TensorView& view : views) result = result && is_aligned16(view);
+  return result;
+}
+
+// The logarithm of the smallest power of two that is at least `value`.
+constexpr int log2_up(std::int64_t value) {
+  int result = 0;
+  while ((std::int64_t{1} << result) < value) ++result;
+  return result;
+}
+
+}  // namespace octet::cuda

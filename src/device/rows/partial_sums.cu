@@ -1,0 +1,54 @@
+// out[c] = the sum of partials[i][c]: 32 columns per block; a warp adds every 32nd partial sum, and
+// the first adds what they have, in the order of the warps.
+#include "device/rows/partial_sums.hpp"
+
+#include "core/numeric.hpp"
+#include "device/launch.hpp"
+#include "device/ptx/dependent_launch.cuh"
+
+namespace octet::cuda {
+namespace {
+
+constexpr int kColumns = 32;
+constexpr int kWarps = 32;
+
+__device__ void store(void* out, std::int64_t index, Dtype dtype, float value) {
+  switch (dtype) {
+    case Dtype::bf16: static_cast<std::uint16_t*>(out)[index] = bf16_from_f32(value); break;
+    case Dtype::f16: static_cast<std::uint16_t*>(out)[index] = f16_from_f32(value); break;
+    default: static_cast<float*>(out)[index] = value; break;
+  }
+}
+
+__global__ __launch_bounds__(kColumns* kWarps) void add_partial_sums_kernel(PartialSums sums) {
+  __shared__ float shared[kWarps][kColumns];
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const std::int64_t col = std::int64_t{blockIdx.x} * kColumns + lane;
+  ptx::wait_for_earlier_kernels();
+  float sum = 0;
+  if (col < sums.cols) {
+#pragma unroll 4
+    for (std::int64_t i = warp; i < sums.count; i += kWarps) {
+      sum += sums.partials[i * sums.cols + col];
+    }
+  }
+  shared[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || col >= sums.cols) return;
+  for (int w = 1; w < kWarps; ++w) sum += shared[w][lane];
+  store(sums.out, col, sums.dtype, sum);
+}
+
+}  // namespace
+
+void add_partial_sums(const PartialSums& sums, void* stream) {
+  PartialSums params = sums;
+  void* arguments[] = {&params};
+  const auto blocks = static_cast<unsigned>((sums.cols + kColumns - 1) / kColumns);
+  launch({reinterpret_cast<const void*>(add_partial_sums_kernel), "launch of add_partial_sums",
+          blocks, kColumns * kWarps, 0, static_cast<cudaStream_t>(stream)},
+         arguments);
+}
+
+}  // namespace octet::cuda

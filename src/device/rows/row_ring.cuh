@@ -1,0 +1,71 @@
+// Rows on their way: a ring of shared memory that the bulk copy engine fills with rows ahead of the
+// threads that work on them, so that what is in flight does not depend on registers.
+//
+// A block takes rows blockIdx.x, blockIdx.x + gridDim.x and so on. Every thread calls wait() for a row
+// before it reads it; one thread calls refill() once all have done with the row before that.
+#pragma once
+
+#include "device/ptx/barrier.cuh"
+#include "device/ptx/bulk_copy.cuh"
+#include "device/rows/eight.cuh"
+
+namespace octet::sm90 {
+
+inline constexpr int kRingMostStages = 16;
+
+struct RowRing {
+  const Matrix* operands;  // matrices of the same rows
+  int operand_count;
+  std::int64_t rows;
+  std::uint32_t row_bytes;  // a multiple of 16
+  int stages;
+  std::uint32_t storage;   // stages x operand_count rows
+  std::uint32_t barriers;  // one per stage
+
+  __device__ __forceinline__ std::uint32_t row_address(int stage, int operand) const {
+    return storage + static_cast<std::uint32_t>(stage * operand_count + operand) * row_bytes;
+  }
+  __device__ __forceinline__ std::uint32_t barrier(int stage) const {
+    return barriers + 8u * static_cast<std::uint32_t>(stage);
+  }
+
+  // By one thread, before the others pass a barrier of the block.
+  __device__ void init() const {
+    for (int s = 0; s < stages; ++s) ptx::barrier_init(barrier(s), 1);
+    ptx::fence_barrier_init();
+  }
+
+  // By one thread: brings the block's `turn`-th row, where there is one.
+  template <int kElementSize>
+  __device__ void fill(int turn) const {
+    const std::int64_t row = blockIdx.x + std::int64_t{turn} * gridDim.x;
+    if (row >= rows) return;
+    const int stage = turn % stages;
+    ptx::barrier_expect_bytes(barrier(stage),
+                              static_cast<std::uint32_t>(operand_count) * row_bytes);
+    for (int i = 0; i < operand_count; ++i) {
+      const char* from =
+          static_cast<const char*>(operands[i].data) + row * operands[i].pitch * kElementSize;
+      ptx::load_bytes(row_address(stage, i), from, row_bytes, barrier(stage));
+    }
+  }
+
+  __device__ __forceinline__ void wait(int turn) const {
+    ptx::barrier_wait(barrier(turn % stages), static_cast<std::uint32_t>(turn / stages) & 1u);
+  }
+};
+
+template <Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> load_shared_eight(std::uint32_t from) {
+  Eight<kDtype> result;
+#pragma unroll
+  for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(result.words[4 * v]), "=r"(result.words[4 * v + 1]),
+                   "=r"(result.words[4 * v + 2]), "=r"(result.words[4 * v + 3])
+                 : "r"(from + 16u * v));
+  }
+  return result;
+}
+
+}  // namespace octet::sm90

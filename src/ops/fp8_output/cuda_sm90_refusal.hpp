@@ -1,0 +1,31 @@
+// What the Hopper kernels that write FP8 refuse, known with and without CUDA in the build.
+#pragma once
+
+#include "core/checks.hpp"
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/fp8_output.hpp>
+
+namespace octet {
+
+// An operator's problem whose FP8 output is [rows, cols]; empty: it may be taken.
+template <class Problem>
+std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std::int64_t cols,
+                                 const Machine& machine) {
+  if (!problem.fp8) return "writes FP8 alone";
+  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (!is_16bit(problem.dtype)) {
+    return text("takes bf16 and f16, the problem has ", name(problem.dtype));
+  }
+  if (problem.fp8->block == kBlock128x1 || problem.fp8->transposed_block == kBlock128x1) {
+    return "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
+  }
+  if (ceil_div(rows, kBlock) > (std::int64_t{1} << 30) / ceil_div(cols, kBlock) - 1) {
+    return "more than 2^30 tiles of 128x128";
+  }
+  return "";
+}
+
+}  // namespace octet

@@ -1,0 +1,64 @@
+// What the Hopper kernels of gated_activation take, known with and without CUDA in the build.
+#include "ops/gated_activation/cuda_sm90.hpp"
+
+#include "core/checks.hpp"
+#include "ops/fp8_output/cuda_sm90_refusal.hpp"
+
+namespace octet {
+namespace {
+
+constexpr std::int64_t kRun = 2048;  // columns of a block
+
+std::string refuse_vectors(const GatedActivationProblem& problem, const Machine& machine) {
+  if (problem.fp8) return "writes no FP8";
+  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  const std::int64_t runs = ceil_div(problem.cols, kRun);
+  if (problem.cols >= std::int64_t{1} << 30 || problem.rows >= (std::int64_t{1} << 31) / runs) {
+    return "more than 2^31 runs of 2048 columns";
+  }
+  return "";
+}
+
+std::string refuse_activation(const GatedActivationProblem& problem) {
+  return problem.activation == GateActivation::gelu_erf
+             ? "gelu_erf leaves no registers for a tile: unfused runs it"
+             : "";
+}
+
+std::string refuse_forward_tile(const GatedActivationProblem& problem, const Machine& machine) {
+  const std::string refusal = refuse_fp8_on_hopper(problem, problem.rows, problem.cols, machine);
+  return refusal.empty() ? refuse_activation(problem) : refusal;
+}
+
+std::string refuse_backward_tile(const GatedActivationProblem& problem, const Machine& machine) {
+  const std::string refusal =
+      refuse_fp8_on_hopper(problem, problem.rows, 2 * problem.cols, machine);
+  if (!refusal.empty()) return refusal;
+  if (problem.cols % kBlock != 0) {
+    return text(
+        "cols must be a multiple of 128, so that no block has columns of dgate and dup, "
+        "the problem has ",
+        problem.cols);
+  }
+  if (problem.row_weight) return "has no gradient of the row weight: unfused runs it";
+  return refuse_activation(problem);
+}
+
+std::string eights(const GatedActivationProblem&, const Machine&) { return "eights"; }
+std::string tiles(const GatedActivationProblem&, const Machine&) { return "128x128"; }
+std::size_t no_workspace(const GatedActivationProblem&, const Machine&) { return 0; }
+
+}  // namespace
+
+constinit const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90Vectors{
+    "cuda_sm90_vectors", refuse_vectors, eights, no_workspace, launch_sm90_gated_vectors};
+constinit const GatedActivationBackwardImplementation kGatedActivationBackwardCudaSm90Vectors{
+    "cuda_sm90_vectors", refuse_vectors, eights, no_workspace, launch_sm90_gated_vectors};
+constinit const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90Tile{
+    "cuda_sm90_tile", refuse_forward_tile, tiles, no_workspace, launch_sm90_gated_tile};
+constinit const GatedActivationBackwardImplementation kGatedActivationBackwardCudaSm90Tile{
+    "cuda_sm90_tile", refuse_backward_tile, tiles, no_workspace, launch_sm90_gated_tile};
+
+}  // namespace octet

@@ -1,0 +1,145 @@
+// gated_activation on Hopper in 16 or 32 bits: eight neighbouring elements per step of a thread.
+//
+// A block takes a run of the columns of one row. Where there is a weight per row, backward needs the
+// sum over all columns: then a block takes the whole row. Bound by memory; eight elements per thread
+// and all blocks that fit were as good as two or four times eight.
+#pragma once
+
+#include "device/ptx/dependent_launch.cuh"
+#include "device/rows/eight.cuh"
+#include "device/rows/tree_sum.cuh"
+#include "ops/gated_activation/cuda_sm90_activation.cuh"
+
+namespace octet::sm90 {
+
+inline constexpr int kGatedThreads = 256;
+
+struct GatedParams {
+  Matrix gate;              // [rows, cols]
+  Matrix up;                // [rows, cols]
+  const float* row_weight;  // [rows], or null
+  Matrix y;                 // [rows, cols]; forward
+  Matrix dy;                // [rows, cols]; backward, as all that follows
+  Matrix dgate;
+  Matrix dup;
+  float* d_row_weight;  // [rows]
+  std::int64_t rows;
+  int cols;
+  int runs;        // of kGatedThreads eights, in a row
+  int block_runs;  // that a block takes, one after the other
+  GateActivation activation;
+};
+
+// The weight of a row, or none: then nothing is multiplied.
+struct RowWeight {
+  const float* weight;
+
+  __device__ __forceinline__ void apply(float (&values)[kEight]) const {
+    if (weight == nullptr) return;
+    const float factor = *weight;
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) values[i] = __fmul_rn(values[i], factor);
+  }
+};
+
+template <GateActivation kActivation, Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> gated(const Eight<kDtype>& gate, const Eight<kDtype>& up,
+                                               RowWeight weight) {
+  float y[kEight];
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) y[i] = __fmul_rn(activate<kActivation>(gate[i]).value, up[i]);
+  weight.apply(y);
+  Eight<kDtype> result;
+  result.assign(y);
+  return result;
+}
+
+template <Dtype kDtype>
+struct GatedGradients {
+  Eight<kDtype> dgate;
+  Eight<kDtype> dup;
+};
+
+// The gradients, and the sum of dy * act(gate) * up.
+template <GateActivation kActivation, Dtype kDtype>
+__device__ __forceinline__ GatedGradients<kDtype> gated_gradients(const Eight<kDtype>& dy,
+                                                                  const Eight<kDtype>& gate,
+                                                                  const Eight<kDtype>& up,
+                                                                  RowWeight weight, float& sum) {
+  float e[kEight];
+  float dgate[kEight];
+  float dup[kEight];
+  float terms[kEight];
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) e[i] = dy[i];
+  weight.apply(e);
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) {
+    const Activated act = activate<kActivation>(gate[i]);
+    dgate[i] = __fmul_rn(__fmul_rn(e[i], up[i]), act.slope);
+    dup[i] = __fmul_rn(e[i], act.value);
+    terms[i] = __fmul_rn(dy[i], __fmul_rn(act.value, up[i]));
+  }
+  sum = sum_of_eight(terms);
+  GatedGradients<kDtype> result;
+  result.dgate.assign(dgate);
+  result.dup.assign(dup);
+  return result;
+}
+
+template <Dtype kDtype, Rows kRows>
+__global__ __launch_bounds__(kGatedThreads) void gated_forward_kernel(
+    const __grid_constant__ GatedParams params) {
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(params.runs);
+  const int run = static_cast<int>(blockIdx.x % static_cast<unsigned>(params.runs));
+  const int col = (run * kGatedThreads + static_cast<int>(threadIdx.x)) * kEight;
+  ptx::wait_for_earlier_kernels();
+  if (col >= params.cols) return;
+  const RowWeight weight{params.row_weight != nullptr ? params.row_weight + row : nullptr};
+  const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
+  const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
+  with_activation(params.activation, [&](auto activation) {
+    store_row<kRows>(params.y, row, col, params.cols,
+                     gated<decltype(activation)::value>(gate, up, weight));
+  });
+}
+
+// The sum over a block, in the order of the threads.
+__device__ __forceinline__ float sum_of_block(float value) {
+  __shared__ float sums[kGatedThreads / 32];
+  value = sum_of_lanes(value);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
+  __syncthreads();
+  return sum_of_warps(sums, kGatedThreads / 32);
+}
+
+template <Dtype kDtype, Rows kRows>
+__global__ __launch_bounds__(kGatedThreads) void gated_backward_kernel(
+    const __grid_constant__ GatedParams params) {
+  const auto blocks_of_row = static_cast<unsigned>(params.runs / params.block_runs);
+  const std::int64_t row = blockIdx.x / blocks_of_row;
+  const int first_run = static_cast<int>(blockIdx.x % blocks_of_row) * params.block_runs;
+  ptx::wait_for_earlier_kernels();
+  const RowWeight weight{params.row_weight != nullptr ? params.row_weight + row : nullptr};
+  float total = 0;
+  for (int run = first_run; run < first_run + params.block_runs; ++run) {
+    const int col = (run * kGatedThreads + static_cast<int>(threadIdx.x)) * kEight;
+    if (col >= params.cols) break;
+    const Eight<kDtype> dy = load_row<kDtype, kRows>(params.dy, row, col, params.cols);
+    const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
+    const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
+    with_activation(params.activation, [&](auto activation) {
+      float sum;
+      const GatedGradients<kDtype> gradients =
+          gated_gradients<decltype(activation)::value>(dy, gate, up, weight, sum);
+      total = __fadd_rn(total, sum);
+      store_row<kRows>(params.dgate, row, col, params.cols, gradients.dgate);
+      store_row<kRows>(params.dup, row, col, params.cols, gradients.dup);
+    });
+  }
+  if (params.d_row_weight == nullptr) return;
+  total = sum_of_block(total);
+  if (threadIdx.x == 0) params.d_row_weight[row] = total;
+}
+
+}  // namespace octet::sm90

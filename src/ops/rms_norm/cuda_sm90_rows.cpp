@@ -1,0 +1,58 @@
+// What the Hopper kernels of rms_norm take, known with and without CUDA in the build.
+#include "ops/rms_norm/cuda_sm90_rows.hpp"
+
+#include "core/checks.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+std::string refuse_size(const RmsNormProblem& problem, const Machine& machine, std::int64_t most) {
+  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (problem.cols > most) return text("rows of more than ", most, " columns have no CUDA kernel");
+  return problem.rows >= std::int64_t{1} << 31 ? "more than 2^31 rows" : "";
+}
+
+std::string refuse_forward(const RmsNormProblem& problem, const Machine& machine) {
+  if (problem.fp8) return "writes no FP8";
+  return refuse_size(problem, machine, kRmsNormRowsMostForward);
+}
+
+std::string refuse_backward(const RmsNormProblem& problem, const Machine& machine) {
+  return refuse_size(problem, machine, kRmsNormRowsMostBackward);
+}
+
+std::size_t backward_workspace(const RmsNormProblem& problem, const Machine& machine) {
+  return static_cast<std::size_t>(rms_norm_backward_blocks(problem, machine.multiprocessors) *
+                                  problem.cols) *
+         sizeof(float);
+}
+
+}  // namespace
+
+// Two blocks keep a multiprocessor busy where rows are long; short rows are had by more, each with
+// fewer threads.
+std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors) {
+  const std::int64_t per_multiprocessor =
+      problem.cols > 4096 ? 1 : std::clamp<std::int64_t>(8192 / problem.cols, 2, 16);
+  return std::min(problem.rows, per_multiprocessor * multiprocessors);
+}
+
+constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows{
+    "cuda_sm90_rows", refuse_forward,
+    [](const RmsNormProblem&, const Machine&) { return std::string("row in registers"); },
+    [](const RmsNormProblem&, const Machine&) { return std::size_t{0}; },
+    launch_sm90_rms_norm_rows};
+
+constinit const RmsNormBackwardImplementation kRmsNormBackwardCudaSm90Rows{
+    "cuda_sm90_rows", refuse_backward,
+    [](const RmsNormProblem& problem, const Machine& machine) {
+      return text("ring of rows, ", rms_norm_backward_blocks(problem, machine.multiprocessors),
+                  " blocks");
+    },
+    backward_workspace, launch_sm90_rms_norm_rows};
+
+}  // namespace octet

@@ -1,0 +1,21 @@
+// The launchers of the Hopper kernels of rms_norm that have a row in registers, and what they take.
+#pragma once
+
+#include "ops/rms_norm/problem.hpp"
+
+namespace octet {
+
+// More columns do not fit the registers of a block.
+inline constexpr std::int64_t kRmsNormRowsMostForward = 32768;
+inline constexpr std::int64_t kRmsNormRowsMostBackward = 16384;
+
+// The blocks of backward, each of which leaves a line of partial sums.
+std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors);
+
+// On checked arguments; throws Error where the device says no.
+void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
+                               const RunContext& context);
+void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
+                               const RunContext& context);
+
+}  // namespace octet

@@ -1,0 +1,34 @@
+// What the Hopper kernel of rms_norm that writes FP8 takes, known with and without CUDA in the build.
+#include "ops/rms_norm/cuda_sm90_tile.hpp"
+
+#include "core/workspace.hpp"
+#include "ops/fp8_output/cuda_sm90_refusal.hpp"
+
+namespace octet {
+namespace {
+
+// A row has at most eight vectors of eight in each of 256 threads.
+constexpr std::int64_t kMostCols = 16384;
+
+std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
+  const std::string refusal = refuse_fp8_on_hopper(problem, problem.rows, problem.cols, machine);
+  if (!refusal.empty()) return refusal;
+  return problem.cols > kMostCols ? text("takes rows of at most ", kMostCols, " columns") : "";
+}
+
+// A counter per band of 128 rows, and the root mean squares where the caller does not want them.
+std::size_t workspace_bytes(const RmsNormProblem& problem, const Machine&) {
+  const auto bands = static_cast<std::size_t>(ceil_div(problem.rows, kBlock));
+  const std::size_t rstd =
+      problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
+  return aligned_bytes(bands * sizeof(unsigned)) + rstd;
+}
+
+}  // namespace
+
+constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Tile{
+    "cuda_sm90_tile", refuse,
+    [](const RmsNormProblem&, const Machine&) { return std::string("128x128"); }, workspace_bytes,
+    launch_sm90_rms_norm_tile};
+
+}  // namespace octet

@@ -1,0 +1,47 @@
+// What the Hopper kernels of rms_norm_rope take, known with and without CUDA in the build.
+#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+
+#include "core/workspace.hpp"
+#include "ops/rope/cuda_sm90_refusal.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+std::string refuse(const RmsNormRopeProblem& problem, const Machine& machine) {
+  return refuse_heads_on_hopper(rotated_heads(problem), machine);
+}
+
+std::size_t backward_workspace(const RmsNormRopeProblem& problem, const Machine& machine) {
+  const std::int64_t blocks = rms_norm_rope_backward_blocks(problem, machine.multiprocessors);
+  std::size_t bytes = 0;
+  for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
+    if (heads == 0) continue;
+    bytes += aligned_bytes(static_cast<std::size_t>(blocks * weight_length(problem, heads)) *
+                           sizeof(float));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors) {
+  return std::min<std::int64_t>(problem.batch * problem.seq, 4 * multiprocessors);
+}
+
+constinit const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Heads{
+    "cuda_sm90_heads", refuse,
+    [](const RmsNormRopeProblem&, const Machine&) { return std::string("units of eight pairs"); },
+    [](const RmsNormRopeProblem&, const Machine&) { return std::size_t{0}; },
+    launch_sm90_rms_norm_rope};
+
+constinit const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCudaSm90Heads{
+    "cuda_sm90_heads", refuse,
+    [](const RmsNormRopeProblem& problem, const Machine& machine) {
+      return text("units of eight pairs, ",
+                  rms_norm_rope_backward_blocks(problem, machine.multiprocessors), " blocks");
+    },
+    backward_workspace, launch_sm90_rms_norm_rope};
+
+}  // namespace octet

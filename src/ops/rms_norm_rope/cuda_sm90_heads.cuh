@@ -1,0 +1,246 @@
+// Backward of rms_norm_rope on Hopper: dout is turned back, then the gradient of the norm.
+//
+// A block takes every n-th token of q or k. Its threads keep what their columns add to dg in
+// registers: with the norm over a row a column belongs to one thread, with the norm over a head to
+// those that have the same unit, which add theirs in shared memory at the end. Each block leaves one
+// line of partial sums, which device/rows/partial_sums adds in a fixed order.
+#pragma once
+
+#include "ops/rope/cuda_sm90_heads.cuh"
+
+namespace octet::sm90 {
+
+inline constexpr int kHeadGradientThreads = 512;  // at most
+
+// One of q and k.
+struct HeadGradients {
+  Heads dout;
+  Heads x;
+  Heads dx;
+  Weights g;
+  const float* rstd;
+  float* partials;  // [blocks, columns of dg]
+  int heads;
+  float one_over_count;
+  unsigned blocks;
+};
+
+struct HeadGradientParams {
+  HeadGradients tensors[2];
+  Angles angles;  // inverse
+  HeadShape shape;
+  unsigned tokens;
+  int threads_log2;  // of the block
+  bool one_plus_weight;
+};
+
+// dn, and the unit it is the gradient of.
+template <Dtype kDtype, RopeStyle kStyle>
+struct GradientUnit {
+  Unit<kDtype, kStyle> dout;
+  Unit<kDtype, kStyle> x;
+
+  __device__ __forceinline__ Quad turned_back(int half, bool rotated, const Turns& turns) const {
+    Quad dn = dout.quad(half);
+    if (rotated) dn.turn(turns);
+    return dn;
+  }
+};
+
+__device__ __forceinline__ float sum_of_products(const Quad& dn, const Quad& w, const Quad& x) {
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum = __fmaf_rn(dn.a[i] * w.a[i], x.a[i], sum);
+    sum = __fmaf_rn(dn.b[i] * w.b[i], x.b[i], sum);
+  }
+  return sum;
+}
+
+// dx of four pairs, and what they add to dg.
+__device__ __forceinline__ Quad norm_gradient(const Quad& dn, const Quad& w, const Quad& x,
+                                              float rstd, float k, Quad& dg) {
+  Quad dx;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    dx.a[i] = __fmul_rn(__fmaf_rn(-x.a[i], k, dn.a[i] * w.a[i]), rstd);
+    dx.b[i] = __fmul_rn(__fmaf_rn(-x.b[i], k, dn.b[i] * w.b[i]), rstd);
+    dg.a[i] = __fmaf_rn(dn.a[i], x.a[i] * rstd, dg.a[i]);
+    dg.b[i] = __fmaf_rn(dn.b[i], x.b[i] * rstd, dg.b[i]);
+  }
+  return dx;
+}
+
+// The columns of half a unit, from `at` on.
+template <RopeStyle kStyle>
+__device__ __forceinline__ void write_quad_columns(float* line, int at, int half,
+                                                   const UnitPlace<kStyle>& place, const Quad& dg) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (kStyle == RopeStyle::rotate_half) {
+      line[at + place.first + 4 * half + i] = dg.a[i];
+      line[at + place.second + 4 * half + i] = dg.b[i];
+    } else {
+      const int col = at + (half == 0 ? place.first : place.second) + 2 * i;
+      line[col] = dg.a[i];
+      line[col + 1] = dg.b[i];
+    }
+  }
+}
+
+// Adds over the threads of a block that have the same unit, in their order; the first has the sum.
+__device__ __forceinline__ Quad sum_over_heads(const Quad& dg, const UnitThread& thread,
+                                               const HeadShape& shape, Quad* shared) {
+  __syncthreads();
+  shared[threadIdx.x] = dg;
+  __syncthreads();
+  Quad sum = dg;
+  if (thread.head0 != 0) return sum;
+  for (int other = 1; other < thread.head_step; ++other) {
+    const Quad& more = shared[(other << shape.units_log2) + thread.unit];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum.a[i] += more.a[i];
+      sum.b[i] += more.b[i];
+    }
+  }
+  return sum;
+}
+
+template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
+__global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel(
+    const __grid_constant__ HeadGradientParams params) {
+  __shared__ float sums[2][kHeadGradientThreads / 32];
+  extern __shared__ __align__(
+      16) unsigned char quads[];  // one per thread, with the norm over heads
+  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
+  const HeadGradients& tensor = params.tensors[is_second];
+  const HeadShape& shape = params.shape;
+  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const UnitThread thread(shape, params.threads_log2);
+  const bool has_unit = thread.unit < shape.units;
+  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0);
+  constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
+  Quad dg[kSums][2] = {};
+  ptx::wait_for_earlier_kernels();
+
+  int parity = 0;
+  for (unsigned token_index = block; token_index < params.tokens; token_index += tensor.blocks) {
+    const Token token(token_index, shape.seq);
+    const std::int64_t position = position_of(params.angles, token);
+    HeadPointer<kDtype> dout(tensor.dout, token, thread);
+    HeadPointer<kDtype> x(tensor.x, token, thread);
+    HeadPointer<kDtype> dx(tensor.dx, token, thread);
+    int head = thread.head0;
+    do {
+      // Read
+      GradientUnit<kDtype, kStyle> units[kUnits];
+      float products[kUnits];
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        units[u] = {};
+        products[u] = 0;
+        if (has_unit && head + u * thread.head_step < tensor.heads) {
+          units[u].dout.load(dout.head + u * dout.step, place);
+          units[u].x.load(x.head + u * x.step, place);
+        }
+      }
+      const auto gains = [&](int u, int half) {
+        const int own_head = head + u * thread.head_step;
+        return load_quad_gains<kDtype>(tensor.g, params.one_plus_weight,
+                                       kNorm == HeadNorm::row ? own_head * shape.head_dim : 0,
+                                       place, half);
+      };
+      const auto turns_of = [&](int half) {
+        Turns turns{};
+        if (place.rotated) {
+          turns = load_turns(params.angles, position, thread.unit * kPairs + 4 * half);
+        }
+        return turns;
+      };
+
+      // Sums over what is normed together
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (!has_unit) continue;
+        const Turns turns = turns_of(half);
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+          if (head + u * thread.head_step >= tensor.heads) continue;
+          products[u] += sum_of_products(units[u].turned_back(half, place.rotated, turns),
+                                         gains(u, half), units[u].x.quad(half));
+        }
+      }
+      float rstd[kUnits];
+      float k[kUnits];
+      if constexpr (kNorm == HeadNorm::row) {
+        float sum = 0;
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) sum += products[u];
+        sum = sum_of_token(sum, params.threads_log2, sums[parity]);
+        parity ^= 1;
+        rstd[0] = tensor.rstd[token_index];
+        k[0] = sum * tensor.one_over_count * rstd[0] * rstd[0];
+      } else {
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+          const int own_head = head + u * thread.head_step;
+          const float sum = sum_of_head(products[u], 1 << shape.units_log2);
+          rstd[u] = own_head < tensor.heads
+                        ? tensor.rstd[std::int64_t{token_index} * tensor.heads + own_head]
+                        : 0.0f;
+          k[u] = sum * tensor.one_over_count * rstd[u] * rstd[u];
+        }
+      }
+
+      // Gradients
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (!has_unit) continue;
+        const Turns turns = turns_of(half);
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+          if (head + u * thread.head_step >= tensor.heads) continue;
+          const int s = kNorm == HeadNorm::row ? 0 : u;
+          const Quad dn = units[u].turned_back(half, place.rotated, turns);
+          units[u].dout.set_quad(
+              half, norm_gradient(dn, gains(u, half), units[u].x.quad(half), rstd[s], k[s],
+                                  dg[kNorm == HeadNorm::row ? u : 0][half]));
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        if (has_unit && head + u * thread.head_step < tensor.heads) {
+          units[u].dout.store(dx.head + u * dx.step, place);
+        }
+      }
+      head += kUnits * thread.head_step;
+      dout.head += kUnits * dout.step;
+      x.head += kUnits * x.step;
+      dx.head += kUnits * dx.step;
+    } while (kNorm != HeadNorm::row && __any_sync(~0u, head < tensor.heads));
+  }
+
+  // Partial sums
+  if constexpr (kNorm == HeadNorm::row) {
+    float* line = tensor.partials + std::int64_t{block} * tensor.heads * shape.head_dim;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      const int head = thread.head0 + u * thread.head_step;
+      if (!has_unit || head >= tensor.heads) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        write_quad_columns(line, head * shape.head_dim, half, place, dg[u][half]);
+      }
+    }
+  } else {
+    float* line = tensor.partials + std::int64_t{block} * shape.head_dim;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Quad sum = sum_over_heads(dg[0][half], thread, shape, reinterpret_cast<Quad*>(quads));
+      if (has_unit && thread.head0 == 0) write_quad_columns(line, 0, half, place, sum);
+    }
+  }
+}
+
+}  // namespace octet::sm90

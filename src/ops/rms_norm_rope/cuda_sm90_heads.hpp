@@ -1,0 +1,17 @@
+// The launchers of the Hopper kernels of rms_norm_rope.
+#pragma once
+
+#include "ops/rms_norm_rope/problem.hpp"
+
+namespace octet {
+
+// The blocks of backward for each of q and k, each of which leaves a line of partial sums.
+std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors);
+
+// On checked arguments; throw Error where the device says no.
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
+                               const RmsNormRopeForwardArgs& args, const RunContext& context);
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
+                               const RmsNormRopeBackwardArgs& args, const RunContext& context);
+
+}  // namespace octet

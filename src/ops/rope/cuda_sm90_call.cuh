@@ -1,0 +1,173 @@
+// From the views of a call to what the Hopper kernels of rope and rms_norm_rope take, and the launch
+// of those that go forward.
+#pragma once
+
+#include "device/launch.hpp"
+#include "device/rows/matrices.hpp"
+#include "device/scope.hpp"
+#include "ops/rope/cuda_sm90_heads.cuh"
+#include "ops/rope/cuda_sm90_pairs.hpp"
+#include "ops/rope/rotation.hpp"
+
+#include <vector>
+
+namespace octet::sm90 {
+
+inline Heads heads_of(const TensorView& view) {
+  return {view.data, {view.strides[0], view.strides[1], view.strides[2]}};
+}
+
+inline Angles angles_of(const RotatedHeads& heads, const RotationArgs& args, bool inverse) {
+  const Rotation& rotation = heads.rotation;
+  Angles angles{};
+  angles.cos = args.cos.data;
+  angles.sin = args.sin.data;
+  angles.dtype = rotation.cache;
+  angles.cos_pitch = args.cos.strides[0];
+  angles.sin_pitch = args.sin.strides[0];
+  angles.rows = rotation.cache_rows;
+  angles.pair_step = rotation.full_cache && rotation.style == RopeStyle::interleaved ? 2 : 1;
+  angles.vectors = rotation.cache == Dtype::f32 && angles.pair_step == 1 &&
+                   cuda::are_aligned16({args.cos, args.sin});
+  if (rotation.positions) {
+    angles.positions = args.positions.data;
+    angles.wide_positions = *rotation.positions == Dtype::i64;
+    angles.position_strides[0] = args.positions.strides[0];
+    angles.position_strides[1] = args.positions.strides[1];
+  }
+  angles.inverse = inverse;
+  return angles;
+}
+
+inline HeadShape shape_of(const RotatedHeads& heads) {
+  HeadShape shape{};
+  shape.seq = static_cast<unsigned>(heads.seq);
+  shape.head_dim = static_cast<int>(heads.head_dim);
+  shape.rotary_dim = static_cast<int>(heads.rotation.rotary_dim);
+  shape.units = shape.head_dim / kUnitElements;
+  shape.units_log2 = cuda::log2_up(shape.units);
+  return shape;
+}
+
+// Every head of a tensor begins on a 16-byte boundary.
+inline bool has_aligned_heads(const TensorView& view) {
+  if (view.data == nullptr) return true;
+  std::int64_t reach = 0;
+  for (int i = 0; i < 3; ++i) {
+    if (view.shape[i] > 1) reach |= view.strides[i] * size_bytes(view.dtype);
+  }
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && reach % 16 == 0;
+}
+
+// Whether heads are whole units that the lanes of a warp hold.
+inline bool has_units(const RotatedHeads& heads) {
+  return heads.head_dim % kUnitElements == 0 && heads.rotation.rotary_dim % kUnitElements == 0 &&
+         heads.head_dim / kUnitElements <= 32 &&
+         heads.tokens() < (std::int64_t{1} << 32) / kHeadThreads;
+}
+
+// q, or k.
+struct RotatedSide {
+  std::int64_t heads = 0;
+  TensorView in;
+  TensorView out;
+  TensorView g{};
+  TensorView rstd{};
+};
+
+struct RotateCall {
+  RotatedHeads heads;
+  RotationArgs rotation;
+  bool inverse = false;
+  float eps = 0;
+  bool one_plus_weight = false;
+  std::vector<RotatedSide> sides;
+  void* stream = nullptr;
+};
+
+// Units of a thread at a time; with the norm over a row all of them. Measured on an H200 in bf16.
+template <Dtype kDtype, HeadNorm kNorm>
+inline constexpr int kUnitsOfThread = kNorm == HeadNorm::row&& kDtype != Dtype::f32 ? 4 : 2;
+
+template <Dtype kDtype, HeadNorm kNorm>
+int threads_log2(const HeadShape& shape, std::int64_t heads) {
+  const int units_log2 =
+      cuda::log2_up(ceil_div(heads << shape.units_log2, kUnitsOfThread<kDtype, kNorm>));
+  const int most = kNorm == HeadNorm::row ? 8 : 6;
+  return std::max(shape.units_log2, std::min(units_log2, most));
+}
+
+template <Dtype kDtype, HeadNorm kNorm>
+bool takes_units(const RotateCall& call) {
+  bool result = has_units(call.heads);
+  for (const RotatedSide& side : call.sides) {
+    result = result && has_aligned_heads(side.in) && has_aligned_heads(side.out) &&
+             cuda::is_aligned16(side.g);
+    if (kNorm == HeadNorm::row) {
+      const HeadShape shape = shape_of(call.heads);
+      result = result && (side.heads << shape.units_log2) <=
+                             std::int64_t{kHeadThreads} * kUnitsOfThread<kDtype, kNorm>;
+    }
+  }
+  return result;
+}
+
+template <Dtype kDtype, HeadNorm kNorm>
+void launch_units(const RotateCall& call) {
+  HeadsParams params{};
+  params.angles = angles_of(call.heads, call.rotation, call.inverse);
+  params.shape = shape_of(call.heads);
+  params.tokens = static_cast<unsigned>(call.heads.tokens());
+  params.eps = call.eps;
+  params.one_plus_weight = call.one_plus_weight;
+  int block_log2 = kNorm == HeadNorm::row ? 6 : 7;
+  for (const RotatedSide& side : call.sides) {
+    block_log2 = std::max(block_log2, threads_log2<kDtype, kNorm>(params.shape, side.heads));
+  }
+  unsigned blocks = 0;
+  for (std::size_t i = 0; i < call.sides.size(); ++i) {
+    const RotatedSide& side = call.sides[i];
+    HeadsInOut& tensor = params.tensors[i];
+    tensor.in = heads_of(side.in);
+    tensor.out = heads_of(side.out);
+    tensor.g = {side.g.data, side.g.dtype};
+    tensor.rstd = static_cast<float*>(side.rstd.data);
+    tensor.heads = static_cast<int>(side.heads);
+    const std::int64_t normed = kNorm == HeadNorm::row ? side.heads : 1;
+    tensor.one_over_count = 1.0f / static_cast<float>(normed * call.heads.head_dim);
+    tensor.threads_log2 = threads_log2<kDtype, kNorm>(params.shape, side.heads);
+    tensor.blocks = static_cast<unsigned>(
+        ceil_div(call.heads.tokens(), std::int64_t{1} << (block_log2 - tensor.threads_log2)));
+    blocks += tensor.blocks;
+  }
+  constexpr int kUnits = kUnitsOfThread<kDtype, kNorm>;
+  const auto kernel = call.heads.rotation.style == RopeStyle::rotate_half
+                          ? rotate_heads_kernel<kDtype, RopeStyle::rotate_half, kNorm, kUnits>
+                          : rotate_heads_kernel<kDtype, RopeStyle::interleaved, kNorm, kUnits>;
+  void* arguments[] = {&params};
+  cuda::launch({reinterpret_cast<const void*>(kernel), "launch of cuda_sm90_heads", blocks,
+                1u << block_log2, 0, static_cast<cudaStream_t>(call.stream)},
+               arguments);
+}
+
+template <Dtype kDtype, HeadNorm kNorm>
+void rotate(const RotateCall& call) {
+  if (takes_units<kDtype, kNorm>(call)) {
+    launch_units<kDtype, kNorm>(call);
+  } else {
+    launch_rotate_pairs(call, kNorm);
+  }
+}
+
+template <HeadNorm kNorm>
+void rotate(const RotateCall& call) {
+  if (call.heads.tokens() == 0) return;
+  const cuda::DeviceScope scope(call.heads.device.index);
+  switch (call.heads.dtype) {
+    case Dtype::bf16: rotate<Dtype::bf16, kNorm>(call); break;
+    case Dtype::f16: rotate<Dtype::f16, kNorm>(call); break;
+    default: rotate<Dtype::f32, kNorm>(call); break;
+  }
+}
+
+}  // namespace octet::sm90

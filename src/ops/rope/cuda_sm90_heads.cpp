@@ -1,0 +1,16 @@
+// What the Hopper kernels of rope take, known with and without CUDA in the build.
+#include "ops/rope/cuda_sm90_heads.hpp"
+
+#include "ops/rope/cuda_sm90_refusal.hpp"
+
+namespace octet {
+
+constinit const RopeImplementation kRopeCudaSm90Heads{
+    "cuda_sm90_heads",
+    [](const RopeProblem& problem, const Machine& machine) {
+      return refuse_heads_on_hopper(rotated_heads(problem), machine);
+    },
+    [](const RopeProblem&, const Machine&) { return std::string("units of eight pairs"); },
+    [](const RopeProblem&, const Machine&) { return std::size_t{0}; }, launch_sm90_rope};
+
+}  // namespace octet

@@ -1,0 +1,228 @@
+// rope, and rms_norm_rope forward, on Hopper: each token of q and k read once, turned in registers
+// and written once.
+//
+// Threads of a token: `threads`, a power of two; several tokens to a block where they are few. A thread
+// has kUnits units at a time. With the norm over a row it has all of its units at once; over a head
+// the sum of squares is that of `units_padded` neighbouring lanes. Bound by memory.
+#pragma once
+
+#include "device/ptx/dependent_launch.cuh"
+#include "device/rows/tree_sum.cuh"
+#include "ops/rope/cuda_sm90_units.cuh"
+
+namespace octet::sm90 {
+
+inline constexpr int kHeadThreads = 256;
+inline constexpr int kHeadBlocks = 3;  // per multiprocessor: 80 registers
+
+enum class HeadNorm { none, head, row };
+
+// One of q and k.
+struct HeadsInOut {
+  Heads in;
+  Heads out;
+  Weights g;    // [head_dim] or [heads * head_dim]
+  float* rstd;  // [tokens, heads] or [tokens]; null: not wanted
+  int heads;
+  float one_over_count;  // of the elements that are normed together
+  int threads_log2;      // of a token
+  unsigned blocks;       // block size / threads tokens each
+};
+
+struct HeadsParams {
+  HeadsInOut tensors[2];
+  Angles angles;
+  HeadShape shape;
+  unsigned tokens;
+  float eps;
+  bool one_plus_weight;
+};
+
+template <class Unit>
+__device__ __forceinline__ float sum_of_unit_squares(const Unit& unit) {
+  float squares[kPairs];
+#pragma unroll
+  for (int p = 0; p < kPairs; ++p) {
+    squares[p] = __fmaf_rn(unit.first[p], unit.first[p], __fmul_rn(unit.second[p], unit.second[p]));
+  }
+  return sum_of_eight(squares);
+}
+
+// Over the `lanes` neighbouring lanes of a head, a power of two up to 32.
+__device__ __forceinline__ float sum_of_head(float value, int lanes) {
+  for (int step = 1; step < lanes; step *= 2) value += __shfl_xor_sync(~0u, value, step);
+  return value;
+}
+
+// Over the threads of a token, which are all or a part of the block's.
+__device__ __forceinline__ float sum_of_token(float value, int threads_log2, float* sums) {
+  if (threads_log2 <= 5) return sum_of_head(value, 1 << threads_log2);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warps = 1 << (threads_log2 - 5);
+  value = sum_of_lanes(value);
+  if (threadIdx.x % 32 == 0) sums[warp] = value;
+  __syncthreads();
+  return sum_of_warps(sums + (warp & -warps), warps);
+}
+
+// Two roundings off at most; an exact quotient and root would cost as much as all the rest of a unit.
+__device__ __forceinline__ float head_rstd(float sum_of_squares, float one_over_count, float eps) {
+  return rsqrtf(__fmaf_rn(sum_of_squares, one_over_count, eps));
+}
+
+// The weights of half a unit: `at` is where those of its head begin.
+template <Dtype kDtype, RopeStyle kStyle>
+__device__ __forceinline__ Quad load_quad_gains(const Weights& g, bool one_plus_weight, int at,
+                                                const UnitPlace<kStyle>& place, int half) {
+  const auto four = [&](int col, float(&values)[4]) {
+    if (g.dtype == kDtype) {
+      load_four<kDtype>(g.data, col, values);
+    } else {
+      load_four_weights(g, col, values);
+    }
+  };
+  Quad w;
+  if constexpr (kStyle == RopeStyle::rotate_half) {
+    four(at + place.first + 4 * half, w.a);
+    four(at + place.second + 4 * half, w.b);
+  } else {
+    float low[4];
+    float high[4];
+    const int col = at + (half == 0 ? place.first : place.second);
+    four(col, low);
+    four(col + 4, high);
+    w = {{low[0], low[2], high[0], high[2]}, {low[1], low[3], high[1], high[3]}};
+  }
+  if (!one_plus_weight) return w;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    w.a[i] = __fadd_rn(1.0f, w.a[i]);
+    w.b[i] = __fadd_rn(1.0f, w.b[i]);
+  }
+  return w;
+}
+
+__device__ __forceinline__ void scale_quad(Quad& quad, float rstd, const Quad& w) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    quad.a[i] = __fmul_rn(__fmul_rn(quad.a[i], rstd), w.a[i]);
+    quad.b[i] = __fmul_rn(__fmul_rn(quad.b[i], rstd), w.b[i]);
+  }
+}
+
+// Which token, unit and heads are this thread's: heads head0, head0 + head_step and so on.
+struct UnitThread {
+  unsigned index;  // among the threads of the token
+  int unit;
+  int head0;
+  int head_step;
+
+  __device__ UnitThread(const HeadShape& shape, int threads_log2)
+      : index(threadIdx.x & ((1u << threads_log2) - 1)),
+        unit(static_cast<int>(index & ((1u << shape.units_log2) - 1))),
+        head0(static_cast<int>(index >> shape.units_log2)),
+        head_step(1 << (threads_log2 - shape.units_log2)) {}
+};
+
+// Where the first head of a thread lies, and how far the next is, in bytes.
+template <Dtype kDtype>
+struct HeadPointer {
+  char* head;
+  std::int64_t step;
+
+  __device__ HeadPointer(const Heads& heads, const Token& token, const UnitThread& thread)
+      : head(static_cast<char*>(heads.data) +
+             (token.offset(heads) + thread.head0 * heads.strides[2]) * kElementBytes<kDtype>),
+        step(thread.head_step * heads.strides[2] * kElementBytes<kDtype>) {}
+};
+
+template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
+__global__ __launch_bounds__(kHeadThreads, kHeadBlocks) void rotate_heads_kernel(
+    const __grid_constant__ HeadsParams params) {
+  __shared__ float sums[kHeadThreads / 32];
+  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
+  const HeadsInOut& tensor = params.tensors[is_second];
+  const HeadShape& shape = params.shape;
+  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const unsigned token_index =
+      ((block * blockDim.x) >> tensor.threads_log2) + (threadIdx.x >> tensor.threads_log2);
+  const bool valid = token_index < params.tokens;
+  const Token token(valid ? token_index : 0, shape.seq);
+  const UnitThread thread(shape, tensor.threads_log2);
+  const bool has_unit = valid && thread.unit < shape.units;
+  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0);
+  HeadPointer<kDtype> in(tensor.in, token, thread);
+  HeadPointer<kDtype> out(tensor.out, token, thread);
+  ptx::wait_for_earlier_kernels();
+
+  int head = thread.head0;
+  do {
+    // Read
+    Unit<kDtype, kStyle> units[kUnits];
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      units[u] = {};
+      if (has_unit && head + u * thread.head_step < tensor.heads) {
+        units[u].load(in.head + u * in.step, place);
+      }
+    }
+
+    // Norm
+    float rstd[kUnits];
+    if constexpr (kNorm == HeadNorm::row) {
+      float sum = 0;
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) sum += sum_of_unit_squares(units[u]);
+      sum = sum_of_token(sum, tensor.threads_log2, sums);
+      rstd[0] = head_rstd(sum, tensor.one_over_count, params.eps);
+      if (valid && thread.index == 0 && tensor.rstd != nullptr) tensor.rstd[token_index] = rstd[0];
+    } else if constexpr (kNorm == HeadNorm::head) {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        const float sum = sum_of_head(sum_of_unit_squares(units[u]), 1 << shape.units_log2);
+        rstd[u] = head_rstd(sum, tensor.one_over_count, params.eps);
+        const int own_head = head + u * thread.head_step;
+        if (has_unit && thread.unit == 0 && own_head < tensor.heads && tensor.rstd != nullptr) {
+          tensor.rstd[std::int64_t{token_index} * tensor.heads + own_head] = rstd[u];
+        }
+      }
+    }
+
+    // Turn, half of the pairs at a time, and write
+    if (has_unit) {
+      const std::int64_t position = position_of(params.angles, token);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Turns turns{};
+        if (place.rotated) {
+          turns = load_turns(params.angles, position, thread.unit * kPairs + 4 * half);
+        }
+#pragma unroll
+        for (int u = 0; u < kUnits; ++u) {
+          const int own_head = head + u * thread.head_step;
+          if (own_head >= tensor.heads) continue;
+          Quad quad = units[u].quad(half);
+          if constexpr (kNorm != HeadNorm::none) {
+            scale_quad(quad, rstd[kNorm == HeadNorm::row ? 0 : u],
+                       load_quad_gains<kDtype>(
+                           tensor.g, params.one_plus_weight,
+                           kNorm == HeadNorm::row ? own_head * shape.head_dim : 0, place, half));
+          }
+          if (place.rotated) quad.turn(turns);
+          units[u].set_quad(half, quad);
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        if (head + u * thread.head_step < tensor.heads) {
+          units[u].store(out.head + u * out.step, place);
+        }
+      }
+    }
+    head += kUnits * thread.head_step;
+    in.head += kUnits * in.step;
+    out.head += kUnits * out.step;
+  } while (kNorm != HeadNorm::row && __any_sync(~0u, head < tensor.heads));
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,11 @@
+// The launcher of the Hopper kernels of rope.
+#pragma once
+
+#include "ops/rope/problem.hpp"
+
+namespace octet {
+
+// On checked arguments; throws Error where the device says no.
+void launch_sm90_rope(const RopeProblem& problem, const RopeArgs& args, const RunContext& context);
+
+}  // namespace octet

@@ -1,0 +1,212 @@
+// rope and rms_norm_rope on Hopper for heads of any even size and any alignment: a pair at a time, by
+// a block for all that is normed together, which it reads twice. Slower than units of eight pairs
+// (cuda_sm90_heads.cuh), and always right.
+#pragma once
+
+#include "device/ptx/dependent_launch.cuh"
+#include "device/rows/tree_sum.cuh"
+#include "ops/rope/cuda_sm90_units.cuh"
+
+namespace octet::sm90 {
+
+inline constexpr int kPairThreads = 256;
+
+// One of q and k; forward has neither x nor partials.
+struct PairTensor {
+  Heads in;         // x, or dout in backward
+  Heads x;          // backward
+  Heads out;        // or dx
+  Weights g;        // no data: no norm
+  float* rstd;      // or null; read in backward
+  float* partials;  // backward: [blocks, columns of dg]
+  int heads;
+  int norms;  // of a token: 1, or as many as heads
+  float one_over_count;
+  unsigned blocks;
+};
+
+struct PairParams {
+  PairTensor tensors[2];
+  Angles angles;
+  std::int64_t seq;
+  std::int64_t tokens;
+  int head_dim;
+  int rotary_dim;
+  RopeStyle style;
+  Dtype dtype;
+  float eps;
+  bool one_plus_weight;
+};
+
+// What a block works on: some heads of a token.
+struct PairGroup {
+  Token token;
+  int first_head;
+  int pairs;  // of all of its heads
+  std::int64_t norm;
+
+  __device__ PairGroup(const PairParams& params, const PairTensor& tensor, std::int64_t group)
+      : token(static_cast<unsigned>(group / tensor.norms), static_cast<unsigned>(params.seq)),
+        first_head(tensor.norms == 1 ? 0 : static_cast<int>(group % tensor.norms)),
+        pairs((tensor.norms == 1 ? tensor.heads : 1) * (params.head_dim / 2)),
+        norm(group) {}
+};
+
+// Pair `index` of a group.
+struct PairPlace {
+  int head;
+  int first;
+  int second;
+  int pair;  // of the rotation; negative: not rotated
+
+  __device__ PairPlace(const PairParams& params, const PairGroup& group, int index) {
+    const int of_head = index % (params.head_dim / 2);
+    head = group.first_head + index / (params.head_dim / 2);
+    pair = of_head < params.rotary_dim / 2 ? of_head : -1;
+    if (pair >= 0 && params.style == RopeStyle::rotate_half) {
+      first = of_head;
+      second = of_head + params.rotary_dim / 2;
+    } else {
+      first = 2 * of_head;
+      second = 2 * of_head + 1;
+    }
+  }
+};
+
+__device__ __forceinline__ void store_value(void* data, std::int64_t index, Dtype dtype,
+                                            float value) {
+  switch (dtype) {
+    case Dtype::bf16: static_cast<std::uint16_t*>(data)[index] = bf16_from_f32(value); break;
+    case Dtype::f16: static_cast<std::uint16_t*>(data)[index] = f16_from_f32(value); break;
+    default: static_cast<float*>(data)[index] = value; break;
+  }
+}
+
+struct PairValues {
+  float a;
+  float b;
+};
+
+__device__ __forceinline__ PairValues load_pair(const Heads& heads, const Token& token,
+                                                const PairPlace& place, Dtype dtype) {
+  const std::int64_t at = token.offset(heads) + place.head * heads.strides[2];
+  return {angle_value(heads.data, at + place.first, dtype),
+          angle_value(heads.data, at + place.second, dtype)};
+}
+
+__device__ __forceinline__ void store_pair(const Heads& heads, const Token& token,
+                                           const PairPlace& place, Dtype dtype, PairValues values) {
+  const std::int64_t at = token.offset(heads) + place.head * heads.strides[2];
+  store_value(heads.data, at + place.first, dtype, values.a);
+  store_value(heads.data, at + place.second, dtype, values.b);
+}
+
+__device__ __forceinline__ PairValues load_pair_gains(const PairParams& params,
+                                                      const PairTensor& tensor,
+                                                      const PairPlace& place) {
+  const std::int64_t at = tensor.norms == 1 ? std::int64_t{place.head} * params.head_dim : 0;
+  const float one = params.one_plus_weight ? 1.0f : 0.0f;
+  const float a = angle_value(tensor.g.data, at + place.first, tensor.g.dtype);
+  const float b = angle_value(tensor.g.data, at + place.second, tensor.g.dtype);
+  return {params.one_plus_weight ? __fadd_rn(one, a) : a,
+          params.one_plus_weight ? __fadd_rn(one, b) : b};
+}
+
+__device__ __forceinline__ void turn_values(const PairParams& params, const PairGroup& group,
+                                            const PairPlace& place, PairValues& values) {
+  if (place.pair < 0) return;
+  const Turn turn = load_turn(params.angles, position_of(params.angles, group.token), place.pair);
+  turn_pair(values.a, values.b, turn.cos, turn.sin);
+}
+
+// The sum over a block, in every thread.
+__device__ __forceinline__ float sum_of_pair_block(float value, float* sums) {
+  value = sum_of_lanes(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
+  __syncthreads();
+  return sum_of_warps(sums, kPairThreads / 32);
+}
+
+__global__ __launch_bounds__(kPairThreads) void rotate_pairs_kernel(
+    const __grid_constant__ PairParams params) {
+  __shared__ float sums[kPairThreads / 32];
+  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
+  const PairTensor& tensor = params.tensors[is_second];
+  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  ptx::wait_for_earlier_kernels();
+  for (std::int64_t index = block; index < params.tokens * tensor.norms; index += tensor.blocks) {
+    const PairGroup group(params, tensor, index);
+    float rstd = 1;
+    if (tensor.g.data != nullptr) {
+      float sum = 0;
+      for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+        const PairValues x =
+            load_pair(tensor.in, group.token, PairPlace(params, group, p), params.dtype);
+        sum = __fmaf_rn(x.a, x.a, __fmaf_rn(x.b, x.b, sum));
+      }
+      sum = sum_of_pair_block(sum, sums);
+      rstd = rsqrtf(__fmaf_rn(sum, tensor.one_over_count, params.eps));
+      if (threadIdx.x == 0 && tensor.rstd != nullptr) tensor.rstd[group.norm] = rstd;
+    }
+    for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+      const PairPlace place(params, group, p);
+      PairValues values = load_pair(tensor.in, group.token, place, params.dtype);
+      if (tensor.g.data != nullptr) {
+        const PairValues w = load_pair_gains(params, tensor, place);
+        values = {__fmul_rn(__fmul_rn(values.a, rstd), w.a),
+                  __fmul_rn(__fmul_rn(values.b, rstd), w.b)};
+      }
+      turn_values(params, group, place, values);
+      store_pair(tensor.out, group.token, place, params.dtype, values);
+    }
+  }
+}
+
+__global__ __launch_bounds__(kPairThreads) void rotate_pairs_back_kernel(
+    const __grid_constant__ PairParams params) {
+  __shared__ float sums[kPairThreads / 32];
+  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
+  const PairTensor& tensor = params.tensors[is_second];
+  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const int columns = tensor.norms == 1 ? tensor.heads * params.head_dim : params.head_dim;
+  float* line = tensor.partials + std::int64_t{block} * columns;
+  ptx::wait_for_earlier_kernels();
+  // A column of dg belongs to the thread that has its pair, in every group.
+  for (int p = static_cast<int>(threadIdx.x); p < columns / 2; p += kPairThreads) {
+    const PairPlace place(params, PairGroup(params, tensor, 0), p);
+    const int at = (place.head * params.head_dim);
+    line[at + place.first] = 0;
+    line[at + place.second] = 0;
+  }
+  for (std::int64_t index = block; index < params.tokens * tensor.norms; index += tensor.blocks) {
+    const PairGroup group(params, tensor, index);
+    float sum = 0;
+    for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+      const PairPlace place(params, group, p);
+      PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
+      turn_values(params, group, place, dn);
+      const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
+      const PairValues w = load_pair_gains(params, tensor, place);
+      sum = __fmaf_rn(dn.a * w.a, x.a, __fmaf_rn(dn.b * w.b, x.b, sum));
+    }
+    sum = sum_of_pair_block(sum, sums);
+    const float rstd = tensor.rstd[group.norm];
+    const float k = sum * tensor.one_over_count * rstd * rstd;
+    for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+      const PairPlace place(params, group, p);
+      PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
+      turn_values(params, group, place, dn);
+      const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
+      const PairValues w = load_pair_gains(params, tensor, place);
+      const int at = tensor.norms == 1 ? place.head * params.head_dim : 0;
+      line[at + place.first] += dn.a * (x.a * rstd);
+      line[at + place.second] += dn.b * (x.b * rstd);
+      store_pair(tensor.out, group.token, place, params.dtype,
+                 {__fmul_rn(__fmaf_rn(-x.a, k, dn.a * w.a), rstd),
+                  __fmul_rn(__fmaf_rn(-x.b, k, dn.b * w.b), rstd)});
+    }
+  }
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,193 @@
+// Heads in units of eight pairs, as the Hopper kernels of rope and rms_norm_rope take them: 16
+// elements of a head, two vectors of eight, so that both elements of every pair are in one thread.
+//
+//   unit j of a head   rotate_half: elements 8j ... 8j + 7 and as many rotary_dim / 2 behind them
+//                      interleaved, and what is not rotated: elements 16j ... 16j + 15
+//
+// The units of a head are padded to a power of two, so that they are neighbouring lanes of a warp and
+// a thread has the same unit of every head it comes to: it reads cos and sin once per token.
+#pragma once
+
+#include "device/rows/eight.cuh"
+
+#include <octet/ops/rope.hpp>
+
+namespace octet::sm90 {
+
+inline constexpr int kPairs = 8;  // of a unit
+inline constexpr int kUnitElements = 16;
+
+// The heads of one tensor [batch, seq, heads, head_dim].
+struct Heads {
+  void* data;
+  std::int64_t strides[3];  // elements: batch, seq, head
+};
+
+struct Angles {
+  const void* cos;  // [rows, half or all of rotary_dim]
+  const void* sin;
+  Dtype dtype;
+  std::int64_t cos_pitch;  // elements
+  std::int64_t sin_pitch;
+  std::int64_t rows;
+  int pair_step;  // columns from one pair to the next: 2 in a full cache of interleaved pairs
+  bool vectors;   // f32, pairs side by side, rows on 16-byte boundaries
+  const void* positions;  // [batch, seq], or null
+  bool wide_positions;    // i64
+  std::int64_t position_strides[2];
+  bool inverse;
+};
+
+struct HeadShape {
+  unsigned seq;
+  int head_dim;
+  int rotary_dim;
+  int units;       // of a head
+  int units_log2;  // of a head, padded to a power of two
+};
+
+struct Token {
+  std::int64_t batch;
+  std::int64_t seq;
+
+  __device__ Token(unsigned token, unsigned seq_length)
+      : batch(token / seq_length), seq(token % seq_length) {}
+  __device__ std::int64_t offset(const Heads& heads) const {
+    return batch * heads.strides[0] + seq * heads.strides[1];
+  }
+};
+
+__device__ __forceinline__ std::int64_t position_of(const Angles& angles, const Token& token) {
+  if (angles.positions == nullptr) return token.seq;
+  const std::int64_t at =
+      token.batch * angles.position_strides[0] + token.seq * angles.position_strides[1];
+  return angles.wide_positions ? static_cast<const std::int64_t*>(angles.positions)[at]
+                               : static_cast<const std::int32_t*>(angles.positions)[at];
+}
+
+__device__ __forceinline__ float angle_value(const void* cache, std::int64_t index, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16: return f32_from_bf16(static_cast<const std::uint16_t*>(cache)[index]);
+    case Dtype::f16: return decode_f16(static_cast<const std::uint16_t*>(cache)[index]);
+    default: return static_cast<const float*>(cache)[index];
+  }
+}
+
+// cos and sin of one pair at one position; NaN where the caches do not have it.
+struct Turn {
+  float cos;
+  float sin;
+};
+__device__ __forceinline__ Turn load_turn(const Angles& angles, std::int64_t position, int pair) {
+  if (position < 0 || position >= angles.rows) return {__int_as_float(0x7FFFFFFF), 0.0f};
+  const std::int64_t col = std::int64_t{pair} * angles.pair_step;
+  const float sin = angle_value(angles.sin, position * angles.sin_pitch + col, angles.dtype);
+  return {angle_value(angles.cos, position * angles.cos_pitch + col, angles.dtype),
+          angles.inverse ? -sin : sin};
+}
+
+// Of four pairs side by side.
+struct Turns {
+  float cos[4];
+  float sin[4];
+};
+
+__device__ __forceinline__ Turns load_turns(const Angles& angles, std::int64_t position,
+                                            int first_pair) {
+  Turns turns;
+  if (angles.vectors && position >= 0 && position < angles.rows) {
+    const auto* cos = static_cast<const float*>(angles.cos) + position * angles.cos_pitch;
+    const auto* sin = static_cast<const float*>(angles.sin) + position * angles.sin_pitch;
+    const float4 c = *reinterpret_cast<const float4*>(cos + first_pair);
+    float4 s = *reinterpret_cast<const float4*>(sin + first_pair);
+    if (angles.inverse) s = make_float4(-s.x, -s.y, -s.z, -s.w);
+    return {{c.x, c.y, c.z, c.w}, {s.x, s.y, s.z, s.w}};
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const Turn turn = load_turn(angles, position, first_pair + i);
+    turns.cos[i] = turn.cos;
+    turns.sin[i] = turn.sin;
+  }
+  return turns;
+}
+
+__device__ __forceinline__ void turn_pair(float& a, float& b, float cos, float sin) {
+  const float x = a;
+  const float y = b;
+  a = __fmaf_rn(x, cos, -__fmul_rn(y, sin));
+  b = __fmaf_rn(y, cos, __fmul_rn(x, sin));
+}
+
+// Where a unit's vectors lie in its head.
+template <RopeStyle kStyle>
+struct UnitPlace {
+  int first;
+  int second;
+  bool rotated;
+
+  __device__ UnitPlace(const HeadShape& shape, int unit) {
+    rotated = unit * kUnitElements < shape.rotary_dim;
+    const bool halves = rotated && kStyle == RopeStyle::rotate_half;
+    first = unit * (halves ? kPairs : kUnitElements);
+    second = first + (halves ? shape.rotary_dim / 2 : kPairs);
+  }
+};
+
+// Four pairs of a unit, (a, b).
+struct Quad {
+  float a[4];
+  float b[4];
+
+  __device__ __forceinline__ void turn(const Turns& turns) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) turn_pair(a[i], b[i], turns.cos[i], turns.sin[i]);
+  }
+};
+
+// A unit in the tensor's dtype.
+template <Dtype kDtype, RopeStyle kStyle>
+struct Unit {
+  Eight<kDtype> first;
+  Eight<kDtype> second;
+
+  __device__ __forceinline__ void load(const char* head, const UnitPlace<kStyle>& place) {
+    first = load_eight<kDtype>(head + place.first * kElementBytes<kDtype>);
+    second = load_eight<kDtype>(head + place.second * kElementBytes<kDtype>);
+  }
+  __device__ __forceinline__ void store(char* head, const UnitPlace<kStyle>& place) const {
+    store_eight(head + place.first * kElementBytes<kDtype>, first);
+    store_eight(head + place.second * kElementBytes<kDtype>, second);
+  }
+
+  // Half `half` of the pairs.
+  __device__ __forceinline__ Quad quad(int half) const {
+    Quad result;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kStyle == RopeStyle::rotate_half) {
+        result.a[i] = first[4 * half + i];
+        result.b[i] = second[4 * half + i];
+      } else {
+        const Eight<kDtype>& vector = half == 0 ? first : second;
+        result.a[i] = vector[2 * i];
+        result.b[i] = vector[2 * i + 1];
+      }
+    }
+    return result;
+  }
+  __device__ __forceinline__ void set_quad(int half, const Quad& quad) {
+    if constexpr (kStyle == RopeStyle::rotate_half) {
+      first.assign_four(half, quad.a);
+      second.assign_four(half, quad.b);
+    } else {
+      Eight<kDtype>& vector = half == 0 ? first : second;
+      const float low[4] = {quad.a[0], quad.b[0], quad.a[1], quad.b[1]};
+      const float high[4] = {quad.a[2], quad.b[2], quad.a[3], quad.b[3]};
+      vector.assign_four(0, low);
+      vector.assign_four(1, high);
+    }
+  }
+};
+
+}  // namespace octet::sm90
