@@ -163,6 +163,7 @@ __device__ __forceinline__ void store_row(const Matrix& matrix, std::int64_t row
 struct Weights {
   const void* data;
   Dtype dtype;
+  bool aligned = true;  // to 16 bytes; kernels of ragged rows do not ask
 };
 
 template <Dtype kDtype, Rows kRows>
@@ -188,6 +189,29 @@ __device__ __forceinline__ void load_four(const void* data, int col, float (&val
     const Eight<kDtype> eight{{four.x, four.y, 0, 0}};
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] = eight[i];
+  }
+}
+
+// Where they are not aligned.
+__device__ __forceinline__ void load_four_singly(const Weights& weights, int col,
+                                                 float (&values)[4]) {
+#pragma unroll 1
+  for (int i = 0; i < 4; ++i) {
+    const int at = col + i;
+    float value;
+    switch (weights.dtype) {
+      case Dtype::bf16:
+        value = f32_from_bf16(static_cast<const std::uint16_t*>(weights.data)[at]);
+        break;
+      case Dtype::f16:
+        value = decode_f16(static_cast<const std::uint16_t*>(weights.data)[at]);
+        break;
+      default: value = static_cast<const float*>(weights.data)[at]; break;
+    }
+    values[0] = i == 0 ? value : values[0];
+    values[1] = i == 1 ? value : values[1];
+    values[2] = i == 2 ? value : values[2];
+    values[3] = i == 3 ? value : values[3];
   }
 }
 

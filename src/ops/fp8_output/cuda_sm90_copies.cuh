@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/checks.hpp"
-#include "ops/quantize/cuda_sm90_tile.cuh"
+#include "ops/fp8_output/cuda_sm90_patch.cuh"
 
 #include <octet/ops/fp8_output.hpp>
 

@@ -3,7 +3,16 @@
 #pragma once
 
 #include "device/rows/eight.cuh"
-#include "ops/quantize/cuda_sm90_tile.cuh"
+
+namespace octet::sm90 {
+
+// Declared inline before the quantiser defines it, so that more than one object may have it.
+__device__ inline void store_bytes(std::uint8_t* to, std::uint32_t w0, std::uint32_t w1,
+                                   std::uint32_t w2, std::uint32_t w3, int count);
+
+}  // namespace octet::sm90
+
+#include "ops/quantize/cuda_sm90_tile.cuh"  // NOLINT: after the declaration above
 
 namespace octet::sm90 {
 
@@ -96,12 +105,28 @@ __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const Quan
   }
 }
 
-// Scales and copies of a tile; every thread of the block comes here. Elements outside the matrix
-// are zero in the patch.
+// Zeros outside the matrix, where a factor of the operator may have made -0 of them.
+template <class Input>
+__device__ __forceinline__ void clear_outside(const QuantizeParams& params, const PatchPlace& place,
+                                              Patch<Input>& patch) {
+  constexpr int kPerWord = Patch<Input>::kPerWord;
+  const auto rows = static_cast<int>(min(params.rows - place.row0(), std::int64_t{kPatch}));
+  const auto cols = static_cast<int>(min(params.cols - place.col0(), std::int64_t{kPatch}));
+#pragma unroll
+  for (int w = 0; w < Patch<Input>::kWords; ++w) {
+    const int inside = cols - w * kPerWord;  // elements of the word
+    const std::uint32_t kept = inside >= kPerWord ? ~0u : inside == 1 ? 0xFFFFu : 0u;
+#pragma unroll
+    for (int i = 0; i < kPatch; ++i) patch.words[i][w] = i < rows ? patch.words[i][w] & kept : 0u;
+  }
+}
+
+// Scales and copies of a tile; every thread of the block comes here.
 template <bool kE5m2, class Input>
 __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
-                                               const QuantizeParams& params,
-                                               const Patch<Input>& patch, const PatchPlace& place) {
+                                               const QuantizeParams& params, Patch<Input>& patch,
+                                               const PatchPlace& place) {
+  if (!is_inside(params, place)) clear_outside(params, place, patch);
   // Where something is not finite, the maxima are found again without it.
   const bool finite = __syncthreads_and(find_maxima(shared, patch, place.tx, place.ty, false));
   if (!finite) {

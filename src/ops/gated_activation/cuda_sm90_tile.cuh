@@ -14,7 +14,7 @@ namespace octet::sm90 {
 
 // Blocks per multiprocessor that registers allow; measured on an H200, 8192x14336 bf16: forward 3.99
 // TB/s with three and 3.93 with four, backward 3.80 with two and 3.14 with three that read in turns.
-inline constexpr int kGatedForwardBlocks = 3;
+inline constexpr int kGatedForwardBlocks = 2;
 inline constexpr int kGatedBackwardBlocks = 2;
 
 struct GatedTileParams {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/early_launch.cuh"
 #include "device/rows/row_ring.cuh"
 #include "device/rows/tree_sum.cuh"
 
@@ -317,6 +318,7 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_backward_kernel(
   }
 
   // Partial sums
+  ptx::let_next_kernel_start();
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     float* to = params.partials + std::int64_t{blockIdx.x} * params.cols + threads.col(v);

@@ -38,13 +38,8 @@ int block_log2(const RotateBackCall& call) {
 
 template <Dtype kDtype, HeadNorm kNorm>
 bool takes_units(const RotateBackCall& call) {
-  bool result = sm90::has_units(call.heads) &&
-                (1 << block_log2<kDtype, kNorm>(call)) <= sm90::kHeadGradientThreads;
-  for (const RotatedBackSide& side : call.sides) {
-    result = result && sm90::has_aligned_heads(side.dout) && sm90::has_aligned_heads(side.x) &&
-             sm90::has_aligned_heads(side.dx) && cuda::is_aligned16(side.g);
-  }
-  return result;
+  return sm90::has_units(call.heads) &&
+         (1 << block_log2<kDtype, kNorm>(call)) <= sm90::kHeadGradientThreads;
 }
 
 template <Dtype kDtype, HeadNorm kNorm>
@@ -55,13 +50,16 @@ void launch_units(const RotateBackCall& call) {
   params.tokens = static_cast<unsigned>(call.heads.tokens());
   params.threads_log2 = block_log2<kDtype, kNorm>(call);
   params.one_plus_weight = call.one_plus_weight;
+  params.aligned = true;
   for (std::size_t i = 0; i < call.sides.size(); ++i) {
     const RotatedBackSide& side = call.sides[i];
     sm90::HeadGradients& tensor = params.tensors[i];
     tensor.dout = sm90::heads_of(side.dout);
     tensor.x = sm90::heads_of(side.x);
     tensor.dx = sm90::heads_of(side.dx);
-    tensor.g = {side.g.data, side.g.dtype};
+    params.aligned = params.aligned && sm90::has_aligned_heads(side.dout) &&
+                     sm90::has_aligned_heads(side.x) && sm90::has_aligned_heads(side.dx);
+    tensor.g = {side.g.data, side.g.dtype, cuda::is_aligned16(side.g)};
     tensor.rstd = static_cast<const float*>(side.rstd.data);
     tensor.partials = side.partials;
     tensor.heads = static_cast<int>(side.heads);

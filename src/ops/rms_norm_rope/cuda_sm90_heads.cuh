@@ -32,6 +32,7 @@ struct HeadGradientParams {
   unsigned tokens;
   int threads_log2;  // of the block
   bool one_plus_weight;
+  bool aligned;
 };
 
 // dn, and the unit it is the gradient of.
@@ -141,8 +142,8 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
         units[u] = {};
         products[u] = 0;
         if (has_unit && head + u * thread.head_step < tensor.heads) {
-          units[u].dout.load(dout.head + u * dout.step, place);
-          units[u].x.load(x.head + u * x.step, place);
+          units[u].dout.load(dout.head + u * dout.step, place, params.aligned);
+          units[u].x.load(x.head + u * x.step, place, params.aligned);
         }
       }
       const auto gains = [&](int u, int half) {
@@ -211,7 +212,7 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) {
         if (has_unit && head + u * thread.head_step < tensor.heads) {
-          units[u].dout.store(dx.head + u * dx.step, place);
+          units[u].dout.store(dx.head + u * dx.step, place, params.aligned);
         }
       }
       head += kUnits * thread.head_step;

@@ -97,12 +97,11 @@ int threads_log2(const HeadShape& shape, std::int64_t heads) {
   return std::max(shape.units_log2, std::min(units_log2, most));
 }
 
+// A question of the problem alone, so that the order of sums does not depend on where tensors lie.
 template <Dtype kDtype, HeadNorm kNorm>
 bool takes_units(const RotateCall& call) {
   bool result = has_units(call.heads);
   for (const RotatedSide& side : call.sides) {
-    result = result && has_aligned_heads(side.in) && has_aligned_heads(side.out) &&
-             cuda::is_aligned16(side.g);
     if (kNorm == HeadNorm::row) {
       const HeadShape shape = shape_of(call.heads);
       result = result && (side.heads << shape.units_log2) <=
@@ -120,6 +119,7 @@ void launch_units(const RotateCall& call) {
   params.tokens = static_cast<unsigned>(call.heads.tokens());
   params.eps = call.eps;
   params.one_plus_weight = call.one_plus_weight;
+  params.aligned = true;
   int block_log2 = kNorm == HeadNorm::row ? 6 : 7;
   for (const RotatedSide& side : call.sides) {
     block_log2 = std::max(block_log2, threads_log2<kDtype, kNorm>(params.shape, side.heads));
@@ -130,7 +130,8 @@ void launch_units(const RotateCall& call) {
     HeadsInOut& tensor = params.tensors[i];
     tensor.in = heads_of(side.in);
     tensor.out = heads_of(side.out);
-    tensor.g = {side.g.data, side.g.dtype};
+    params.aligned = params.aligned && has_aligned_heads(side.in) && has_aligned_heads(side.out);
+    tensor.g = {side.g.data, side.g.dtype, cuda::is_aligned16(side.g)};
     tensor.rstd = static_cast<float*>(side.rstd.data);
     tensor.heads = static_cast<int>(side.heads);
     const std::int64_t normed = kNorm == HeadNorm::row ? side.heads : 1;

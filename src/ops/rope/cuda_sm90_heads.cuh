@@ -36,6 +36,7 @@ struct HeadsParams {
   unsigned tokens;
   float eps;
   bool one_plus_weight;
+  bool aligned;  // every head and the weights, to 16 bytes
 };
 
 template <class Unit>
@@ -75,7 +76,9 @@ template <Dtype kDtype, RopeStyle kStyle>
 __device__ __forceinline__ Quad load_quad_gains(const Weights& g, bool one_plus_weight, int at,
                                                 const UnitPlace<kStyle>& place, int half) {
   const auto four = [&](int col, float(&values)[4]) {
-    if (g.dtype == kDtype) {
+    if (!g.aligned) {
+      load_four_singly(g, col, values);
+    } else if (g.dtype == kDtype) {
       load_four<kDtype>(g.data, col, values);
     } else {
       load_four_weights(g, col, values);
@@ -163,7 +166,7 @@ __global__ __launch_bounds__(kHeadThreads, kHeadBlocks) void rotate_heads_kernel
     for (int u = 0; u < kUnits; ++u) {
       units[u] = {};
       if (has_unit && head + u * thread.head_step < tensor.heads) {
-        units[u].load(in.head + u * in.step, place);
+        units[u].load(in.head + u * in.step, place, params.aligned);
       }
     }
 
@@ -215,7 +218,7 @@ __global__ __launch_bounds__(kHeadThreads, kHeadBlocks) void rotate_heads_kernel
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) {
         if (head + u * thread.head_step < tensor.heads) {
-          units[u].store(out.head + u * out.step, place);
+          units[u].store(out.head + u * out.step, place, params.aligned);
         }
       }
     }

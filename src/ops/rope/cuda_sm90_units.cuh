@@ -145,19 +145,45 @@ struct Quad {
   }
 };
 
-// A unit in the tensor's dtype.
+// Eight elements that are not aligned.
+template <Dtype kDtype>
+__device__ __noinline__ Eight<kDtype> load_eight_singly(const char* from) {
+  return load_some<kDtype>(from, kEight);
+}
+template <Dtype kDtype>
+__device__ __noinline__ void store_eight_singly(char* to, Eight<kDtype> eight) {
+  store_some(to, eight, kEight);
+}
+
+// A unit in the tensor's dtype. Heads are `aligned` where all begin on 16-byte boundaries.
 template <Dtype kDtype, RopeStyle kStyle>
 struct Unit {
   Eight<kDtype> first;
   Eight<kDtype> second;
 
-  __device__ __forceinline__ void load(const char* head, const UnitPlace<kStyle>& place) {
-    first = load_eight<kDtype>(head + place.first * kElementBytes<kDtype>);
-    second = load_eight<kDtype>(head + place.second * kElementBytes<kDtype>);
+  __device__ __forceinline__ void load(const char* head, const UnitPlace<kStyle>& place,
+                                       bool aligned) {
+    const char* at = head + place.first * kElementBytes<kDtype>;
+    const char* behind = head + place.second * kElementBytes<kDtype>;
+    if (aligned) {
+      first = load_eight<kDtype>(at);
+      second = load_eight<kDtype>(behind);
+    } else {
+      first = load_eight_singly<kDtype>(at);
+      second = load_eight_singly<kDtype>(behind);
+    }
   }
-  __device__ __forceinline__ void store(char* head, const UnitPlace<kStyle>& place) const {
-    store_eight(head + place.first * kElementBytes<kDtype>, first);
-    store_eight(head + place.second * kElementBytes<kDtype>, second);
+  __device__ __forceinline__ void store(char* head, const UnitPlace<kStyle>& place,
+                                        bool aligned) const {
+    char* at = head + place.first * kElementBytes<kDtype>;
+    char* behind = head + place.second * kElementBytes<kDtype>;
+    if (aligned) {
+      store_eight(at, first);
+      store_eight(behind, second);
+    } else {
+      store_eight_singly(at, first);
+      store_eight_singly(behind, second);
+    }
   }
 
   // Half `half` of the pairs.
