@@ -105,28 +105,67 @@ __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const Quan
   }
 }
 
-// Zeros outside the matrix, where a factor of the operator may have made -0 of them.
-template <class Input>
-__device__ __forceinline__ void clear_outside(const QuantizeParams& params, const PatchPlace& place,
-                                              Patch<Input>& patch) {
-  constexpr int kPerWord = Patch<Input>::kPerWord;
-  const auto rows = static_cast<int>(min(params.rows - place.row0(), std::int64_t{kPatch}));
-  const auto cols = static_cast<int>(min(params.cols - place.col0(), std::int64_t{kPatch}));
+// Bytes of a row of a copy from `col` on, as many as there are: up to the pitch where the copy owns its
+// padding, which is cleared. A call for this would cost the tile's registers.
+template <int kWords>
+__device__ __forceinline__ void store_edge(const QuantizedCopy& copy, std::int64_t row,
+                                           std::int64_t col, std::int64_t cols,
+                                           const std::uint32_t (&words)[kWords]) {
+  std::uint8_t* to = copy.values + row * copy.pitch + col;
+  const std::int64_t left = (copy.owns_padding ? copy.pitch : cols) - col;
 #pragma unroll
-  for (int w = 0; w < Patch<Input>::kWords; ++w) {
-    const int inside = cols - w * kPerWord;  // elements of the word
-    const std::uint32_t kept = inside >= kPerWord ? ~0u : inside == 1 ? 0xFFFFu : 0u;
-#pragma unroll
-    for (int i = 0; i < kPatch; ++i) patch.words[i][w] = i < rows ? patch.words[i][w] & kept : 0u;
+  for (int w = 0; w < kWords; ++w) {
+    std::uint32_t word = words[w];
+#pragma unroll 1
+    for (int b = 4 * w; b < 4 * w + 4 && b < left; ++b) {
+      to[b] = static_cast<std::uint8_t>(b < cols - col ? word : 0);
+      word >>= 8;
+    }
   }
 }
 
-// Scales and copies of a tile; every thread of the block comes here.
+// The copies of a tile at the edge of the matrix.
+template <bool kE5m2, class Input>
+__device__ __forceinline__ void write_edge(QuantizeStorage& shared, const QuantizeParams& params,
+                                           const Patch<Input>& patch, const PatchPlace& place) {
+  if (params.out.kind != ScaleKind::none) {
+#pragma unroll
+    for (int i = 0; i < kPatch; ++i) {
+      const float scale = shared.row_scale[place.ty * kPatch + i];
+      const std::uint32_t words[2] = {
+          cast_four<kE5m2, false>(patch.value(i, 0), patch.value(i, 1), patch.value(i, 2),
+                                  patch.value(i, 3), scale),
+          cast_four<kE5m2, false>(patch.value(i, 4), patch.value(i, 5), patch.value(i, 6),
+                                  patch.value(i, 7), scale)};
+      if (place.row0() + i < params.rows) {
+        store_edge(params.out, place.row0() + i, place.col0(), params.cols, words);
+      }
+    }
+  }
+  if (params.transposed.kind != ScaleKind::none) {
+    turn_patch<Input, kE5m2, false>(shared, patch, place.tx, place.ty);
+    __syncthreads();
+#pragma unroll 1
+    for (int pass = 0; pass < 4; ++pass) {
+      const int col = pass * 32 + static_cast<int>(threadIdx.x) / 8;
+      const int chunk = static_cast<int>(threadIdx.x) % 8;
+      if (place.tile_col * kTile + col >= params.cols) continue;
+      const uint4 pair =
+          *reinterpret_cast<const uint4*>(&shared.turned[col][turned_pair(col, chunk) * 8]);
+      const uint4 bytes = turned_swapped(col) ? make_uint4(pair.z, pair.w, pair.x, pair.y) : pair;
+      const std::uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+      store_edge(params.transposed, place.tile_col * kTile + col,
+                 place.tile_row * kTile + chunk * 16, params.rows, words);
+    }
+  }
+}
+
+// Scales and copies of a tile; every thread of the block comes here. What lies outside the matrix is
+// zero in the patch, or -0.
 template <bool kE5m2, class Input>
 __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
-                                               const QuantizeParams& params, Patch<Input>& patch,
-                                               const PatchPlace& place) {
-  if (!is_inside(params, place)) clear_outside(params, place, patch);
+                                               const QuantizeParams& params,
+                                               const Patch<Input>& patch, const PatchPlace& place) {
   // Where something is not finite, the maxima are found again without it.
   const bool finite = __syncthreads_and(find_maxima(shared, patch, place.tx, place.ty, false));
   if (!finite) {
@@ -135,19 +174,21 @@ __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
   }
   share_scales<Input>(shared, params, place.tile_row, place.tile_col);
   __syncthreads();
-  if (!finite || !is_inside(params, place)) {
-    write_copies<Input, kE5m2, false>(shared, params, patch, place.tile_row, place.tile_col);
-  } else {
+  if (!is_inside(params, place)) {
+    write_edge<kE5m2>(shared, params, patch, place);
+  } else if (finite) {
     write_inside<kE5m2, true>(shared, params, patch, place);
+  } else {
+    write_inside<kE5m2, false>(shared, params, patch, place);
   }
 }
 
 // Eight elements at the edge of a matrix [rows, cols], or of one whose rows are not aligned; zeros
 // outside.
 template <Dtype kDtype>
-__device__ __noinline__ Eight<kDtype> load_edge(const void* data, std::int64_t pitch,
-                                                std::int64_t row, std::int64_t col,
-                                                std::int64_t rows, std::int64_t cols) {
+__device__ __forceinline__ Eight<kDtype> load_edge(const void* data, std::int64_t pitch,
+                                                   std::int64_t row, std::int64_t col,
+                                                   std::int64_t rows, std::int64_t cols) {
   if (row >= rows || col >= cols) return {};
   const char* from = static_cast<const char*>(data) + (row * pitch + col) * kElementBytes<kDtype>;
   return load_some<kDtype>(from, cols - col < kEight ? static_cast<int>(cols - col) : kEight);

@@ -145,16 +145,6 @@ struct Quad {
   }
 };
 
-// Eight elements that are not aligned.
-template <Dtype kDtype>
-__device__ __noinline__ Eight<kDtype> load_eight_singly(const char* from) {
-  return load_some<kDtype>(from, kEight);
-}
-template <Dtype kDtype>
-__device__ __noinline__ void store_eight_singly(char* to, Eight<kDtype> eight) {
-  store_some(to, eight, kEight);
-}
-
 // A unit in the tensor's dtype. Heads are `aligned` where all begin on 16-byte boundaries.
 template <Dtype kDtype, RopeStyle kStyle>
 struct Unit {
@@ -169,8 +159,8 @@ struct Unit {
       first = load_eight<kDtype>(at);
       second = load_eight<kDtype>(behind);
     } else {
-      first = load_eight_singly<kDtype>(at);
-      second = load_eight_singly<kDtype>(behind);
+      first = load_some<kDtype>(at, kEight);
+      second = load_some<kDtype>(behind, kEight);
     }
   }
   __device__ __forceinline__ void store(char* head, const UnitPlace<kStyle>& place,
@@ -181,8 +171,8 @@ struct Unit {
       store_eight(at, first);
       store_eight(behind, second);
     } else {
-      store_eight_singly(at, first);
-      store_eight_singly(behind, second);
+      store_some(at, first, kEight);
+      store_some(behind, second, kEight);
     }
   }
 
