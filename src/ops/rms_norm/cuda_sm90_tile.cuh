@@ -17,7 +17,8 @@ inline constexpr int kQuantizeThreadsLog2 = 8;
 static_assert(1 << kQuantizeThreadsLog2 == kQuantizeThreads);
 
 // Per multiprocessor, as registers allow.
-inline constexpr int kRmsNormTileBlocks = 3;
+template <Dtype kDtype>
+inline constexpr int kRmsNormTileBlocks = kDtype == Dtype::bf16 ? 3 : 2;
 
 struct RmsNormTileParams {
   RmsNormForwardParams norm;  // y is not used; rstd is written
@@ -70,54 +71,68 @@ __device__ __forceinline__ void wait_for_all(const unsigned* found, unsigned cou
   } while (now < count);
 }
 
-// The same as load_normed() and store_row() where rows are not all of whole, aligned eights.
+inline constexpr int kFinderVectors = 8;  // of a thread
+
+// Leaves the sums of squares of a thread's vectors, all under way at once.
 template <Dtype kDtype>
-__device__ __noinline__ Eight<kDtype> load_normed_edge(const RmsNormForwardParams& norm,
-                                                       std::int64_t row, int col) {
-  return load_normed<kDtype, Rows::ragged>(norm, row, col);
+__device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, std::int64_t row,
+                                              const RowThreads& threads, float* sums) {
+  Eight<kDtype> h[kFinderVectors];
+  float eights[kFinderVectors];
+#pragma unroll
+  for (int v = 0; v < kFinderVectors; ++v) {
+    h[v] = {};
+    if (row < norm.rows && threads.col(v) < norm.cols) {
+      h[v] = load_normed<kDtype, Rows::whole>(norm, row, threads.col(v));
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < kFinderVectors; ++v) {
+    eights[v] = sum_of_squares(h[v]);
+    if (norm.residual.data != nullptr && row < norm.rows && threads.col(v) < norm.cols) {
+      store_row<Rows::whole>(norm.sum, row, threads.col(v), norm.cols, h[v]);
+    }
+  }
+  leave_sums(eights, threads, sums);
 }
+
+// The same where rows are not all of whole, aligned eights: one after the other.
 template <Dtype kDtype>
-__device__ __noinline__ void store_sum_edge(const RmsNormForwardParams& norm, std::int64_t row,
-                                            int col, Eight<kDtype> h) {
-  store_row<Rows::ragged>(norm.sum, row, col, norm.cols, h);
+__device__ __forceinline__ void leave_ragged_squares(const RmsNormForwardParams& norm,
+                                                     std::int64_t row, const RowThreads& threads,
+                                                     float* sums) {
+#pragma unroll 1
+  for (int v = 0; v < kFinderVectors; ++v) {
+    float sum = 0;
+    if (row < norm.rows && threads.col(v) < norm.cols) {
+      const auto h = load_normed<kDtype, Rows::ragged>(norm, row, threads.col(v));
+      sum = sum_of_squares(h);
+      if (norm.residual.data != nullptr) {
+        store_row<Rows::ragged>(norm.sum, row, threads.col(v), norm.cols, h);
+      }
+    }
+    sum = sum_of_lanes(sum);
+    if (threadIdx.x % 32 == 0) sums[v * threads.warps() + threads.index / 32] = sum;
+  }
 }
 
 // Root mean squares of `block_rows` rows, each by as many threads as there are then for one.
 template <Dtype kDtype>
 __device__ __forceinline__ void find_root_mean_squares(const RmsNormTileParams& params,
                                                        const RmsNormRole& role, float* shared) {
-  constexpr int kVectors = 8;
   const RmsNormForwardParams& norm = params.norm;
   const RowThreads threads(kQuantizeThreadsLog2 - params.block_rows_log2);
   const std::int64_t row =
       std::int64_t{role.band} * kTile + (role.index << params.block_rows_log2) + threads.row;
-  const bool valid = row < norm.rows;
-  Eight<kDtype> h[kVectors];
-  float eights[kVectors];
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    h[v] = {};
-    if (valid && threads.col(v) < norm.cols) {
-      h[v] = params.aligned ? load_normed<kDtype, Rows::whole>(norm, row, threads.col(v))
-                            : load_normed_edge<kDtype>(norm, row, threads.col(v));
-    }
+  float* sums = shared + threads.row * threads.warps() * kFinderVectors;
+  if (params.aligned) {
+    leave_squares<kDtype>(norm, row, threads, sums);
+  } else {
+    leave_ragged_squares<kDtype>(norm, row, threads, sums);
   }
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    eights[v] = sum_of_squares(h[v]);
-    if (norm.residual.data != nullptr && valid && threads.col(v) < norm.cols) {
-      if (params.aligned) {
-        store_row<Rows::whole>(norm.sum, row, threads.col(v), norm.cols, h[v]);
-      } else {
-        store_sum_edge(norm, row, threads.col(v), h[v]);
-      }
-    }
-  }
-  float* sums = shared + threads.row * threads.warps() * kVectors;
-  leave_sums(eights, threads, sums);
   __syncthreads();
-  const float sum = sum_of_warps(sums, threads.warps() * kVectors);
-  if (valid && threads.index == 0) norm.rstd[row] = rstd_of(sum, norm.cols, norm.eps);
+  const float sum = sum_of_warps(sums, threads.warps() * kFinderVectors);
+  if (row < norm.rows && threads.index == 0) norm.rstd[row] = rstd_of(sum, norm.cols, norm.eps);
   __syncthreads();
   if (threadIdx.x == 0) count_in(params.found + role.band);
 }
@@ -160,7 +175,8 @@ __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const
 }
 
 template <Dtype kDtype, bool kE5m2>
-__global__ __launch_bounds__(kQuantizeThreads, kRmsNormTileBlocks) void rms_norm_tile_kernel(
+__global__
+__launch_bounds__(kQuantizeThreads, kRmsNormTileBlocks<kDtype>) void rms_norm_tile_kernel(
     const __grid_constant__ RmsNormTileParams params) {
   __shared__ QuantizeStorage shared;
   const RmsNormRole role(params, static_cast<unsigned>((params.norm.rows + kTile - 1) / kTile),
