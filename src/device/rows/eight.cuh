@@ -116,6 +116,20 @@ __device__ __forceinline__ Eight<kDtype> load_eight(const void* from) {
   return result;
 }
 
+// The same of memory that is read once: the first-level cache keeps what is in it, as weights are.
+template <Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> load_eight_once(const void* from) {
+  Eight<kDtype> result;
+#pragma unroll
+  for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
+    asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(result.words[4 * v]), "=r"(result.words[4 * v + 1]),
+                   "=r"(result.words[4 * v + 2]), "=r"(result.words[4 * v + 3])
+                 : "l"(static_cast<const char*>(from) + 16 * v));
+  }
+  return result;
+}
+
 template <Dtype kDtype>
 __device__ __forceinline__ void store_eight(void* to, const Eight<kDtype>& eight) {
 #pragma unroll

@@ -124,7 +124,8 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
         static_cast<std::int64_t>(kSharedBytes / static_cast<std::size_t>(resident) / stage_bytes),
         problem.cols > 4096 ? 5 : 4);
     // A batch is used while the next is under way.
-    whole = whole && stages >= 2 * sm90::kRmsNormBatch;
+    whole = whole && stages >= 2;
+    const int batch = stages >= 2 * sm90::kRmsNormBatch ? sm90::kRmsNormBatch : 1;
     const bool wide = !whole || problem.cols > sm90::kRmsNormMostThreads * 8 * 2;
     RmsNormBackwardParams params{};
     params.operands[0] = matrix_of(args.dy);
@@ -140,6 +141,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
     params.cols = static_cast<int>(problem.cols);
     params.row_threads_log2 = row_threads_log2(problem.cols, wide ? 4 : 2);
     params.stages = static_cast<int>(stages);
+    params.batch = batch;
     params.one_plus_weight = problem.one_plus_weight;
     void* arguments[] = {&params};
     cuda::launch_ring(

@@ -42,6 +42,7 @@ struct RmsNormBackwardParams {
   int cols;
   int row_threads_log2;  // of the whole block
   int stages;            // of the ring
+  int batch;             // rows per barrier, 1 or 2; at least as many others are under way
   bool one_plus_weight;
 };
 
@@ -170,7 +171,7 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
 
 enum RmsNormOperand { kOperandDy, kOperandH, kOperandDsum };
 
-// Rows of a block that are summed before one barrier.
+// Rows of a block that are summed before one barrier, at most.
 inline constexpr int kRmsNormBatch = 2;
 
 // The rows of backward: from the ring, or where they are ragged from global memory at each use.
@@ -286,10 +287,13 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_backward_kernel(
     if (threads.col(v) >= params.cols) continue;
     load_gains<kRows>(params.g, params.one_plus_weight, threads.col(v), params.cols, w[v]);
   }
-  for (int turn = 0; data.row(turn) < params.rows; turn += kRmsNormBatch) {
-    const bool has[kRmsNormBatch] = {true, data.row(turn + 1) < params.rows};
+  int parity = 0;
+  for (int turn = 0; data.row(turn) < params.rows; turn += params.batch) {
+    const bool has[kRmsNormBatch] = {true,
+                                     params.batch == 2 && data.row(turn + 1) < params.rows};
     float rstd[kRmsNormBatch];
-    float* sums = shared[turn / kRmsNormBatch % 2][0];
+    float* sums = shared[parity][0];
+    parity ^= 1;
 
     // Sums over the rows
 #pragma unroll
@@ -303,7 +307,7 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_backward_kernel(
     }
     wait_for_sums(threads);
     // All have done with the rows of the batch before.
-    if (turn > 0) data.fill(turn - kRmsNormBatch + params.stages, kRmsNormBatch);
+    if (turn > 0) data.fill(turn - params.batch + params.stages, params.batch);
 
       // Gradients
 #pragma unroll

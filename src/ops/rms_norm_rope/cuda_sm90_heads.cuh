@@ -6,6 +6,7 @@
 // line of partial sums, which device/rows/partial_sums adds in a fixed order.
 #pragma once
 
+#include "device/constant.hpp"
 #include "ops/rope/cuda_sm90_heads.cuh"
 
 namespace octet::sm90 {
@@ -108,23 +109,15 @@ __device__ __forceinline__ Quad sum_over_heads(const Quad& dg, const UnitThread&
   return sum;
 }
 
-template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
-__global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel(
-    const __grid_constant__ HeadGradientParams params) {
-  __shared__ float sums[2][kHeadGradientThreads / 32];
-  extern __shared__ __align__(
-      16) unsigned char quads[];  // one per thread, with the norm over heads
-  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
-  const HeadGradients& tensor = params.tensors[is_second];
+// The tokens of a block, one after the other; what they add to dg stays with the threads.
+template <HeadNorm kNorm, bool kPlain, int kUnits, Dtype kDtype, RopeStyle kStyle, int kSums>
+__device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& params,
+                                                 const HeadGradients& tensor, unsigned block,
+                                                 const UnitThread& thread,
+                                                 const UnitPlace<kStyle>& place, bool has_unit,
+                                                 float (*sums)[kHeadGradientThreads / 32],
+                                                 Constant<kDtype>, Quad (&dg)[kSums][2]) {
   const HeadShape& shape = params.shape;
-  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
-  const UnitThread thread(shape, params.threads_log2);
-  const bool has_unit = thread.unit < shape.units;
-  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0);
-  constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
-  Quad dg[kSums][2] = {};
-  ptx::wait_for_earlier_kernels();
-
   int parity = 0;
   for (unsigned token_index = block; token_index < params.tokens; token_index += tensor.blocks) {
     const Token token(token_index, shape.seq);
@@ -148,9 +141,9 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
       }
       const auto gains = [&](int u, int half) {
         const int own_head = head + u * thread.head_step;
-        return load_quad_gains<kDtype>(tensor.g, params.one_plus_weight,
-                                       kNorm == HeadNorm::row ? own_head * shape.head_dim : 0,
-                                       place, half);
+        return load_quad_gains<kDtype, kPlain>(
+            tensor.g, params.one_plus_weight,
+            kNorm == HeadNorm::row ? own_head * shape.head_dim : 0, place, half);
       };
       const auto turns_of = [&](int half) {
         Turns turns{};
@@ -220,6 +213,32 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
       x.head += kUnits * x.step;
       dx.head += kUnits * dx.step;
     } while (kNorm != HeadNorm::row && __any_sync(~0u, head < tensor.heads));
+  }
+}
+
+template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
+__global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel(
+    const __grid_constant__ HeadGradientParams params) {
+  __shared__ float sums[2][kHeadGradientThreads / 32];
+  extern __shared__ __align__(
+      16) unsigned char quads[];  // one per thread, with the norm over heads
+  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
+  const HeadGradients& tensor = params.tensors[is_second];
+  const HeadShape& shape = params.shape;
+  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const UnitThread thread(shape, params.threads_log2);
+  const bool has_unit = thread.unit < shape.units;
+  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0);
+  constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
+  Quad dg[kSums][2] = {};
+  ptx::wait_for_earlier_kernels();
+
+  if (are_plain<kDtype>(tensor.g)) {
+    turn_tokens_back<kNorm, true, kUnits>(params, tensor, block, thread, place, has_unit, sums,
+                                          Constant<kDtype>(), dg);
+  } else {
+    turn_tokens_back<kNorm, false, kUnits>(params, tensor, block, thread, place, has_unit, sums,
+                                           Constant<kDtype>(), dg);
   }
 
   // Partial sums

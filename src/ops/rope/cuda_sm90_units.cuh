@@ -156,8 +156,8 @@ struct Unit {
     const char* at = head + place.first * kElementBytes<kDtype>;
     const char* behind = head + place.second * kElementBytes<kDtype>;
     if (aligned) {
-      first = load_eight<kDtype>(at);
-      second = load_eight<kDtype>(behind);
+      first = load_eight_once<kDtype>(at);
+      second = load_eight_once<kDtype>(behind);
     } else {
       first = load_some<kDtype>(at, kEight);
       second = load_some<kDtype>(behind, kEight);
