@@ -289,8 +289,7 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_backward_kernel(
   }
   int parity = 0;
   for (int turn = 0; data.row(turn) < params.rows; turn += params.batch) {
-    const bool has[kRmsNormBatch] = {true,
-                                     params.batch == 2 && data.row(turn + 1) < params.rows};
+    const bool has[kRmsNormBatch] = {true, params.batch == 2 && data.row(turn + 1) < params.rows};
     float rstd[kRmsNormBatch];
     float* sums = shared[parity][0];
     parity ^= 1;

@@ -14,7 +14,7 @@ constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
 
 bool taken_by_simd(const RmsNormRopeProblem& problem) {
   const Machine machine = this_machine(kCpu, 1);
-  return rms_norm_rope_forward_implementations()[0].refuse(problem, machine).empty();
+  return kRmsNormRopeForwardCpuSimd.refuse(problem, machine).empty();
 }
 
 TEST(RmsNormRopeSimd, EqualsTheReferenceInEveryByte) {
