@@ -124,9 +124,9 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
         static_cast<std::int64_t>(kSharedBytes / static_cast<std::size_t>(resident) / stage_bytes),
         problem.cols > 4096 ? 5 : 4);
     // A batch is used while the next is under way.
-    whole = whole && stages >= 2;
-    const int batch = stages >= 2 * sm90::kRmsNormBatch ? sm90::kRmsNormBatch : 1;
-    const bool wide = !whole || problem.cols > sm90::kRmsNormMostThreads * 8 * 2;
+    bool wide = problem.cols > sm90::kRmsNormMostThreads * 8 * 2;
+    whole = whole && stages >= 2 * (wide ? sm90::kRmsNormBatch<4> : sm90::kRmsNormBatch<2>);
+    wide = wide || !whole;
     RmsNormBackwardParams params{};
     params.operands[0] = matrix_of(args.dy);
     params.operands[1] = matrix_of(args.h);
@@ -141,7 +141,6 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
     params.cols = static_cast<int>(problem.cols);
     params.row_threads_log2 = row_threads_log2(problem.cols, wide ? 4 : 2);
     params.stages = static_cast<int>(stages);
-    params.batch = batch;
     params.one_plus_weight = problem.one_plus_weight;
     void* arguments[] = {&params};
     cuda::launch_ring(

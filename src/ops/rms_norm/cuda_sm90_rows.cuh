@@ -42,7 +42,6 @@ struct RmsNormBackwardParams {
   int cols;
   int row_threads_log2;  // of the whole block
   int stages;            // of the ring
-  int batch;             // rows per barrier, 1 or 2; at least as many others are under way
   bool one_plus_weight;
 };
 
@@ -171,8 +170,10 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
 
 enum RmsNormOperand { kOperandDy, kOperandH, kOperandDsum };
 
-// Rows of a block that are summed before one barrier, at most.
-inline constexpr int kRmsNormBatch = 2;
+// Rows of a block that are summed before one barrier: two, unless rows are long. The ring holds as many
+// others. 16384x4096 bf16 on an H200: 0.92 of a copy with one, 0.94 with two.
+template <int kVectors>
+inline constexpr int kRmsNormBatch = kVectors > 2 ? 1 : 2;
 
 // The rows of backward: from the ring, or where they are ragged from global memory at each use.
 template <Dtype kDtype, Rows kRows>
@@ -269,7 +270,9 @@ __device__ __forceinline__ void write_gradients(const GradientRows<kDtype, kRows
 template <Dtype kDtype, Rows kRows, int kVectors>
 __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_backward_kernel(
     const __grid_constant__ RmsNormBackwardParams params) {
-  __shared__ float shared[2][kRmsNormBatch][kVectors * kRmsNormMostThreads / 32];
+  constexpr int kBatch = kRmsNormBatch<kVectors>;
+  constexpr int kSums = kVectors * kRmsNormMostThreads / 32;
+  __shared__ float shared[2][kBatch][kSums];
   __shared__ alignas(8) std::uint64_t barriers[kRingMostStages];
   extern __shared__ __align__(128) unsigned char storage[];
   const RowThreads threads(params.row_threads_log2);
@@ -288,32 +291,30 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_backward_kernel(
     load_gains<kRows>(params.g, params.one_plus_weight, threads.col(v), params.cols, w[v]);
   }
   int parity = 0;
-  for (int turn = 0; data.row(turn) < params.rows; turn += params.batch) {
-    const bool has[kRmsNormBatch] = {true, params.batch == 2 && data.row(turn + 1) < params.rows};
-    float rstd[kRmsNormBatch];
-    float* sums = shared[parity][0];
+  for (int turn = 0; data.row(turn) < params.rows; turn += kBatch) {
+    float rstd[kBatch];
+    float(&sums)[kBatch][kSums] = shared[parity];
     parity ^= 1;
 
     // Sums over the rows
 #pragma unroll
-    for (int b = 0; b < kRmsNormBatch; ++b) {
-      if (!has[b]) continue;
+    for (int b = 0; b < kBatch; ++b) {
+      if (b > 0 && data.row(turn + b) >= params.rows) continue;
       rstd[b] = params.rstd[data.row(turn + b)];
       data.wait(turn + b);
       float eights[kVectors];
       sum_products(data, turn + b, threads, w, eights);
-      leave_sums(eights, threads, sums + b * kVectors * kRmsNormMostThreads / 32);
+      leave_sums(eights, threads, sums[b]);
     }
     wait_for_sums(threads);
     // All have done with the rows of the batch before.
-    if (turn > 0) data.fill(turn - params.batch + params.stages, params.batch);
+    if (turn > 0) data.fill(turn - kBatch + params.stages, kBatch);
 
       // Gradients
 #pragma unroll
-    for (int b = 0; b < kRmsNormBatch; ++b) {
-      if (!has[b]) continue;
-      const float sum =
-          sum_of_warps(sums + b * kVectors * kRmsNormMostThreads / 32, threads.warps() * kVectors);
+    for (int b = 0; b < kBatch; ++b) {
+      if (b > 0 && data.row(turn + b) >= params.rows) continue;
+      const float sum = sum_of_warps(sums[b], threads.warps() * kVectors);
       const float mean = __fdiv_rn(sum, static_cast<float>(params.cols));
       const float k = __fmul_rn(__fmul_rn(mean, rstd[b]), rstd[b]);
       write_gradients(data, turn + b, threads, rstd[b], k, w, dg);

@@ -135,8 +135,8 @@ __device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& param
         units[u] = {};
         products[u] = 0;
         if (has_unit && head + u * thread.head_step < tensor.heads) {
-          units[u].dout.load(dout.head + u * dout.step, place, params.aligned);
-          units[u].x.load(x.head + u * x.step, place, params.aligned);
+          units[u].dout.template load<true>(dout.head + u * dout.step, place, params.aligned);
+          units[u].x.template load<true>(x.head + u * x.step, place, params.aligned);
         }
       }
       const auto gains = [&](int u, int half) {

@@ -218,7 +218,8 @@ __global__ __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm>)) void ro
     for (int u = 0; u < kUnits; ++u) {
       units[u] = {};
       if (has_unit && head + u * thread.head_step < tensor.heads) {
-        units[u].load(in.head + u * in.step, place, params.aligned);
+        units[u].template load<kNorm != HeadNorm::none>(in.head + u * in.step, place,
+                                                        params.aligned);
       }
     }
 

@@ -151,13 +151,15 @@ struct Unit {
   Eight<kDtype> first;
   Eight<kDtype> second;
 
+  // kOnce: past the first-level cache, which weights are to stay in.
+  template <bool kOnce>
   __device__ __forceinline__ void load(const char* head, const UnitPlace<kStyle>& place,
                                        bool aligned) {
     const char* at = head + place.first * kElementBytes<kDtype>;
     const char* behind = head + place.second * kElementBytes<kDtype>;
     if (aligned) {
-      first = load_eight_once<kDtype>(at);
-      second = load_eight_once<kDtype>(behind);
+      first = kOnce ? load_eight_once<kDtype>(at) : load_eight<kDtype>(at);
+      second = kOnce ? load_eight_once<kDtype>(behind) : load_eight<kDtype>(behind);
     } else {
       first = load_some<kDtype>(at, kEight);
       second = load_some<kDtype>(behind, kEight);
