@@ -228,8 +228,10 @@ void check_extent(std::string_view op, std::string_view name, std::int64_t exten
 }
 
 void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype) {
+  // An empty tensor has extents too, and they are reckoned with.
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(rows, cols, &bytes) ||
+  if (__builtin_mul_overflow(std::max<std::int64_t>(rows, 1), std::max<std::int64_t>(cols, 1),
+                             &bytes) ||
       __builtin_mul_overflow(bytes, size_bytes(dtype), &bytes) || bytes > (std::int64_t{1} << 60)) {
     refuse_argument(op, ": a tensor of ", rows, " x ", cols, " ", name(dtype),
                     " passes the 2^60 bytes octet can address");
