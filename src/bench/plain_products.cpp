@@ -1,23 +1,11 @@
 #include "bench/memory.hpp"
 #include "bench/workload.hpp"
+#include "ops/fp8_linear/parts.hpp"
 
 #include <algorithm>
 
 namespace octet::bench {
 namespace {
-
-GemmProblem plain_problem(LayerShape shape, GemmOperand a, GemmOperand b, Dtype out,
-                          Device device) {
-  GemmProblem problem;
-  problem.m = shape.m;
-  problem.n = shape.n;
-  problem.k = shape.k;
-  problem.a = a;
-  problem.b = b;
-  problem.out = out;
-  problem.device = device;
-  return problem;
-}
 
 class PlainProducts : public Workload {
  public:
@@ -97,14 +85,16 @@ class PlainProducts : public Workload {
 
 LayerProducts plain_layer_products(const LayerShape& shape, Dtype dtype, Dtype dw,
                                    bool accumulate_dw, Device device) {
-  const GemmOperand stored{dtype, {}, Major::k};
-  const GemmOperand viewed{dtype, {}, Major::mn};
-  const auto [m, n, k] = shape;
-  LayerProducts products{plain_problem({m, n, k}, stored, stored, dtype, device),
-                         plain_problem({m, k, n}, stored, viewed, dtype, device),
-                         plain_problem({n, k, m}, viewed, viewed, dw, device)};
-  products.dw.accumulate = accumulate_dw;
-  return products;
+  Fp8LinearProblem layer;
+  layer.m = shape.m;
+  layer.n = shape.n;
+  layer.k = shape.k;
+  layer.dtype = dtype;
+  layer.dw = dw;
+  layer.accumulate_dw = accumulate_dw;
+  layer.device = device;
+  const LinearProducts products = plain_products(layer);
+  return {products.y, products.dx, products.dw};
 }
 
 std::unique_ptr<Workload> make_plain_products(const LayerProducts& products,
