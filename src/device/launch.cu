@@ -1,25 +1,26 @@
 #include "device/launch.hpp"
 #include "device/scope.hpp"
 
+#include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 namespace octet::cuda {
 namespace {
 
-// Once per kernel and device: the limit of what a kernel may ask for stays as it was set.
+// The limit of a kernel on a device only ever grows, so launches of other threads keep theirs.
 void allow_shared_memory(const Launch& launch) {
   static std::mutex mutex;
-  static std::set<std::pair<const void*, int>> allowed;
+  static std::map<std::pair<const void*, int>, std::size_t> allowed;
   int device = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   const std::lock_guard lock(mutex);
-  if (allowed.count({launch.kernel, device}) != 0) return;
+  std::size_t& limit = allowed[{launch.kernel, device}];
+  if (launch.shared_bytes <= limit) return;
   check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(launch.shared_bytes)),
         "cudaFuncSetAttribute");
-  allowed.insert({launch.kernel, device});
+  limit = launch.shared_bytes;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ struct Launch {
   const char* name;  // for the message of a failure
   unsigned blocks;
   unsigned threads;
-  std::size_t shared_bytes;  // dynamic, the same at every launch of the kernel
+  std::size_t shared_bytes;  // dynamic
   cudaStream_t stream;
 };
 

@@ -46,6 +46,15 @@ struct Eight {
     }
   }
 
+  // The same by another instruction, which the compiler does not know to be the same: where elements
+  // are wanted twice, and all of them as floats in between would be too many registers.
+  __device__ __forceinline__ float again(int i) const {
+    if constexpr (kDtype == Dtype::bf16) {
+      return __uint_as_float(__byte_perm(words[i / 2], 0, i % 2 ? 0x3244 : 0x1044));
+    }
+    return (*this)[i];
+  }
+
   // Rounds each to the dtype.
   __device__ __forceinline__ void assign(const float (&values)[kEight]) {
 #pragma unroll

@@ -2,12 +2,17 @@
 #pragma once
 
 #include "core/checks.hpp"
+#include "device/rows/eight.cuh"
 
 #include <octet/tensor.hpp>
 
 #include <initializer_list>
 
 namespace octet::cuda {
+
+inline sm90::Matrix matrix_of(const TensorView& view) {
+  return {view.data, view.data == nullptr ? 0 : view.strides[0]};
+}
 
 // The base and every row of a matrix, or the base of a vector, lie on 16-byte boundaries.
 inline bool is_aligned16(const TensorView& view) {

@@ -5,6 +5,7 @@
 #include "core/numeric.hpp"
 #include "device/launch.hpp"
 #include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/early_launch.cuh"
 
 namespace octet::cuda {
 namespace {
@@ -26,6 +27,7 @@ __global__ __launch_bounds__(kColumns* kWarps) void add_partial_sums_kernel(Part
   const int warp = threadIdx.x / 32;
   const std::int64_t col = std::int64_t{blockIdx.x} * kColumns + lane;
   ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
   float sum = 0;
   if (col < sums.cols) {
 #pragma unroll 4

@@ -2,7 +2,7 @@
 // threads that work on them, so that what is in flight does not depend on registers.
 //
 // A block takes rows blockIdx.x, blockIdx.x + gridDim.x and so on. Every thread calls wait() for a row
-// before it reads it; one thread calls refill() once all have done with the row before that.
+// before it reads it; one thread calls fill() once all have done with what was in its place.
 #pragma once
 
 #include "device/ptx/barrier.cuh"
@@ -13,10 +13,21 @@ namespace octet::sm90 {
 
 inline constexpr int kRingMostStages = 16;
 
+// Where the next row of a ring is; the parity is that of the rounds.
+struct RingPlace {
+  int stage = 0;
+  std::uint32_t parity = 0;
+
+  __device__ __forceinline__ void step(int stages) {
+    if (++stage < stages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
 struct RowRing {
   const Matrix* operands;  // matrices of the same rows
   int operand_count;
-  std::int64_t rows;
   std::uint32_t row_bytes;  // a multiple of 16
   int stages;
   std::uint32_t storage;   // stages x operand_count rows
@@ -31,18 +42,17 @@ struct RowRing {
 
   // By one thread, before the others pass a barrier of the block.
   __device__ void init() const {
+#pragma unroll 1
     for (int s = 0; s < stages; ++s) ptx::barrier_init(barrier(s), 1);
     ptx::fence_barrier_init();
   }
 
-  // By one thread: brings the block's `turn`-th row, where there is one.
+  // By one thread.
   template <int kElementSize>
-  __device__ void fill(int turn) const {
-    const std::int64_t row = blockIdx.x + std::int64_t{turn} * gridDim.x;
-    if (row >= rows) return;
-    const int stage = turn % stages;
+  __device__ __forceinline__ void fill(int stage, std::int64_t row) const {
     ptx::barrier_expect_bytes(barrier(stage),
                               static_cast<std::uint32_t>(operand_count) * row_bytes);
+#pragma unroll 1
     for (int i = 0; i < operand_count; ++i) {
       const char* from =
           static_cast<const char*>(operands[i].data) + row * operands[i].pitch * kElementSize;
@@ -50,8 +60,8 @@ struct RowRing {
     }
   }
 
-  __device__ __forceinline__ void wait(int turn) const {
-    ptx::barrier_wait(barrier(turn % stages), static_cast<std::uint32_t>(turn / stages) & 1u);
+  __device__ __forceinline__ void wait(const RingPlace& place) const {
+    ptx::barrier_wait(barrier(place.stage), place.parity);
   }
 };
 

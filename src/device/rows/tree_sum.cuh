@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/rows/eight.cuh"
+#include "device/rows/lane_sums.hpp"
 
 namespace octet::sm90 {
 
@@ -21,6 +22,29 @@ __device__ __forceinline__ float sum_of_lanes(float value) {
     value = __fadd_rn(value, __shfl_xor_sync(~0u, value, step));
   }
   return value;
+}
+
+// The sums over a warp of kCount values each, a power of two, by the same tree: a lane gives half of
+// its values away in each of the first steps, and is left with the sum of value_of_lane(lane, kCount).
+template <int kCount>
+__device__ __forceinline__ float sums_of_lanes(float (&values)[kCount]) {
+  int step = 1;
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2) {
+    const bool upper = threadIdx.x & step;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float given = upper ? values[i] : values[i + half];
+      const float kept = upper ? values[i + half] : values[i];
+      values[i] = __fadd_rn(kept, __shfl_xor_sync(~0u, given, step));
+    }
+    step *= 2;
+  }
+#pragma unroll
+  for (; step < 32; step *= 2) {
+    values[0] = __fadd_rn(values[0], __shfl_xor_sync(~0u, values[0], step));
+  }
+  return values[0];
 }
 
 // Over `count` sums in shared memory, a power of two up to 128, in every lane of the warp; a zero is

@@ -4,18 +4,13 @@
 #include "device/launch.hpp"
 #include "device/rows/matrices.hpp"
 #include "device/scope.hpp"
-#include "ops/fp8_output/cuda_sm90_copies.cuh"
+#include "ops/quantize/cuda_sm90_params.cuh"
 #include "ops/gated_activation/cuda_sm90.hpp"
 
 namespace octet {
 namespace {
 
 using sm90::GatedTileParams;
-using sm90::Matrix;
-
-Matrix matrix_of(const TensorView& view) {
-  return {view.data, view.data == nullptr ? 0 : view.strides[0]};
-}
 
 using Kernel = void (*)(GatedTileParams);
 
@@ -32,8 +27,8 @@ Kernel kernel_of(Dtype format, bool backward) {
 template <class Args>
 GatedTileParams params_of(const GatedActivationProblem& problem, const Args& args) {
   GatedTileParams params{};
-  params.gate = matrix_of(args.gate);
-  params.up = matrix_of(args.up);
+  params.gate = cuda::matrix_of(args.gate);
+  params.up = cuda::matrix_of(args.up);
   params.row_weight =
       problem.row_weight ? static_cast<const float*>(args.row_weight.data) : nullptr;
   params.cols = problem.cols;
@@ -72,7 +67,7 @@ void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationBackwardArgs& args, const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
   GatedTileParams params = params_of(problem, args);
-  params.dy = matrix_of(args.dy);
+  params.dy = cuda::matrix_of(args.dy);
   params.aligned = cuda::are_aligned16({args.gate, args.up, args.dy});
   params.copies = sm90::copies_of(*problem.fp8, args.fp8, problem.rows, 2 * problem.cols);
   launch(problem, params, true, context.stream);

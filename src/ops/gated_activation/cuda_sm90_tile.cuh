@@ -7,7 +7,7 @@
 
 #include "device/ptx/async_copy.cuh"
 #include "device/ptx/barrier.cuh"
-#include "ops/fp8_output/cuda_sm90_patch.cuh"
+#include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/gated_activation/cuda_sm90_vectors.cuh"
 
 namespace octet::sm90 {
@@ -45,21 +45,28 @@ struct GatedBackwardStorage {
   alignas(16) WaitingPatches<kDtype> dy;  // and dup behind it
 };
 
-// Brings a row of a thread's patch to shared memory, zeros where there is none; it is there after
+// Brings a thread's patch to shared memory, zeros where there is nothing; it is there after
 // ptx::wait_copies().
 template <Dtype kDtype>
-__device__ __forceinline__ void bring_patch_row(Eight<kDtype>& to, const Matrix& matrix,
-                                                std::int64_t row, std::int64_t col,
-                                                std::int64_t rows, std::int64_t cols, bool whole) {
-  if (whole) {
-    const char* from = element_at<kDtype>(matrix, row, static_cast<int>(col));
-    const std::uint32_t address = ptx::shared_address(&to);
+__device__ __forceinline__ void bring_patch(WaitingPatches<kDtype>& to, const TileSource& source,
+                                            const PatchPlace& place) {
+  if (source.whole()) {
+    const char* from =
+        element_at<kDtype>(source.matrix, place.row0(), static_cast<int>(place.col0()));
 #pragma unroll
-    for (int bytes = 0; bytes < static_cast<int>(sizeof(to)); bytes += 16) {
-      ptx::copy_16_bytes(address + bytes, from + bytes);
+    for (int i = 0; i < kPatch; ++i) {
+      const std::uint32_t address = ptx::shared_address(&to[i][threadIdx.x]);
+#pragma unroll
+      for (int bytes = 0; bytes < static_cast<int>(sizeof(Eight<kDtype>)); bytes += 16) {
+        ptx::copy_16_bytes(address + bytes, from + bytes);
+      }
+      from += source.matrix.pitch * kElementBytes<kDtype>;
     }
   } else {
-    to = load_edge<kDtype>(matrix.data, matrix.pitch, row, col, rows, cols);
+#pragma unroll 1
+    for (int i = 0; i < kPatch; ++i) {
+      to[i][threadIdx.x] = load_edge<kDtype>(source, place.row0() + i, place.col0());
+    }
   }
 }
 
@@ -86,33 +93,24 @@ __global__ __launch_bounds__(kQuantizeThreads, kGatedForwardBlocks) void gated_f
   auto& shared = *reinterpret_cast<GatedForwardStorage<kDtype>*>(memory);
   const auto across = static_cast<unsigned>(params.copies.tiles_across);
   const PatchPlace place(blockIdx.x / across, blockIdx.x % across);
-  const std::int64_t rows = params.copies.rows;
-  const bool whole = params.aligned && is_inside(params.copies, place);
+  const auto source = [&, inside = is_inside(params.copies, place)](const Matrix& matrix) {
+    return TileSource{matrix, params.copies.rows, params.cols, params.aligned, inside};
+  };
   ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
 
   // Read: gate to shared memory, up to the registers that y will have
-  Patch<typename InputOf<kDtype>::Type> patch;
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-    bring_patch_row<kDtype>(shared.gate[i][threadIdx.x], params.gate, place.row0() + i,
-                            place.col0(), rows, params.cols, whole);
-  }
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-    set_row<kDtype>(patch, i,
-                    load_patch_row<kDtype>(params.up, place.row0() + i, place.col0(), rows,
-                                           params.cols, whole));
-  }
+  Patch<kDtype> patch;
+  bring_patch<kDtype>(shared.gate, source(params.gate), place);
+  load_patch(patch, source(params.up), place);
   ptx::wait_copies();
 
   // Activate
   with_fused_activation(params.activation, [&](auto activation) {
 #pragma unroll
     for (int i = 0; i < kPatch; ++i) {
-      set_row<kDtype>(
-          patch, i,
-          gated<decltype(activation)::value>(shared.gate[i][threadIdx.x], get_row<kDtype>(patch, i),
-                                             weight_of_row(params, place.row0() + i)));
+      patch.rows[i] = gated<decltype(activation)::value>(shared.gate[i][threadIdx.x], patch.rows[i],
+                                                         weight_of_row(params, place.row0() + i));
     }
   });
   quantize_patch<kE5m2>(shared.quantize, params.copies, patch, place);
@@ -126,25 +124,17 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
   auto& shared = *reinterpret_cast<GatedBackwardStorage<kDtype>*>(memory);
   const auto across = static_cast<unsigned>(params.copies.tiles_across / 2);
   const PatchPlace place(blockIdx.x / across, blockIdx.x % across);
-  const std::int64_t rows = params.copies.rows;
-  const bool whole = params.aligned && is_inside(params.copies, place);
+  const auto source = [&, inside = is_inside(params.copies, place)](const Matrix& matrix) {
+    return TileSource{matrix, params.copies.rows, params.cols, params.aligned, inside};
+  };
   ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
 
   // Read: up and dy to shared memory, gate to registers
-  Patch<typename InputOf<kDtype>::Type> patch;
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-    bring_patch_row<kDtype>(shared.up[i][threadIdx.x], params.up, place.row0() + i, place.col0(),
-                            rows, params.cols, whole);
-    bring_patch_row<kDtype>(shared.dy[i][threadIdx.x], params.dy, place.row0() + i, place.col0(),
-                            rows, params.cols, whole);
-  }
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-    set_row<kDtype>(patch, i,
-                    load_patch_row<kDtype>(params.gate, place.row0() + i, place.col0(), rows,
-                                           params.cols, whole));
-  }
+  Patch<kDtype> patch;
+  bring_patch<kDtype>(shared.up, source(params.up), place);
+  bring_patch<kDtype>(shared.dy, source(params.dy), place);
+  load_patch(patch, source(params.gate), place);
   ptx::wait_copies();
 
   // Differentiate: dgate takes the place of gate, dup waits where dy was
@@ -153,9 +143,9 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
     for (int i = 0; i < kPatch; ++i) {
       float unused;
       const GatedGradients<kDtype> gradients = gated_gradients<decltype(activation)::value>(
-          shared.dy[i][threadIdx.x], get_row<kDtype>(patch, i), shared.up[i][threadIdx.x],
-          weight_of_row(params, place.row0() + i), unused);
-      set_row<kDtype>(patch, i, gradients.dgate);
+          shared.dy[i][threadIdx.x], patch.rows[i], shared.up[i][threadIdx.x], RowWeight{nullptr},
+          unused);
+      patch.rows[i] = gradients.dgate;
       shared.dy[i][threadIdx.x] = gradients.dup;
     }
   });
@@ -164,10 +154,11 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
     if (part == 1) {
       __syncthreads();
 #pragma unroll
-      for (int i = 0; i < kPatch; ++i) set_row<kDtype>(patch, i, shared.dy[i][threadIdx.x]);
+      for (int i = 0; i < kPatch; ++i) patch.rows[i] = shared.dy[i][threadIdx.x];
     }
-    quantize_patch<kE5m2>(shared.quantize, params.copies, patch,
-                          PatchPlace(place.tile_row, place.tile_col + part * across));
+    PatchPlace own(place.tile_row, place.tile_col + part * across);
+    hide(own);
+    quantize_patch<kE5m2>(shared.quantize, params.copies, patch, own);
   }
 }
 

@@ -10,12 +10,7 @@ namespace octet {
 namespace {
 
 using sm90::GatedParams;
-using sm90::Matrix;
 using sm90::Rows;
-
-Matrix matrix_of(const TensorView& view) {
-  return {view.data, view.data == nullptr ? 0 : view.strides[0]};
-}
 
 using Kernel = void (*)(GatedParams);
 
@@ -41,8 +36,8 @@ Kernel kernel_of(Dtype dtype, bool whole, bool backward) {
 template <class Args>
 GatedParams params_of(const GatedActivationProblem& problem, const Args& args) {
   GatedParams params{};
-  params.gate = matrix_of(args.gate);
-  params.up = matrix_of(args.up);
+  params.gate = cuda::matrix_of(args.gate);
+  params.up = cuda::matrix_of(args.up);
   params.row_weight =
       problem.row_weight ? static_cast<const float*>(args.row_weight.data) : nullptr;
   params.rows = problem.rows;
@@ -71,7 +66,7 @@ void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
   if (problem.rows == 0) return;
   const cuda::DeviceScope scope(problem.device.index);
   GatedParams params = params_of(problem, args);
-  params.y = matrix_of(args.y);
+  params.y = cuda::matrix_of(args.y);
   launch(problem, params, cuda::are_aligned16({args.gate, args.up, args.y}), false, context.stream);
 }
 
@@ -80,9 +75,9 @@ void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
   if (problem.rows == 0) return;
   const cuda::DeviceScope scope(problem.device.index);
   GatedParams params = params_of(problem, args);
-  params.dy = matrix_of(args.dy);
-  params.dgate = matrix_of(args.dgate);
-  params.dup = matrix_of(args.dup);
+  params.dy = cuda::matrix_of(args.dy);
+  params.dgate = cuda::matrix_of(args.dgate);
+  params.dup = cuda::matrix_of(args.dup);
   if (problem.row_weight) {
     params.d_row_weight = static_cast<float*>(args.d_row_weight.data);
     params.block_runs = params.runs;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/early_launch.cuh"
 #include "device/rows/eight.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/gated_activation/cuda_sm90_activation.cuh"
@@ -94,6 +95,7 @@ __global__ __launch_bounds__(kGatedThreads) void gated_forward_kernel(
   const int run = static_cast<int>(blockIdx.x % static_cast<unsigned>(params.runs));
   const int col = (run * kGatedThreads + static_cast<int>(threadIdx.x)) * kEight;
   ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
   if (col >= params.cols) return;
   const RowWeight weight{params.row_weight != nullptr ? params.row_weight + row : nullptr};
   const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
@@ -120,6 +122,7 @@ __global__ __launch_bounds__(kGatedThreads) void gated_backward_kernel(
   const std::int64_t row = blockIdx.x / blocks_of_row;
   const int first_run = static_cast<int>(blockIdx.x % blocks_of_row) * params.block_runs;
   ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
   const RowWeight weight{params.row_weight != nullptr ? params.row_weight + row : nullptr};
   float total = 0;
   for (int run = first_run; run < first_run + params.block_runs; ++run) {

@@ -1,46 +1,30 @@
 // Launches the Hopper quantiser.
 #include "ops/quantize/cuda_sm90_tile.cuh"
 
-#include "core/checks.hpp"
 #include "device/launch.hpp"
+#include "device/rows/matrices.hpp"
 #include "device/scope.hpp"
+#include "ops/quantize/cuda_sm90_params.cuh"
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
 namespace octet {
 namespace {
 
-using sm90::QuantizedCopy;
 using sm90::QuantizeParams;
-using sm90::ScaleKind;
-
-QuantizedCopy copy_of(const std::optional<BlockShape>& block, const QuantizedView& view) {
-  QuantizedCopy copy{};
-  if (!block) return copy;
-  copy.kind = *block == kBlock128x128 ? ScaleKind::square : ScaleKind::lines;
-  copy.values = static_cast<std::uint8_t*>(view.values.data);
-  copy.pitch = view.values.strides[0];
-  copy.scales = static_cast<float*>(view.scales.data);
-  copy.scale_strides[0] = view.scales.strides[0];
-  copy.scale_strides[1] = view.scales.strides[1];
-  copy.owns_padding = view.owns_padding;
-  copy.scale_pitch =
-      copy.kind == ScaleKind::lines ? view.scales.strides[1] : view.scales.strides[0];
-  return copy;
-}
 
 using Kernel = void (*)(QuantizeParams);
 
-template <class Input>
+template <Dtype kDtype>
 Kernel kernel_of(Dtype format) {
-  return format == Dtype::e5m2 ? sm90::quantize_kernel<Input, true>
-                               : sm90::quantize_kernel<Input, false>;
+  return format == Dtype::e5m2 ? sm90::quantize_kernel<kDtype, true>
+                               : sm90::quantize_kernel<kDtype, false>;
 }
 
 Kernel kernel_of(Dtype input, Dtype format) {
   switch (input) {
-    case Dtype::bf16: return kernel_of<sm90::Bf16>(format);
-    case Dtype::f16: return kernel_of<sm90::F16>(format);
-    default: return kernel_of<sm90::F32>(format);
+    case Dtype::bf16: return kernel_of<Dtype::bf16>(format);
+    case Dtype::f16: return kernel_of<Dtype::f16>(format);
+    default: return kernel_of<Dtype::f32>(format);
   }
 }
 
@@ -49,22 +33,13 @@ Kernel kernel_of(Dtype input, Dtype format) {
 void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
                       const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
-  QuantizeParams params{};
-  params.input = args.input.data;
-  params.pitch = args.input.strides[0];
-  params.rows = problem.rows;
-  params.cols = problem.cols;
-  params.tiles_across = ceil_div(problem.cols, kBlock);
-  const int bytes = size_bytes(problem.input);
-  params.aligned = reinterpret_cast<std::uintptr_t>(args.input.data) % 16 == 0 &&
-                   (problem.rows == 1 || params.pitch * bytes % 16 == 0);
-  params.limit = fp8_format(problem.format).limit;
-  params.amax_floor = problem.amax_floor;
-  params.pow2_scales = problem.pow2_scales;
-  params.out = copy_of(problem.block, args.out);
-  params.transposed = copy_of(problem.transposed_block, args.transposed);
+  QuantizeParams params = sm90::copies_of({problem.format, problem.block, problem.transposed_block,
+                                           problem.amax_floor, problem.pow2_scales},
+                                          {args.out, args.transposed}, problem.rows, problem.cols);
+  params.input = cuda::matrix_of(args.input);
+  params.aligned = cuda::is_aligned16(args.input);
 
-  const auto blocks = static_cast<unsigned>(ceil_div(problem.rows, kBlock) * params.tiles_across);
+  const auto blocks = static_cast<unsigned>(ceil_div(problem.rows, kBlock)) * params.tiles_across;
   const Kernel kernel = kernel_of(problem.input, problem.format);
   void* arguments[] = {&params};
   cuda::launch({reinterpret_cast<const void*>(kernel), "launch of cuda_sm90_tile", blocks,

@@ -34,11 +34,12 @@ std::size_t backward_workspace(const RmsNormProblem& problem, const Machine& mac
 }  // namespace
 
 // Two blocks keep a multiprocessor busy where rows are long; short rows are had by more, each with
-// fewer threads.
+// fewer threads. No more of them than it takes for all to have as many rows as the one that has most.
 std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors) {
   const std::int64_t per_multiprocessor =
       problem.cols > 4096 ? 1 : std::clamp<std::int64_t>(8192 / problem.cols, 2, 16);
-  return std::min(problem.rows, per_multiprocessor * multiprocessors);
+  const std::int64_t most = per_multiprocessor * multiprocessors;
+  return problem.rows <= most ? problem.rows : ceil_div(problem.rows, ceil_div(problem.rows, most));
 }
 
 constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows{

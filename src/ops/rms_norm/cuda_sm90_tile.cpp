@@ -1,7 +1,6 @@
 // What the Hopper kernel of rms_norm that writes FP8 takes, known with and without CUDA in the build.
 #include "ops/rms_norm/cuda_sm90_tile.hpp"
 
-#include "core/workspace.hpp"
 #include "ops/fp8_output/cuda_sm90_refusal.hpp"
 
 namespace octet {
@@ -16,12 +15,9 @@ std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
   return problem.cols > kMostCols ? text("takes rows of at most ", kMostCols, " columns") : "";
 }
 
-// A counter per band of 128 rows, and the root mean squares where the caller does not want them.
+// The root mean squares, where the caller does not want them.
 std::size_t workspace_bytes(const RmsNormProblem& problem, const Machine&) {
-  const auto bands = static_cast<std::size_t>(ceil_div(problem.rows, kBlock));
-  const std::size_t rstd =
-      problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
-  return aligned_bytes(bands * sizeof(unsigned)) + rstd;
+  return problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
 }
 
 }  // namespace

@@ -4,12 +4,13 @@
 // have one of two roles, in the order of their numbers: those of a band of 128 rows that find the root
 // mean squares come `bands_ahead` bands before those that make its tiles, close enough that the rows
 // are still in the cache, far enough that no tile has to wait for long. A block waits only for blocks
-// with smaller numbers, which the device starts first. Sums are the tree of rms_norm.hpp, so the bits
-// are those of the kernel without FP8.
+// with smaller numbers, which the device starts first. What is waited for is rstd itself, of which no
+// number is there before the launch (kNotFound). Sums are the tree of rms_norm.hpp, so the bits are
+// those of the kernel without FP8.
 #pragma once
 
-#include "ops/fp8_output/cuda_sm90_patch.cuh"
-#include "ops/rms_norm/cuda_sm90_rows.cuh"
+#include "ops/quantize/cuda_sm90_copies.cuh"
+#include "ops/rms_norm/cuda_sm90_forward.cuh"
 
 namespace octet::sm90 {
 
@@ -21,98 +22,89 @@ template <Dtype kDtype>
 inline constexpr int kRmsNormTileBlocks = kDtype == Dtype::bf16 ? 3 : 2;
 
 struct RmsNormTileParams {
-  RmsNormForwardParams norm;  // y is not used; rstd is written
+  RmsNormForwardParams norm;  // y is not used; rstd is written, kNotFound before the launch
   QuantizeParams copies;
-  unsigned* found;  // [bands]: blocks that have found their part of a band; zero before the launch
   int block_rows_log2;   // whose root mean squares a block finds
   unsigned finders;      // blocks per band that do
+  unsigned tiles;        // blocks per band that make them
+  unsigned bands;        // of 128 rows
   unsigned bands_ahead;  // at most all
   bool aligned;          // rows are all of whole eights on 16-byte boundaries, as is g
+  bool full_finders;     // and each thread has as many as it can, of x alone
 };
 
-// What a block does: a band's finders, then the tiles of the band `bands_ahead` before it.
+// What a block does. Blocks come in groups, one more than there are bands for each band ahead: the
+// finders of a band, then the makers of the band `bands_ahead` before it; at both ends of the matrix
+// some have nothing to do.
 struct RmsNormRole {
   bool finds;
+  bool idle;
   unsigned band;
-  unsigned index;  // among the finders or tiles of the band
+  unsigned index;  // among the finders or makers of the band
 
-  __device__ RmsNormRole(const RmsNormTileParams& params, unsigned bands, unsigned tiles) {
-    const unsigned first = params.bands_ahead * params.finders;
-    if (blockIdx.x < first) {
-      finds = true;
-      band = blockIdx.x / params.finders;
-      index = blockIdx.x % params.finders;
-      return;
-    }
-    const unsigned step = params.finders + tiles;
-    const unsigned mixed = (bands - params.bands_ahead) * step;
-    const unsigned rest = blockIdx.x - first;
-    if (rest < mixed) {
-      const unsigned part = rest % step;
-      finds = part < params.finders;
-      band = rest / step + (finds ? params.bands_ahead : 0);
-      index = finds ? part : part - params.finders;
-      return;
-    }
-    finds = false;
-    band = bands - params.bands_ahead + (rest - mixed) / tiles;
-    index = (rest - mixed) % tiles;
+  __device__ explicit RmsNormRole(const RmsNormTileParams& params) {
+    const unsigned step = params.finders + params.tiles;
+    const unsigned group = blockIdx.x / step;
+    const unsigned part = blockIdx.x - group * step;
+    finds = part < params.finders;
+    band = finds ? group : group - params.bands_ahead;
+    index = finds ? part : part - params.finders;
+    idle = band >= params.bands;
   }
 };
 
-__device__ __forceinline__ void count_in(unsigned* found) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(found) : "memory");
-}
+// The bits of an rstd that is not there yet: a NaN that no operation gives.
+inline constexpr std::uint32_t kNotFound = 0xFFFFFFFF;
 
-__device__ __forceinline__ void wait_for_all(const unsigned* found, unsigned count) {
-  unsigned now;
-  do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(found) : "memory");
-  } while (now < count);
+__device__ __forceinline__ void publish(float* rstd, float value) {
+  if (isnan(value)) value = __int_as_float(0x7FFFFFFF);
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(rstd), "f"(value) : "memory");
 }
+__device__ __forceinline__ float look_at(const float* rstd) {
+  float value;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(rstd) : "memory");
+  return value;
+}
+__device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 inline constexpr int kFinderVectors = 8;  // of a thread
 
-// Leaves the sums of squares of a thread's vectors, all under way at once.
-template <Dtype kDtype>
-__device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, std::int64_t row,
-                                              const RowThreads& threads, float* sums) {
+// Leaves the sums of squares of a thread's vectors, all under way at once. kFull: it has all of them,
+// and there is no residual.
+template <bool kFull, Dtype kDtype>
+__device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, unsigned row,
+                                              int cols, const RowThreads& threads, float* sums) {
   Eight<kDtype> h[kFinderVectors];
+  if constexpr (kFull) {
+    const char* from = element_at<kDtype>(norm.x, row, threads.col(0));
+    const std::int64_t step = kEight * kElementBytes<kDtype> << threads.log2;
+#pragma unroll
+    for (int v = 0; v < kFinderVectors; ++v) {
+      h[v] = load_eight<kDtype>(from);
+      from += step;
+    }
+  } else {
+    load_normed<Rows::whole>(norm, row, cols, threads, h);
+  }
   float eights[kFinderVectors];
 #pragma unroll
-  for (int v = 0; v < kFinderVectors; ++v) {
-    h[v] = {};
-    if (row < norm.rows && threads.col(v) < norm.cols) {
-      h[v] = load_normed<kDtype, Rows::whole>(norm, row, threads.col(v));
-    }
-  }
-#pragma unroll
-  for (int v = 0; v < kFinderVectors; ++v) {
-    eights[v] = sum_of_squares(h[v]);
-    if (norm.residual.data != nullptr && row < norm.rows && threads.col(v) < norm.cols) {
-      store_row<Rows::whole>(norm.sum, row, threads.col(v), norm.cols, h[v]);
-    }
-  }
+  for (int v = 0; v < kFinderVectors; ++v) eights[v] = sum_of_squares(h[v]);
   leave_sums(eights, threads, sums);
 }
 
 // The same where rows are not all of whole, aligned eights: one after the other.
 template <Dtype kDtype>
-__device__ __forceinline__ void leave_ragged_squares(const RmsNormForwardParams& norm,
-                                                     std::int64_t row, const RowThreads& threads,
-                                                     float* sums) {
+__device__ __forceinline__ void leave_ragged_squares(const RmsNormForwardParams& norm, unsigned row,
+                                                     int cols, RowThreads threads, float* sums) {
+  const int warps = threads.warps();
+  const int warp = threads.index / 32;
 #pragma unroll 1
   for (int v = 0; v < kFinderVectors; ++v) {
-    float sum = 0;
-    if (row < norm.rows && threads.col(v) < norm.cols) {
-      const auto h = load_normed<kDtype, Rows::ragged>(norm, row, threads.col(v));
-      sum = sum_of_squares(h);
-      if (norm.residual.data != nullptr) {
-        store_row<Rows::ragged>(norm.sum, row, threads.col(v), norm.cols, h);
-      }
-    }
-    sum = sum_of_lanes(sum);
-    if (threadIdx.x % 32 == 0) sums[v * threads.warps() + threads.index / 32] = sum;
+    Eight<kDtype> h[1];
+    load_normed<Rows::ragged>(norm, row, cols, threads, h);
+    const float sum = sum_of_lanes(sum_of_squares(h[0]));
+    if (threadIdx.x % 32 == 0) sums[v * warps + warp] = sum;
+    threads.index += 1 << threads.log2;
   }
 }
 
@@ -122,54 +114,67 @@ __device__ __forceinline__ void find_root_mean_squares(const RmsNormTileParams& 
                                                        const RmsNormRole& role, float* shared) {
   const RmsNormForwardParams& norm = params.norm;
   const RowThreads threads(kQuantizeThreadsLog2 - params.block_rows_log2);
-  const std::int64_t row =
-      std::int64_t{role.band} * kTile + (role.index << params.block_rows_log2) + threads.row;
+  const unsigned row = role.band * kTile + (role.index << params.block_rows_log2) + threads.row;
   float* sums = shared + threads.row * threads.warps() * kFinderVectors;
-  if (params.aligned) {
-    leave_squares<kDtype>(norm, row, threads, sums);
+  const bool valid = row < norm.rows;
+  const unsigned own_row = valid ? row : 0;
+  const int cols = valid ? norm.cols : 0;
+  if (params.full_finders && role.band * kTile + kTile <= norm.rows) {
+    leave_squares<true, kDtype>(norm, row, norm.cols, threads, sums);
+  } else if (params.aligned) {
+    leave_squares<false, kDtype>(norm, own_row, cols, threads, sums);
   } else {
-    leave_ragged_squares<kDtype>(norm, row, threads, sums);
+    leave_ragged_squares<kDtype>(norm, own_row, cols, threads, sums);
   }
   __syncthreads();
   const float sum = sum_of_warps(sums, threads.warps() * kFinderVectors);
-  if (row < norm.rows && threads.index == 0) norm.rstd[row] = rstd_of(sum, norm.cols, norm.eps);
-  __syncthreads();
-  if (threadIdx.x == 0) count_in(params.found + role.band);
+  if (!valid || threads.index != 0) return;
+  if (norm.residual.data != nullptr) fence_gpu();  // the block's part of `sum` is there first
+  publish(norm.rstd + row, rstd_of(sum, norm.cols, norm.eps));
+}
+
+// The rstd of a patch's rows once all of its warp's have been found, zeros for rows that are not there.
+// Each of the warp's 16 rows is read once. No rstd but kNotFound has a sign.
+__device__ __forceinline__ void wait_for_rstd(const RmsNormForwardParams& norm,
+                                              const PatchPlace& place, float (&rstd)[kPatch]) {
+  const std::int64_t row = place.tile_row0() + threadIdx.x / 32 * 16 + threadIdx.x % 16;
+  float own = 0;
+  do {
+    if (row < norm.rows) own = look_at(norm.rstd + row);
+  } while (__any_sync(~0u, signbit(own)));
+#pragma unroll
+  for (int i = 0; i < kPatch; ++i) rstd[i] = __shfl_sync(~0u, own, place.ty % 2 * kPatch + i);
 }
 
 template <Dtype kDtype, bool kE5m2>
 __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const PatchPlace& place,
                                           QuantizeStorage& shared) {
   const RmsNormForwardParams& norm = params.norm;
-  const Matrix& h = norm.residual.data != nullptr ? norm.sum : norm.x;
-  const bool whole = params.aligned && is_inside(params.copies, place);
-  if (threadIdx.x == 0) {
-    wait_for_all(params.found + place.tile_row, params.finders);
-  }
-  __syncthreads();
+  const bool has_sum = norm.residual.data != nullptr;  // which the finders write
+  const TileSource source{has_sum ? norm.sum : norm.x, norm.rows, norm.cols, params.aligned,
+                          is_inside(params.copies, place)};
+  const auto col0 = static_cast<int>(place.col0());
 
   // Read
-  Patch<typename InputOf<kDtype>::Type> patch;
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-    set_row<kDtype>(
-        patch, i,
-        load_patch_row<kDtype>(h, place.row0() + i, place.col0(), norm.rows, norm.cols, whole));
+  Patch<kDtype> patch;
+  float rstd[kPatch];
+  if (has_sum) {
+    wait_for_rstd(norm, place, rstd);
+    fence_gpu();
   }
-
-  // Norm; rows that are not there have zeros, whatever their root mean square would be
-  const auto col0 = static_cast<int>(place.col0());
+  load_patch(patch, source, place);
   float w[kEight] = {};
-  if (whole) {
+  if (source.whole()) {
     load_gains<Rows::whole>(norm.g, norm.one_plus_weight, col0, norm.cols, w);
   } else if (col0 < norm.cols) {
     load_gains<Rows::ragged>(norm.g, norm.one_plus_weight, col0, norm.cols, w);
   }
+  if (!has_sum) wait_for_rstd(norm, place, rstd);
+
+    // Norm; rows that are not there have zeros
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
-    const std::int64_t row = place.row0() + i;
-    const float rstd = whole || row < norm.rows ? __ldcg(norm.rstd + row) : 0.0f;
-    set_row<kDtype>(patch, i, normed(get_row<kDtype>(patch, i), rstd, w));
+    patch.rows[i] = normed(patch.rows[i], rstd[i], w);
   }
   quantize_patch<kE5m2>(shared, params.copies, patch, place);
 }
@@ -179,9 +184,10 @@ __global__
 __launch_bounds__(kQuantizeThreads, kRmsNormTileBlocks<kDtype>) void rms_norm_tile_kernel(
     const __grid_constant__ RmsNormTileParams params) {
   __shared__ QuantizeStorage shared;
-  const RmsNormRole role(params, static_cast<unsigned>((params.norm.rows + kTile - 1) / kTile),
-                         static_cast<unsigned>(params.copies.tiles_across));
+  const RmsNormRole role(params);
+  if (role.idle) return;
   ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
   if (role.finds) {
     find_root_mean_squares<kDtype>(params, role, shared.row_scale);
   } else {

@@ -148,7 +148,7 @@ __device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& param
       const auto turns_of = [&](int half) {
         Turns turns{};
         if (place.rotated) {
-          turns = load_turns(params.angles, position, thread.unit * kPairs + 4 * half);
+          turns = load_turns<false>(params.angles, position, thread.unit * kPairs + 4 * half);
         }
         return turns;
       };
@@ -228,7 +228,7 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
   const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
   const UnitThread thread(shape, params.threads_log2);
   const bool has_unit = thread.unit < shape.units;
-  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0);
+  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0, false);
   constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
   Quad dg[kSums][2] = {};
   ptx::wait_for_earlier_kernels();

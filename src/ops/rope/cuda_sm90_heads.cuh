@@ -6,7 +6,9 @@
 // the sum of squares is that of `units_padded` neighbouring lanes. Bound by memory.
 #pragma once
 
+#include "device/constant.hpp"
 #include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/early_launch.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/rope/cuda_sm90_units.cuh"
 
@@ -16,12 +18,13 @@ inline constexpr int kHeadThreads = 256;
 
 enum class HeadNorm { none, head, row };
 
-// Blocks of 256 threads per multiprocessor that registers allow without spilling. More are better:
-// 8x2048x4096 bf16 on an H200 moved 0.87 of a copy with three, 0.89 with four, normed by head.
-template <Dtype kDtype, HeadNorm kNorm>
-inline constexpr int kHeadBlocks = kDtype == Dtype::f32 ? 2
-                                                        : (kDtype == Dtype::bf16 ? 4 : 3) -
-                                                              (kNorm == HeadNorm::row ? 1 : 0);
+// Blocks of 256 threads per multiprocessor that registers allow without spilling. More are better
+// where they fit: 8x2048x4096 bf16 on an H200 moved 0.87 of a copy with three, 0.89 with four, normed by
+// head.
+template <Dtype kDtype, HeadNorm kNorm, int kUnits>
+inline constexpr int kHeadBlocks = kDtype == Dtype::f32 || kUnits > 2               ? 2
+                                   : kDtype == Dtype::f16 || kNorm == HeadNorm::row ? 3
+                                                                                    : 4;
 
 // One of q and k.
 struct HeadsInOut {
@@ -33,6 +36,7 @@ struct HeadsInOut {
   float one_over_count;  // of the elements that are normed together
   int threads_log2;      // of a token
   unsigned blocks;       // block size / threads tokens each
+  bool simple;           // see is_simple()
 };
 
 struct HeadsParams {
@@ -50,7 +54,9 @@ __device__ __forceinline__ float sum_of_unit_squares(const Unit& unit) {
   float squares[kPairs];
 #pragma unroll
   for (int p = 0; p < kPairs; ++p) {
-    squares[p] = __fmaf_rn(unit.first[p], unit.first[p], __fmul_rn(unit.second[p], unit.second[p]));
+    const float a = unit.first.again(p);
+    const float b = unit.second.again(p);
+    squares[p] = __fmaf_rn(a, a, __fmul_rn(b, b));
   }
   return sum_of_eight(squares);
 }
@@ -64,7 +70,7 @@ __device__ __forceinline__ float sum_of_head(float value, int lanes) {
 // Over the threads of a token, which are all or a part of the block's.
 __device__ __forceinline__ float sum_of_token(float value, int threads_log2, float* sums) {
   if (threads_log2 <= 5) return sum_of_head(value, 1 << threads_log2);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x / 32);
   const int warps = 1 << (threads_log2 - 5);
   value = sum_of_lanes(value);
   if (threadIdx.x % 32 == 0) sums[warp] = value;
@@ -153,37 +159,46 @@ struct HeadPointer {
         step(thread.head_step * heads.strides[2] * kElementBytes<kDtype>) {}
 };
 
-// What a thread works with while it is at a token.
-template <Dtype kDtype, RopeStyle kStyle>
+// What a thread works with while it is at a token. kSimple: heads and weights are aligned, the weights
+// of the tensor's dtype and plain factors, every unit is rotated, every thread has units of as many
+// heads, and cos and sin come in vectors. Then none of that is asked.
+template <bool kSimple, Dtype kDtype, RopeStyle kStyle>
 struct UnitsAt {
   const HeadsParams& params;
   const HeadsInOut& tensor;
   const UnitThread& thread;
   const UnitPlace<kStyle>& place;
-  int head;  // the first
+  std::int64_t position;
+
+  __device__ __forceinline__ bool has(int head) const { return kSimple || head < tensor.heads; }
+  __device__ __forceinline__ Turns turns(int half) const {
+    if (!place.rotated) return {};
+    return load_turns<kSimple>(params.angles, position, thread.unit * kPairs + 4 * half);
+  }
+  __device__ __forceinline__ Quad gains(int first, int half) const {
+    if constexpr (kSimple) {
+      return load_quad_gains<kDtype, true>(tensor.g, false, first, place, half);
+    }
+    return load_quad_gains<kDtype, false>(tensor.g, params.one_plus_weight, first, place, half);
+  }
 };
 
 // Turns units, half of the pairs at a time, with the norm before it where there is one.
-template <HeadNorm kNorm, bool kPlain, Dtype kDtype, RopeStyle kStyle, int kUnits>
-__device__ __forceinline__ void turn_units(const UnitsAt<kDtype, kStyle>& at, std::int64_t position,
-                                           const float (&rstd)[kUnits],
+template <HeadNorm kNorm, bool kSimple, Dtype kDtype, RopeStyle kStyle, int kUnits>
+__device__ __forceinline__ void turn_units(const UnitsAt<kSimple, kDtype, kStyle>& at,
+                                           int first_head, Turns turns, const float (&rstd)[kUnits],
                                            Unit<kDtype, kStyle> (&units)[kUnits]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    Turns turns{};
-    if (at.place.rotated) {
-      turns = load_turns(at.params.angles, position, at.thread.unit * kPairs + 4 * half);
-    }
+    if (half > 0) turns = at.turns(half);
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const int head = at.head + u * at.thread.head_step;
-      if (head >= at.tensor.heads) continue;
+      const int head = first_head + u * at.thread.head_step;
+      if (!at.has(head)) continue;
       Quad quad = units[u].quad(half);
       if constexpr (kNorm != HeadNorm::none) {
         const int first = kNorm == HeadNorm::row ? head * at.params.shape.head_dim : 0;
-        scale_quad(quad, rstd[kNorm == HeadNorm::row ? 0 : u],
-                   load_quad_gains<kDtype, kPlain>(at.tensor.g, at.params.one_plus_weight, first,
-                                                   at.place, half));
+        scale_quad(quad, rstd[kNorm == HeadNorm::row ? 0 : u], at.gains(first, half));
       }
       if (at.place.rotated) quad.turn(turns);
       units[u].set_quad(half, quad);
@@ -191,25 +206,24 @@ __device__ __forceinline__ void turn_units(const UnitsAt<kDtype, kStyle>& at, st
   }
 }
 
-template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
-__global__ __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm>)) void rotate_heads_kernel(
-    const __grid_constant__ HeadsParams params) {
-  __shared__ float sums[kHeadThreads / 32];
-  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
-  const HeadsInOut& tensor = params.tensors[is_second];
+// The token of this thread, of one tensor.
+template <HeadNorm kNorm, int kUnits, bool kSimple, Dtype kDtype, RopeStyle kStyle>
+__device__ __forceinline__ void rotate_token(const HeadsParams& params, const HeadsInOut& tensor,
+                                             unsigned block, float* sums, Constant<kDtype>,
+                                             Constant<kStyle>) {
   const HeadShape& shape = params.shape;
-  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
   const unsigned token_index =
       ((block * blockDim.x) >> tensor.threads_log2) + (threadIdx.x >> tensor.threads_log2);
-  const bool valid = token_index < params.tokens;
+  const bool valid = kSimple || token_index < params.tokens;
   const Token token(valid ? token_index : 0, shape.seq);
   const UnitThread thread(shape, tensor.threads_log2);
-  const bool has_unit = valid && thread.unit < shape.units;
-  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0);
+  const bool has_unit = kSimple || (valid && thread.unit < shape.units);
+  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0, kSimple);
   HeadPointer<kDtype> in(tensor.in, token, thread);
   HeadPointer<kDtype> out(tensor.out, token, thread);
-  ptx::wait_for_earlier_kernels();
-
+  const bool aligned = kSimple || params.aligned;
+  const UnitsAt<kSimple, kDtype, kStyle> at{params, tensor, thread, place,
+                                            position_of(params.angles, token)};
   int head = thread.head0;
   do {
     // Read
@@ -217,11 +231,12 @@ __global__ __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm>)) void ro
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       units[u] = {};
-      if (has_unit && head + u * thread.head_step < tensor.heads) {
-        units[u].template load<kNorm != HeadNorm::none>(in.head + u * in.step, place,
-                                                        params.aligned);
+      if (has_unit && at.has(head + u * thread.head_step)) {
+        units[u].template load<kNorm != HeadNorm::none>(in.head + u * in.step, place, aligned);
       }
     }
+    const Turns turns =
+        at.turns(0);  // under way while the norm is found; the rest lies beside them
 
     // Norm
     float rstd[kUnits] = {};
@@ -238,25 +253,23 @@ __global__ __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm>)) void ro
         const float sum = sum_of_head(sum_of_unit_squares(units[u]), 1 << shape.units_log2);
         rstd[u] = head_rstd(sum, tensor.one_over_count, params.eps);
         const int own_head = head + u * thread.head_step;
-        if (has_unit && thread.unit == 0 && own_head < tensor.heads && tensor.rstd != nullptr) {
+        if (has_unit && thread.unit == 0 && at.has(own_head) && tensor.rstd != nullptr) {
           tensor.rstd[std::int64_t{token_index} * tensor.heads + own_head] = rstd[u];
         }
       }
     }
 
     // Turn and write
+    if constexpr (kNorm != HeadNorm::none) {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) units[u].hide();
+    }
     if (has_unit) {
-      const UnitsAt<kDtype, kStyle> at{params, tensor, thread, place, head};
-      const std::int64_t position = position_of(params.angles, token);
-      if (kNorm == HeadNorm::none || are_plain<kDtype>(tensor.g)) {
-        turn_units<kNorm, true>(at, position, rstd, units);
-      } else {
-        turn_units<kNorm, false>(at, position, rstd, units);
-      }
+      turn_units<kNorm>(at, head, turns, rstd, units);
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) {
-        if (head + u * thread.head_step < tensor.heads) {
-          units[u].store(out.head + u * out.step, place, params.aligned);
+        if (at.has(head + u * thread.head_step)) {
+          units[u].store(out.head + u * out.step, place, aligned);
         }
       }
     }
@@ -264,6 +277,25 @@ __global__ __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm>)) void ro
     in.head += kUnits * in.step;
     out.head += kUnits * out.step;
   } while (kNorm != HeadNorm::row && __any_sync(~0u, head < tensor.heads));
+}
+
+template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
+__global__
+__launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm, kUnits>)) void rotate_heads_kernel(
+    const __grid_constant__ HeadsParams params) {
+  __shared__ float sums[kHeadThreads / 32];
+  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
+  const HeadsInOut& tensor = params.tensors[is_second];
+  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
+  if (tensor.simple) {
+    rotate_token<kNorm, kUnits, true>(params, tensor, block, sums, Constant<kDtype>(),
+                                      Constant<kStyle>());
+  } else {
+    rotate_token<kNorm, kUnits, false>(params, tensor, block, sums, Constant<kDtype>(),
+                                       Constant<kStyle>());
+  }
 }
 
 }  // namespace octet::sm90

@@ -1,5 +1,6 @@
 #include "ops/rope/cuda_sm90_pairs.cuh"
 
+#include "device/cuda_runtime.hpp"
 #include "ops/rms_norm_rope/cuda_sm90_back_call.cuh"
 #include "ops/rope/cuda_sm90_call.cuh"
 
@@ -8,7 +9,7 @@
 namespace octet::sm90 {
 namespace {
 
-constexpr std::int64_t kMostBlocks = 132 * 16;
+constexpr std::int64_t kBlocksPerMultiprocessor = 16;
 
 PairParams params_of(const RotatedHeads& heads, const RotationArgs& rotation, bool inverse) {
   PairParams params{};
@@ -52,7 +53,9 @@ void launch_rotate_pairs(const RotateCall& call, HeadNorm norm) {
     tensor.out = heads_of(side.out);
     tensor.g = {side.g.data, side.g.dtype};
     tensor.rstd = static_cast<float*>(side.rstd.data);
-    tensor.blocks = static_cast<unsigned>(std::min(params.tokens * tensor.norms, kMostBlocks));
+    tensor.blocks = static_cast<unsigned>(
+        std::min(params.tokens * tensor.norms,
+                 kBlocksPerMultiprocessor * cuda::multiprocessors(call.heads.device.index)));
   }
   launch(reinterpret_cast<const void*>(rotate_pairs_kernel), params, call.stream);
 }

@@ -90,8 +90,8 @@ struct PairValues {
 __device__ __forceinline__ PairValues load_pair(const Heads& heads, const Token& token,
                                                 const PairPlace& place, Dtype dtype) {
   const std::int64_t at = token.offset(heads) + place.head * heads.strides[2];
-  return {angle_value(heads.data, at + place.first, dtype),
-          angle_value(heads.data, at + place.second, dtype)};
+  return {element_value(heads.data, at + place.first, dtype),
+          element_value(heads.data, at + place.second, dtype)};
 }
 
 __device__ __forceinline__ void store_pair(const Heads& heads, const Token& token,
@@ -105,17 +105,19 @@ __device__ __forceinline__ PairValues load_pair_gains(const PairParams& params,
                                                       const PairTensor& tensor,
                                                       const PairPlace& place) {
   const std::int64_t at = tensor.norms == 1 ? std::int64_t{place.head} * params.head_dim : 0;
-  const float one = params.one_plus_weight ? 1.0f : 0.0f;
-  const float a = angle_value(tensor.g.data, at + place.first, tensor.g.dtype);
-  const float b = angle_value(tensor.g.data, at + place.second, tensor.g.dtype);
-  return {params.one_plus_weight ? __fadd_rn(one, a) : a,
-          params.one_plus_weight ? __fadd_rn(one, b) : b};
+  const float a = element_value(tensor.g.data, at + place.first, tensor.g.dtype);
+  const float b = element_value(tensor.g.data, at + place.second, tensor.g.dtype);
+  return {params.one_plus_weight ? __fadd_rn(1.0f, a) : a,
+          params.one_plus_weight ? __fadd_rn(1.0f, b) : b};
 }
 
 __device__ __forceinline__ void turn_values(const PairParams& params, const PairGroup& group,
                                             const PairPlace& place, PairValues& values) {
   if (place.pair < 0) return;
-  const Turn turn = load_turn(params.angles, position_of(params.angles, group.token), place.pair);
+  const std::int64_t position = position_of(params.angles, group.token);
+  const Turn turn = has_position(params.angles, position)
+                        ? load_turn(params.angles, position, place.pair)
+                        : no_turn();
   turn_pair(values.a, values.b, turn.cos, turn.sin);
 }
 

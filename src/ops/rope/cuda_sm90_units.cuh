@@ -65,7 +65,7 @@ __device__ __forceinline__ std::int64_t position_of(const Angles& angles, const 
                                : static_cast<const std::int32_t*>(angles.positions)[at];
 }
 
-__device__ __forceinline__ float angle_value(const void* cache, std::int64_t index, Dtype dtype) {
+__device__ __forceinline__ float element_value(const void* cache, std::int64_t index, Dtype dtype) {
   switch (dtype) {
     case Dtype::bf16: return f32_from_bf16(static_cast<const std::uint16_t*>(cache)[index]);
     case Dtype::f16: return decode_f16(static_cast<const std::uint16_t*>(cache)[index]);
@@ -73,41 +73,53 @@ __device__ __forceinline__ float angle_value(const void* cache, std::int64_t ind
   }
 }
 
-// cos and sin of one pair at one position; NaN where the caches do not have it.
+// cos and sin of one pair at one position.
 struct Turn {
   float cos;
   float sin;
 };
 __device__ __forceinline__ Turn load_turn(const Angles& angles, std::int64_t position, int pair) {
-  if (position < 0 || position >= angles.rows) return {__int_as_float(0x7FFFFFFF), 0.0f};
   const std::int64_t col = std::int64_t{pair} * angles.pair_step;
-  const float sin = angle_value(angles.sin, position * angles.sin_pitch + col, angles.dtype);
-  return {angle_value(angles.cos, position * angles.cos_pitch + col, angles.dtype),
+  const float sin = element_value(angles.sin, position * angles.sin_pitch + col, angles.dtype);
+  return {element_value(angles.cos, position * angles.cos_pitch + col, angles.dtype),
           angles.inverse ? -sin : sin};
 }
+
+// Whether the caches have a position; where they do not, what is rotated becomes NaN.
+__device__ __forceinline__ bool has_position(const Angles& angles, std::int64_t position) {
+  return position >= 0 && position < angles.rows;
+}
+__device__ __forceinline__ Turn no_turn() { return {__int_as_float(0x7FFFFFFF), 0.0f}; }
 
 // Of four pairs side by side.
 struct Turns {
   float cos[4];
   float sin[4];
+
+  __device__ __forceinline__ void set(int i, const Turn& turn) {
+    cos[i] = turn.cos;
+    sin[i] = turn.sin;
+  }
 };
 
+// kVectors: angles.vectors is known to be true.
+template <bool kVectors>
 __device__ __forceinline__ Turns load_turns(const Angles& angles, std::int64_t position,
                                             int first_pair) {
   Turns turns;
-  if (angles.vectors && position >= 0 && position < angles.rows) {
+  if (!has_position(angles, position)) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) turns.set(i, no_turn());
+  } else if (kVectors || angles.vectors) {
     const auto* cos = static_cast<const float*>(angles.cos) + position * angles.cos_pitch;
     const auto* sin = static_cast<const float*>(angles.sin) + position * angles.sin_pitch;
     const float4 c = *reinterpret_cast<const float4*>(cos + first_pair);
     float4 s = *reinterpret_cast<const float4*>(sin + first_pair);
     if (angles.inverse) s = make_float4(-s.x, -s.y, -s.z, -s.w);
-    return {{c.x, c.y, c.z, c.w}, {s.x, s.y, s.z, s.w}};
-  }
+    turns = {{c.x, c.y, c.z, c.w}, {s.x, s.y, s.z, s.w}};
+  } else {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const Turn turn = load_turn(angles, position, first_pair + i);
-    turns.cos[i] = turn.cos;
-    turns.sin[i] = turn.sin;
+    for (int i = 0; i < 4; ++i) turns.set(i, load_turn(angles, position, first_pair + i));
   }
   return turns;
 }
@@ -126,8 +138,8 @@ struct UnitPlace {
   int second;
   bool rotated;
 
-  __device__ UnitPlace(const HeadShape& shape, int unit) {
-    rotated = unit * kUnitElements < shape.rotary_dim;
+  __device__ UnitPlace(const HeadShape& shape, int unit, bool is_rotated)
+      : rotated(is_rotated || unit * kUnitElements < shape.rotary_dim) {
     const bool halves = rotated && kStyle == RopeStyle::rotate_half;
     first = unit * (halves ? kPairs : kUnitElements);
     second = first + (halves ? shape.rotary_dim / 2 : kPairs);
@@ -175,6 +187,14 @@ struct Unit {
     } else {
       store_some(at, first, kEight);
       store_some(behind, second, kEight);
+    }
+  }
+
+  // The compiler is to decode it again where it is used next: it would keep all as floats.
+  __device__ __forceinline__ void hide() {
+#pragma unroll
+    for (int w = 0; w < Eight<kDtype>::kWords; ++w) {
+      asm volatile("" : "+r"(first.words[w]), "+r"(second.words[w]));
     }
   }
 

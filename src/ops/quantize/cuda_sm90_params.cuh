@@ -1,8 +1,8 @@
-// FP8 copies as the quantiser's kernels take them.
+// FP8 copies as the kernels take them, from the views of a call.
 #pragma once
 
 #include "core/checks.hpp"
-#include "ops/fp8_output/cuda_sm90_patch.cuh"
+#include "ops/quantize/cuda_sm90_patch.cuh"
 
 #include <octet/ops/fp8_output.hpp>
 
@@ -29,7 +29,7 @@ inline QuantizeParams copies_of(const Fp8Output& fp8, const Fp8Copies& copies, s
   QuantizeParams params{};
   params.rows = rows;
   params.cols = cols;
-  params.tiles_across = ceil_div(cols, kBlock);
+  params.tiles_across = static_cast<unsigned>(ceil_div(cols, kBlock));
   params.limit = fp8_format(fp8.format).limit;
   params.amax_floor = fp8.amax_floor;
   params.pow2_scales = fp8.pow2_scales;

@@ -1,0 +1,138 @@
+// rms_norm forward on Hopper: a row read once, kept in registers, and written once. Bound by memory:
+// what counts is how many bytes are in flight, and how few instructions an element costs.
+#pragma once
+
+#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/early_launch.cuh"
+#include "ops/rms_norm/cuda_sm90_row.cuh"
+
+namespace octet::sm90 {
+
+struct RmsNormForwardParams {
+  Matrix x;         // [rows, cols]
+  Matrix residual;  // [rows, cols]; no data: none
+  Weights g;        // [cols]
+  Matrix y;         // [rows, cols]
+  Matrix sum;       // [rows, cols], with a residual
+  float* rstd;      // [rows], or null
+  unsigned rows;
+  int cols;
+  int row_threads_log2;
+  float eps;
+  bool one_plus_weight;
+};
+
+template <Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> sum_of(const Eight<kDtype>& x, const Eight<kDtype>& y) {
+  float sums[kEight];
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) sums[i] = __fadd_rn(x[i], y[i]);
+  Eight<kDtype> result;
+  result.assign(sums);
+  return result;
+}
+
+// A thread's vectors of x, or of x + residual, rounded and written to `sum`; all of x are under
+// way at once.
+template <Rows kRows, Dtype kDtype, int kVectors>
+__device__ __forceinline__ void load_normed(const RmsNormForwardParams& params, unsigned row,
+                                            int cols, const RowThreads& threads,
+                                            Eight<kDtype> (&h)[kVectors]) {
+  const RowVectors<kDtype, kRows> x(params.x, row, cols, threads);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) h[v] = x.load(v);
+  if (params.residual.data == nullptr) return;
+  const RowVectors<kDtype, kRows> residual(params.residual, row, cols, threads);
+  const RowVectors<kDtype, kRows> sum(params.sum, row, cols, threads);
+  constexpr int kGroup = kVectors < 2 ? kVectors : 2;  // registers would not hold all of both
+#pragma unroll
+  for (int first = 0; first < kVectors; first += kGroup) {
+    Eight<kDtype> more[kGroup];
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) more[i] = residual.load(first + i);
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      h[first + i] = sum_of(h[first + i], more[i]);
+      sum.store(first + i, h[first + i]);
+    }
+  }
+}
+
+// Weights of the tensor's own dtype, four vectors under way at once.
+template <Dtype kDtype, int kVectors>
+__device__ __forceinline__ void write_plainly_normed(const RmsNormForwardParams& params,
+                                                     unsigned row, const RowThreads& threads,
+                                                     float rstd,
+                                                     const Eight<kDtype> (&h)[kVectors]) {
+  using Vectors = RowVectors<kDtype, Rows::whole>;
+  const Vectors gains({const_cast<void*>(params.g.data), 0}, 0, params.cols, threads);
+  const Vectors y(params.y, row, params.cols, threads);
+  constexpr int kGroup = 4;
+#pragma unroll
+  for (int first = 0; first < kVectors; first += kGroup) {
+    Eight<kDtype> g[kGroup];
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) g[v] = gains.load(first + v);
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      float w[kEight];
+#pragma unroll
+      for (int i = 0; i < kEight; ++i) w[i] = g[v][i];
+      y.store(first + v, normed(h[first + v], rstd, w));
+    }
+  }
+}
+
+template <Rows kRows, Dtype kDtype, int kVectors>
+__device__ __forceinline__ void write_normed(const RmsNormForwardParams& params, unsigned row,
+                                             const RowThreads& threads, float rstd,
+                                             const Eight<kDtype> (&h)[kVectors]) {
+  const RowVectors<kDtype, kRows> y(params.y, row, params.cols, threads);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (!y.has(v)) continue;
+    float w[kEight];
+    load_gains<kRows>(params.g, params.one_plus_weight, threads.col(v), params.cols, w);
+    y.store(v, normed(h[v], rstd, w));
+  }
+}
+
+template <Dtype kDtype, Rows kRows, int kVectors>
+__global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
+    const __grid_constant__ RmsNormForwardParams params) {
+  __shared__ float shared[kVectors * kRmsNormMostThreads / 32];
+  const RowThreads threads(params.row_threads_log2);
+  const unsigned row = blockIdx.x * (blockDim.x >> threads.log2) + threads.row;
+  const bool valid = row < params.rows;
+  ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
+
+  // Read
+  Eight<kDtype> h[kVectors];
+  load_normed<kRows>(params, valid ? row : 0, valid ? params.cols : 0, threads, h);
+
+  // Root mean square
+  float eights[kVectors];
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) eights[v] = sum_of_squares(h[v]);
+  float* sums = shared + threads.row * threads.warps() * kVectors;
+  leave_sums(eights, threads, sums);
+  if (threads.log2 == 5) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+  const float sum = sum_of_warps(sums, threads.warps() * kVectors);
+  const float rstd = rstd_of(sum, params.cols, params.eps);
+  if (!valid) return;
+  if (params.rstd != nullptr && threads.index == 0) params.rstd[row] = rstd;
+
+  // Write
+  if (kRows == Rows::whole && params.g.dtype == kDtype && !params.one_plus_weight) {
+    write_plainly_normed(params, row, threads, rstd, h);
+  } else {
+    write_normed<kRows>(params, row, threads, rstd, h);
+  }
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,111 @@
+// A row in the registers of its threads, as the Hopper kernels of rms_norm have it.
+//
+// A thread holds kVectors times eight neighbouring elements, `row_threads` times eight apart. The sum
+// over the row is the balanced tree of rms_norm.hpp: lanes by shuffles, warps through shared memory.
+#pragma once
+
+#include "device/rows/tree_sum.cuh"
+
+namespace octet::sm90 {
+
+inline constexpr int kRmsNormMostThreads = 512;
+
+// The threads of a block that share a row, a power of two from 32 on, and where this one stands.
+struct RowThreads {
+  int log2;
+  int index;  // of this thread in its row
+  int row;    // of the block's rows
+
+  __device__ explicit RowThreads(int threads_log2)
+      : log2(threads_log2),
+        index(static_cast<int>(threadIdx.x) & ((1 << threads_log2) - 1)),
+        row(static_cast<int>(threadIdx.x >> threads_log2)) {}
+  __device__ int col(int vector) const { return ((vector << log2) + index) * kEight; }
+  __device__ int warps() const { return 1 << (log2 - 5); }
+};
+
+// Where a thread's vectors lie in a row of `cols`: each address is a step from the one before.
+template <Dtype kDtype, Rows kRows>
+struct RowVectors {
+  char* first;
+  int step;  // bytes
+  int left;  // elements from the first on
+  int step_elements;
+
+  __device__ RowVectors(const Matrix& matrix, std::int64_t row, int cols, const RowThreads& threads)
+      : first(element_at<kDtype>(matrix, row, threads.col(0))),
+        step(kEight * kElementBytes<kDtype> << threads.log2),
+        left(cols - threads.col(0)),
+        step_elements(kEight << threads.log2) {}
+
+  __device__ __forceinline__ bool has(int vector) const { return left > vector * step_elements; }
+  __device__ __forceinline__ Eight<kDtype> load(int vector) const {
+    const char* from = first + vector * step;
+    if constexpr (kRows == Rows::ragged) {
+      return load_some<kDtype>(from, left - vector * step_elements);
+    }
+    if (!has(vector)) return {};
+    return load_eight<kDtype>(from);
+  }
+  __device__ __forceinline__ void store(int vector, const Eight<kDtype>& eight) const {
+    if constexpr (kRows == Rows::ragged) {
+      store_some(first + vector * step, eight, left - vector * step_elements);
+    } else if (has(vector)) {
+      store_eight(first + vector * step, eight);
+    }
+  }
+};
+
+// The tree over a row, in three steps: each warp leaves the sums of its vectors of eight, all wait,
+// and every thread of the row adds them with sum_of_warps().
+template <int kVectors>
+__device__ __forceinline__ void leave_sums(float (&eights)[kVectors], const RowThreads& threads,
+                                           float* sums) {
+  const float sum = sums_of_lanes(eights);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (lane < kVectors) {
+    sums[value_of_lane(lane, kVectors) * threads.warps() + threads.index / 32] = sum;
+  }
+}
+
+template <Rows kRows>
+__device__ __forceinline__ void load_gains(const Weights& g, bool one_plus_weight, int col,
+                                           int cols, float (&w)[kEight]) {
+  load_weights<kRows>(g, col, cols, w);
+  if (!one_plus_weight) return;
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) w[i] = __fadd_rn(1.0f, w[i]);
+}
+
+// The squares of 16-bit elements are exact in f32, so that a product and a sum in one instruction
+// round as the two do; but for squares under 2^-126.
+template <Dtype kDtype>
+__device__ __forceinline__ float sum_of_squares(const Eight<kDtype>& h) {
+  float pairs[kEight / 2];
+#pragma unroll
+  for (int i = 0; i < kEight / 2; ++i) {
+    const float low = __fmul_rn(h[2 * i], h[2 * i]);
+    const float high = h[2 * i + 1];
+    pairs[i] =
+        kDtype == Dtype::f32 ? __fadd_rn(low, __fmul_rn(high, high)) : __fmaf_rn(high, high, low);
+  }
+  return __fadd_rn(__fadd_rn(pairs[0], pairs[1]), __fadd_rn(pairs[2], pairs[3]));
+}
+
+__device__ __forceinline__ float rstd_of(float sum_of_squares, int cols, float eps) {
+  const float mean = __fdiv_rn(sum_of_squares, static_cast<float>(cols));
+  return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));
+}
+
+template <Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> normed(const Eight<kDtype>& h, float rstd,
+                                                const float (&w)[kEight]) {
+  float y[kEight];
+#pragma unroll
+  for (int i = 0; i < kEight; ++i) y[i] = __fmul_rn(__fmul_rn(h[i], rstd), w[i]);
+  Eight<kDtype> result;
+  result.assign(y);
+  return result;
+}
+
+}  // namespace octet::sm90
