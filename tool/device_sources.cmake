@@ -37,7 +37,8 @@ function(find_sources op result)
   foreach(folder IN LISTS folders_${op})
     set(at ${SOURCE_DIR}/src/ops/${folder})
     file(GLOB own RELATIVE ${SOURCE_DIR}
-      ${at}/*.cu ${at}/*.cuh ${at}/*_config.* ${at}/*_choose.* ${at}/*_pinned.*)
+      ${at}/*.cu ${at}/*.cuh ${at}/*_config.* ${at}/*_choose.* ${at}/*_pinned.* ${at}/*_layout.*
+      ${at}/*_roles.*)
     list(APPEND files ${own})
   endforeach()
   set(unread ${files})

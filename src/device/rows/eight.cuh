@@ -139,6 +139,22 @@ __device__ __forceinline__ Eight<kDtype> load_eight_once(const void* from) {
   return result;
 }
 
+// The same of memory that is to stay in the L2 cache until it is read again.
+template <Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> load_eight_kept(const void* from) {
+  std::uint64_t keep;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));
+  Eight<kDtype> result;
+#pragma unroll
+  for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
+    asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(result.words[4 * v]), "=r"(result.words[4 * v + 1]),
+                   "=r"(result.words[4 * v + 2]), "=r"(result.words[4 * v + 3])
+                 : "l"(static_cast<const char*>(from) + 16 * v), "l"(keep));
+  }
+  return result;
+}
+
 template <Dtype kDtype>
 __device__ __forceinline__ void store_eight(void* to, const Eight<kDtype>& eight) {
 #pragma unroll

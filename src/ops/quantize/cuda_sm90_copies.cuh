@@ -42,6 +42,29 @@ __device__ __forceinline__ uint2 cast_eight(const float (&x)[kPatch], float scal
                     cast_four<kE5m2, kFinite>(x[4], x[5], x[6], x[7], scale));
 }
 
+// How long what is written stays in the L2 cache: as all does, or only as long as there is room for it,
+// where a kernel has something there that it will read again.
+enum class Stay { normal, brief };
+
+template <Stay kStay, class Vector>
+__device__ __forceinline__ void store_vector(std::uint8_t* to, const Vector& vector) {
+  if constexpr (kStay == Stay::normal) {
+    *reinterpret_cast<Vector*>(to) = vector;
+  } else {
+    std::uint64_t brief;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(brief));
+    if constexpr (sizeof(Vector) == sizeof(uint2)) {
+      asm volatile("st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;" ::"l"(to), "r"(vector.x),
+                   "r"(vector.y), "l"(brief)
+                   : "memory");
+    } else {
+      asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to),
+                   "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w), "l"(brief)
+                   : "memory");
+    }
+  }
+}
+
 __device__ __forceinline__ uint2& turned_slot_of(QuantizeStorage& shared, const PatchPlace& place,
                                                  int j) {
   const int col = place.tx * kPatch + j;
@@ -57,6 +80,7 @@ __device__ __forceinline__ uint4 turned_rows(const QuantizeStorage& shared, int 
 }
 
 // The transposed copy of a tile inside the matrix, from the turned one.
+template <Stay kStay>
 __device__ __forceinline__ void write_turned(const QuantizeStorage& shared,
                                              const QuantizedCopy& copy, const PatchPlace& place) {
   const auto chunk = static_cast<int>(threadIdx.x % 8);
@@ -66,7 +90,7 @@ __device__ __forceinline__ void write_turned(const QuantizeStorage& shared,
   const bool swapped = turned_swapped(col);  // and so in every pass
 #pragma unroll
   for (int pass = 0; pass < 4; ++pass) {
-    *reinterpret_cast<uint4*>(to) = turned_rows(shared, col, chunk, swapped);
+    store_vector<kStay>(to, turned_rows(shared, col, chunk, swapped));
     col += 32;
     to += 32 * copy.pitch;
   }
@@ -74,7 +98,7 @@ __device__ __forceinline__ void write_turned(const QuantizeStorage& shared,
 
 // The copies of a finite tile inside the matrix, two rows at a time, so that each element is decoded
 // once for both.
-template <bool kE5m2, bool kOut, bool kTurned, Dtype kDtype>
+template <bool kE5m2, bool kOut, bool kTurned, Stay kStay, Dtype kDtype>
 __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const QuantizeParams& params,
                                              Patch<kDtype> patch, const PatchPlace& place) {
   hide(patch);
@@ -91,8 +115,8 @@ __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const Quan
     }
     if constexpr (kOut) {
       const float* scales = &shared.row_scale[place.ty * kPatch + i];
-      *reinterpret_cast<uint2*>(out) = cast_eight<kE5m2, true>(low, scales[0]);
-      *reinterpret_cast<uint2*>(out + params.out.pitch) = cast_eight<kE5m2, true>(high, scales[1]);
+      store_vector<kStay>(out, cast_eight<kE5m2, true>(low, scales[0]));
+      store_vector<kStay>(out + params.out.pitch, cast_eight<kE5m2, true>(high, scales[1]));
       out += 2 * params.out.pitch;
     }
     if constexpr (kTurned) {
@@ -109,7 +133,7 @@ __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const Quan
       turned_slot_of(shared, place, j) = make_uint2(turned[j][0], turned[j][1]);
     }
     __syncthreads();
-    write_turned(shared, params.transposed, place);
+    write_turned<kStay>(shared, params.transposed, place);
   }
 }
 
@@ -181,7 +205,7 @@ __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const Quanti
 
 // Scales and copies of a tile; every thread of the block comes here. What lies outside the matrix is
 // zero in the patch, or -0.
-template <bool kE5m2, Dtype kDtype>
+template <bool kE5m2, Stay kStay = Stay::normal, Dtype kDtype>
 __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
                                                const QuantizeParams& params,
                                                const Patch<kDtype>& patch,
@@ -200,11 +224,11 @@ __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
   if (!finite || !inside) {
     write_edge<kE5m2>(shared, params, patch, place);
   } else if (params.transposed.kind == ScaleKind::none) {
-    write_inside<kE5m2, true, false>(shared, params, patch, place);
+    write_inside<kE5m2, true, false, kStay>(shared, params, patch, place);
   } else if (params.out.kind == ScaleKind::none) {
-    write_inside<kE5m2, false, true>(shared, params, patch, place);
+    write_inside<kE5m2, false, true, kStay>(shared, params, patch, place);
   } else {
-    write_inside<kE5m2, true, true>(shared, params, patch, place);
+    write_inside<kE5m2, true, true, kStay>(shared, params, patch, place);
   }
 }
 

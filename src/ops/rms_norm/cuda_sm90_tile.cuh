@@ -11,6 +11,7 @@
 
 #include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/rms_norm/cuda_sm90_forward.cuh"
+#include "ops/rms_norm/cuda_sm90_tile_roles.hpp"
 
 namespace octet::sm90 {
 
@@ -24,33 +25,10 @@ inline constexpr int kRmsNormTileBlocks = kDtype == Dtype::bf16 ? 3 : 2;
 struct RmsNormTileParams {
   RmsNormForwardParams norm;  // y is not used; rstd is written, kNotFound before the launch
   QuantizeParams copies;
-  int block_rows_log2;   // whose root mean squares a block finds
-  unsigned finders;      // blocks per band that do
-  unsigned tiles;        // blocks per band that make them
-  unsigned bands;        // of 128 rows
-  unsigned bands_ahead;  // at most all
-  bool aligned;          // rows are all of whole eights on 16-byte boundaries, as is g
-  bool full_finders;     // and each thread has as many as it can, of x alone
-};
-
-// What a block does. Blocks come in groups, one more than there are bands for each band ahead: the
-// finders of a band, then the makers of the band `bands_ahead` before it; at both ends of the matrix
-// some have nothing to do.
-struct RmsNormRole {
-  bool finds;
-  bool idle;
-  unsigned band;
-  unsigned index;  // among the finders or makers of the band
-
-  __device__ explicit RmsNormRole(const RmsNormTileParams& params) {
-    const unsigned step = params.finders + params.tiles;
-    const unsigned group = blockIdx.x / step;
-    const unsigned part = blockIdx.x - group * step;
-    finds = part < params.finders;
-    band = finds ? group : group - params.bands_ahead;
-    index = finds ? part : part - params.finders;
-    idle = band >= params.bands;
-  }
+  RmsNormBlocks blocks;
+  int block_rows_log2;  // whose root mean squares a finder finds
+  bool aligned;         // rows are all of whole eights on 16-byte boundaries, as is g
+  bool full_finders;    // and each thread has as many as it can, of x alone
 };
 
 // The bits of an rstd that is not there yet: a NaN that no operation gives.
@@ -80,7 +58,7 @@ __device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, 
     const std::int64_t step = kEight * kElementBytes<kDtype> << threads.log2;
 #pragma unroll
     for (int v = 0; v < kFinderVectors; ++v) {
-      h[v] = load_eight<kDtype>(from);
+      h[v] = load_eight_kept<kDtype>(from);
       from += step;
     }
   } else {
@@ -176,7 +154,7 @@ __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const
   for (int i = 0; i < kPatch; ++i) {
     patch.rows[i] = normed(patch.rows[i], rstd[i], w);
   }
-  quantize_patch<kE5m2>(shared, params.copies, patch, place);
+  quantize_patch<kE5m2, Stay::brief>(shared, params.copies, patch, place);
 }
 
 template <Dtype kDtype, bool kE5m2>
@@ -184,7 +162,7 @@ __global__
 __launch_bounds__(kQuantizeThreads, kRmsNormTileBlocks<kDtype>) void rms_norm_tile_kernel(
     const __grid_constant__ RmsNormTileParams params) {
   __shared__ QuantizeStorage shared;
-  const RmsNormRole role(params);
+  const RmsNormRole role = role_of(params.blocks, blockIdx.x);
   if (role.idle) return;
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
