@@ -111,12 +111,13 @@ __device__ __forceinline__ void store_some(void* to, const Eight<kDtype>& eight,
   }
 }
 
-template <Dtype kDtype>
-__device__ __forceinline__ Eight<kDtype> load_eight(const void* from) {
+// Vectors of 16 bytes, as load(offset in bytes) gives them.
+template <Dtype kDtype, class Load>
+__device__ __forceinline__ Eight<kDtype> load_vectors(const Load& load) {
   Eight<kDtype> result;
 #pragma unroll
   for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
-    const uint4 vector = static_cast<const uint4*>(from)[v];
+    const uint4 vector = load(16 * v);
     result.words[4 * v] = vector.x;
     result.words[4 * v + 1] = vector.y;
     result.words[4 * v + 2] = vector.z;
@@ -125,18 +126,23 @@ __device__ __forceinline__ Eight<kDtype> load_eight(const void* from) {
   return result;
 }
 
+template <Dtype kDtype>
+__device__ __forceinline__ Eight<kDtype> load_eight(const void* from) {
+  return load_vectors<kDtype>([from](int offset) {
+    return *reinterpret_cast<const uint4*>(static_cast<const char*>(from) + offset);
+  });
+}
+
 // The same of memory that is read once: the first-level cache keeps what is in it, as weights are.
 template <Dtype kDtype>
 __device__ __forceinline__ Eight<kDtype> load_eight_once(const void* from) {
-  Eight<kDtype> result;
-#pragma unroll
-  for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
+  return load_vectors<kDtype>([from](int offset) {
+    uint4 v;
     asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(result.words[4 * v]), "=r"(result.words[4 * v + 1]),
-                   "=r"(result.words[4 * v + 2]), "=r"(result.words[4 * v + 3])
-                 : "l"(static_cast<const char*>(from) + 16 * v));
-  }
-  return result;
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(static_cast<const char*>(from) + offset));
+    return v;
+  });
 }
 
 // The same of memory that is to stay in the L2 cache until it is read again.
@@ -144,15 +150,13 @@ template <Dtype kDtype>
 __device__ __forceinline__ Eight<kDtype> load_eight_kept(const void* from) {
   std::uint64_t keep;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));
-  Eight<kDtype> result;
-#pragma unroll
-  for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
+  return load_vectors<kDtype>([from, keep](int offset) {
+    uint4 v;
     asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"
-                 : "=r"(result.words[4 * v]), "=r"(result.words[4 * v + 1]),
-                   "=r"(result.words[4 * v + 2]), "=r"(result.words[4 * v + 3])
-                 : "l"(static_cast<const char*>(from) + 16 * v), "l"(keep));
-  }
-  return result;
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(static_cast<const char*>(from) + offset), "l"(keep));
+    return v;
+  });
 }
 
 template <Dtype kDtype>

@@ -67,15 +67,13 @@ struct RowRing {
 
 template <Dtype kDtype>
 __device__ __forceinline__ Eight<kDtype> load_shared_eight(std::uint32_t from) {
-  Eight<kDtype> result;
-#pragma unroll
-  for (int v = 0; v < Eight<kDtype>::kWords / 4; ++v) {
+  return load_vectors<kDtype>([from](int offset) {
+    uint4 v;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(result.words[4 * v]), "=r"(result.words[4 * v + 1]),
-                   "=r"(result.words[4 * v + 2]), "=r"(result.words[4 * v + 3])
-                 : "r"(from + 16u * v));
-  }
-  return result;
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from + static_cast<std::uint32_t>(offset)));
+    return v;
+  });
 }
 
 }  // namespace octet::sm90

@@ -4,8 +4,8 @@
 #include "device/launch.hpp"
 #include "device/rows/matrices.hpp"
 #include "device/scope.hpp"
-#include "ops/quantize/cuda_sm90_params.cuh"
 #include "ops/gated_activation/cuda_sm90.hpp"
+#include "ops/quantize/cuda_sm90_params.cuh"
 
 namespace octet {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "device/ptx/async_copy.cuh"
 #include "device/ptx/barrier.cuh"
-#include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/gated_activation/cuda_sm90_vectors.cuh"
+#include "ops/quantize/cuda_sm90_copies.cuh"
 
 namespace octet::sm90 {
 
@@ -44,6 +44,12 @@ struct GatedBackwardStorage {
   alignas(16) WaitingPatches<kDtype> up;
   alignas(16) WaitingPatches<kDtype> dy;  // and dup behind it
 };
+
+// One of gate, up and dy; `inside`: the tile is, with all of its rows and columns.
+__device__ __forceinline__ TileSource source_of(const GatedTileParams& params, const Matrix& matrix,
+                                                bool inside) {
+  return {matrix, params.copies.rows, params.cols, params.aligned, inside};
+}
 
 // Brings a thread's patch to shared memory, zeros where there is nothing; it is there after
 // ptx::wait_copies().
@@ -91,18 +97,16 @@ __global__ __launch_bounds__(kQuantizeThreads, kGatedForwardBlocks) void gated_f
     const __grid_constant__ GatedTileParams params) {
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<GatedForwardStorage<kDtype>*>(memory);
-  const auto across = static_cast<unsigned>(params.copies.tiles_across);
+  const unsigned across = params.copies.tiles_across;
   const PatchPlace place(blockIdx.x / across, blockIdx.x % across);
-  const auto source = [&, inside = is_inside(params.copies, place)](const Matrix& matrix) {
-    return TileSource{matrix, params.copies.rows, params.cols, params.aligned, inside};
-  };
+  const bool inside = is_inside(params.copies, place);
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
 
   // Read: gate to shared memory, up to the registers that y will have
   Patch<kDtype> patch;
-  bring_patch<kDtype>(shared.gate, source(params.gate), place);
-  load_patch(patch, source(params.up), place);
+  bring_patch<kDtype>(shared.gate, source_of(params, params.gate, inside), place);
+  load_patch(patch, source_of(params, params.up, inside), place);
   ptx::wait_copies();
 
   // Activate
@@ -122,19 +126,17 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
     const __grid_constant__ GatedTileParams params) {
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<GatedBackwardStorage<kDtype>*>(memory);
-  const auto across = static_cast<unsigned>(params.copies.tiles_across / 2);
+  const unsigned across = params.copies.tiles_across / 2;
   const PatchPlace place(blockIdx.x / across, blockIdx.x % across);
-  const auto source = [&, inside = is_inside(params.copies, place)](const Matrix& matrix) {
-    return TileSource{matrix, params.copies.rows, params.cols, params.aligned, inside};
-  };
+  const bool inside = is_inside(params.copies, place);
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
 
   // Read: up and dy to shared memory, gate to registers
   Patch<kDtype> patch;
-  bring_patch<kDtype>(shared.up, source(params.up), place);
-  bring_patch<kDtype>(shared.dy, source(params.dy), place);
-  load_patch(patch, source(params.gate), place);
+  bring_patch<kDtype>(shared.up, source_of(params, params.up, inside), place);
+  bring_patch<kDtype>(shared.dy, source_of(params, params.dy, inside), place);
+  load_patch(patch, source_of(params, params.gate, inside), place);
   ptx::wait_copies();
 
   // Differentiate: dgate takes the place of gate, dup waits where dy was

@@ -185,12 +185,7 @@ __global__ __launch_bounds__(
       const GradientRow<kDtype, kRows> data{params, ring, threads, stage[b], row_of(b)};
       sum_products(data, w, eights + b * kVectors);
     }
-    const float sum = sums_of_lanes(eights);
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    if (lane < kBatch * kVectors) {
-      const int value = value_of_lane(lane, kBatch * kVectors);
-      sums[value / kVectors][value % kVectors * threads.warps() + threads.index / 32] = sum;
-    }
+    leave_sums<kVectors>(eights, threads, sums[0], kSums);
     __syncthreads();
 
     // Gradients

@@ -116,7 +116,7 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) eights[v] = sum_of_squares(h[v]);
   float* sums = shared + threads.row * threads.warps() * kVectors;
-  leave_sums(eights, threads, sums);
+  leave_sums<kVectors>(eights, threads, sums);
   if (threads.log2 == 5) {
     __syncwarp();
   } else {

@@ -28,44 +28,45 @@ struct RowThreads {
 template <Dtype kDtype, Rows kRows>
 struct RowVectors {
   char* first;
-  int step;  // bytes
+  int step;  // elements
   int left;  // elements from the first on
-  int step_elements;
 
   __device__ RowVectors(const Matrix& matrix, std::int64_t row, int cols, const RowThreads& threads)
       : first(element_at<kDtype>(matrix, row, threads.col(0))),
-        step(kEight * kElementBytes<kDtype> << threads.log2),
-        left(cols - threads.col(0)),
-        step_elements(kEight << threads.log2) {}
+        step(kEight << threads.log2),
+        left(cols - threads.col(0)) {}
 
-  __device__ __forceinline__ bool has(int vector) const { return left > vector * step_elements; }
+  __device__ __forceinline__ bool has(int vector) const { return left > vector * step; }
+  __device__ __forceinline__ char* at(int vector) const {
+    return first + vector * (step * kElementBytes<kDtype>);
+  }
   __device__ __forceinline__ Eight<kDtype> load(int vector) const {
-    const char* from = first + vector * step;
     if constexpr (kRows == Rows::ragged) {
-      return load_some<kDtype>(from, left - vector * step_elements);
+      return load_some<kDtype>(at(vector), left - vector * step);
     }
     if (!has(vector)) return {};
-    return load_eight<kDtype>(from);
+    return load_eight<kDtype>(at(vector));
   }
   __device__ __forceinline__ void store(int vector, const Eight<kDtype>& eight) const {
     if constexpr (kRows == Rows::ragged) {
-      store_some(first + vector * step, eight, left - vector * step_elements);
+      store_some(at(vector), eight, left - vector * step);
     } else if (has(vector)) {
-      store_eight(first + vector * step, eight);
+      store_eight(at(vector), eight);
     }
   }
 };
 
 // The tree over a row, in three steps: each warp leaves the sums of its vectors of eight, all wait,
-// and every thread of the row adds them with sum_of_warps().
-template <int kVectors>
-__device__ __forceinline__ void leave_sums(float (&eights)[kVectors], const RowThreads& threads,
-                                           float* sums) {
+// and every thread of the row adds them with sum_of_warps(). Of several rows at once each has
+// kVectors of `eights`, and its sums lie `row_sums` behind those of the row before.
+template <int kVectors, int kCount>
+__device__ __forceinline__ void leave_sums(float (&eights)[kCount], const RowThreads& threads,
+                                           float* sums, int row_sums = 0) {
   const float sum = sums_of_lanes(eights);
   const int lane = static_cast<int>(threadIdx.x % 32);
-  if (lane < kVectors) {
-    sums[value_of_lane(lane, kVectors) * threads.warps() + threads.index / 32] = sum;
-  }
+  if (lane >= kCount) return;
+  const int value = value_of_lane(lane, kCount);
+  sums[value / kVectors * row_sums + value % kVectors * threads.warps() + threads.index / 32] = sum;
 }
 
 template <Rows kRows>

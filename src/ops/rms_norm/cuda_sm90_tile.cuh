@@ -67,7 +67,7 @@ __device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, 
   float eights[kFinderVectors];
 #pragma unroll
   for (int v = 0; v < kFinderVectors; ++v) eights[v] = sum_of_squares(h[v]);
-  leave_sums(eights, threads, sums);
+  leave_sums<kFinderVectors>(eights, threads, sums);
 }
 
 // The same where rows are not all of whole, aligned eights: one after the other.
@@ -139,6 +139,7 @@ __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const
   if (has_sum) {
     wait_for_rstd(norm, place, rstd);
     fence_gpu();
+    __syncwarp();
   }
   load_patch(patch, source, place);
   float w[kEight] = {};

@@ -146,11 +146,7 @@ __device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& param
             kNorm == HeadNorm::row ? own_head * shape.head_dim : 0, place, half);
       };
       const auto turns_of = [&](int half) {
-        Turns turns{};
-        if (place.rotated) {
-          turns = load_turns<false>(params.angles, position, thread.unit * kPairs + 4 * half);
-        }
-        return turns;
+        return load_unit_turns<false>(params.angles, position, place.rotated, thread.unit, half);
       };
 
       // Sums over what is normed together
@@ -222,10 +218,8 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
   __shared__ float sums[2][kHeadGradientThreads / 32];
   extern __shared__ __align__(
       16) unsigned char quads[];  // one per thread, with the norm over heads
-  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
-  const HeadGradients& tensor = params.tensors[is_second];
+  const auto [tensor, block] = tensor_of_block(params.tensors);
   const HeadShape& shape = params.shape;
-  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
   const UnitThread thread(shape, params.threads_log2);
   const bool has_unit = thread.unit < shape.units;
   const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0, false);

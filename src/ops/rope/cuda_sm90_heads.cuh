@@ -18,6 +18,11 @@ inline constexpr int kHeadThreads = 256;
 
 enum class HeadNorm { none, head, row };
 
+// What is asked of the units of a tensor, uniformly known before the kernel begins. `nothing`: heads
+// and weights are aligned, the weights of the tensor's dtype and plain factors, every unit is rotated,
+// cos and sin come in vectors, and every thread has units of as many heads. `heads`: all but the last.
+enum class Asked { nothing, heads, everything };
+
 // Blocks of 256 threads per multiprocessor that registers allow without spilling. More are better
 // where they fit: 8x2048x4096 bf16 on an H200 moved 0.87 of a copy with three, 0.89 with four, normed by
 // head.
@@ -36,7 +41,7 @@ struct HeadsInOut {
   float one_over_count;  // of the elements that are normed together
   int threads_log2;      // of a token
   unsigned blocks;       // block size / threads tokens each
-  bool simple;           // see is_simple()
+  Asked asked;
 };
 
 struct HeadsParams {
@@ -159,33 +164,33 @@ struct HeadPointer {
         step(thread.head_step * heads.strides[2] * kElementBytes<kDtype>) {}
 };
 
-// What a thread works with while it is at a token. kSimple: heads and weights are aligned, the weights
-// of the tensor's dtype and plain factors, every unit is rotated, every thread has units of as many
-// heads, and cos and sin come in vectors. Then none of that is asked.
-template <bool kSimple, Dtype kDtype, RopeStyle kStyle>
+// What a thread works with while it is at a token.
+template <Asked kAsked, Dtype kDtype, RopeStyle kStyle>
 struct UnitsAt {
+  static constexpr bool kSimple = kAsked != Asked::everything;
   const HeadsParams& params;
   const HeadsInOut& tensor;
   const UnitThread& thread;
   const UnitPlace<kStyle>& place;
   std::int64_t position;
 
-  __device__ __forceinline__ bool has(int head) const { return kSimple || head < tensor.heads; }
-  __device__ __forceinline__ Turns turns(int half) const {
-    if (!place.rotated) return {};
-    return load_turns<kSimple>(params.angles, position, thread.unit * kPairs + 4 * half);
+  __device__ __forceinline__ bool has(int head) const {
+    return kAsked == Asked::nothing || head < tensor.heads;
   }
+  __device__ __forceinline__ Turns turns(int half) const {
+    return load_unit_turns<kSimple>(params.angles, position, place.rotated, thread.unit, half);
+  }
+  template <bool kPlain>
   __device__ __forceinline__ Quad gains(int first, int half) const {
-    if constexpr (kSimple) {
-      return load_quad_gains<kDtype, true>(tensor.g, false, first, place, half);
-    }
-    return load_quad_gains<kDtype, false>(tensor.g, params.one_plus_weight, first, place, half);
+    return load_quad_gains<kDtype, kPlain>(tensor.g, !kSimple && params.one_plus_weight, first,
+                                           place, half);
   }
 };
 
-// Turns units, half of the pairs at a time, with the norm before it where there is one.
-template <HeadNorm kNorm, bool kSimple, Dtype kDtype, RopeStyle kStyle, int kUnits>
-__device__ __forceinline__ void turn_units(const UnitsAt<kSimple, kDtype, kStyle>& at,
+// Turns units, half of the pairs at a time, with the norm before it where there is one; kPlain is of
+// its weights.
+template <HeadNorm kNorm, bool kPlain, Asked kAsked, Dtype kDtype, RopeStyle kStyle, int kUnits>
+__device__ __forceinline__ void turn_units(const UnitsAt<kAsked, kDtype, kStyle>& at,
                                            int first_head, Turns turns, const float (&rstd)[kUnits],
                                            Unit<kDtype, kStyle> (&units)[kUnits]) {
 #pragma unroll
@@ -198,7 +203,8 @@ __device__ __forceinline__ void turn_units(const UnitsAt<kSimple, kDtype, kStyle
       Quad quad = units[u].quad(half);
       if constexpr (kNorm != HeadNorm::none) {
         const int first = kNorm == HeadNorm::row ? head * at.params.shape.head_dim : 0;
-        scale_quad(quad, rstd[kNorm == HeadNorm::row ? 0 : u], at.gains(first, half));
+        scale_quad(quad, rstd[kNorm == HeadNorm::row ? 0 : u],
+                   at.template gains<kPlain>(first, half));
       }
       if (at.place.rotated) quad.turn(turns);
       units[u].set_quad(half, quad);
@@ -207,10 +213,11 @@ __device__ __forceinline__ void turn_units(const UnitsAt<kSimple, kDtype, kStyle
 }
 
 // The token of this thread, of one tensor.
-template <HeadNorm kNorm, int kUnits, bool kSimple, Dtype kDtype, RopeStyle kStyle>
+template <HeadNorm kNorm, int kUnits, Asked kAsked, Dtype kDtype, RopeStyle kStyle>
 __device__ __forceinline__ void rotate_token(const HeadsParams& params, const HeadsInOut& tensor,
                                              unsigned block, float* sums, Constant<kDtype>,
                                              Constant<kStyle>) {
+  constexpr bool kSimple = kAsked != Asked::everything;
   const HeadShape& shape = params.shape;
   const unsigned token_index =
       ((block * blockDim.x) >> tensor.threads_log2) + (threadIdx.x >> tensor.threads_log2);
@@ -222,8 +229,8 @@ __device__ __forceinline__ void rotate_token(const HeadsParams& params, const He
   HeadPointer<kDtype> in(tensor.in, token, thread);
   HeadPointer<kDtype> out(tensor.out, token, thread);
   const bool aligned = kSimple || params.aligned;
-  const UnitsAt<kSimple, kDtype, kStyle> at{params, tensor, thread, place,
-                                            position_of(params.angles, token)};
+  const UnitsAt<kAsked, kDtype, kStyle> at{params, tensor, thread, place,
+                                           position_of(params.angles, token)};
   int head = thread.head0;
   do {
     // Read
@@ -260,12 +267,12 @@ __device__ __forceinline__ void rotate_token(const HeadsParams& params, const He
     }
 
     // Turn and write
-    if constexpr (kNorm != HeadNorm::none) {
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) units[u].hide();
-    }
     if (has_unit) {
-      turn_units<kNorm>(at, head, turns, rstd, units);
+      if (kSimple || kNorm == HeadNorm::none || are_plain<kDtype>(tensor.g)) {
+        turn_units<kNorm, true>(at, head, turns, rstd, units);
+      } else {
+        turn_units<kNorm, false>(at, head, turns, rstd, units);
+      }
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) {
         if (at.has(head + u * thread.head_step)) {
@@ -284,17 +291,17 @@ __global__
 __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm, kUnits>)) void rotate_heads_kernel(
     const __grid_constant__ HeadsParams params) {
   __shared__ float sums[kHeadThreads / 32];
-  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
-  const HeadsInOut& tensor = params.tensors[is_second];
-  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const TensorOfBlock<HeadsInOut> own = tensor_of_block(params.tensors);
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
-  if (tensor.simple) {
-    rotate_token<kNorm, kUnits, true>(params, tensor, block, sums, Constant<kDtype>(),
-                                      Constant<kStyle>());
-  } else {
-    rotate_token<kNorm, kUnits, false>(params, tensor, block, sums, Constant<kDtype>(),
-                                       Constant<kStyle>());
+  const auto rotate = [&](auto asked) {
+    rotate_token<kNorm, kUnits, decltype(asked)::value>(params, own.tensor, own.block, sums,
+                                                        Constant<kDtype>(), Constant<kStyle>());
+  };
+  switch (own.tensor.asked) {
+    case Asked::nothing: rotate(Constant<Asked::nothing>()); break;
+    case Asked::heads: rotate(Constant<Asked::heads>()); break;
+    case Asked::everything: rotate(Constant<Asked::everything>()); break;
   }
 }
 

@@ -133,9 +133,7 @@ __device__ __forceinline__ float sum_of_pair_block(float value, float* sums) {
 __global__ __launch_bounds__(kPairThreads) void rotate_pairs_kernel(
     const __grid_constant__ PairParams params) {
   __shared__ float sums[kPairThreads / 32];
-  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
-  const PairTensor& tensor = params.tensors[is_second];
-  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const auto [tensor, block] = tensor_of_block(params.tensors);
   ptx::wait_for_earlier_kernels();
   for (std::int64_t index = block; index < params.tokens * tensor.norms; index += tensor.blocks) {
     const PairGroup group(params, tensor, index);
@@ -168,9 +166,7 @@ __global__ __launch_bounds__(kPairThreads) void rotate_pairs_kernel(
 __global__ __launch_bounds__(kPairThreads) void rotate_pairs_back_kernel(
     const __grid_constant__ PairParams params) {
   __shared__ float sums[kPairThreads / 32];
-  const bool is_second = blockIdx.x >= params.tensors[0].blocks;
-  const PairTensor& tensor = params.tensors[is_second];
-  const unsigned block = blockIdx.x - (is_second ? params.tensors[0].blocks : 0);
+  const auto [tensor, block] = tensor_of_block(params.tensors);
   const int columns = tensor.norms == 1 ? tensor.heads * params.head_dim : params.head_dim;
   float* line = tensor.partials + std::int64_t{block} * columns;
   ptx::wait_for_earlier_kernels();

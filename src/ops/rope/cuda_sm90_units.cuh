@@ -46,6 +46,18 @@ struct HeadShape {
   int units_log2;  // of a head, padded to a power of two
 };
 
+// q or k, whichever this block works on, and the block's number among those that do.
+template <class Tensor>
+struct TensorOfBlock {
+  const Tensor& tensor;
+  unsigned block;
+};
+template <class Tensor>
+__device__ __forceinline__ TensorOfBlock<Tensor> tensor_of_block(const Tensor (&tensors)[2]) {
+  const bool is_second = blockIdx.x >= tensors[0].blocks;
+  return {tensors[is_second], blockIdx.x - (is_second ? tensors[0].blocks : 0)};
+}
+
 struct Token {
   std::int64_t batch;
   std::int64_t seq;
@@ -124,6 +136,14 @@ __device__ __forceinline__ Turns load_turns(const Angles& angles, std::int64_t p
   return turns;
 }
 
+// Of half the pairs of a unit; what is not rotated has none.
+template <bool kVectors>
+__device__ __forceinline__ Turns load_unit_turns(const Angles& angles, std::int64_t position,
+                                                 bool rotated, int unit, int half) {
+  if (!rotated) return {};
+  return load_turns<kVectors>(angles, position, unit * kPairs + 4 * half);
+}
+
 __device__ __forceinline__ void turn_pair(float& a, float& b, float cos, float sin) {
   const float x = a;
   const float y = b;
@@ -187,14 +207,6 @@ struct Unit {
     } else {
       store_some(at, first, kEight);
       store_some(behind, second, kEight);
-    }
-  }
-
-  // The compiler is to decode it again where it is used next: it would keep all as floats.
-  __device__ __forceinline__ void hide() {
-#pragma unroll
-    for (int w = 0; w < Eight<kDtype>::kWords; ++w) {
-      asm volatile("" : "+r"(first.words[w]), "+r"(second.words[w]));
     }
   }
 
