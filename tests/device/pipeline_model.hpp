@@ -35,7 +35,7 @@ struct Pipeline {
 
 class PipelineModel {
  public:
-  static constexpr int kMostStages = 6;
+  static constexpr int kMostStages = 10;
   static constexpr int kMostWarps = 8;
 
   explicit PipelineModel(const Pipeline& pipeline) : pipeline_(pipeline) {
@@ -99,17 +99,17 @@ class PipelineModel {
     Small consumed = 0;  // warps that are done with it
   };
   struct Producer {
+    std::uint16_t phases = 0xFFFF;  // the first wait for each stage returns at once
     Small ticket = 0;
     Small slice = 0;
     Small stage = 0;
-    std::uint8_t phases = 0xFF;  // the first wait for each stage returns at once
     Small done = 0;
   };
   struct Warp {
+    std::uint16_t phases = 0;
+    std::int16_t ticket = -1;  // at hand; -1: before the first tile
     Small step = kWait;
-    Small ticket = -1;  // at hand; -1: before the first tile
     Small stage = -1;
-    std::uint8_t phases = 0;
   };
   struct State {
     Producer producer;
@@ -151,7 +151,7 @@ class PipelineModel {
       p.done = 1;
       return;
     }
-    p.phases = static_cast<std::uint8_t>(p.phases ^ 1u << p.stage);
+    p.phases = static_cast<std::uint16_t>(p.phases ^ 1u << p.stage);
     ++p.ticket;
     ++p.slice;
     p.stage = static_cast<Small>(p.stage + 1 == pipeline_.stages ? 0 : p.stage + 1);
@@ -184,7 +184,7 @@ class PipelineModel {
         break;
       case kWait:
         if (next >= 0) {
-          warp.phases = static_cast<std::uint8_t>(warp.phases ^ 1u << next);
+          warp.phases = static_cast<std::uint16_t>(warp.phases ^ 1u << next);
           read(next, warp.ticket + 1);
         }
         warp.step = kRelease;

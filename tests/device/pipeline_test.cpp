@@ -63,7 +63,7 @@ std::string run_every(const Pipeline& pipeline) {
 }
 
 TEST(Pipeline, HoldsOnRandomSchedulesOfEveryWarp) {
-  for (int stages = 4; stages <= 6; ++stages) {
+  for (int stages = 4; stages <= PipelineModel::kMostStages; ++stages) {
     for (int slices = 1; slices <= 20; ++slices) {
       for (int tiles = 0; tiles <= 5; ++tiles) {
         for (std::uint64_t seed = 1; seed <= 4; ++seed) {
@@ -93,7 +93,7 @@ TEST(Pipeline, HoldsOnEveryScheduleOfSmallCases) {
 TEST(Pipeline, CoversEveryConfiguration) {
   for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
     EXPECT_GE(config.stages, 4) << name(config);
-    EXPECT_LE(config.stages, 6) << name(config);
+    EXPECT_LE(config.stages, PipelineModel::kMostStages) << name(config);
     const Pipeline pipeline{config.stages, config.stages + 1, 3, 8, stages_unrolled(config)};
     EXPECT_EQ(run_random(pipeline, 1), "") << name(config);
   }

@@ -65,7 +65,8 @@ TEST(SharedPlan, KeepsItsPartsApart) {
 // What a barrier expects is what the copies of a stage bring.
 TEST(SharedPlan, CountsTheBytesOfAStage) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
-    const int b_scales = c.promotion == Promotion::one_by_one ? c.tile_n * 4 : c.tile_n / 128 * 16;
+    const int b_scales =
+        c.promotion == Promotion::one_by_one ? c.tile_n * 4 : (c.tile_n + 127) / 128 * 16;
     EXPECT_EQ(stage_bytes(c), c.tile_m * 128 + c.tile_n * 128 + c.tile_m * 4 + b_scales) << name(c);
     EXPECT_LE(b_scales, b_scale_slots(c) * 4) << name(c);
     EXPECT_LT(stage_bytes(c), 1 << 20) << "the transaction count of a barrier has 20 bits";
@@ -78,10 +79,10 @@ TEST(SharedPlan, CountsTheBytesOfAStage) {
 TEST(SharedPlan, CutsATileIntoWholeWaves) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
     const int waves = waves_m(c) * waves_n(c);
-    EXPECT_EQ(kConsumers * waves * kWaveM * kWaveN, c.tile_m * c.tile_n) << name(c);
+    EXPECT_EQ(consumers(c) * waves * kWaveM * wave_n(c), c.tile_m * c.tile_n) << name(c);
     EXPECT_LE(waves, 2) << name(c) << ": 64 accumulators a wave, of 240 registers";
     EXPECT_EQ(consumer_rows(c) % kWaveM, 0) << name(c);
-    EXPECT_EQ(consumer_cols(c) % kWaveN, 0) << name(c);
+    EXPECT_EQ(consumer_cols(c) % wave_n(c), 0) << name(c);
   }
 }
 

@@ -1,7 +1,8 @@
 """How many instructions of a kind each kernel has by its design; see docs/kernels.md.
 
-Product: a body multiplies one stage. A consumer has waves of m64n128; a wave is four k32 steps
-(QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64 accumulators per thread. With
+Product: a body multiplies one stage. A consumer has waves of m64n128, or m64n64 in the smallest
+tiles; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64
+or 32 accumulators per thread. With
 one operation per accumulator (1x128 . 128x128) the stages are unrolled, and every body exists
 twice: followed by another slice of the tile, where the next stage is a constant, and as the last
 slice of a tile. Beside the promotion's FFMA there are the products sa * sb: two rows per wave, for
@@ -41,13 +42,15 @@ def listed_configs(header):
 
 def gemm_counts(config):
     tile_m, tile_n, stages, promotion, *_ = config
-    waves = tile_m * tile_n // 2 // (64 * 128)
+    consumers = 1 if (tile_m, tile_n) == (64, 64) else 2
+    wave_n = min(128, tile_n if tile_m > 64 else tile_n // consumers)
+    waves = tile_m * tile_n // consumers // (64 * wave_n)
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
     return {
         "QGMMA": 4 * waves * bodies,
         "QGMMA_RS": 0,
         "WARPGROUP": 2 * waves * bodies,  # serialised, it would be 2 x QGMMA
-        "FFMA": 64 * waves * bodies,
+        "FFMA": wave_n // 2 * waves * bodies,
         "FMUL": 64 * waves if promotion == ONE_BY_ONE else 2 * waves * (bodies + 1),
         "SETMAXNREG": 2,
     }

@@ -22,12 +22,20 @@ __device__ __forceinline__ void load_shared(std::uint32_t from, float& x, float&
                : "r"(from));
 }
 
-__device__ __forceinline__ void store_shared(std::uint32_t to, float value) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(value) : "memory");
+__device__ __forceinline__ std::uint32_t load_shared_word(std::uint32_t from) {
+  std::uint32_t word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from));
+  return word;
 }
 
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t x, std::uint32_t y) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t x, std::uint32_t y,
+                                             std::uint32_t z, std::uint32_t w) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
 }
 
 // Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.

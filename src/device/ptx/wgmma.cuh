@@ -1,4 +1,4 @@
-// wgmma m64n128k32 on FP8 operands in shared memory, f32 accumulators in registers.
+// wgmma m64nNk32, N = 128 or 64, on FP8 operands in shared memory, f32 accumulators in registers.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -28,6 +28,16 @@ __device__ __forceinline__ void pin(float (&values)[kCount]) {
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 
+#define OCTET_WGMMA_N64(types)                                                            \
+  asm volatile(                                                                           \
+      "{\n.reg .pred keep;\nsetp.ne.b32 keep, %34, 0;\n"                                  \
+      "wgmma.mma_async.sync.aligned.m64n64k32.f32." types                                 \
+      " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, " \
+      "%32, %33, keep, 1, 1;\n}"                                                          \
+      : OCTET_ACC8(d, 0), OCTET_ACC8(d, 8), OCTET_ACC8(d, 16), OCTET_ACC8(d, 24)          \
+      : "l"(a), "l"(b), "r"(keep))
+
 #define OCTET_WGMMA_N128(types)                                                           \
   asm volatile(                                                                           \
       "{\n.reg .pred keep;\nsetp.ne.b32 keep, %66, 0;\n"                                  \
@@ -41,21 +51,31 @@ __device__ __forceinline__ void pin(float (&values)[kCount]) {
         OCTET_ACC8(d, 32), OCTET_ACC8(d, 40), OCTET_ACC8(d, 48), OCTET_ACC8(d, 56)        \
       : "l"(a), "l"(b), "r"(keep))
 
-// d = a b^T + (keep ? d : 0): 64 rows of a, 128 rows of b, 32 of the contraction.
+// Both inputs' dtypes, as the instruction has them.
+#define OCTET_WGMMA_OF(kA, kB, wgmma)                            \
+  if constexpr (kA == Dtype::e4m3 && kB == Dtype::e4m3) {        \
+    wgmma("e4m3.e4m3");                                          \
+  } else if constexpr (kA == Dtype::e5m2 && kB == Dtype::e4m3) { \
+    wgmma("e5m2.e4m3");                                          \
+  } else if constexpr (kA == Dtype::e4m3 && kB == Dtype::e5m2) { \
+    wgmma("e4m3.e5m2");                                          \
+  } else {                                                       \
+    wgmma("e5m2.e5m2");                                          \
+  }
+
+// d = a b^T + (keep ? d : 0): 64 rows of a, 128 or 64 rows of b, 32 of the contraction.
 template <Dtype kA, Dtype kB>
 __device__ __forceinline__ void wgmma(float (&d)[64], std::uint64_t a, std::uint64_t b, int keep) {
-  if constexpr (kA == Dtype::e4m3 && kB == Dtype::e4m3) {
-    OCTET_WGMMA_N128("e4m3.e4m3");
-  } else if constexpr (kA == Dtype::e5m2 && kB == Dtype::e4m3) {
-    OCTET_WGMMA_N128("e5m2.e4m3");
-  } else if constexpr (kA == Dtype::e4m3 && kB == Dtype::e5m2) {
-    OCTET_WGMMA_N128("e4m3.e5m2");
-  } else {
-    OCTET_WGMMA_N128("e5m2.e5m2");
-  }
+  OCTET_WGMMA_OF(kA, kB, OCTET_WGMMA_N128)
+}
+template <Dtype kA, Dtype kB>
+__device__ __forceinline__ void wgmma(float (&d)[32], std::uint64_t a, std::uint64_t b, int keep) {
+  OCTET_WGMMA_OF(kA, kB, OCTET_WGMMA_N64)
 }
 
+#undef OCTET_WGMMA_OF
 #undef OCTET_WGMMA_N128
+#undef OCTET_WGMMA_N64
 #undef OCTET_ACC8
 
 }  // namespace octet::ptx

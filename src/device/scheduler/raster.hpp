@@ -8,6 +8,23 @@
 
 namespace octet {
 
+// Division of a number from 0 on by one that is known before the kernel begins: a product and a shift.
+struct Divisor {
+  std::uint32_t value;
+  std::uint32_t factor;  // 2^(31 + shift) / value, rounded up
+  std::uint32_t shift;   // 2^shift is at least the value
+
+  OCTET_HOST_DEVICE constexpr explicit Divisor(int value_)
+      : value(static_cast<std::uint32_t>(value_)), factor(0), shift(0) {
+    while (1u << shift < value) ++shift;
+    factor = static_cast<std::uint32_t>(((std::uint64_t{1} << (31 + shift)) + value - 1) / value);
+  }
+  OCTET_HOST_DEVICE constexpr int quotient(int number) const {
+    return static_cast<int>(std::uint64_t{static_cast<std::uint32_t>(number)} * factor >>
+                            (31 + shift));
+  }
+};
+
 struct TileIndex {
   int m;
   int n;
@@ -17,16 +34,28 @@ struct Raster {
   int tiles_m;
   int tiles_n;
   int group_m;
+  Divisor group_tiles;
+  Divisor height;       // of a group
+  Divisor last_height;  // of the last one
+
+  OCTET_HOST_DEVICE constexpr Raster() : Raster(1, 1, 1) {}
+  OCTET_HOST_DEVICE constexpr Raster(int tiles_m_, int tiles_n_, int group_m_)
+      : tiles_m(tiles_m_),
+        tiles_n(tiles_n_),
+        group_m(group_m_),
+        group_tiles(group_m_ * tiles_n_),
+        height(group_m_),
+        last_height(tiles_m_ % group_m_ == 0 ? group_m_ : tiles_m_ % group_m_) {}
 
   OCTET_HOST_DEVICE constexpr int count() const { return tiles_m * tiles_n; }
 
   OCTET_HOST_DEVICE constexpr TileIndex tile(int index) const {
-    const int per_group = group_m * tiles_n;
-    const int group = index / per_group;
+    const int group = group_tiles.quotient(index);
     const int first_m = group * group_m;
-    const int height = tiles_m - first_m < group_m ? tiles_m - first_m : group_m;
-    const int rest = index - group * per_group;
-    return {first_m + rest % height, rest / height};
+    const int rest = index - first_m * tiles_n;
+    const Divisor& own_height = tiles_m - first_m < group_m ? last_height : height;
+    const int n = own_height.quotient(rest);
+    return {first_m + rest - n * static_cast<int>(own_height.value), n};
   }
 };
 

@@ -36,24 +36,30 @@ struct Sm90GemmConfig {
 };
 
 inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
-inline constexpr int kWaveM = 64;        // rows and columns of one wgmma
-inline constexpr int kWaveN = 128;
-inline constexpr int kConsumers = 2;  // warpgroups that multiply
+inline constexpr int kWaveM = 64;        // rows of one wgmma
+inline constexpr int kMostWaveN = 128;   // and the most columns
+inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
+inline constexpr int kConsumers =
+    2;  // warpgroups that multiply; in a tile of one wave only the first
 inline constexpr int kThreads = 128 * (kConsumers + 1);
 inline constexpr int kStagingBytes = 2048;     // per warp: 16 rows of 128 bytes
 inline constexpr int kSharedAlignment = 1024;  // of a swizzle atom
 inline constexpr int kSharedLimit = 232448;    // bytes a block may ask for on Hopper
 
-// How the two consumers share a tile, and the waves each has.
+// How the consumers share a tile, and the waves each has.
+constexpr int consumers(const Sm90GemmConfig& c) {
+  return c.tile_m == kWaveM && c.tile_n < kMostWaveN ? 1 : kConsumers;
+}
 constexpr bool consumers_split_m(const Sm90GemmConfig& c) { return c.tile_m > kWaveM; }
 constexpr int consumer_rows(const Sm90GemmConfig& c) {
-  return consumers_split_m(c) ? c.tile_m / kConsumers : c.tile_m;
+  return consumers_split_m(c) ? c.tile_m / consumers(c) : c.tile_m;
 }
 constexpr int consumer_cols(const Sm90GemmConfig& c) {
-  return consumers_split_m(c) ? c.tile_n : c.tile_n / kConsumers;
+  return consumers_split_m(c) ? c.tile_n : c.tile_n / consumers(c);
 }
 constexpr int waves_m(const Sm90GemmConfig& c) { return consumer_rows(c) / kWaveM; }
-constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / kWaveN; }
+constexpr int wave_n(const Sm90GemmConfig& c) { return std::min(consumer_cols(c), kMostWaveN); }
+constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / wave_n(c); }
 
 // Whether the consumers' loop over stages is unrolled. Then every tile begins at stage 0, where the
 // unrolled code does; else the ring goes on from tile to tile. Two operations per accumulator and
@@ -62,9 +68,14 @@ constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
   return c.promotion == Promotion::product_of_scales;
 }
 
+// Blocks of 128 columns that a tile has a part of: smaller tiles lie within one.
+constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
+  return (c.tile_n + kScaleBlock - 1) / kScaleBlock;
+}
+
 // Floats of one stage's scales of b: one per column, or four slices of each 128-column block.
 constexpr int b_scale_floats(const Sm90GemmConfig& c) {
-  return c.promotion == Promotion::one_by_one ? c.tile_n : c.tile_n / kWaveN * 4;
+  return c.promotion == Promotion::one_by_one ? c.tile_n : b_scale_blocks(c) * 4;
 }
 
 constexpr int stage_bytes(const Sm90GemmConfig& c) {
@@ -105,12 +116,15 @@ constexpr int shared_bytes(const Sm90GemmConfig& c) {
 }
 
 // Every configuration that is compiled: cuda_sm90_kernels.cu makes one kernel of each. Mixes other
-// than e4m3 . e4m3 get a large and a small tile.
+// than e4m3 . e4m3 get a large and a small tile. 128x64 and 64x64 are for few rows, whose time is that
+// of b's way from memory: the more multiprocessors load, the better.
 inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 64, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 256, 5, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 64, 10, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},

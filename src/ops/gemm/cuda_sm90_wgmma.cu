@@ -57,20 +57,20 @@ void check_square_scales(const TensorView& scales) {
   }
 }
 
-// The copy engine needs 16-byte rows, adds f32 alone, and writes whole 16-byte pieces: beyond the last
-// column too, which may be another's memory.
+// The copy engine needs 16-byte rows and writes whole 16-byte pieces: beyond the last column too, which
+// may be another's memory.
 Store store_of(const GemmProblem& problem, const TensorView& d) {
   const int bytes = size_bytes(d.dtype);
   const bool boxes = reinterpret_cast<std::uintptr_t>(d.data) % 16 == 0 &&
                      (d.rows() == 1 || d.strides[0] * bytes % 16 == 0) &&
                      d.cols() * bytes % 16 == 0;
-  if (!boxes) return Store::elements;
-  if (d.dtype == Dtype::f32) return problem.accumulate ? Store::add32 : Store::box32;
-  return problem.accumulate ? Store::elements : Store::box16;
+  if (d.dtype == Dtype::f32) return boxes ? Store::box32 : Store::elements;
+  if (problem.accumulate) return Store::elements;
+  return boxes ? Store::box16 : Store::pairs16;
 }
 
 CUtensorMap output_map(const TensorView& d, Store store) {
-  if (store == Store::elements) return {};
+  if (store != Store::box16 && store != Store::box32) return {};
   const int bytes = size_bytes(d.dtype);
   const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
   const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
@@ -100,8 +100,8 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
   params.m = static_cast<int>(problem.m);
   params.n = static_cast<int>(problem.n);
   params.slices = static_cast<int>(ceil_div(problem.k, kBlock));
-  params.raster = {static_cast<int>(ceil_div(problem.m, config.tile_m)),
-                   static_cast<int>(ceil_div(problem.n, config.tile_n)), group_of(config)};
+  params.raster = Raster(static_cast<int>(ceil_div(problem.m, config.tile_m)),
+                         static_cast<int>(ceil_div(problem.n, config.tile_n)), group_of(config));
   if (config.promotion == Promotion::one_by_one) {
     maps.b_scales = scale_map("b", args.b.scales, config.tile_n);
   } else {

@@ -125,6 +125,17 @@ TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
   }
 }
 
+// Few rows are bound by the weights' way from memory, which one multiprocessor cannot fill.
+TEST(Sm90GemmChoice, SpreadsFewRowsOverTheDevice) {
+  for (const std::int64_t m : {1, 16, 64, 128}) {
+    const GemmProblem problem = make_problem(m, 4096, 14336, kBlock128x128);
+    const Sm90GemmConfig& config = choose_sm90_gemm(problem, kH200);
+    const std::int64_t tiles = ceil_div(m, config.tile_m) * ceil_div(4096, config.tile_n);
+    EXPECT_GE(tiles, 64) << "M = " << m << ": " << name(config);
+    EXPECT_LE(tiles, kH200) << "M = " << m << ": " << name(config);
+  }
+}
+
 TEST(Sm90GemmChoice, PairsColumnsWhereNIsInGroups) {
   for (const std::int64_t n : {8192, 8176, 8191, 8184}) {
     const Sm90GemmConfig& config =

@@ -1,0 +1,64 @@
+// What a block of the Hopper product is given, and its shared memory.
+#pragma once
+
+#include "device/scheduler/raster.hpp"
+#include "ops/gemm/cuda_sm90_config.hpp"
+
+#include <cuda.h>
+
+#include <cstddef>
+
+namespace octet::sm90 {
+
+// How finished rows leave: through the copy engine, where they lie and end on 16-byte boundaries; else
+// 16-bit elements in pairs, f32 ones singly, as are those that are added to a bf16 d.
+enum class Store { box16, box32, pairs16, elements };
+
+struct GemmParams {
+  int m;
+  int n;
+  int slices;  // ceil(K / 128)
+  Raster raster;
+  const float* b_scales;  // [ceil(N / 128)][b_scale_pitch], 128x128 blocks alone
+  std::int64_t b_scale_pitch;
+  int b_scale_rows;
+  Store store;
+  void* d;  // [M, N], rows d_pitch elements apart
+  std::int64_t d_pitch;
+  Dtype d_dtype;
+  bool accumulate;
+};
+
+struct GemmMaps {
+  CUtensorMap a;         // [M, K] bytes, boxes of 128 x tile_m
+  CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n, the rows in order or paired
+  CUtensorMap a_scales;  // [slices, M] f32, boxes of tile_m x 1
+  CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
+  CUtensorMap d;         // [M, N], boxes of 128 bytes x 16
+};
+
+template <class C>
+struct alignas(1024) SharedStorage {
+  static constexpr Sm90GemmConfig config = C::value;
+  std::uint8_t a[config.stages][config.tile_m * kSliceBytes];
+  std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
+  std::uint8_t staging[kConsumers * 4][kStagingBytes];
+  float a_scales[config.stages][config.tile_m];
+  float b_scales[config.stages][b_scale_slots(config)];
+  std::uint64_t full[config.stages];
+  std::uint64_t empty[config.stages];
+};
+
+// The storage is the plan that tests without a GPU look at.
+template <class C>
+constexpr bool follows_plan() {
+  using Storage = SharedStorage<C>;
+  constexpr Sm90SharedPlan plan = shared_plan(C::value);
+  return offsetof(Storage, a) == plan.a && offsetof(Storage, b) == plan.b &&
+         offsetof(Storage, staging) == plan.staging &&
+         offsetof(Storage, a_scales) == plan.a_scales &&
+         offsetof(Storage, b_scales) == plan.b_scales && offsetof(Storage, full) == plan.full &&
+         offsetof(Storage, empty) == plan.empty && sizeof(Storage) == plan.bytes;
+}
+
+}  // namespace octet::sm90
