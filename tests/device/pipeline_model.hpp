@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace octet::testing {
 
@@ -86,7 +87,7 @@ class PipelineModel {
   std::string key() const { return {reinterpret_cast<const char*>(&state_), sizeof(state_)}; }
 
  private:
-  using Small = std::int8_t;  // no padding, so that states compare as bytes
+  using Small = std::int8_t;
   enum Step : Small { kWait, kIssue, kRelease, kDone };
 
   struct Barrier {
@@ -118,6 +119,8 @@ class PipelineModel {
     std::array<Barrier, kMostStages> full;
     std::array<Barrier, kMostStages> empty;
   };
+
+  static_assert(std::has_unique_object_representations_v<State>, "states compare as bytes");
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   static bool passes(const Barrier& barrier, int parity) { return barrier.phase % 2 != parity; }

@@ -2,12 +2,11 @@
 
 Product: a body multiplies one stage. A consumer has waves of m64n128, or m64n64 in the smallest
 tiles; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64
-or 32 accumulators per thread. With
-one operation per accumulator (1x128 . 128x128) the stages are unrolled, and every body exists
-twice: followed by another slice of the tile, where the next stage is a constant, and as the last
-slice of a tile. Beside the promotion's FFMA there are the products sa * sb: two rows per wave, for
-each body and once before the first. With two operations (1x128 . 1x128) there is one body, and a
-FMUL beside every FFMA.
+or 32 accumulators per thread. With one operation per accumulator (1x128 . 128x128) the stages are
+unrolled, and every body exists twice: followed by another slice of the tile, where the next stage
+is a constant, and as the last slice of a tile. Beside the promotion's FFMA there are the products
+sa * sb: two rows per wave, for each body and once before the first. With two operations
+(1x128 . 1x128) there is one body, and a FMUL beside every FFMA.
 """
 import re
 
@@ -46,12 +45,13 @@ def gemm_counts(config):
     wave_n = min(128, tile_n if tile_m > 64 else tile_n // consumers)
     waves = tile_m * tile_n // consumers // (64 * wave_n)
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
+    promotions = wave_n // 2 * waves * bodies
     return {
         "QGMMA": 4 * waves * bodies,
         "QGMMA_RS": 0,
         "WARPGROUP": 2 * waves * bodies,  # serialised, it would be 2 x QGMMA
-        "FFMA": wave_n // 2 * waves * bodies,
-        "FMUL": 64 * waves if promotion == ONE_BY_ONE else 2 * waves * (bodies + 1),
+        "FFMA": promotions,
+        "FMUL": promotions if promotion == ONE_BY_ONE else 2 * waves * (bodies + 1),
         "SETMAXNREG": 2,
     }
 
