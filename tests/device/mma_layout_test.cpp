@@ -1,5 +1,6 @@
 // The index maps of the tensor cores against their definitions.
 #include "device/mma/layout.hpp"
+#include "device/mma/row_pieces.hpp"
 #include "ops/gemm/cuda_sm90_config.hpp"
 
 #include <gtest/gtest.h>
@@ -153,6 +154,24 @@ TEST(Descriptors, AreSteppedByAddition) {
       const std::uint32_t stepped = descriptor_low(aligned) + step / 16;
       ASSERT_EQ(decode(descriptor(stepped)).address, aligned + step) << name(config);
       ASSERT_EQ(stepped >> 16, descriptor_low(aligned) >> 16) << "a carry left the address";
+    }
+  }
+}
+
+TEST(RowPieces, CoverEveryElementOnceAndBeginOnBoundaries) {
+  for (const int cols : {64, 128}) {
+    for (std::uintptr_t address = 1024; address < 1056; address += 2) {
+      const int lead = elements_before_boundary(address);
+      std::vector<int> written(static_cast<std::size_t>(cols));
+      for (int piece = 0; piece < cols / 8 - 1; ++piece) {
+        const int begin = piece_begin(piece, lead);
+        EXPECT_EQ((address + 2 * static_cast<std::uintptr_t>(begin)) % 16, 0u) << address;
+        for (int i = 0; i < 8; ++i) ++written.at(static_cast<std::size_t>(begin + i));
+      }
+      for (int i = 0; i < 8; ++i) {
+        ++written.at(static_cast<std::size_t>(element_outside_pieces(i, lead, cols)));
+      }
+      EXPECT_EQ(written, std::vector<int>(written.size(), 1)) << address << ", " << cols;
     }
   }
 }

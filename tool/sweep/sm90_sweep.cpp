@@ -1,20 +1,27 @@
-// octet_sm90_sweep: times the configurations of the Hopper product against the one the model takes,
-// over the three products of the layers of a suite, and prints the lines of cuda_sm90_pinned.cpp.
+// octet_sm90_sweep: times the configurations of the Hopper product against the one that is taken now,
+// over the three products of the layers of a suite, and prints the table of cuda_sm90_pinned.cpp.
 //
-//     octet_sm90_sweep [SUITE]     dense84 where none is named
+//     octet_sm90_sweep [SUITE]          dense84 where none is named
+//     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
 #include "suites.hpp"
 
 #include "bench/inputs.hpp"
+#include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/gemm/cuda_sm90_choose.hpp"
 #include "ops/gemm/cuda_sm90_wgmma.hpp"
+#include "ops/gemm/problem.hpp"
 
 #include <octet/bench.hpp>
 #include <octet/octet.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace octet::tool {
 namespace {
@@ -39,19 +46,32 @@ QuantizedTensor random_operand(std::int64_t rows, std::int64_t cols, BlockShape 
   return out;
 }
 
-const Sm90GemmConfig& model_choice(const GemmProblem& problem) {
-  const Sm90GemmConfig* best = nullptr;
+// Those worth a comparison with the current choice: what the model calls close, and never none. All of them
+// where `all` is set.
+std::vector<Sm90GemmConfig> rivals(const GemmProblem& problem, const Sm90GemmConfig& current,
+                                   bool all) {
+  std::vector<Sm90GemmConfig> others;
   for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
-    if (!sm90_gemm_fits(problem, config)) continue;
-    if (best == nullptr || sm90_gemm_clocks(problem, config, kMultiprocessors) <
-                               sm90_gemm_clocks(problem, *best, kMultiprocessors)) {
-      best = &config;
-    }
+    if (sm90_gemm_fits(problem, config) && !(config == current)) others.push_back(config);
   }
-  return *best;
+  const auto clocks = [&](const Sm90GemmConfig& config) {
+    return sm90_gemm_clocks(problem, config, kMultiprocessors);
+  };
+  std::ranges::sort(others, {}, clocks);
+  const auto far = std::ranges::find_if(others, [&](const Sm90GemmConfig& config) {
+    return !all && clocks(config) > kWorthATry * clocks(current);
+  });
+  const std::ptrdiff_t near = std::max<std::ptrdiff_t>(far - others.begin(), 1);
+  others.resize(std::min(others.size(), static_cast<std::size_t>(near)));
+  return others;
 }
 
-void sweep(bench::DeviceTiming& timing, const GemmProblem& problem) {
+struct Rate {
+  std::string name;
+  double tflops = 0;
+};
+
+void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
   const QuantizedTensor a = random_operand(problem.m, problem.k, problem.a.block, 1);
   const QuantizedTensor b = random_operand(problem.n, problem.k, problem.b.block, 2);
   const Tensor d(problem.out, {problem.m, problem.n}, kDevice);
@@ -62,29 +82,55 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem) {
     return bench::Task{
         [&, config](std::int64_t) { launch_sm90_gemm(config, problem, args, context); }};
   };
-  const Sm90GemmConfig& model = model_choice(problem);
-  const double limit = kWorthATry * sm90_gemm_clocks(problem, model, kMultiprocessors);
   const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                        static_cast<double>(problem.k);
   bench::Protocol protocol;
   protocol.warmup = 3;
-  protocol.seconds = 0.1;
+  protocol.seconds = 0.06;
   protocol.settle_seconds = 0;
-  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
-    if (!sm90_gemm_fits(problem, config) || config == model) continue;
-    if (sm90_gemm_clocks(problem, config, kMultiprocessors) > limit) continue;
-    const bench::Comparison result = timing.compare(task(model), task(config), protocol);
+
+  const Sm90GemmConfig& current = choose_sm90_gemm(problem, kMultiprocessors);
+  double best_ratio = 0;
+  Rate ours{name(current)};
+  Rate best;
+  for (const Sm90GemmConfig& config : rivals(problem, current, all)) {
+    const bench::Comparison result = timing.compare(task(current), task(config), protocol);
     const double tflops = flops / result.peer.median_seconds() / 1e12;
-    std::printf("%s {%lld, %lld, %lld, \"%s\", %.0f, %.0f},  // %.3f of %s\n",
-                result.ratio * kWorthAPin < 1 ? "PIN" : "   ", static_cast<long long>(problem.m),
-                static_cast<long long>(problem.n), static_cast<long long>(problem.k),
-                name(config).c_str(), tflops, tflops * result.ratio, 1 / result.ratio,
-                name(model).c_str());
-    std::fflush(stdout);
+    std::fprintf(stderr, "%s: %s %.0f, %.3f of %s\n", describe(problem).c_str(),
+                 name(config).c_str(), tflops, 1 / result.ratio, ours.name.c_str());
+    if (best.name.empty() || result.ratio < best_ratio) {
+      best_ratio = result.ratio;
+      best = {name(config), tflops};
+      ours.tflops = tflops * result.ratio;
+    }
   }
+  const bool replaced = best_ratio * kWorthAPin < 1;
+  if (replaced) std::swap(ours, best);
+  std::printf("    {%lld, %lld, %lld, \"%s\", %.0f, %.0f},%s\n", static_cast<long long>(problem.m),
+              static_cast<long long>(problem.n), static_cast<long long>(problem.k),
+              ours.name.c_str(), ours.tflops, best.tflops,
+              replaced ? text("  // replaces ", best.name).c_str() : "");
+  std::fflush(stdout);
 }
 
-int sweep_suite(const std::string& suite) {
+std::vector<LayerCase> layers_of(const std::vector<std::string>& arguments, bool& shapes) {
+  std::vector<LayerCase> layers;
+  for (const std::string& argument : arguments) {
+    std::int64_t factors[3];
+    shapes = parse_shape(argument, factors, 3);
+    if (!shapes) return load_suite(argument);
+    LayerCase layer;
+    layer.m = factors[0];
+    layer.n = factors[1];
+    layer.k = factors[2];
+    layers.push_back(layer);
+  }
+  return layers;
+}
+
+int sweep_layers(const std::vector<std::string>& arguments) {
+  bool shapes = false;
+  const std::vector<LayerCase> layers = layers_of(arguments, shapes);
   bench::DeviceTiming timing(kDevice);
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>> done;
   const auto once = [&](std::int64_t m, std::int64_t n, std::int64_t k, BlockShape block) {
@@ -96,9 +142,9 @@ int sweep_suite(const std::string& suite) {
     problem.b.block = block;
     problem.out = Dtype::bf16;
     problem.device = kDevice;
-    sweep(timing, problem);
+    sweep(timing, problem, shapes);
   };
-  for (const LayerCase& layer : load_suite(suite)) {
+  for (const LayerCase& layer : layers) {
     once(layer.m, layer.n, layer.k, kBlock128x128);
     once(layer.m, layer.k, layer.n, kBlock128x128);
     once(layer.n, layer.k, layer.m, kBlock1x128);
@@ -111,7 +157,9 @@ int sweep_suite(const std::string& suite) {
 
 int main(int argc, char** argv) {
   try {
-    return octet::tool::sweep_suite(argc > 1 ? argv[1] : "dense84");
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (arguments.empty()) arguments = {"dense84"};
+    return octet::tool::sweep_layers(arguments);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "octet_sm90_sweep: %s\n", error.what());
     return 1;

@@ -28,6 +28,19 @@ __device__ __forceinline__ std::uint32_t load_shared_word(std::uint32_t from) {
   return word;
 }
 
+__device__ __forceinline__ std::uint16_t load_shared_half(std::uint32_t from) {
+  std::uint16_t half;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(half) : "r"(from));
+  return half;
+}
+
+__device__ __forceinline__ void load_shared(std::uint32_t from, std::uint32_t& x, std::uint32_t& y,
+                                            std::uint32_t& z, std::uint32_t& w) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+               : "r"(from));
+}
+
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t x, std::uint32_t y) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
 }

@@ -23,8 +23,8 @@ struct Tile {
 // bound by what a multiprocessor gets from the L2 cache.
 constexpr Tile kRowsBySquares[] = {
     {256, 128, Columns::in_order, 0.94}, {128, 256, Columns::in_order, 0.94},
-    {128, 128, Columns::in_order, 0.80}, {128, 64, Columns::in_order, 0.60},
-    {64, 256, Columns::in_order, 0.75},  {64, 64, Columns::in_order, 0.45}};
+    {128, 128, Columns::in_order, 0.80}, {64, 256, Columns::in_order, 0.75},
+    {64, 128, Columns::in_order, 0.60},  {64, 64, Columns::in_order, 0.45}};
 constexpr Tile kRowsByRows[] = {{256, 128, Columns::paired, 0.70},
                                 {256, 128, Columns::in_order, 0.61},
                                 {128, 128, Columns::in_order, 0.56},

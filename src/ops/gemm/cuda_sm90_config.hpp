@@ -39,8 +39,7 @@ inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
 inline constexpr int kWaveM = 64;        // rows of one wgmma
 inline constexpr int kMostWaveN = 128;   // and the most columns
 inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
-inline constexpr int kConsumers =
-    2;  // warpgroups that multiply; in a tile of one wave only the first
+inline constexpr int kConsumers = 2;     // warpgroups that multiply; a tile of one wave wants one
 inline constexpr int kThreads = 128 * (kConsumers + 1);
 inline constexpr int kStagingBytes = 2048;     // per warp: 16 rows of 128 bytes
 inline constexpr int kSharedAlignment = 1024;  // of a swizzle atom
@@ -116,14 +115,14 @@ constexpr int shared_bytes(const Sm90GemmConfig& c) {
 }
 
 // Every configuration that is compiled: cuda_sm90_kernels.cu makes one kernel of each. Mixes other
-// than e4m3 . e4m3 get a large and a small tile. 128x64 and 64x64 are for few rows, whose time is that
+// than e4m3 . e4m3 get a large and a small tile. 64x128 and 64x64 are for few rows, whose time is that
 // of b's way from memory: the more multiprocessors load, the better.
 inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {128, 64, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 256, 5, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 128, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 64, 10, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},

@@ -4,6 +4,7 @@
 #include "device/mma/layout.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
+#include "device/ptx/prefetch.cuh"
 #include "ops/gemm/cuda_sm90_storage.cuh"
 
 namespace octet::sm90 {
@@ -41,12 +42,63 @@ __device__ __forceinline__ void load_stage(std::uint32_t base, const GemmMaps& m
   }
 }
 
+// f32 results are added to d by the copy engine, and what of d is not in the L2 cache by then holds the
+// additions up: it is brought there first, in boxes, in step with the loads but most of a ring behind
+// them, near where the consumers are. Earlier, short contractions would want more of it than the
+// cache holds.
+template <class C>
+class SumsAhead {
+ public:
+  __device__ __forceinline__ explicit SumsAhead(const GemmParams& params)
+      : wanted_(params.accumulate && params.store == Store::boxes),
+        tile_(params.raster.tile(blockIdx.x)) {}
+
+  // A slice has been loaded.
+  __device__ __forceinline__ void advance(const GemmMaps& maps, const GemmParams& params) {
+    if (wanted_ && ++behind_ == c.stages) ask(maps, params);
+  }
+
+  // The last slice has been loaded.
+  __device__ __forceinline__ void finish(const GemmMaps& maps, const GemmParams& params) {
+    while (behind_ > 0) ask(maps, params);
+  }
+
+ private:
+  static constexpr Sm90GemmConfig c = C::value;
+  static constexpr int kAcross = c.tile_n / kSumBoxCols;
+  static constexpr int kBoxes = c.tile_m / kSumBoxRows * kAcross;
+  static constexpr int kAtOnce = kBoxes / 8;
+
+  // The share of one slice: the last boxes are due a ring before the tile's last slice.
+  __device__ __forceinline__ void ask(const GemmMaps& maps, const GemmParams& params) {
+    const int due = kBoxes - kAtOnce * max(0, params.slices - c.stages - slice_);
+    for (; asked_ < due; ++asked_) {
+      ptx::prefetch_box(&maps.d, tile_.n * c.tile_n + asked_ % kAcross * kSumBoxCols,
+                        tile_.m * c.tile_m + asked_ / kAcross * kSumBoxRows);
+    }
+    --behind_;
+    if (++slice_ < params.slices) return;
+    slice_ = 0;
+    asked_ = 0;
+    index_ += gridDim.x;
+    tile_ = params.raster.tile(index_);
+  }
+
+  bool wanted_;
+  TileIndex tile_;
+  int index_ = blockIdx.x;
+  int slice_ = 0;
+  int asked_ = 0;   // boxes of the tile
+  int behind_ = 0;  // slices loaded and not asked for yet
+};
+
 template <class C>
 __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
   constexpr Sm90GemmConfig c = C::value;
   using Storage = SharedStorage<C>;
   std::uint32_t phases = ~0u;  // an empty ring: the first wait for each stage returns at once
   int stage = 0;
+  SumsAhead<C> ahead(params);
 #pragma unroll 1
   for (int index = blockIdx.x; index < params.raster.count(); index += gridDim.x) {
     const TileIndex tile = params.raster.tile(index);
@@ -56,9 +108,11 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmP
       ptx::barrier_wait(base + offsetof(Storage, empty) + 8 * stage, phases >> stage & 1);
       phases ^= 1u << stage;
       load_stage<C>(base, maps, params, stage, slice, tile.m * c.tile_m, tile.n * c.tile_n);
+      ahead.advance(maps, params);
       stage = stage + 1 == c.stages ? 0 : stage + 1;
     }
   }
+  ahead.finish(maps, params);
   // Consumers of a rolled ring await a stage beyond the last one: an empty one ends their wait.
   if constexpr (!stages_unrolled(c)) {
     ptx::barrier_wait(base + offsetof(Storage, empty) + 8 * stage, phases >> stage & 1);

@@ -10,9 +10,10 @@
 
 namespace octet::sm90 {
 
-// How finished rows leave: through the copy engine, where they lie and end on 16-byte boundaries; else
-// 16-bit elements in pairs, f32 ones singly, as are those that are added to a bf16 d.
-enum class Store { box16, box32, pairs16, elements };
+// How finished tiles leave: in boxes through the copy engine, where rows lie and end on 16-byte
+// boundaries; else 16-bit rows by the lanes, 16 bytes at a time, where columns are in order; else element
+// by element, as do those that are added to a bf16 d.
+enum class Store { boxes, rows, elements };
 
 struct GemmParams {
   int m;
@@ -36,6 +37,10 @@ struct GemmMaps {
   CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
   CUtensorMap d;         // [M, N], boxes of 128 bytes x 16
 };
+
+// The boxes in which f32 results leave.
+inline constexpr int kSumBoxRows = 16;
+inline constexpr int kSumBoxCols = 32;
 
 template <class C>
 struct alignas(1024) SharedStorage {

@@ -59,18 +59,19 @@ void check_square_scales(const TensorView& scales) {
 
 // The copy engine needs 16-byte rows and writes whole 16-byte pieces: beyond the last column too, which
 // may be another's memory.
-Store store_of(const GemmProblem& problem, const TensorView& d) {
+Store store_of(const GemmProblem& problem, const TensorView& d, Columns columns) {
   const int bytes = size_bytes(d.dtype);
   const bool boxes = reinterpret_cast<std::uintptr_t>(d.data) % 16 == 0 &&
                      (d.rows() == 1 || d.strides[0] * bytes % 16 == 0) &&
                      d.cols() * bytes % 16 == 0;
-  if (d.dtype == Dtype::f32) return boxes ? Store::box32 : Store::elements;
-  if (problem.accumulate) return Store::elements;
-  return boxes ? Store::box16 : Store::pairs16;
+  const bool is_f32 = d.dtype == Dtype::f32;
+  if (problem.accumulate && !is_f32) return Store::elements;
+  if (boxes) return Store::boxes;
+  return is_f32 || columns == Columns::paired ? Store::elements : Store::rows;
 }
 
 CUtensorMap output_map(const TensorView& d, Store store) {
-  if (store != Store::box16 && store != Store::box32) return {};
+  if (store != Store::boxes) return {};
   const int bytes = size_bytes(d.dtype);
   const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
   const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
@@ -110,7 +111,7 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
     params.b_scale_pitch = args.b.scales.strides[0];
     params.b_scale_rows = static_cast<int>(args.b.scales.rows());
   }
-  params.store = store_of(problem, args.d);
+  params.store = store_of(problem, args.d, config.columns);
   params.d = args.d.data;
   params.d_pitch = args.d.strides[0];
   params.d_dtype = args.d.dtype;

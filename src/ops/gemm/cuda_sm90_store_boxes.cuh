@@ -1,0 +1,82 @@
+// Finished tiles that leave through the copy engine: a warp turns 16 rows of 128 bytes at a time in its
+// own shared memory, and the copy engine takes them from there.
+#pragma once
+
+#include "device/mma/layout.hpp"
+#include "device/ptx/bulk_copy.cuh"
+#include "device/ptx/shared_memory.cuh"
+#include "ops/gemm/cuda_sm90_pack16.cuh"
+#include "ops/gemm/cuda_sm90_storage.cuh"
+
+namespace octet::sm90 {
+
+// A copy in a register of its own, `zero` being one ptxas does not know to be: vectors want their
+// elements side by side, and accumulators that had to lie so would bind the main loop's registers.
+__device__ __forceinline__ std::uint32_t copied(float value, std::uint32_t zero) {
+  return __float_as_uint(value) ^ zero;
+}
+
+// 16 rows by 64 columns of a warp, rounded to 16 bits.
+template <Columns kColumns>
+__device__ __forceinline__ void fill_box16(const float* acc, std::uint32_t staging, int lane,
+                                           Dtype dtype) {
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    std::uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = pack16(acc[8 * q + 2 * i], acc[8 * q + 2 * i + 1], dtype);
+    }
+    if constexpr (kColumns == Columns::paired) {
+      const std::uint32_t to = staging + swizzle128(lane / 4, 2 * q + lane % 4 / 2) + lane % 2 * 8;
+      ptx::store_shared(to, words[0], words[2]);
+      ptx::store_shared(to + kAtomRows * kRowBytes, words[1], words[3]);
+    } else {
+      const int matrix = lane / 8;
+      const int matrix_row = matrix % 2 * 8 + lane % 8;
+      ptx::store_matrices(staging + swizzle128(matrix_row, 2 * q + matrix / 2), words);
+    }
+  }
+}
+
+// 16 rows by 32 columns of a warp as they are.
+template <Columns kColumns>
+__device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t staging, int lane,
+                                           std::uint32_t zero) {
+#pragma unroll
+  for (int below = 0; below < 2; ++below) {
+    const std::uint32_t rows = staging + below * kAtomRows * kRowBytes;
+    const float* own = acc + 2 * below;
+    if constexpr (kColumns == Columns::paired) {
+#pragma unroll
+      for (int group = 0; group < 2; ++group) {
+        const float* first = own + 8 * group;
+        ptx::store_shared(rows + swizzle128(lane / 4, 4 * group + lane % 4), copied(first[0], zero),
+                          copied(first[1], zero), copied(first[4], zero), copied(first[5], zero));
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const std::uint32_t to = rows + swizzle128(lane / 4, 2 * j + lane % 4 / 2) + lane % 2 * 8;
+        ptx::store_shared(to, copied(own[4 * j], zero), copied(own[4 * j + 1], zero));
+      }
+    }
+  }
+}
+
+// A box leaves: 16 rows of 128 bytes, whose first element is at (row, col) of d. By the copy engine,
+// which clips what lies beyond d; it may still be reading when the next box is wanted.
+__device__ __forceinline__ void leave_as_box(std::uint32_t staging, int lane, const GemmMaps& maps,
+                                             const GemmParams& params, int row, int col) {
+  ptx::fence_shared_writes();
+  __syncwarp();
+  if (lane != 0) return;
+  if (params.accumulate) {
+    ptx::add_box(&maps.d, staging, col, row);
+  } else {
+    ptx::store_box(&maps.d, staging, col, row);
+  }
+  ptx::commit_stores();
+}
+
+}  // namespace octet::sm90

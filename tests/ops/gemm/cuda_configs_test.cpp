@@ -1,0 +1,100 @@
+// Every compiled configuration of the Hopper product by name, with every way its tiles leave.
+#include <gtest/gtest.h>
+
+#include "core/checks.hpp"
+#include "ops/gemm/cuda_product.hpp"
+#include "ops/gemm/cuda_sm90_wgmma.hpp"
+
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace octet::testing {
+namespace {
+
+#ifdef OCTET_TESTS_HAVE_CUDA  // set by tests/CMakeLists.txt where the build has CUDA
+void launch(const Sm90GemmConfig& config, const GemmProblem& problem, const GemmArgs& args) {
+  launch_sm90_gemm(config, problem, args, {});
+}
+#else
+void launch(const Sm90GemmConfig&, const GemmProblem&, const GemmArgs&) {}  // never without a GPU
+#endif
+
+class GemmCudaConfigs : public ::testing::TestWithParam<Sm90GemmConfig> {};
+
+struct Way {
+  const char* name;
+  Dtype out;
+  bool accumulate;
+  std::int64_t offset;  // elements
+  std::int64_t extra;   // of the pitch
+};
+
+constexpr Way kWays[] = {
+    {"16-bit boxes", Dtype::bf16, false, 0, 0},
+    {"f32 boxes", Dtype::f32, false, 0, 0},
+    {"f32 additions", Dtype::f32, true, 0, 16},
+    {"pairs, rows even", Dtype::f16, false, 2, 2},
+    {"pairs, rows odd", Dtype::bf16, false, 1, 0},
+    {"pairs, rows in turn", Dtype::bf16, false, 0, 1},
+    {"elements", Dtype::f32, false, 1, 1},
+    {"elements added", Dtype::f32, true, 0, 1},
+    {"bf16 added", Dtype::bf16, true, 0, 0},
+};
+
+// Three rows and two columns of tiles, ragged but for groups of 16 columns; a contraction that goes
+// round the ring, and one of a slice.
+TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
+  SKIP_WITHOUT_HOPPER();
+  const Sm90GemmConfig& config = GetParam();
+  for (const std::int64_t k : {config.stages * kBlock + 100, kBlock}) {
+    for (const Way& way : kWays) {
+      GemmProblem problem = make_problem(
+          2 * config.tile_m + 37, config.tile_n + 48, k,
+          config.promotion == Promotion::one_by_one ? kBlock1x128 : kBlock128x128, way.out);
+      problem.a.dtype = config.a;
+      problem.b.dtype = config.b;
+      problem.accumulate = way.accumulate;
+      const Product product(problem);
+      const std::int64_t pitch = problem.n + way.extra;
+      const auto given = product.given(way.offset, pitch, [&](const GemmArgs& args) {
+        launch(config, product.on_device(), args);
+      });
+      EXPECT_TRUE(given == product.wanted(way.offset, pitch))
+          << name(config) << ", " << way.name << ": " << describe(product.on_device());
+    }
+  }
+}
+
+std::string test_name(const ::testing::TestParamInfo<Sm90GemmConfig>& info) {
+  std::string text = name(info.param);
+  for (char& letter : text) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+  }
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GemmCudaConfigs, ::testing::ValuesIn(kSm90GemmConfigs), test_name);
+
+// Sums far below the smallest normal number, through the copy engine and by the lanes.
+TEST(GemmCuda, AddsSubnormalsToF32AsTheCpuDoes) {
+  SKIP_WITHOUT_HOPPER();
+  for (const BlockShape block : kPairings) {
+    GemmProblem problem = make_problem(150, 144, 300, block);
+    problem.accumulate = true;
+    Product product(problem);
+    for (const QuantizedView& view : {product.a.view(), product.b.view()}) {
+      for (std::int64_t r = 0; r < view.scales.rows(); ++r) {
+        for (std::int64_t c = 0; c < view.scales.cols(); ++c) {
+          scale_at(view, r, c) = std::ldexp(1.0f, -70);
+        }
+      }
+    }
+    product.unit = std::ldexp(1.0f, -139);
+    product.expect_exact(0, 144);
+    product.expect_exact(0, 145);
+  }
+}
+
+}  // namespace
+}  // namespace octet::testing

@@ -1,0 +1,107 @@
+// A product with exact sums, in poisoned memory, on the CPU and on a Hopper GPU.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "ops/gemm/cuda_sm90_choose.hpp"
+#include "ops/gemm/product_case.hpp"
+#include "support/device_image.hpp"
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace octet::testing {
+
+#define SKIP_WITHOUT_HOPPER() \
+  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine"
+
+// Poisoned memory with d in the middle of it: `offset` elements in, rows `pitch` apart.
+struct Output {
+  static constexpr std::uint8_t kPoison = 0xFF;  // NaN in every dtype
+  std::vector<std::uint8_t> bytes;
+  TensorView view;
+
+  // A d that is added to holds multiples of `unit`.
+  Output(const GemmProblem& problem, std::int64_t offset, std::int64_t pitch, float unit = 1)
+      : bytes(
+            static_cast<std::size_t>((offset + problem.m * pitch) * size_bytes(problem.out)) + 512,
+            kPoison),
+        view(make_matrix(bytes.data() + 256 + offset * size_bytes(problem.out), problem.out,
+                         problem.m, problem.n, pitch)) {
+    if (!problem.accumulate) return;
+    for (std::int64_t r = 0; r < problem.m; ++r) {
+      for (std::int64_t c = 0; c < problem.n; ++c) {
+        store_f32(view.data, r * pitch + c, problem.out, unit * static_cast<float>((r + c) % 7));
+      }
+    }
+  }
+};
+
+struct Product {
+  GemmProblem problem;
+  QuantizedTensor a;
+  QuantizedTensor b;
+  float unit = 1;  // of what d holds before, where it is added to
+
+  explicit Product(const GemmProblem& given, std::uint64_t seed = 1) : problem(given) {
+    std::mt19937_64 random(seed);
+    a = small_integers(given.m, given.k, given.a, random);
+    b = small_integers(given.n, given.k, given.b, random);
+  }
+
+  GemmProblem on_device() const {
+    GemmProblem result = problem;
+    result.device = OnCuda::kDevice;
+    return result;
+  }
+
+  // What d's memory must hold afterwards, everything around d included.
+  std::vector<std::uint8_t> wanted(std::int64_t offset, std::int64_t pitch) const {
+    const Output out(problem, offset, pitch, unit);
+    const GemmPlan plan = plan_gemm(problem);
+    const Buffer workspace(plan.workspace_bytes);
+    run(plan, {a, b, out.view}, {workspace.data(), workspace.bytes()});
+    return out.bytes;
+  }
+
+  // What it holds after `launch` of the product on device copies of everything.
+  template <class Launch>
+  std::vector<std::uint8_t> given(std::int64_t offset, std::int64_t pitch,
+                                  const Launch& launch) const {
+    OnCuda device;
+    const Output out(problem, offset, pitch, unit);
+    const DeviceImage image(out.bytes.data(), out.bytes.size());
+    launch(GemmArgs{device.copy_in(a), device.copy_in(b), image.at(out.view)});
+    cuda::synchronize(0);
+    return image.download();
+  }
+
+  std::vector<std::uint8_t> given(std::int64_t offset, std::int64_t pitch) const {
+    return given(offset, pitch, [&](const GemmArgs& args) {
+      run(plan_gemm(on_device(), {"cuda_sm90_wgmma", 0}), args);
+    });
+  }
+
+  void expect_exact(std::int64_t offset, std::int64_t pitch) const {
+    EXPECT_TRUE(given(offset, pitch) == wanted(offset, pitch))
+        << "octet check " << describe(on_device()) << ", d " << offset << " elements in, pitch "
+        << pitch << ", " << name(choose_sm90_gemm(problem, cuda::multiprocessors(0)));
+  }
+};
+
+inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block,
+                                Dtype out = Dtype::f32) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.b.block = b_block;
+  problem.out = out;
+  return problem;
+}
+
+inline constexpr BlockShape kPairings[] = {kBlock128x128, kBlock1x128};
+inline constexpr Dtype kOuts[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+
+}  // namespace octet::testing
