@@ -1,4 +1,4 @@
-// Configurations that measurements have chosen over the model, with those measurements.
+// Configurations that were measured, with the measurements: they are taken whatever the model says.
 #pragma once
 
 #include "ops/gemm/cuda_sm90_config.hpp"
@@ -16,7 +16,7 @@ struct Sm90Pinned {
   std::int64_t k;
   const char* configuration;
   double tflops;        // of this configuration
-  double model_tflops;  // of the one the model takes, in the same rounds
+  double rival_tflops;  // of the best other one, in the same rounds
 };
 
 // What is pinned, for a device of so many multiprocessors; empty where nothing was measured.
