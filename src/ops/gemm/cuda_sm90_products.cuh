@@ -76,9 +76,7 @@ struct Consumer {
     ptx::barrier_wait(base + offsetof(Storage, full) + 8 * stage, parity);
   }
 
-  // Behind the reads of all lanes.
   __device__ __forceinline__ void release(int stage) {
-    __syncwarp();
     if (ptx::elect_lane()) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
   }
 
