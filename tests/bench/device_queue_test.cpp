@@ -19,7 +19,7 @@ TEST(DeviceQueue, RefusesADeviceThatIsNotThere) {
 }
 
 TEST(DeviceQueue, TimesACopyAndNotWhatGoesAhead) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const std::size_t bytes = std::size_t{1} << 30;
   const Buffer from(bytes, kCuda);
   const Buffer to(bytes, kCuda);
@@ -37,7 +37,7 @@ TEST(DeviceQueue, TimesACopyAndNotWhatGoesAhead) {
 }
 
 TEST(DeviceTiming, WatchesTheGpuWhileItIsTimed) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const Buffer from(std::size_t{1} << 28, kCuda);
   const Buffer to(from.bytes(), kCuda);
   DeviceTiming timing(kCuda);
@@ -71,7 +71,7 @@ TEST(DeviceTiming, RefusesTasksThatAreNone) {
 }
 
 TEST(DeviceTiming, TimesOnTheStreamOfTheCaller) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const DeviceQueue queue(kCuda);
   const Buffer memory(std::size_t{1} << 20, kCuda);
   const Part clear = [&](std::int64_t) {
@@ -85,7 +85,7 @@ TEST(DeviceTiming, TimesOnTheStreamOfTheCaller) {
 }
 
 TEST(DeviceTiming, ColdTimesEveryCallOnItsOwn) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   DeviceTiming timing(kCuda);
   const Buffer memory(std::size_t{1} << 20, kCuda);
   const Part clear = [&](std::int64_t) {
@@ -99,7 +99,7 @@ TEST(DeviceTiming, ColdTimesEveryCallOnItsOwn) {
 }
 
 TEST(DeviceTiming, JudgesAndMeasuresAKernelBesideACopy) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   DeviceTiming timing(kCuda);
   const Tensor out(Dtype::f32, {1 << 20}, kCuda);
   const Part clear = [&](std::int64_t) {

@@ -9,12 +9,6 @@
 #include "check/trial.hpp"
 #include "support/on_cuda.hpp"
 
-#define OCTET_NEEDS_HOPPER()                                              \
-  if (!octet::testing::has_hopper()) {                                    \
-    GTEST_SKIP() << "no Hopper GPU: the gates on CUDA are not exercised"; \
-  }                                                                       \
-  static_assert(true)
-
 namespace octet {
 
 inline constexpr Device kCuda{DeviceType::cuda, 0};

@@ -5,6 +5,8 @@
 
 #include <octet/octet.hpp>
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -12,6 +14,10 @@
 namespace octet::testing {
 
 inline bool has_hopper() { return cuda_device_count() > 0 && cuda::properties(0).sm_major == 9; }
+
+// First in a test whose kernels are for Hopper alone.
+#define OCTET_NEEDS_HOPPER() \
+  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine"
 
 // Device copies of host views, with the same strides; lives as long as the run.
 class OnCuda {

@@ -23,7 +23,7 @@ TEST(ToolCuda, NamesTheCountOfDevicesWhereThereIsNone) {
 }
 
 TEST(ToolCuda, TimesALayerBetweenEventsAndWatchesTheClocks) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const Folder folder;
   const std::string path = folder.file("x.csv");
   const Outcome outcome = run_tool(
@@ -44,7 +44,7 @@ TEST(ToolCuda, TimesALayerBetweenEventsAndWatchesTheClocks) {
 }
 
 TEST(ToolCuda, TimesTheProductsBesideCublasLt) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const Folder folder;
   const std::string path = folder.file("x.csv");
   const Outcome outcome = run_tool(
@@ -58,7 +58,7 @@ TEST(ToolCuda, TimesTheProductsBesideCublasLt) {
 }
 
 TEST(ToolCuda, SetsACastBesideADeviceCopy) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const Folder folder;
   const std::string path = folder.file("q.csv");
   const Outcome outcome =
@@ -72,7 +72,7 @@ TEST(ToolCuda, SetsACastBesideADeviceCopy) {
 }
 
 TEST(ToolCuda, TheFirstCallIsSoonDone) {
-  if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const Outcome outcome = run_tool("doctor --first-call");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("above an empty CUDA program"), std::string::npos) << outcome.out;

@@ -4,6 +4,7 @@
 //     octet_sm90_sweep [SUITE]          dense84 where none is named
 //     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
 #include "suites.hpp"
+#include "usage_error.hpp"
 
 #include "bench/inputs.hpp"
 #include "core/message.hpp"
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <set>
 #include <string>
 #include <tuple>
@@ -28,7 +30,7 @@ namespace {
 
 constexpr Device kDevice{DeviceType::cuda, 0};
 constexpr int kMultiprocessors = 132;  // of an H200, whose table this makes
-constexpr double kWorthATry = 1.25;    // times the clocks the model predicts for its choice
+constexpr double kWorthATry = 1.25;    // times the clocks the model predicts for what is taken now
 constexpr double kWorthAPin = 1.02;
 
 QuantizedTensor random_operand(std::int64_t rows, std::int64_t cols, BlockShape block,
@@ -82,23 +84,22 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
     return bench::Task{
         [&, config](std::int64_t) { launch_sm90_gemm(config, problem, args, context); }};
   };
-  const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
-                       static_cast<double>(problem.k);
   bench::Protocol protocol;
   protocol.warmup = 3;
   protocol.seconds = 0.06;
   protocol.settle_seconds = 0;
 
   const Sm90GemmConfig& current = choose_sm90_gemm(problem, kMultiprocessors);
-  double best_ratio = 0;
+  double best_ratio = std::numeric_limits<double>::infinity();
   Rate ours{name(current)};
   Rate best;
   for (const Sm90GemmConfig& config : rivals(problem, current, all)) {
     const bench::Comparison result = timing.compare(task(current), task(config), protocol);
-    const double tflops = flops / result.peer.median_seconds() / 1e12;
+    const double tflops =
+        bench::gemm_tflops(problem.m, problem.n, problem.k, result.peer.median_seconds());
     std::fprintf(stderr, "%s: %s %.0f, %.3f of %s\n", describe(problem).c_str(),
                  name(config).c_str(), tflops, 1 / result.ratio, ours.name.c_str());
-    if (best.name.empty() || result.ratio < best_ratio) {
+    if (result.ratio < best_ratio) {
       best_ratio = result.ratio;
       best = {name(config), tflops};
       ours.tflops = tflops * result.ratio;
@@ -113,24 +114,33 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
   std::fflush(stdout);
 }
 
-std::vector<LayerCase> layers_of(const std::vector<std::string>& arguments, bool& shapes) {
-  std::vector<LayerCase> layers;
+struct Layers {
+  std::vector<LayerCase> cases;
+  bool by_shape = false;
+};
+
+// A suite, or shapes.
+Layers layers_of(const std::vector<std::string>& arguments) {
+  Layers layers;
   for (const std::string& argument : arguments) {
     std::int64_t factors[3];
-    shapes = parse_shape(argument, factors, 3);
-    if (!shapes) return load_suite(argument);
+    layers.by_shape = parse_shape(argument, factors, 3);
+    if (!layers.by_shape && arguments.size() > 1) {
+      refuse_usage("one suite, or shapes MxNxK, got {} among {} arguments", argument,
+                   arguments.size());
+    }
+    if (!layers.by_shape) return {load_suite(argument)};
     LayerCase layer;
     layer.m = factors[0];
     layer.n = factors[1];
     layer.k = factors[2];
-    layers.push_back(layer);
+    layers.cases.push_back(layer);
   }
   return layers;
 }
 
 int sweep_layers(const std::vector<std::string>& arguments) {
-  bool shapes = false;
-  const std::vector<LayerCase> layers = layers_of(arguments, shapes);
+  const Layers layers = layers_of(arguments);
   bench::DeviceTiming timing(kDevice);
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>> done;
   const auto once = [&](std::int64_t m, std::int64_t n, std::int64_t k, BlockShape block) {
@@ -142,9 +152,9 @@ int sweep_layers(const std::vector<std::string>& arguments) {
     problem.b.block = block;
     problem.out = Dtype::bf16;
     problem.device = kDevice;
-    sweep(timing, problem, shapes);
+    sweep(timing, problem, layers.by_shape);
   };
-  for (const LayerCase& layer : layers) {
+  for (const LayerCase& layer : layers.cases) {
     once(layer.m, layer.n, layer.k, kBlock128x128);
     once(layer.m, layer.k, layer.n, kBlock128x128);
     once(layer.n, layer.k, layer.m, kBlock1x128);

@@ -75,7 +75,7 @@ struct Layer {
 };
 
 TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
     Fp8LinearProblem problem;
     problem.m = 600;
@@ -108,7 +108,7 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
 
 // The first call of a process may itself be the one that is recorded.
 TEST(Fp8LinearCuda, CanBeRecordedBeforeItEverRan) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   Fp8LinearProblem problem;
   problem.m = 130;
   problem.n = 70;

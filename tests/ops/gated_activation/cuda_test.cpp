@@ -20,7 +20,7 @@ void expect_pass(const GatedActivationProblem& problem, const char* backend = ""
 }
 
 TEST(GatedActivationCuda, PassesTheGates) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const GateActivation activation : kActivations) {
     for (const Dtype dtype : kFloats) {
       for (const std::int64_t cols : kCols) {
@@ -35,7 +35,7 @@ TEST(GatedActivationCuda, PassesTheGates) {
 }
 
 TEST(GatedActivationCuda, WritesFp8AsTheQuantiserDoes) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const std::int64_t cols : kCols) {
     for (const std::int64_t rows : kRows) {
       GatedActivationProblem problem{rows,        cols,       Dtype::bf16, GateActivation::silu,
@@ -52,7 +52,7 @@ TEST(GatedActivationCuda, WritesFp8AsTheQuantiserDoes) {
 }
 
 TEST(GatedActivationCuda, PassesTheGatesOnALayer) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   GatedActivationProblem problem{8192, 14336, Dtype::bf16, GateActivation::silu, true};
   problem.device = OnCuda::kDevice;
   expect_pass(problem);

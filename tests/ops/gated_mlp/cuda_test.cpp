@@ -21,7 +21,7 @@ void expect_pass(const GatedMlpProblem& problem) {
 constexpr std::int64_t kShapes[][3] = {{1, 33, 130}, {100, 200, 136}, {300, 640, 384}};
 
 TEST(GatedMlpCuda, Fp8PassesEveryGate) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const auto& shape : kShapes) {
     for (int variant = 0; variant < 4; ++variant) {
       GatedMlpProblem problem;
@@ -44,7 +44,7 @@ TEST(GatedMlpCuda, Fp8PassesEveryGate) {
 }
 
 TEST(GatedMlpCuda, Bf16PassesEveryGate) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const bool down : {false, true}) {
     GatedMlpProblem problem;
     problem.m = 304;

@@ -114,12 +114,12 @@ class GemmBits : public ::testing::TestWithParam<std::tuple<Shape, Data>> {
 };
 
 TEST_P(GemmBits, AreThoseOfCublasLtFor1x128By128x128) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   EXPECT_EQ(compare_backends(kBlock128x128).different, 0);
 }
 
 TEST_P(GemmBits, AreThoseOfCublasLtFor1x128By1x128WithinOneUlpInAThousandth) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const Comparison result = compare_backends(kBlock1x128);
   EXPECT_LE(result.most_ulps, 1);
   EXPECT_LT(result.different * 1000, result.elements);

@@ -195,9 +195,7 @@ struct Pairing {
 
 class GemmCublasLtExact : public ::testing::TestWithParam<Pairing> {
  protected:
-  void SetUp() override {
-    if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
-  }
+  void SetUp() override { OCTET_NEEDS_HOPPER(); }
 
   // Runs a shape with the parameter's operands; `outs` with an accumulating f32 besides.
   static void expect_exact(std::int64_t m, std::int64_t n, std::int64_t k,
@@ -309,7 +307,7 @@ void expect_unscaled_product(GemmProblem problem, std::mt19937_64& random) {
 class GemmCublasLtUnscaled : public ::testing::TestWithParam<Dtype> {};
 
 TEST_P(GemmCublasLtUnscaled, PassesItsGateInEveryLayout) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   std::mt19937_64 random(20250104);
   constexpr std::int64_t kShapes[][3] = {{128, 256, 512}, {200, 136, 300}, {77, 51, 93},
                                          {1, 33, 65},     {33, 1, 64},     {1, 1, 1}};
@@ -332,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, GemmCublasLtUnscaled, ::testing::Values(Dtype::
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
 TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const GemmProblem problem = on_device(fp8_problem(64, 64, 512));
   const QuantizedTensor a(64, 512, Dtype::e4m3, kBlock1x128, OnCuda::kDevice);
   const QuantizedTensor b(64, 512, Dtype::e4m3, kBlock128x128, OnCuda::kDevice);
@@ -360,7 +358,7 @@ TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {
 
 // The library is loaded, a handle made and algorithms found by whoever comes first.
 TEST(GemmCublasLtThreads, ManyCallersGetTheirOwnResults) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 8; ++caller) {
     callers.emplace_back([caller] {

@@ -34,9 +34,9 @@ constexpr Way kWays[] = {
     {"16-bit boxes", Dtype::bf16, false, 0, 0},
     {"f32 boxes", Dtype::f32, false, 0, 0},
     {"f32 additions", Dtype::f32, true, 0, 16},
-    {"pairs, rows even", Dtype::f16, false, 2, 2},
-    {"pairs, rows odd", Dtype::bf16, false, 1, 0},
-    {"pairs, rows in turn", Dtype::bf16, false, 0, 1},
+    {"rows from an even element on", Dtype::f16, false, 2, 2},
+    {"rows from an odd one on", Dtype::bf16, false, 1, 0},
+    {"rows from both in turn", Dtype::bf16, false, 0, 1},
     {"elements", Dtype::f32, false, 1, 1},
     {"elements added", Dtype::f32, true, 0, 1},
     {"bf16 added", Dtype::bf16, true, 0, 0},
@@ -45,7 +45,7 @@ constexpr Way kWays[] = {
 // Three rows and two columns of tiles, ragged but for groups of 16 columns; a contraction that goes
 // round the ring, and one of a slice.
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
   for (const std::int64_t k : {config.stages * kBlock + 100, kBlock}) {
     for (const Way& way : kWays) {
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(All, GemmCudaConfigs, ::testing::ValuesIn(kSm90GemmConf
 
 // Sums far below the smallest normal number, through the copy engine and by the lanes.
 TEST(GemmCuda, AddsSubnormalsToF32AsTheCpuDoes) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   for (const BlockShape block : kPairings) {
     GemmProblem problem = make_problem(150, 144, 300, block);
     problem.accumulate = true;

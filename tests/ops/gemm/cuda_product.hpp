@@ -13,9 +13,6 @@
 
 namespace octet::testing {
 
-#define SKIP_WITHOUT_HOPPER() \
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine"
-
 // Poisoned memory with d in the middle of it: `offset` elements in, rows `pitch` apart.
 struct Output {
   static constexpr std::uint8_t kPoison = 0xFF;  // NaN in every dtype

@@ -13,7 +13,7 @@ namespace octet::testing {
 namespace {
 
 TEST(GemmCuda, WritesOddAndMisalignedOutputsOfEveryDtypeAndNothingBesideThem) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   for (const BlockShape block : kPairings) {
     for (const Dtype out : kOuts) {
       for (const bool accumulate : {false, true}) {
@@ -33,7 +33,7 @@ TEST(GemmCuda, WritesOddAndMisalignedOutputsOfEveryDtypeAndNothingBesideThem) {
 }
 
 TEST(GemmCuda, TakesExtentsOfOne) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   constexpr std::int64_t kShapes[][3] = {{1, 1, 1},     {1, 1, 700},   {1, 700, 1},  {700, 1, 1},
                                          {1, 700, 700}, {700, 1, 700}, {700, 700, 1}};
   for (const BlockShape block : kPairings) {
@@ -50,7 +50,7 @@ TEST(GemmCuda, TakesExtentsOfOne) {
 // More tiles than multiprocessors, and contractions that end a tile in every stage of the ring:
 // also in the one the next tile begins with.
 TEST(GemmCuda, GoesFromTileToTileWhereverTheRingStands) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   const int multiprocessors = cuda::multiprocessors(0);
   constexpr std::int64_t kShapes[][2] = {{3000, 2900}, {890, 4730}, {64, 40000}};
   for (const BlockShape block : kPairings) {
@@ -70,7 +70,7 @@ TEST(GemmCuda, GoesFromTileToTileWhereverTheRingStands) {
 
 // On data whose sums round, run after run.
 TEST(GemmCuda, GivesTheSameBitsEveryRun) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   std::mt19937_64 random(17);
   for (const BlockShape block : kPairings) {
     const GemmProblem problem = make_problem(1500, 2100, 1900, block);
@@ -116,7 +116,7 @@ struct Caller {
 };
 
 TEST(GemmCuda, RunsOnTwoStreamsAtOnce) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   const Caller first(Product(make_problem(700, 900, 1100, kBlock128x128), 3));
   const Caller second(Product(make_problem(500, 1300, 800, kBlock1x128), 4));
   for (int repeat = 0; repeat < 20; ++repeat) {
@@ -128,7 +128,7 @@ TEST(GemmCuda, RunsOnTwoStreamsAtOnce) {
 }
 
 TEST(GemmCudaThreads, NeverMeet) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   std::vector<std::unique_ptr<Caller>> callers;
   for (int i = 0; i < 6; ++i) {
     const BlockShape block = kPairings[i % 2];
@@ -162,7 +162,7 @@ std::string message_of(const Work& work) {
 }
 
 TEST(GemmCuda, RefusesADeviceThatIsNotThere) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   GemmProblem problem = make_problem(64, 64, 64, kBlock128x128);
   for (const int index : {cuda_device_count(), 99, -1}) {
     problem.device = {DeviceType::cuda, index};
@@ -174,7 +174,7 @@ TEST(GemmCuda, RefusesADeviceThatIsNotThere) {
 }
 
 TEST(GemmCuda, RefusesScalesItCannotReadAndNamesRepack) {
-  SKIP_WITHOUT_HOPPER();
+  OCTET_NEEDS_HOPPER();
   for (const BlockShape block : kPairings) {
     const Product product(make_problem(200, 300, 600, block));
     OnCuda device;

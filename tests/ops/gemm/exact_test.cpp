@@ -133,7 +133,7 @@ TEST_P(GemmExact, HoldsAcrossChunks) {
 }
 
 TEST_P(GemmExact, HoldsOnHopper) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   if (GetParam().a.block == kBlock128x128)
     GTEST_SKIP() << "the Hopper kernel takes 1x128 blocks of a";
   std::mt19937_64 random(20250102);

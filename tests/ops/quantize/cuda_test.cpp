@@ -125,7 +125,7 @@ void expect_like_cpu(const QuantizeProblem& problem, const Source& source, bool 
 constexpr std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x128};
 
 TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed);
     const QuantizeProblem problem = random_problem(kBlocks, random);
@@ -141,7 +141,7 @@ TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
 
 // Views in the manner of another library: scales in the other order, with gaps.
 TEST(QuantizeCuda, WritesForeignCopiesAndNothingBesideThem) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
     const QuantizeProblem problem = random_problem(kBlocks, random);
@@ -191,7 +191,7 @@ class QuantizeCudaLarge : public ::testing::TestWithParam<Variant> {};
 
 // Thousands of tiles, a ragged last one in both directions, rows that are not a multiple of 16.
 TEST_P(QuantizeCudaLarge, EqualsTheCpuInEveryByte) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   QuantizeProblem problem;
   problem.rows = 4096;
   problem.cols = 4100;
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, QuantizeCudaLarge,
                          [](const auto& variant) { return variant.param.name; });
 
 TEST(QuantizeCuda, RefusesBlocksItHasNoKernelFor) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   QuantizeProblem problem;
   problem.rows = 256;
   problem.cols = 256;

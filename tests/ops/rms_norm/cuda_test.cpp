@@ -30,7 +30,7 @@ void expect_pass(RmsNormProblem problem, const std::string& backend = "") {
 }
 
 TEST(RmsNormCuda, PassesTheGatesOnEveryHiddenSize) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const std::int64_t cols : {33, 128, 513, 4096, 5120, 7168, 16384}) {
     for (const std::int64_t rows : {1, 511, 8192}) {
       RmsNormProblem problem = problem_of(rows, cols);
@@ -41,7 +41,7 @@ TEST(RmsNormCuda, PassesTheGatesOnEveryHiddenSize) {
 }
 
 TEST(RmsNormCuda, PassesTheGatesWithFp8Outputs) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const std::int64_t rows : {1, 130, 2048}) {
     for (const std::int64_t cols : {333, 4096}) {
       RmsNormProblem problem = problem_of(rows, cols);
@@ -88,7 +88,7 @@ void run_on_device(const RmsNormCase& host, bool with_dsum) {
 }
 
 TEST(RmsNormCuda, HasTheBitsOfTheCpu) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   constexpr std::int64_t kCols[] = {1,   2,   7,    31,   33,   64,   100,  128,
                                     257, 513, 1000, 2048, 4096, 5120, 7168, 16384};
   for (std::uint64_t seed = 0; seed < 96; ++seed) {
@@ -120,7 +120,7 @@ TEST(RmsNormCuda, HasTheBitsOfTheCpu) {
 }
 
 TEST(RmsNormCuda, ClearsDgWhereThereAreNoRows) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   const RmsNormCase host(problem_of(0, 300), 0);
   host.g.fill([] { return 1.0f; });
   OnCuda device;

@@ -17,7 +17,7 @@ void expect_pass(const RmsNormRopeProblem& problem) {
 }
 
 TEST(RmsNormRopeCuda, PassesItsGatesOnRandomProblems) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
     RmsNormRopeProblem problem = random_norm_rope(random);
@@ -28,7 +28,7 @@ TEST(RmsNormRopeCuda, PassesItsGatesOnRandomProblems) {
 }
 
 TEST(RmsNormRopeCuda, PassesItsGatesOnManyTokens) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const NormScope norm : {NormScope::row, NormScope::head}) {
     RmsNormRopeProblem problem;
     problem.batch = 2;
@@ -44,7 +44,7 @@ TEST(RmsNormRopeCuda, PassesItsGatesOnManyTokens) {
 
 // Heads before tokens and in place, against the CPU: the same sums in another order.
 TEST(RmsNormRopeCuda, WorksInPlaceInAnyLayout) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (const HeadsLayout layout :
        {HeadsLayout::dense, HeadsLayout::packed, HeadsLayout::heads_first}) {
     RmsNormRopeProblem problem;
@@ -84,7 +84,7 @@ TEST(RmsNormRopeCuda, WorksInPlaceInAnyLayout) {
 }
 
 TEST(RmsNormRopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   RmsNormRopeProblem problem;
   problem.seq = 4;
   problem.q_heads = 2;

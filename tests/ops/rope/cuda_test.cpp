@@ -41,7 +41,7 @@ void run_on_cuda(const RopeProblem& problem, const TensorView& q, const TensorVi
 }
 
 TEST(RopeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
     const RopeProblem problem = random_rope(random);
@@ -66,7 +66,7 @@ TEST(RopeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
 }
 
 TEST(RopeCuda, PassesItsGates) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
     const RopeProblem problem = on_cuda(random_rope(random));
@@ -78,7 +78,7 @@ TEST(RopeCuda, PassesItsGates) {
 }
 
 TEST(RopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
-  if (!has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine";
+  OCTET_NEEDS_HOPPER();
   RopeProblem problem;
   problem.batch = 2;
   problem.seq = 4;
