@@ -1,5 +1,6 @@
 // A model of the product's ring of stages, one step of one agent at a time: the producer, the warps
-// of the consumers, and the copy engine, which finishes the loads of the stages in any order.
+// of the consumers, and the copy engine, which finishes the loads of the stages in any order. Where
+// there is a cluster, all this per block; each producer loads a part of every block's stage.
 //
 // Barriers are modelled as the hardware has them: they count arrivals, and a wait for a parity
 // passes while the current phase has the other one, so a role that falls two phases behind is
@@ -16,8 +17,9 @@ namespace octet::testing {
 // Ways to break the protocol, so that tests can show that the model notices.
 enum class Fault {
   none,
-  release_before_reading,   // a warp frees its stage before its products are done
-  one_arrival_short,        // a stage counts as empty one warp too early
+  release_before_reading,  // a warp frees its stage before its products are done
+  one_arrival_short,       // a stage counts as empty one warp too early
+  own_warps_alone,  // a producer asks its own block whether a stage is empty, not the cluster
   producer_never_restarts,  // the producer goes on in the ring where the consumers restart
   wait_before_release,      // the next stage is awaited first, even where it is the one at hand
   ring_left_open,           // the producer ends without the stage the consumers await last
@@ -32,59 +34,75 @@ struct Pipeline {
   // on, and an empty stage closes it.
   bool restarts = true;
   Fault fault = Fault::none;
+  int blocks = 1;  // of a cluster
 };
 
 class PipelineModel {
  public:
   static constexpr int kMostStages = 10;
   static constexpr int kMostWarps = 8;
+  static constexpr int kMostBlocks = 2;
 
   explicit PipelineModel(const Pipeline& pipeline) : pipeline_(pipeline) {
     if (pipeline.tiles > 0) return;
-    state_.producer.done = 1;
-    for (Warp& warp : state_.warps) warp.step = kDone;
+    for (Block& block : state_.blocks) {
+      block.producer.done = 1;
+      for (Warp& warp : block.warps) warp.step = kDone;
+    }
   }
 
-  // The producer, the warps, and one load per stage.
-  int agents() const { return 1 + pipeline_.warps + pipeline_.stages; }
+  // Of every block: the producer, the warps, and one load per stage and producer.
+  int agents() const { return pipeline_.blocks * agents_of_block(); }
 
   bool can_step(int agent) const {
-    if (agent == 0) {
-      const Producer& p = state_.producer;
-      return p.done == 0 && passes(state_.empty[at(p.stage)], p.phases >> p.stage & 1);
+    const Block& block = state_.blocks[at(agent / agents_of_block())];
+    const int role = agent % agents_of_block();
+    if (role == 0) {
+      const Producer& p = block.producer;
+      return p.done == 0 && passes(block.ring[at(p.stage)].empty, p.phases >> p.stage & 1);
     }
-    if (agent <= pipeline_.warps) {
-      const Warp& warp = state_.warps[at(agent - 1)];
+    if (role <= pipeline_.warps) {
+      const Warp& warp = block.warps[at(role - 1)];
       if (warp.step == kDone) return false;
       if (warp.step != kWait || next_stage(warp) < 0) return true;
-      return passes(state_.full[at(next_stage(warp))], warp.phases >> next_stage(warp) & 1);
+      return passes(block.ring[at(next_stage(warp))].full, warp.phases >> next_stage(warp) & 1);
     }
-    return state_.ring[at(agent - 1 - pipeline_.warps)].loading != 0;
+    const Stage& stage = block.ring[at(load_of(role) / pipeline_.blocks)];
+    return stage.parts[at(load_of(role) % pipeline_.blocks)].loading != 0;
   }
 
   void step(int agent) {
-    if (agent == 0) {
-      load();
-    } else if (agent <= pipeline_.warps) {
-      advance(state_.warps[at(agent - 1)]);
+    Block& block = state_.blocks[at(agent / agents_of_block())];
+    const int role = agent % agents_of_block();
+    if (role == 0) {
+      load(block, agent / agents_of_block());
+    } else if (role <= pipeline_.warps) {
+      advance(block, block.warps[at(role - 1)]);
     } else {
-      const int stage = agent - 1 - pipeline_.warps;
-      state_.ring[at(stage)].loading = 0;
-      arrive(state_.full[at(stage)], 1);
+      Stage& stage = block.ring[at(load_of(role) / pipeline_.blocks)];
+      stage.parts[at(load_of(role) % pipeline_.blocks)].loading = 0;
+      ++stage.landed;
+      fill(stage);
     }
   }
 
   bool finished() const {
-    for (int warp = 0; warp < pipeline_.warps; ++warp) {
-      if (state_.warps[at(warp)].step != kDone) return false;
+    for (int b = 0; b < pipeline_.blocks; ++b) {
+      const Block& block = state_.blocks[at(b)];
+      for (int warp = 0; warp < pipeline_.warps; ++warp) {
+        if (block.warps[at(warp)].step != kDone) return false;
+      }
+      if (block.producer.done == 0) return false;
     }
-    return state_.producer.done != 0;
+    return true;
   }
 
   // What went wrong; empty: nothing yet.
   const std::string& violation() const { return violation_; }
   // Equal where two states are.
-  std::string key() const { return {reinterpret_cast<const char*>(&state_), sizeof(state_)}; }
+  std::string key() const {
+    return {reinterpret_cast<const char*>(&state_), at(pipeline_.blocks) * sizeof(Block)};
+  }
 
  private:
   using Small = std::int8_t;
@@ -94,10 +112,18 @@ class PipelineModel {
     Small arrived = 0;
     Small phase = 0;
   };
+  struct Part {
+    Small ticket = -1;  // which slice of all it is of
+    Small loading = 0;  // its bytes are on the way
+  };
   struct Stage {
-    Small ticket = -1;   // which slice of all it holds
-    Small loading = 0;   // its bytes are on the way
-    Small consumed = 0;  // warps that are done with it
+    std::array<Part, kMostBlocks> parts;  // by the producer they come from
+    Barrier full;                         // arrived: its producer expects this stage's bytes
+    Barrier empty;
+    Small landed = 0;    // parts, of the phase at hand: even before they are expected
+    Small expected = 0;  // by its producer
+    Small consumed = 0;  // warps of the block that are done with a slice,
+    Small of = -1;       // this one
   };
   struct Producer {
     std::uint16_t phases = 0xFFFF;  // the first wait for each stage returns at once
@@ -112,12 +138,13 @@ class PipelineModel {
     Small step = kWait;
     Small stage = -1;
   };
-  struct State {
+  struct Block {
     Producer producer;
     std::array<Warp, kMostWarps> warps;
     std::array<Stage, kMostStages> ring;
-    std::array<Barrier, kMostStages> full;
-    std::array<Barrier, kMostStages> empty;
+  };
+  struct State {
+    std::array<Block, kMostBlocks> blocks;
   };
 
   static_assert(std::has_unique_object_representations_v<State>, "states compare as bytes");
@@ -130,6 +157,9 @@ class PipelineModel {
     ++barrier.phase;
   }
 
+  int agents_of_block() const { return 1 + pipeline_.warps + pipeline_.stages * pipeline_.blocks; }
+  int load_of(int role) const { return role - 1 - pipeline_.warps; }
+
   int tickets() const { return pipeline_.tiles * pipeline_.slices; }
 
   // Of the slice after the one at hand, of this tile or the next, or of the stage that closes the
@@ -140,19 +170,42 @@ class PipelineModel {
     return (pipeline_.restarts ? next % pipeline_.slices : next) % pipeline_.stages;
   }
 
-  void load() {
-    Producer& p = state_.producer;
-    Stage& stage = state_.ring[at(p.stage)];
-    if (stage.loading != 0) violation_ = "a stage is loaded twice at once";
-    if (stage.ticket >= 0 && stage.consumed != pipeline_.warps) {
+  // A stage is full once its producer expects bytes and all of them are there.
+  static void fill(Stage& stage) {
+    if (stage.full.arrived == 0 || stage.landed != stage.expected) return;
+    stage.full.arrived = 0;
+    stage.landed = 0;
+    ++stage.full.phase;
+  }
+
+  static void expect(Stage& stage, int parts) {
+    stage.full.arrived = 1;
+    stage.expected = static_cast<Small>(parts);
+    fill(stage);
+  }
+
+  // The part of the block's producer is on its way into a stage of this or another block.
+  void send(Stage& stage, int from, Small ticket) {
+    Part& part = stage.parts[at(from)];
+    if (part.loading != 0) violation_ = "a stage is loaded twice at once";
+    if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != pipeline_.warps)) {
       violation_ = "a stage in use is overwritten";
     }
-    stage = {p.ticket, 1, 0};
+    part = {ticket, 1};
+  }
+
+  void load(Block& block, int rank) {
+    Producer& p = block.producer;
+    Stage& own = block.ring[at(p.stage)];
     if (p.ticket == tickets()) {  // closes the ring: an arrival without bytes
-      stage.loading = 0;
-      arrive(state_.full[at(p.stage)], 1);
+      for (Part& part : own.parts) part.ticket = p.ticket;
+      expect(own, 0);
       p.done = 1;
       return;
+    }
+    expect(own, pipeline_.blocks);
+    for (int to = 0; to < pipeline_.blocks; ++to) {
+      send(state_.blocks[at(to)].ring[at(p.stage)], rank, p.ticket);
     }
     p.phases = static_cast<std::uint16_t>(p.phases ^ 1u << p.stage);
     ++p.ticket;
@@ -167,35 +220,37 @@ class PipelineModel {
   }
 
   // A stage a warp reads holds the slice the warp believes it does.
-  void read(int stage, int ticket) {
-    const Stage& given = state_.ring[at(stage)];
-    if (given.loading != 0) violation_ = "a stage is read before it is full";
-    if (given.ticket != ticket) violation_ = "a stage is read that holds another slice";
+  void read(const Block& block, int stage, int ticket) {
+    for (int from = 0; from < pipeline_.blocks; ++from) {
+      const Part& given = block.ring[at(stage)].parts[at(from)];
+      if (given.loading != 0) violation_ = "a stage is read before it is full";
+      if (given.ticket != ticket) violation_ = "a stage is read that holds another slice";
+    }
   }
 
   // Issues the last products of a stage, awaits the next stage and reads its scales, releases the
   // one at hand; in the other order where the next stage is the one at hand.
-  void advance(Warp& warp) {
+  void advance(Block& block, Warp& warp) {
     const int next = next_stage(warp);
     const bool same_stage = next == warp.stage && pipeline_.fault != Fault::wait_before_release;
     const bool early = pipeline_.fault == Fault::release_before_reading;
     switch (warp.step) {
       case kIssue:
-        read(warp.stage, warp.ticket);
-        if (early) release(warp);
+        read(block, warp.stage, warp.ticket);
+        if (early) release(block, warp);
         warp.step = same_stage ? kRelease : kWait;
         break;
       case kWait:
         if (next >= 0) {
           warp.phases = static_cast<std::uint16_t>(warp.phases ^ 1u << next);
-          read(next, warp.ticket + 1);
+          read(block, next, warp.ticket + 1);
         }
         warp.step = kRelease;
         if (warp.ticket < 0 || same_stage) take_next(warp);
         break;
       case kRelease:
-        read(warp.stage, warp.ticket);  // the products read it up to here
-        if (!early) release(warp);
+        read(block, warp.stage, warp.ticket);  // the products read it up to here
+        if (!early) release(block, warp);
         warp.step = kWait;
         if (!same_stage) take_next(warp);
         break;
@@ -203,10 +258,20 @@ class PipelineModel {
     }
   }
 
-  void release(const Warp& warp) {
-    ++state_.ring[at(warp.stage)].consumed;
+  // In every block whose producer writes to this one.
+  void release(Block& block, const Warp& warp) {
+    Stage& stage = block.ring[at(warp.stage)];
+    if (stage.of != warp.ticket) stage.consumed = 0;
+    stage.of = static_cast<Small>(warp.ticket);
+    ++stage.consumed;
     const bool short_count = pipeline_.fault == Fault::one_arrival_short;
-    arrive(state_.empty[at(warp.stage)], pipeline_.warps - (short_count ? 1 : 0));
+    const bool own_alone = pipeline_.fault == Fault::own_warps_alone;
+    const int wanted = (own_alone ? 1 : pipeline_.blocks) * pipeline_.warps - (short_count ? 1 : 0);
+    for (int to = 0; to < pipeline_.blocks; ++to) {
+      Block& other = state_.blocks[at(to)];
+      if (own_alone && &other != &block) continue;
+      arrive(other.ring[at(warp.stage)].empty, wanted);
+    }
   }
 
   void take_next(Warp& warp) {

@@ -15,7 +15,8 @@ namespace {
 std::string describe(const Pipeline& p) {
   return std::to_string(p.stages) + " stages, " + std::to_string(p.slices) + " slices, " +
          std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps, " +
-         (p.restarts ? "tiles begin at stage 0" : "the ring goes on");
+         (p.restarts ? "tiles begin at stage 0, " : "the ring goes on, ") +
+         std::to_string(p.blocks) + " blocks";
 }
 
 std::vector<int> ready_agents(const PipelineModel& model) {
@@ -89,6 +90,21 @@ TEST(Pipeline, HoldsOnEveryScheduleOfSmallCases) {
   }
 }
 
+TEST(Pipeline, HoldsInAClusterOfTwo) {
+  for (const bool restarts : {true, false}) {
+    for (int slices = 1; slices <= 12; ++slices) {
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const Pipeline pipeline{4, slices, 3, 8, restarts, Fault::none, 2};
+        ASSERT_EQ(run_random(pipeline, seed), "") << describe(pipeline) << ", seed " << seed;
+      }
+    }
+    for (const int slices : {1, 2}) {
+      const Pipeline pipeline{2, slices, 2, 1, restarts, Fault::none, 2};
+      ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+    }
+  }
+}
+
 // Every compiled configuration has a ring the cases above cover, and holds where a tile ends in the
 // stage the next one may begin with.
 TEST(Pipeline, CoversEveryConfiguration) {
@@ -96,7 +112,11 @@ TEST(Pipeline, CoversEveryConfiguration) {
     EXPECT_GE(config.stages, 4) << name(config);
     EXPECT_LE(config.stages, PipelineModel::kMostStages) << name(config);
     const bool restarts = stages_unrolled(config);
-    EXPECT_EQ(run_random({config.stages, config.stages + 1, 3, 8, restarts}, 1), "")
+    EXPECT_LE(config.cluster, PipelineModel::kMostBlocks) << name(config);
+    EXPECT_EQ(
+        run_random({config.stages, config.stages + 1, 3, 8, restarts, Fault::none, config.cluster},
+                   1),
+        "")
         << name(config);
     EXPECT_EQ(run_every({config.stages, config.stages + 1, 2, 2, restarts}), "") << name(config);
   }
@@ -119,6 +139,13 @@ TEST(PipelineModel, SeesAStageThatIsReleasedTooEarly) {
 
 TEST(PipelineModel, SeesABarrierThatOpensOneWarpTooEarly) {
   EXPECT_NE(run_every({4, 6, 2, 2, true, Fault::one_arrival_short}), "");
+}
+
+TEST(PipelineModel, SeesABlockThatForgetsItsNeighbour) {
+  const std::string found = run_every({2, 3, 1, 1, true, Fault::own_warps_alone, 2});
+  EXPECT_TRUE(found == "a stage in use is overwritten" ||
+              found == "a stage is loaded twice at once")
+      << found;
 }
 
 TEST(PipelineModel, SeesRolesThatDisagreeWhereATileBegins) {

@@ -11,22 +11,22 @@ sa * sb: two rows per wave, for each body and once before the first. With two op
 import re
 
 GEMM = re.compile(
-    r"gemm_kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
-    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)E"
+    r"gemm_(?:cluster_)?kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
+    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)ELi(\d)E"
 )
 LISTED = re.compile(
     r"^ *\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
-    r"(?:, Columns::(\w+))?\}",
+    r"(?:, Columns::(\w+))?(?:, (\d))?\}",
     re.MULTILINE,
 )
 PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
 DTYPES = {"e4m3": 4, "e5m2": 5}
-COLUMNS = {"": 0, "paired": 1}
+COLUMNS = {"": 0, "in_order": 0, "paired": 1}
 ONE_BY_ONE = 1
 
 
 def gemm_config(kernel):
-    """(tile_m, tile_n, stages, promotion, a, b, columns) from a mangled name; None for other kernels."""
+    """(tile_m, tile_n, stages, promotion, a, b, columns, cluster) from a mangled name; None for other kernels."""
     match = GEMM.search(kernel)
     return tuple(int(number) for number in match.groups()) if match else None
 
@@ -34,8 +34,11 @@ def gemm_config(kernel):
 def listed_configs(header):
     """The configurations that cuda_sm90_config.hpp lists."""
     return {
-        (int(m), int(n), int(stages), PROMOTIONS[promotion], DTYPES[a], DTYPES[b], COLUMNS[columns])
-        for m, n, stages, promotion, a, b, columns in LISTED.findall(header)
+        (
+            int(m), int(n), int(stages), PROMOTIONS[promotion],
+            DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1),
+        )
+        for m, n, stages, promotion, a, b, columns, cluster in LISTED.findall(header)
     }
 
 

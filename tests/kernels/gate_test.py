@@ -9,7 +9,7 @@ import ptxas_log
 
 SQUARES = (
     "_ZN5octet4sm9011gemm_kernelINS_8ConstantIXtlNS_14Sm90GemmConfigELi256ELi128ELi4E"
-    "LNS_9PromotionE0ELNS_5DtypeE4ELS5_4ELNS_7ColumnsE0EEEEEEEvNS0_8GemmMapsENS0_10GemmParamsE"
+    "LNS_9PromotionE0ELNS_5DtypeE4ELS5_4ELNS_7ColumnsE0ELi1EEEEEEEvNS0_8GemmMapsENS0_10GemmParamsE"
 )
 CLEAN = f"""ptxas info    : Compiling entry function '{SQUARES}' for 'sm_90a'
 ptxas info    : Function properties for {SQUARES}
@@ -66,7 +66,7 @@ class Cubin(unittest.TestCase):
 
 class Design(unittest.TestCase):
     def test_knows_the_configuration_of_a_kernel(self):
-        self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4, 0))
+        self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4, 0, 1))
         self.assertIsNone(design.gemm_config("_Z15quantize_kernelIf"))
 
     def test_sees_one_instruction_too_many_or_too_few(self):
@@ -80,7 +80,9 @@ class Design(unittest.TestCase):
 
     def test_reads_the_list_of_configurations(self):
         line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
-        self.assertEqual(design.listed_configs(line), {(64, 256, 5, 1, 4, 5, 0)})
+        self.assertEqual(design.listed_configs(line), {(64, 256, 5, 1, 4, 5, 0, 1)})
+        pair = line.replace("e5m2}", "e5m2, Columns::paired, 2}")
+        self.assertEqual(design.listed_configs(pair), {(64, 256, 5, 1, 4, 5, 1, 2)})
 
 
 unittest.main()

@@ -22,12 +22,6 @@ __device__ __forceinline__ void load_shared(std::uint32_t from, float& x, float&
                : "r"(from));
 }
 
-__device__ __forceinline__ std::uint32_t load_shared_word(std::uint32_t from) {
-  std::uint32_t word;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from));
-  return word;
-}
-
 __device__ __forceinline__ std::uint16_t load_shared_half(std::uint32_t from) {
   std::uint16_t half;
   asm volatile("ld.shared.b16 %0, [%1];" : "=h"(half) : "r"(from));

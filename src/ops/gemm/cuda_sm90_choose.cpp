@@ -21,17 +21,23 @@ struct Tile {
 // Measured on an H200, in-kernel clock: 256x128 and 128x256 0.94; with two operations per
 // accumulator and paired columns 0.70. Those of the other tiles are estimates; the smallest two are
 // bound by what a multiprocessor gets from the L2 cache.
-constexpr Tile kRowsBySquares[] = {
-    {256, 128, Columns::in_order, 0.94}, {128, 256, Columns::in_order, 0.94},
-    {128, 128, Columns::in_order, 0.80}, {64, 256, Columns::in_order, 0.75},
-    {64, 128, Columns::in_order, 0.60},  {64, 64, Columns::in_order, 0.45}};
+constexpr Tile kRowsBySquares[] = {{256, 128, Columns::in_order, 0.94},
+                                   {128, 256, Columns::in_order, 0.94},
+                                   {128, 128, Columns::in_order, 0.80},
+                                   {64, 128, Columns::in_order, 0.60},
+                                   {64, 64, Columns::in_order, 0.45}};
 constexpr Tile kRowsByRows[] = {{256, 128, Columns::paired, 0.70},
                                 {256, 128, Columns::in_order, 0.61},
-                                {128, 128, Columns::in_order, 0.56},
-                                {64, 256, Columns::in_order, 0.52}};
+                                {128, 128, Columns::in_order, 0.56}};
 
 // Clocks per tile: ring fill and exposed epilogue, from runs of 8 to 64 slices.
 constexpr double kTileOverhead = 3000;
+// Clocks per launch of clusters: until all of one are there, and until they may go.
+constexpr double kClusterOverhead = 1400;
+// The share of its clocks that a cluster saves where power is the limit: what is not read from the L2 cache.
+constexpr double kClusterSaves = 0.02;
+// Where a tile has more rows than the problem: those that are not there cost more than those that are.
+constexpr double kAbsentRows = 1.4;
 // Bytes per clock that every multiprocessor gets from the L2 cache when all ask for some.
 constexpr double kL2Bytes = 46;
 
@@ -63,13 +69,17 @@ bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config) {
 
 double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config,
                         int multiprocessors) {
-  const std::int64_t tile_count =
-      ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n);
-  const double waves = static_cast<double>(ceil_div(tile_count, multiprocessors));
+  const std::int64_t clusters =
+      ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n * config.cluster);
+  const std::int64_t at_once = std::max(1, multiprocessors / config.cluster);
+  const double waves = static_cast<double>(ceil_div(clusters, at_once));
   const double slices = static_cast<double>(ceil_div(problem.k, kBlock));
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
-  const double supply_clocks = stage_bytes(config) / kL2Bytes;
-  return waves * (slices * std::max(tensor_clocks, supply_clocks) + kTileOverhead);
+  const double supply_clocks = loaded_bytes(config) / kL2Bytes;
+  const double absent = problem.m < config.tile_m ? kAbsentRows : 1;
+  const double clocks =
+      waves * (slices * absent * std::max(tensor_clocks, supply_clocks) + kTileOverhead);
+  return config.cluster == 1 ? clocks : clocks * (1 - kClusterSaves) + kClusterOverhead;
 }
 
 const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors) {

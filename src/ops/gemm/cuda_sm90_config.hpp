@@ -31,6 +31,8 @@ struct Sm90GemmConfig {
   Dtype a = Dtype::e4m3;
   Dtype b = Dtype::e4m3;
   Columns columns = Columns::in_order;
+  int cluster =
+      1;  // blocks with neighbouring columns of tiles, each of which loads a part of a for all
 
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
@@ -81,6 +83,11 @@ constexpr int stage_bytes(const Sm90GemmConfig& c) {
   return (c.tile_m + c.tile_n) * kSliceBytes + (c.tile_m + b_scale_floats(c)) * 4;
 }
 
+// What a block itself asks of the L2 cache for a stage.
+constexpr int loaded_bytes(const Sm90GemmConfig& c) {
+  return stage_bytes(c) - c.tile_m * kSliceBytes / c.cluster * (c.cluster - 1);
+}
+
 // A stage's room for the scales of b: the copy engine wants its boxes on 128-byte boundaries.
 constexpr int b_scale_slots(const Sm90GemmConfig& c) { return std::max(32, b_scale_floats(c)); }
 
@@ -118,10 +125,10 @@ constexpr int shared_bytes(const Sm90GemmConfig& c) {
 // than e4m3 . e4m3 get a large and a small tile. 64x128 and 64x64 are for few rows, whose time is that
 // of b's way from memory: the more multiprocessors load, the better.
 inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {64, 256, 5, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 128, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 64, 10, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
@@ -130,10 +137,10 @@ inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired, 2},
     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
     {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
-    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2, Columns::paired},
     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
     {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
@@ -145,7 +152,8 @@ inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
 };
 
-// "256x128x4 1x128.1x128 e4m3.e4m3 paired": tile and stages, blocks, dtypes of a and b, columns.
+// "256x128x4 1x128.1x128 e4m3.e4m3 paired cluster": tile and stages, blocks, dtypes of a and b, columns,
+// blocks that share a.
 std::string name(const Sm90GemmConfig& c);
 
 // The compiled configuration of this name; nothing where there is none.

@@ -12,7 +12,13 @@ namespace {
 template <Sm90GemmConfig kConfig>
 Sm90GemmKernel kernel() {
   using C = Constant<kConfig>;
-  return {kConfig, reinterpret_cast<const void*>(&sm90::gemm_kernel<C>), shared_bytes(kConfig)};
+  const void* function = nullptr;
+  if constexpr (kConfig.cluster > 1) {
+    function = reinterpret_cast<const void*>(&sm90::gemm_cluster_kernel<C>);
+  } else {
+    function = reinterpret_cast<const void*>(&sm90::gemm_kernel<C>);
+  }
+  return {kConfig, function, shared_bytes(kConfig)};
 }
 
 template <std::size_t... kIndex>

@@ -4,7 +4,7 @@
 #include "device/mma/layout.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
-#include "device/ptx/prefetch.cuh"
+#include "device/ptx/l2_cache.cuh"
 #include "ops/gemm/cuda_sm90_storage.cuh"
 
 namespace octet::sm90 {
@@ -17,8 +17,14 @@ __device__ __forceinline__ void load_stage(std::uint32_t base, const GemmMaps& m
   using Storage = SharedStorage<C>;
   const std::uint32_t full = base + offsetof(Storage, full) + 8 * stage;
   ptx::barrier_expect_bytes(full, stage_bytes(c));
-  ptx::load_box(base + offsetof(Storage, a) + stage * sizeof(Storage::a[0]), &maps.a,
-                slice * kSliceBytes, m0, full);
+  const std::uint32_t a = base + offsetof(Storage, a) + stage * sizeof(Storage::a[0]);
+  if constexpr (c.cluster > 1) {
+    const int row = c.tile_m / c.cluster * static_cast<int>(ptx::cluster_rank());
+    ptx::load_box_for((1 << c.cluster) - 1, a + row * kSliceBytes, &maps.a, slice * kSliceBytes,
+                      m0 + row, full);
+  } else {
+    ptx::load_box(a, &maps.a, slice * kSliceBytes, m0, full);
+  }
   const std::uint32_t b = base + offsetof(Storage, b) + stage * sizeof(Storage::b[0]);
   if constexpr (c.columns == Columns::paired) {
     ptx::load_paired_box(b, &maps.b, slice * kSliceBytes, n0 / kPairedGroup, full);
@@ -50,8 +56,7 @@ template <class C>
 class SumsAhead {
  public:
   __device__ __forceinline__ explicit SumsAhead(const GemmParams& params)
-      : wanted_(params.accumulate && params.store == Store::boxes),
-        tile_(params.raster.tile(blockIdx.x)) {}
+      : wanted_(params.accumulate && params.store == Store::boxes) {}
 
   // A slice has been loaded.
   __device__ __forceinline__ void advance(const GemmMaps& maps, const GemmParams& params) {
@@ -72,21 +77,20 @@ class SumsAhead {
   // The share of one slice: the last boxes are due a ring before the tile's last slice.
   __device__ __forceinline__ void ask(const GemmMaps& maps, const GemmParams& params) {
     const int due = kBoxes - kAtOnce * max(0, params.slices - c.stages - slice_);
+    const TileIndex tile = tiles_.tile(params);
     for (; asked_ < due; ++asked_) {
-      ptx::prefetch_box(&maps.d, tile_.n * c.tile_n + asked_ % kAcross * kSumBoxCols,
-                        tile_.m * c.tile_m + asked_ / kAcross * kSumBoxRows);
+      ptx::prefetch_box(&maps.d, tile.n * c.tile_n + asked_ % kAcross * kSumBoxCols,
+                        tile.m * c.tile_m + asked_ / kAcross * kSumBoxRows);
     }
     --behind_;
     if (++slice_ < params.slices) return;
     slice_ = 0;
     asked_ = 0;
-    index_ += gridDim.x;
-    tile_ = params.raster.tile(index_);
+    tiles_.advance();
   }
 
   bool wanted_;
-  TileIndex tile_;
-  int index_ = blockIdx.x;
+  Tiles<C> tiles_;
   int slice_ = 0;
   int asked_ = 0;   // boxes of the tile
   int behind_ = 0;  // slices loaded and not asked for yet
@@ -100,8 +104,8 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmP
   int stage = 0;
   SumsAhead<C> ahead(params);
 #pragma unroll 1
-  for (int index = blockIdx.x; index < params.raster.count(); index += gridDim.x) {
-    const TileIndex tile = params.raster.tile(index);
+  for (Tiles<C> tiles; tiles.left(params); tiles.advance()) {
+    const TileIndex tile = tiles.tile(params);
     if constexpr (stages_unrolled(c)) stage = 0;
 #pragma unroll 1
     for (int slice = 0; slice < params.slices; ++slice) {

@@ -49,8 +49,9 @@ struct Consumer {
   std::uint32_t b_low;
   std::uint32_t a_scale_address;
   std::uint32_t b_scale_address;
-  std::uint32_t phases = 0;  // a bit per stage, where they are unrolled
-  int ring_stage = 0;        // at hand, where they are not
+  std::uint32_t empty_address;  // of the block a lane releases stages in, where there is a cluster
+  std::uint32_t phases = 0;     // a bit per stage, where they are unrolled
+  int ring_stage = 0;           // at hand, where they are not
   std::uint32_t ring_parity = 0;
   float acc[kWaves][kValues];                        // (wave, n/8*4), f32, the whole contraction
   float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the stage at hand
@@ -68,6 +69,10 @@ struct Consumer {
     a_scale_address = base + offsetof(Storage, a_scales) + (row + warp * 16 + lane / 4) * 4;
     b_scale_address = base + offsetof(Storage, b_scales) +
                       (kOneByOne ? (col + lane % 4 * kColumnsAtOnce) * 4 : col / kScaleBlock * 16);
+    if constexpr (c.cluster > 1) {
+      empty_address =
+          opaque_of_lane(ptx::in_block(base + offsetof(Storage, empty), lane % c.cluster));
+    }
     // Recomputed, it would be awaited behind every stage; columns in order have no register for it.
     if constexpr (c.columns == Columns::paired) b_scale_address = opaque_of_lane(b_scale_address);
   }
@@ -77,7 +82,11 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void release(int stage) {
-    if (ptx::elect_lane()) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
+    if constexpr (c.cluster > 1) {
+      if (lane_index() < c.cluster) ptx::barrier_arrive_in_block(empty_address + 8 * stage);
+    } else {
+      if (ptx::elect_lane()) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
+    }
   }
 
   // The products of the next stage's scales, where those of b are uniform.

@@ -1,6 +1,7 @@
 // What a block of the Hopper product is given, and its shared memory.
 #pragma once
 
+#include "device/ptx/cluster.cuh"
 #include "device/scheduler/raster.hpp"
 #include "ops/gemm/cuda_sm90_config.hpp"
 
@@ -18,8 +19,8 @@ enum class Store { boxes, rows, elements };
 struct GemmParams {
   int m;
   int n;
-  int slices;  // ceil(K / 128)
-  Raster raster;
+  int slices;             // ceil(K / 128)
+  Raster raster;          // of the clusters' tiles
   const float* b_scales;  // [ceil(N / 128)][b_scale_pitch], 128x128 blocks alone
   std::int64_t b_scale_pitch;
   int b_scale_rows;
@@ -31,7 +32,7 @@ struct GemmParams {
 };
 
 struct GemmMaps {
-  CUtensorMap a;         // [M, K] bytes, boxes of 128 x tile_m
+  CUtensorMap a;         // [M, K] bytes, boxes of 128 x tile_m / cluster
   CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n, the rows in order or paired
   CUtensorMap a_scales;  // [slices, M] f32, boxes of tile_m x 1
   CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
@@ -41,6 +42,28 @@ struct GemmMaps {
 // The boxes in which f32 results leave.
 inline constexpr int kSumBoxRows = 16;
 inline constexpr int kSumBoxCols = 32;
+
+// The tiles of a block, one after the other. The blocks of a cluster have neighbours of one row.
+template <class C>
+struct Tiles {
+  static constexpr int kCluster = C::value.cluster;
+  int index = blockIdx.x / kCluster;  // of the cluster's tiles
+
+  __device__ __forceinline__ bool left(const GemmParams& params) const {
+    return index < params.raster.count();
+  }
+  __device__ __forceinline__ void advance() { index += gridDim.x / kCluster; }
+  __device__ __forceinline__ bool more(const GemmParams& params) const {
+    return index + static_cast<int>(gridDim.x / kCluster) < params.raster.count();
+  }
+  __device__ __forceinline__ TileIndex tile(const GemmParams& params) const {
+    TileIndex tile = params.raster.tile(index);
+    if constexpr (kCluster > 1) {
+      tile.n = tile.n * kCluster + static_cast<int>(ptx::cluster_rank());
+    }
+    return tile;
+  }
+};
 
 template <class C>
 struct alignas(1024) SharedStorage {

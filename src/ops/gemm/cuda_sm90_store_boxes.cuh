@@ -4,6 +4,7 @@
 
 #include "device/mma/layout.hpp"
 #include "device/ptx/bulk_copy.cuh"
+#include "device/ptx/l2_cache.cuh"
 #include "device/ptx/shared_memory.cuh"
 #include "ops/gemm/cuda_sm90_pack16.cuh"
 #include "ops/gemm/cuda_sm90_storage.cuh"
@@ -65,7 +66,9 @@ __device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t stagi
 }
 
 // A box leaves: 16 rows of 128 bytes, whose first element is at (row, col) of d. By the copy engine,
-// which clips what lies beyond d; it may still be reading when the next box is wanted.
+// which clips what lies beyond d; it may still be reading when the next box is wanted. What is not
+// added to is not read again here, and leaves the L2 cache before the operands do.
+template <class C>
 __device__ __forceinline__ void leave_as_box(std::uint32_t staging, int lane, const GemmMaps& maps,
                                              const GemmParams& params, int row, int col) {
   ptx::fence_shared_writes();
@@ -73,7 +76,9 @@ __device__ __forceinline__ void leave_as_box(std::uint32_t staging, int lane, co
   if (lane != 0) return;
   if (params.accumulate) {
     ptx::add_box(&maps.d, staging, col, row);
-  } else {
+  } else if constexpr (C::value.promotion == Promotion::product_of_scales) {
+    ptx::store_box_to_leave_first(&maps.d, staging, col, row);
+  } else {  // the instruction more would cost its main loop more
     ptx::store_box(&maps.d, staging, col, row);
   }
   ptx::commit_stores();

@@ -31,9 +31,8 @@ __device__ __forceinline__ void leave_column(std::uint32_t staging, int lane,
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const std::uint32_t word =
-          ptx::load_shared_word(staging + swizzle128(first + i, lane / 4) + lane % 4 * 4);
-      const float value = __uint_as_float(word);
+      const float value =
+          ptx::load_shared(staging + swizzle128(first + i, lane / 4) + lane % 4 * 4);
       if (first + i < rows) {
         to[(first + i) * params.d_pitch] =
             static_cast<T>(params.accumulate ? had[i] + value : value);

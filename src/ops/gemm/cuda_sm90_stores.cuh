@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
           ptx::wait_stores_read();
           __syncwarp();
           fill_box16<kColumns>(&consumer.acc[wave][32 * box], staging, lane, params.d_dtype);
-          leave_as_box(staging, lane, maps, params, row_of(wave), col_of(wave) + 64 * box);
+          leave_as_box<C>(staging, lane, maps, params, row_of(wave), col_of(wave) + 64 * box);
         }
       } else {
 #pragma unroll
@@ -74,7 +74,7 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
           ptx::wait_stores_read();
           __syncwarp();
           fill_box32<kColumns>(&consumer.acc[wave][16 * box], staging, lane, zero);
-          leave_as_box(staging, lane, maps, params, row_of(wave), col_of(wave) + 32 * box);
+          leave_as_box<C>(staging, lane, maps, params, row_of(wave), col_of(wave) + 32 * box);
         }
       }
     }

@@ -92,7 +92,7 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
   const Sm90GemmKernel& kernel = sm90_gemm_kernel(config);
 
   GemmMaps maps{};
-  maps.a = cuda::encode(operand(args.a.values, config.tile_m));
+  maps.a = cuda::encode(operand(args.a.values, config.tile_m / config.cluster));
   maps.b = config.columns == Columns::paired
                ? cuda::encode_paired_rows(operand(args.b.values, config.tile_n))
                : cuda::encode(operand(args.b.values, config.tile_n));
@@ -102,7 +102,8 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
   params.n = static_cast<int>(problem.n);
   params.slices = static_cast<int>(ceil_div(problem.k, kBlock));
   params.raster = Raster(static_cast<int>(ceil_div(problem.m, config.tile_m)),
-                         static_cast<int>(ceil_div(problem.n, config.tile_n)), group_of(config));
+                         static_cast<int>(ceil_div(problem.n, config.tile_n * config.cluster)),
+                         group_of(config));
   if (config.promotion == Promotion::one_by_one) {
     maps.b_scales = scale_map("b", args.b.scales, config.tile_n);
   } else {
@@ -118,11 +119,11 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
   params.accumulate = problem.accumulate;
   maps.d = output_map(args.d, params.store);
 
-  const int multiprocessors = cuda::multiprocessors(problem.device.index);
+  const int clusters = cuda::multiprocessors(problem.device.index) / config.cluster;
   void* arguments[] = {&maps, &params};
   cuda::launch(
       {kernel.function, "launch of cuda_sm90_wgmma",
-       static_cast<unsigned>(std::min(params.raster.count(), multiprocessors)), kThreads,
+       static_cast<unsigned>(std::min(params.raster.count(), clusters) * config.cluster), kThreads,
        static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(context.stream)},
       arguments);
 }

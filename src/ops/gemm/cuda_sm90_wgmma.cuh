@@ -20,35 +20,45 @@ namespace octet::sm90 {
 template <class C>
 __device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
   Consumer<C> consumer(base);
-  const int count = params.raster.count();
-  if (static_cast<int>(blockIdx.x) < count) consumer.begin();
+  Tiles<C> tiles;
+  if (tiles.left(params)) consumer.begin();
 #pragma unroll 1
-  for (int index = blockIdx.x; index < count; index += gridDim.x) {
-    consumer.multiply(params, index + static_cast<int>(gridDim.x) < count);
-    store_tile(consumer, maps, params, params.raster.tile(index));
+  for (; tiles.left(params); tiles.advance()) {
+    consumer.multiply(params, tiles.more(params));
+    store_tile(consumer, maps, params, tiles.tile(params));
   }
   ptx::wait_stores_done();
 }
 
+// The threads of a block, or of all blocks of a cluster.
 template <class C>
-__global__ __launch_bounds__(kThreads,
-                             1) void gemm_kernel(const __grid_constant__ GemmMaps maps,
-                                                 const __grid_constant__ GemmParams params) {
+__device__ __forceinline__ void meet() {
+  if constexpr (C::value.cluster > 1) {
+    ptx::cluster_sync();
+  } else {
+    __syncthreads();
+  }
+}
+
+template <class C>
+__device__ __forceinline__ void run_block(const GemmMaps& maps, const GemmParams& params) {
   using Storage = SharedStorage<C>;
   static_assert(follows_plan<C>(), "SharedStorage and shared_plan differ");
   static_assert(shared_bytes(C::value) <= kSharedLimit, "the stages do not fit");
   extern __shared__ std::uint8_t raw[];
   const std::uint32_t base = (ptx::shared_address(raw) + 1023) & ~1023u;
 
-  // Barriers: a stage is full after one arrival and its bytes, empty after one arrival per warp.
+  // Barriers: a stage is full after one arrival and its bytes, empty after one arrival per warp of the
+  // cluster.
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < C::value.stages; ++stage) {
       ptx::barrier_init(base + offsetof(Storage, full) + 8 * stage, 1);
-      ptx::barrier_init(base + offsetof(Storage, empty) + 8 * stage, 4 * consumers(C::value));
+      ptx::barrier_init(base + offsetof(Storage, empty) + 8 * stage,
+                        C::value.cluster * 4 * consumers(C::value));
     }
     ptx::fence_barrier_init();
   }
-  __syncthreads();
+  meet<C>();
   ptx::wait_for_earlier_kernels();
 
   // Roles
@@ -57,8 +67,28 @@ __global__ __launch_bounds__(kThreads,
     if (threadIdx.x == 0) load_tiles<C>(base, maps, params);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    if (consumer_warpgroup() < consumers(C::value)) multiply_tiles<C>(base, maps, params);
+    if (consumers(C::value) == kConsumers || consumer_warpgroup() == 0) {
+      multiply_tiles<C>(base, maps, params);
+    }
+    // Another block's consumers may yet arrive in this one's shared memory. Threads that have ended are not waited
+    // for: the producer's role has no part in it, and the two keep their registers apart.
+    if constexpr (C::value.cluster > 1) ptx::cluster_sync();
   }
+}
+
+template <class C>
+__global__ __launch_bounds__(kThreads,
+                             1) void gemm_kernel(const __grid_constant__ GemmMaps maps,
+                                                 const __grid_constant__ GemmParams params) {
+  run_block<C>(maps, params);
+}
+
+template <class C>
+__global__ __cluster_dims__(C::value.cluster, 1, 1)
+    __launch_bounds__(kThreads,
+                      1) void gemm_cluster_kernel(const __grid_constant__ GemmMaps maps,
+                                                  const __grid_constant__ GemmParams params) {
+  run_block<C>(maps, params);
 }
 
 }  // namespace octet::sm90

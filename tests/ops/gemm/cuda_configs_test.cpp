@@ -42,18 +42,24 @@ constexpr Way kWays[] = {
     {"bf16 added", Dtype::bf16, true, 0, 0},
 };
 
-// Three rows and two columns of tiles, ragged but for groups of 16 columns; a contraction that goes
-// round the ring, and one of a slice.
+GemmProblem problem_of(const Sm90GemmConfig& config, std::int64_t m, std::int64_t n, std::int64_t k,
+                       Dtype out) {
+  GemmProblem problem = make_problem(
+      m, n, k, config.promotion == Promotion::one_by_one ? kBlock1x128 : kBlock128x128, out);
+  problem.a.dtype = config.a;
+  problem.b.dtype = config.b;
+  return problem;
+}
+
+// Three rows and two columns of tiles, ragged but for groups of 16 columns, or two of clusters, whose last
+// tile then lies beyond d; a contraction that goes round the ring, and one of a slice.
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
   for (const std::int64_t k : {config.stages * kBlock + 100, kBlock}) {
     for (const Way& way : kWays) {
-      GemmProblem problem = make_problem(
-          2 * config.tile_m + 37, config.tile_n + 48, k,
-          config.promotion == Promotion::one_by_one ? kBlock1x128 : kBlock128x128, way.out);
-      problem.a.dtype = config.a;
-      problem.b.dtype = config.b;
+      GemmProblem problem = problem_of(config, 2 * config.tile_m + 37,
+                                       config.cluster * config.tile_n + 48, k, way.out);
       problem.accumulate = way.accumulate;
       const Product product(problem);
       const std::int64_t pitch = problem.n + way.extra;
@@ -63,6 +69,21 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
       EXPECT_TRUE(given == product.wanted(way.offset, pitch))
           << name(config) << ", " << way.name << ": " << describe(product.on_device());
     }
+  }
+}
+
+// Two to three tiles for every block, whose last slice is in one stage of the ring or another.
+TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
+  OCTET_NEEDS_HOPPER();
+  const Sm90GemmConfig& config = GetParam();
+  for (const std::int64_t slices : {2, 5}) {
+    const Product product(
+        problem_of(config, 15 * config.tile_m, 20 * config.tile_n, slices * kBlock, Dtype::bf16));
+    const std::int64_t pitch = product.problem.n;
+    const auto given = product.given(
+        0, pitch, [&](const GemmArgs& args) { launch(config, product.on_device(), args); });
+    EXPECT_TRUE(given == product.wanted(0, pitch))
+        << name(config) << ": " << describe(product.on_device());
   }
 }
 
