@@ -84,10 +84,11 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
     return bench::Task{
         [&, config](std::int64_t) { launch_sm90_gemm(config, problem, args, context); }};
   };
+  // Rounds of a tenth of a second: in shorter ones both have the clock that the power of the two leaves them.
   bench::Protocol protocol;
   protocol.warmup = 3;
-  protocol.seconds = 0.06;
-  protocol.settle_seconds = 0;
+  protocol.rounds = 3;
+  protocol.seconds = 0.6;
 
   const Sm90GemmConfig& current = choose_sm90_gemm(problem, kMultiprocessors);
   double best_ratio = std::numeric_limits<double>::infinity();
