@@ -88,7 +88,7 @@ def main(arguments):
         print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
         return 2
     options.compile_mode = options.compile_mode or list(peers_options.COMPILE_MODES)
-    timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12), as_graph=options.op != "gemm")
+    timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12))
     operator = importlib.import_module(f"peers_{options.op.replace('-', '_')}")
 
     def compare(case, contenders, same=peers_torch.close):

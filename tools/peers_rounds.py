@@ -107,6 +107,12 @@ def prepare(case, contenders, same, say):
     return calls, refused
 
 
+def round_of(call_seconds):
+    """How many launches of a call make a round, and whether they are to be one graph: of short
+    calls, launched one by one, Python would be measured."""
+    return max(3, min(100, int(0.08 / call_seconds))), call_seconds < 1e-3
+
+
 def compare(case, contenders, rounds, same, timer, say=print):
     """The results of one case. `same(output, wanted)` judges, `timer.batch(call, case)` makes a
     round's launches of a call, `timer.seconds(batch)` times them, per call, and `timer.reading()`

@@ -6,7 +6,7 @@ import time
 import torch
 
 import nvml
-from peers_rounds import noted, one_line, quickest
+from peers_rounds import noted, one_line, quickest, round_of
 
 COPY = "device copy"
 
@@ -19,8 +19,7 @@ def close(given, wanted, bound=1e-4):
 
 
 class Batch:
-    """The launches of one round, back to back; as a graph where the calls are so short that what
-    would be measured is Python."""
+    """The launches of one round, back to back, one by one or as a graph."""
 
     def __init__(self, call, launches, as_graph):
         self.call, self.launches, self.enqueue = call, launches, self.one_by_one
@@ -41,13 +40,13 @@ class Batch:
 class Timer:
     """Device events around a batch; clock and power while it runs."""
 
-    def __init__(self, gpu, rate, as_graph):
-        self.gpu, self.rate, self.as_graph = gpu, rate, as_graph  # rate: work/s, to size a round
+    def __init__(self, gpu, rate):
+        self.gpu, self.rate = gpu, rate  # rate: work per second, to size a round
         self.last = (None, None)
 
     def batch(self, call, case):
-        launches = max(3, min(100, int(0.08 * self.rate / case.work)))
-        return Batch(call, launches, self.as_graph)
+        launches, as_graph = round_of(case.work / self.rate)
+        return Batch(call, launches, as_graph)
 
     def seconds(self, batch):
         """A round: the batch once untimed, then timed, back to back. A chip at its power limit

@@ -118,6 +118,13 @@ class Rounds(unittest.TestCase):
         self.assertIsNone(peers_rounds.fastest_peer([results["octet"], results["wrong"]]))
 
 
+class RoundOf(unittest.TestCase):
+    def test_short_calls_are_many_and_one_graph_and_long_ones_neither(self):
+        self.assertEqual(peers_rounds.round_of(2e-5), (100, True))
+        self.assertEqual(peers_rounds.round_of(5e-3), (16, False))
+        self.assertEqual(peers_rounds.round_of(1.0), (3, False))
+
+
 class Quickest(unittest.TestCase):
     def seconds(self, call):
         cost = call()
