@@ -10,8 +10,9 @@ liboctet runs through its C API on torch tensors, and beside it whatever is ther
 backend). Every output is compared with octet's before anything is timed: one that differs is FAIL,
 gets no time and makes the exit status 1; a library that cannot run a product has ERROR and the
 reason in its row. A ratio is the peer's time over ours, the median over the rounds: above 1 octet
-is faster. Only like is set beside like: the weight gradient that adds to f32 has rows of its own,
-and `wgrad 2d`, which octet alone has, stands beside the best peer's 1x128 . 1x128 product.
+is faster. Calls of less than a millisecond are launched as a graph. Only like is set beside like:
+the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`, which octet alone has,
+stands beside the best peer's 1x128 . 1x128 product.
 """
 
 import gc
