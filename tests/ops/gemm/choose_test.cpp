@@ -2,13 +2,14 @@
 #include "core/checks.hpp"
 #include "ops/gemm/cuda_sm90_choose.hpp"
 #include "ops/gemm/cuda_sm90_pinned.hpp"
+#include "ops/gemm/product_case.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,15 +20,6 @@ namespace octet::testing {
 namespace {
 
 constexpr int kH200 = 132;  // multiprocessors
-
-GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block) {
-  GemmProblem problem;
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
-  problem.b.block = b_block;
-  return problem;
-}
 
 bool is_compiled(const Sm90GemmConfig& config) {
   const auto configs = sm90_gemm_configs();
@@ -116,17 +108,26 @@ TEST(Sm90GemmChoice, IsAPureFunctionOfProblemAndDevice) {
   }
 }
 
+int fewest_rows(const GemmProblem& problem) {
+  int rows = std::numeric_limits<int>::max();
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
+    if (sm90_gemm_fits(problem, config)) rows = std::min(rows, config.tile_m);
+  }
+  return rows;
+}
+
 TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
   for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
     for (const std::int64_t m : {1, 16, 64, 128}) {
       const Sm90GemmConfig& config = choose_sm90_gemm(make_problem(m, 8192, 8192, block), kH200);
       EXPECT_LT(config.tile_m * config.tile_n, 256 * 128) << "M = " << m << ": " << name(config);
     }
+    // Where the tiles outnumber the multiprocessors, rows that are not there cost most.
+    const GemmProblem problem = make_problem(64, 65536, 8192, block);
+    const Sm90GemmConfig& config = choose_sm90_gemm(problem, kH200);
+    EXPECT_EQ(config.tile_m, fewest_rows(problem)) << name(config);
   }
-  // Where the tiles outnumber the multiprocessors, rows that are not there cost most.
-  const Sm90GemmConfig& config =
-      choose_sm90_gemm(make_problem(64, 65536, 8192, kBlock128x128), kH200);
-  EXPECT_EQ(config.tile_m, 64) << name(config);
+  EXPECT_EQ(fewest_rows(make_problem(64, 65536, 8192, kBlock128x128)), 64);
 }
 
 // Few rows are bound by the weights' way from memory, which one multiprocessor cannot fill.
@@ -182,7 +183,7 @@ struct DenseShape {
 
 std::vector<DenseShape> dense_shapes() {
   std::vector<DenseShape> shapes;
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../../../cases/dense84.csv");
+  std::ifstream file(OCTET_SOURCE_DIR "/cases/dense84.csv");
   std::string line;
   std::getline(file, line);  // test_id,model,op,mbs,M,N,K
   while (std::getline(file, line)) {
@@ -201,8 +202,7 @@ std::vector<DenseShape> dense_shapes() {
 // The three products of every layer: a large tile, and little lost to ragged waves.
 TEST(Sm90GemmChoice, TakesLargeTilesForTheDenseShapes) {
   const std::vector<DenseShape> shapes = dense_shapes();
-  if (shapes.empty()) GTEST_SKIP() << "cases/dense84.csv is not beside the sources here";
-  ASSERT_EQ(shapes.size(), 84u);
+  ASSERT_EQ(shapes.size(), 84u) << "in " OCTET_SOURCE_DIR "/cases/dense84.csv";
   double worst_squares = 1, worst_rows = 1;
   for (const DenseShape& s : shapes) {
     const GemmProblem forward = make_problem(s.m, s.n, s.k, kBlock128x128);

@@ -87,17 +87,6 @@ struct Product {
   }
 };
 
-inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block,
-                                Dtype out = Dtype::f32) {
-  GemmProblem problem;
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
-  problem.b.block = b_block;
-  problem.out = out;
-  return problem;
-}
-
 inline constexpr BlockShape kPairings[] = {kBlock128x128, kBlock1x128};
 inline constexpr Dtype kOuts[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
 

@@ -18,6 +18,24 @@
 
 namespace octet::testing {
 
+inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block,
+                                Dtype out = Dtype::f32) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.b.block = b_block;
+  problem.out = out;
+  return problem;
+}
+
+// What a and b hold.
+struct Pairing {
+  const char* name;
+  GemmOperand a;
+  GemmOperand b;
+};
+
 // One way to compute a product.
 struct Runner {
   std::string name;
