@@ -158,8 +158,43 @@ TEST(Descriptors, AreSteppedByAddition) {
   }
 }
 
+TEST(SwizzledChunks, HavePlacesOfTheirOwn) {
+  for (const int cols : {32, 64, 128}) {
+    std::set<int> places;
+    for (int row = 0; row < 16; ++row) {
+      for (int chunk = 0; chunk < cols / 8; ++chunk) {
+        const int place = swizzled_chunk(cols, row, chunk);
+        EXPECT_EQ(place / (cols * 2), row);
+        EXPECT_TRUE(places.insert(place).second) << cols << ", " << row << ", " << chunk;
+      }
+    }
+  }
+}
+
+TEST(SwizzledChunks, AreThoseOfTheCopyEngine) {
+  for (int row = 0; row < 16; ++row) {
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      EXPECT_EQ(swizzled_chunk(64, row, chunk), static_cast<int>(swizzle128(row, chunk)));
+    }
+    for (int chunk = 0; chunk < 4; ++chunk) {  // address bits 4 and 5 ^= bits 7 and 8
+      const int address = row * 64 + chunk * 16;
+      EXPECT_EQ(swizzled_chunk(32, row, chunk), address ^ (address >> 7 & 3) << 4);
+    }
+  }
+}
+
+TEST(SwizzledChunks, SpreadEightRowsOverAllBanks) {
+  for (const int cols : {32, 64, 128}) {
+    for (int chunk = 0; chunk < cols / 8; ++chunk) {
+      std::set<int> banks;
+      for (int row = 0; row < 8; ++row) banks.insert(swizzled_chunk(cols, row, chunk) % 128 / 16);
+      EXPECT_EQ(banks.size(), 8u) << cols << ", " << chunk;
+    }
+  }
+}
+
 TEST(RowPieces, CoverEveryElementOnceAndBeginOnBoundaries) {
-  for (const int cols : {64, 128}) {
+  for (const int cols : {32, 64, 128}) {
     for (std::uintptr_t address = 1024; address < 1056; address += 2) {
       const int lead = elements_before_boundary(address);
       std::vector<int> written(static_cast<std::size_t>(cols));

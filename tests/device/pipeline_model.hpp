@@ -39,7 +39,7 @@ struct Pipeline {
 
 class PipelineModel {
  public:
-  static constexpr int kMostStages = 10;
+  static constexpr int kMostStages = 12;
   static constexpr int kMostWarps = 8;
   static constexpr int kMostBlocks = 2;
 
@@ -229,7 +229,8 @@ class PipelineModel {
   }
 
   // Issues the last products of a stage, awaits the next stage and reads its scales, releases the
-  // one at hand; in the other order where the next stage is the one at hand.
+  // one at hand; in the other order where the next stage is the one at hand. Products that are issued
+  // ahead read the next stage where its scales are read.
   void advance(Block& block, Warp& warp) {
     const int next = next_stage(warp);
     const bool same_stage = next == warp.stage && pipeline_.fault != Fault::wait_before_release;

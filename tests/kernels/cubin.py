@@ -1,7 +1,7 @@
 """The kernels of a CUDA object and how often each instruction occurs in them.
 
 An object compiled with --no-compress holds its cubins as plain ELF images. A Hopper instruction is
-16 bytes, its operation the low 12 bits; the numbers below were found for CUDA 13.0 by compiling
+16 bytes, its operation the low 12 bits, which some modifier tells from another; the numbers below were found for CUDA 13.0 by compiling
 kernels whose counts are known, and have to be found again when the toolkit changes.
 """
 import collections
@@ -19,6 +19,8 @@ OPERATIONS = {
     0x983: "LDL",  # local memory: spills and stack
     0x387: "STL",
 }
+BRANCH = 0x947
+WHILE_ANY_LANE = 1 << 20  # of the upper half: the end of a loop over lanes around an instruction that takes one
 
 
 def cubins(data):
@@ -45,9 +47,10 @@ def sections(data, begin):
 
 def histogram(code):
     counts = collections.Counter()
-    for at in range(0, len(code), 16):
-        operation = struct.unpack_from("<H", code, at)[0] & 0xFFF
-        counts[OPERATIONS.get(operation, "other")] += 1
+    for lower, upper in struct.iter_unpack("<QQ", code):
+        operation = lower & 0xFFF
+        loops = operation == BRANCH and upper & WHILE_ANY_LANE
+        counts["LANE_LOOP" if loops else OPERATIONS.get(operation, "other")] += 1
     return counts
 
 

@@ -60,6 +60,13 @@ class Cubin(unittest.TestCase):
         counts = cubin.kernels(b"object" + elf(".text.k", code) + elf(".data", code))
         self.assertEqual(counts, {"k": {"QGMMA": 2, "FFMA": 1, "other": 1}})
 
+    def test_tells_the_end_of_a_loop_over_lanes_from_other_branches(self):
+        code = b"".join(
+            struct.pack("<QQ", 0x0947, upper) for upper in (0x002FEA000393FFFF, 0x000FEA000383FFFF)
+        )
+        counts = cubin.kernels(b"object" + elf(".text.k", code))
+        self.assertEqual(counts, {"k": {"LANE_LOOP": 1, "other": 1}})
+
     def test_finds_nothing_in_an_object_without_cubins(self):
         self.assertEqual(cubin.kernels(b"\x7fELF" + bytes(200)), {})
 

@@ -1,6 +1,4 @@
-// How a row of 16-bit elements that begins at any address is cut: into pieces of 16 bytes between
-// boundaries, the first of which begins `lead` elements in. One piece fewer than the row has times 16
-// bytes fits whatever the lead; eight elements are left, before the first piece and behind the last.
+// Rows of 16-bit elements in pieces of 16 bytes: where they lie in shared memory, and where in memory.
 #pragma once
 
 #include "core/numeric.hpp"
@@ -9,6 +7,16 @@
 
 namespace octet {
 
+// Where a chunk of 16 bytes lies in shared memory, rows of `cols` one behind the other: the chunks of a row
+// are swapped so that those of one column of eight rows meet on no bank. 64 columns and 32 are the copy
+// engine's 128-byte and 64-byte swizzle.
+OCTET_HOST_DEVICE constexpr int swizzled_chunk(int cols, int row, int chunk) {
+  return row * cols * 2 + (chunk ^ (cols == 32 ? row / 2 % 4 : row % 8)) * 16;
+}
+
+// How a row that begins at any address is cut: into pieces between 16-byte boundaries, the first of which
+// begins `lead` elements in. One piece fewer than the row has times 16 bytes fits whatever the lead; eight
+// elements are left, before the first piece and behind the last.
 OCTET_HOST_DEVICE constexpr int elements_before_boundary(std::uintptr_t address) {
   return -static_cast<int>(address / 2 % 8) & 7;
 }

@@ -1,4 +1,4 @@
-// wgmma m64nNk32, N = 128 or 64, on FP8 operands in shared memory, f32 accumulators in registers.
+// wgmma m64nNk32, N = 128, 64 or 32, on FP8 operands in shared memory, f32 accumulators in registers.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -13,8 +13,10 @@ __device__ __forceinline__ void wgmma_fence() {
 __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
+// Until at most `kLeft` of the groups committed last are on their way.
+template <int kLeft = 0>
 __device__ __forceinline__ void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
 // Keeps accumulators in their registers across the asynchronous products.
@@ -27,6 +29,15 @@ __device__ __forceinline__ void pin(float (&values)[kCount]) {
 #define OCTET_ACC8(d, i)                                                                      \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
+
+#define OCTET_WGMMA_N32(types)                                                    \
+  asm volatile(                                                                   \
+      "{\n.reg .pred keep;\nsetp.ne.b32 keep, %18, 0;\n"                          \
+      "wgmma.mma_async.sync.aligned.m64n32k32.f32." types                         \
+      " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, " \
+      "%16, %17, keep, 1, 1;\n}"                                                  \
+      : OCTET_ACC8(d, 0), OCTET_ACC8(d, 8)                                        \
+      : "l"(a), "l"(b), "r"(keep))
 
 #define OCTET_WGMMA_N64(types)                                                            \
   asm volatile(                                                                           \
@@ -63,7 +74,7 @@ __device__ __forceinline__ void pin(float (&values)[kCount]) {
     wgmma("e5m2.e5m2");                                          \
   }
 
-// d = a b^T + (keep ? d : 0): 64 rows of a, 128 or 64 rows of b, 32 of the contraction.
+// d = a b^T + (keep ? d : 0): 64 rows of a, 128, 64 or 32 rows of b, 32 of the contraction.
 template <Dtype kA, Dtype kB>
 __device__ __forceinline__ void wgmma(float (&d)[64], std::uint64_t a, std::uint64_t b, int keep) {
   OCTET_WGMMA_OF(kA, kB, OCTET_WGMMA_N128)
@@ -73,9 +84,15 @@ __device__ __forceinline__ void wgmma(float (&d)[32], std::uint64_t a, std::uint
   OCTET_WGMMA_OF(kA, kB, OCTET_WGMMA_N64)
 }
 
+template <Dtype kA, Dtype kB>
+__device__ __forceinline__ void wgmma(float (&d)[16], std::uint64_t a, std::uint64_t b, int keep) {
+  OCTET_WGMMA_OF(kA, kB, OCTET_WGMMA_N32)
+}
+
 #undef OCTET_WGMMA_OF
 #undef OCTET_WGMMA_N128
 #undef OCTET_WGMMA_N64
+#undef OCTET_WGMMA_N32
 #undef OCTET_ACC8
 
 }  // namespace octet::ptx

@@ -31,8 +31,8 @@ struct Sm90GemmConfig {
   Dtype a = Dtype::e4m3;
   Dtype b = Dtype::e4m3;
   Columns columns = Columns::in_order;
-  int cluster =
-      1;  // blocks with neighbouring columns of tiles, each of which loads a part of a for all
+  // Blocks with neighbouring columns of tiles, each of which loads a part of a for all.
+  int cluster = 1;
 
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
@@ -43,9 +43,11 @@ inline constexpr int kMostWaveN = 128;   // and the most columns
 inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
 inline constexpr int kConsumers = 2;     // warpgroups that multiply; a tile of one wave wants one
 inline constexpr int kThreads = 128 * (kConsumers + 1);
-inline constexpr int kStagingBytes = 2048;     // per warp: 16 rows of 128 bytes
-inline constexpr int kSharedAlignment = 1024;  // of a swizzle atom
-inline constexpr int kSharedLimit = 232448;    // bytes a block may ask for on Hopper
+inline constexpr int kBoxRows = 16;                         // of a warp, in which results leave,
+inline constexpr int kBoxBytes = 128;                       // of each row, or all a wave has
+inline constexpr int kStagingBytes = kBoxRows * kBoxBytes;  // per warp
+inline constexpr int kSharedAlignment = 1024;               // of a swizzle atom
+inline constexpr int kSharedLimit = 232448;                 // bytes a block may ask for on Hopper
 
 // How the consumers share a tile, and the waves each has.
 constexpr int consumers(const Sm90GemmConfig& c) {
@@ -69,6 +71,17 @@ constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
   return c.promotion == Promotion::product_of_scales;
 }
 
+// Columns of a box of results, 16-bit or f32.
+constexpr int box_cols(const Sm90GemmConfig& c, int element_bytes) {
+  return std::min(wave_n(c), kBoxBytes / element_bytes);
+}
+
+// Whether the products of a stage are issued before those of the stage before are added up: where a
+// consumer has one wave, its registers hold the products of two.
+constexpr bool issues_ahead(const Sm90GemmConfig& c) {
+  return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && c.stages % 2 == 0;
+}
+
 // Blocks of 128 columns that a tile has a part of: smaller tiles lie within one.
 constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
   return (c.tile_n + kScaleBlock - 1) / kScaleBlock;
@@ -85,7 +98,7 @@ constexpr int stage_bytes(const Sm90GemmConfig& c) {
 
 // What a block itself asks of the L2 cache for a stage.
 constexpr int loaded_bytes(const Sm90GemmConfig& c) {
-  return stage_bytes(c) - c.tile_m * kSliceBytes / c.cluster * (c.cluster - 1);
+  return stage_bytes(c) - (c.tile_m - c.tile_m / c.cluster) * kSliceBytes;
 }
 
 // A stage's room for the scales of b: the copy engine wants its boxes on 128-byte boundaries.
@@ -122,8 +135,8 @@ constexpr int shared_bytes(const Sm90GemmConfig& c) {
 }
 
 // Every configuration that is compiled: cuda_sm90_kernels.cu makes one kernel of each. Mixes other
-// than e4m3 . e4m3 get a large and a small tile. 64x128 and 64x64 are for few rows, whose time is that
-// of b's way from memory: the more multiprocessors load, the better.
+// than e4m3 . e4m3 get a large and a small tile. 64x128, 64x64 and 64x32 are for few rows, whose time is
+// that of b's way from memory: the more multiprocessors load, the better.
 inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
@@ -131,6 +144,7 @@ inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 128, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {64, 64, 10, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 32, 12, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
     {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
@@ -148,12 +162,11 @@ inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
     {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
     {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2, Columns::paired},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
     {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
 };
 
-// "256x128x4 1x128.1x128 e4m3.e4m3 paired cluster": tile and stages, blocks, dtypes of a and b, columns,
-// blocks that share a.
+// "256x128x4 1x128.1x128 e4m3.e4m3 paired cluster": tile and stages, scale blocks, dtypes of a and b,
+// columns, and whether blocks share a.
 std::string name(const Sm90GemmConfig& c);
 
 // The compiled configuration of this name; nothing where there is none.

@@ -1,4 +1,4 @@
-// The producer of the Hopper product: one thread that keeps the ring full.
+// The producer of the Hopper product: one lane of a warp, which keeps the ring full.
 #pragma once
 
 #include "device/mma/layout.hpp"
@@ -70,17 +70,18 @@ class SumsAhead {
 
  private:
   static constexpr Sm90GemmConfig c = C::value;
-  static constexpr int kAcross = c.tile_n / kSumBoxCols;
-  static constexpr int kBoxes = c.tile_m / kSumBoxRows * kAcross;
-  static constexpr int kAtOnce = kBoxes / 8;
+  static constexpr int kBoxCols = box_cols(c, 4);
+  static constexpr int kAcross = c.tile_n / kBoxCols;
+  static constexpr int kBoxes = c.tile_m / kBoxRows * kAcross;
+  static constexpr int kAtOnce = (kBoxes + 7) / 8;
 
   // The share of one slice: the last boxes are due a ring before the tile's last slice.
   __device__ __forceinline__ void ask(const GemmMaps& maps, const GemmParams& params) {
     const int due = kBoxes - kAtOnce * max(0, params.slices - c.stages - slice_);
     const TileIndex tile = tiles_.tile(params);
     for (; asked_ < due; ++asked_) {
-      ptx::prefetch_box(&maps.d, tile.n * c.tile_n + asked_ % kAcross * kSumBoxCols,
-                        tile.m * c.tile_m + asked_ / kAcross * kSumBoxRows);
+      ptx::prefetch_box(&maps.d, tile.n * c.tile_n + asked_ % kAcross * kBoxCols,
+                        tile.m * c.tile_m + asked_ / kAcross * kBoxRows);
     }
     --behind_;
     if (++slice_ < params.slices) return;
@@ -96,8 +97,11 @@ class SumsAhead {
   int behind_ = 0;  // slices loaded and not asked for yet
 };
 
+// By a warp, which elects a lane: of one that is named ptxas does not know that it is alone, and puts a loop
+// over lanes around every load. Small tiles then wait for the producer, not for memory.
 template <class C>
 __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
+  if (!ptx::elect_lane()) return;
   constexpr Sm90GemmConfig c = C::value;
   using Storage = SharedStorage<C>;
   std::uint32_t phases = ~0u;  // an empty ring: the first wait for each stage returns at once

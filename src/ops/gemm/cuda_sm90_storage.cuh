@@ -36,12 +36,8 @@ struct GemmMaps {
   CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n, the rows in order or paired
   CUtensorMap a_scales;  // [slices, M] f32, boxes of tile_m x 1
   CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
-  CUtensorMap d;         // [M, N], boxes of 128 bytes x 16
+  CUtensorMap d;         // [M, N], boxes of box_cols x 16
 };
-
-// The boxes in which f32 results leave.
-inline constexpr int kSumBoxRows = 16;
-inline constexpr int kSumBoxCols = 32;
 
 // The tiles of a block, one after the other. The blocks of a cluster have neighbours of one row.
 template <class C>

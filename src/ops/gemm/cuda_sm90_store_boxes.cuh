@@ -3,6 +3,8 @@
 #pragma once
 
 #include "device/mma/layout.hpp"
+#include "device/mma/row_pieces.hpp"
+#include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
 #include "device/ptx/l2_cache.cuh"
 #include "device/ptx/shared_memory.cuh"
@@ -17,25 +19,26 @@ __device__ __forceinline__ std::uint32_t copied(float value, std::uint32_t zero)
   return __float_as_uint(value) ^ zero;
 }
 
-// 16 rows by 64 columns of a warp, rounded to 16 bits.
-template <Columns kColumns>
+// 16 rows of a warp by the columns of a box, rounded to 16 bits.
+template <Columns kColumns, int kCols>
 __device__ __forceinline__ void fill_box16(const float* acc, std::uint32_t staging, int lane,
                                            Dtype dtype) {
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
+  for (int q = 0; q < kCols / 16; ++q) {
     std::uint32_t words[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       words[i] = pack16(acc[8 * q + 2 * i], acc[8 * q + 2 * i + 1], dtype);
     }
     if constexpr (kColumns == Columns::paired) {
-      const std::uint32_t to = staging + swizzle128(lane / 4, 2 * q + lane % 4 / 2) + lane % 2 * 8;
+      const std::uint32_t to =
+          staging + swizzled_chunk(kCols, lane / 4, 2 * q + lane % 4 / 2) + lane % 2 * 8;
       ptx::store_shared(to, words[0], words[2]);
-      ptx::store_shared(to + kAtomRows * kRowBytes, words[1], words[3]);
+      ptx::store_shared(to + kAtomRows * kCols * 2, words[1], words[3]);
     } else {
       const int matrix = lane / 8;
       const int matrix_row = matrix % 2 * 8 + lane % 8;
-      ptx::store_matrices(staging + swizzle128(matrix_row, 2 * q + matrix / 2), words);
+      ptx::store_matrices(staging + swizzled_chunk(kCols, matrix_row, 2 * q + matrix / 2), words);
     }
   }
 }
@@ -65,15 +68,15 @@ __device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t stagi
   }
 }
 
-// A box leaves: 16 rows of 128 bytes, whose first element is at (row, col) of d. By the copy engine,
+// A box leaves: 16 rows, whose first element is at (row, col) of d. By the copy engine,
 // which clips what lies beyond d; it may still be reading when the next box is wanted. What is not
 // added to is not read again here, and leaves the L2 cache before the operands do.
 template <class C>
-__device__ __forceinline__ void leave_as_box(std::uint32_t staging, int lane, const GemmMaps& maps,
+__device__ __forceinline__ void leave_as_box(std::uint32_t staging, const GemmMaps& maps,
                                              const GemmParams& params, int row, int col) {
   ptx::fence_shared_writes();
   __syncwarp();
-  if (lane != 0) return;
+  if (!ptx::elect_lane()) return;
   if (params.accumulate) {
     ptx::add_box(&maps.d, staging, col, row);
   } else if constexpr (C::value.promotion == Promotion::product_of_scales) {

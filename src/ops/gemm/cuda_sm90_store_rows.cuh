@@ -39,7 +39,7 @@ struct Rows16 {
   int lane;
 
   __device__ __forceinline__ std::uint32_t chunk_at(int row, int chunk) const {
-    return staging + row * kCols * 2 + (chunk ^ row) * 16;
+    return staging + swizzled_chunk(kCols, row, chunk);
   }
 
   __device__ __forceinline__ std::uint16_t element(int row, int col) const {

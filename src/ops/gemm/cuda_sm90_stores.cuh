@@ -1,7 +1,7 @@
 // How finished tiles of the Hopper product leave.
 #pragma once
 
-#include "ops/gemm/cuda_sm90_products.cuh"
+#include "ops/gemm/cuda_sm90_consumer.cuh"
 #include "ops/gemm/cuda_sm90_store_boxes.cuh"
 #include "ops/gemm/cuda_sm90_store_elements.cuh"
 #include "ops/gemm/cuda_sm90_store_rows.cuh"
@@ -49,6 +49,9 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
                                            const GemmParams& params, TileIndex tile) {
   constexpr Columns kColumns = C::value.columns;
   constexpr int kCols = wave_n(C::value);  // of a wave
+  constexpr int kBoxCols16 = box_cols(C::value, 2);
+  constexpr int kBoxCols32 = box_cols(C::value, 4);
+  static_assert(kBoxCols32 == 32, "a lane's f32 elements are those of 32 columns");
   using Consumer = Consumer<C>;
   const int lane = lane_index();
   const std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
@@ -62,19 +65,20 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
     for (int wave = 0; wave < Consumer::kWaves; ++wave) {
       if (params.d_dtype != Dtype::f32) {
 #pragma unroll
-        for (int box = 0; box < kCols / 64; ++box) {
+        for (int col = 0; col < kCols; col += kBoxCols16) {
           ptx::wait_stores_read();
           __syncwarp();
-          fill_box16<kColumns>(&consumer.acc[wave][32 * box], staging, lane, params.d_dtype);
-          leave_as_box<C>(staging, lane, maps, params, row_of(wave), col_of(wave) + 64 * box);
+          fill_box16<kColumns, kBoxCols16>(&consumer.acc[wave][col / 2], staging, lane,
+                                           params.d_dtype);
+          leave_as_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
         }
       } else {
 #pragma unroll
-        for (int box = 0; box < kCols / 32; ++box) {
+        for (int col = 0; col < kCols; col += kBoxCols32) {
           ptx::wait_stores_read();
           __syncwarp();
-          fill_box32<kColumns>(&consumer.acc[wave][16 * box], staging, lane, zero);
-          leave_as_box<C>(staging, lane, maps, params, row_of(wave), col_of(wave) + 32 * box);
+          fill_box32<kColumns>(&consumer.acc[wave][col / 2], staging, lane, zero);
+          leave_as_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
         }
       }
     }
@@ -88,15 +92,15 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
           });
     }
   } else {
-    constexpr int kBoxes = kCols / 32;
+    constexpr int kBoxes = kCols / kBoxCols32;
     in_turn<kBoxes * Consumer::kWaves>(
         [&](auto part) {
-          fill_box32<kColumns>(&consumer.acc[part / kBoxes][part % kBoxes * 16], staging, lane,
-                               zero);
+          fill_box32<kColumns>(&consumer.acc[part / kBoxes][part % kBoxes * kBoxCols32 / 2],
+                               staging, lane, zero);
         },
         [&](int part) {
           leave_in_elements(staging, lane, params, row_of(part / kBoxes),
-                            col_of(part / kBoxes) + part % kBoxes * 32);
+                            col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
         });
   }
 }

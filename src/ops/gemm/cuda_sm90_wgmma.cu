@@ -70,15 +70,17 @@ Store store_of(const GemmProblem& problem, const TensorView& d, Columns columns)
   return is_f32 || columns == Columns::paired ? Store::elements : Store::rows;
 }
 
-CUtensorMap output_map(const TensorView& d, Store store) {
+CUtensorMap output_map(const TensorView& d, Store store, const Sm90GemmConfig& config) {
   if (store != Store::boxes) return {};
   const int bytes = size_bytes(d.dtype);
   const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
   const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                    : d.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-  return cuda::encode({type, bytes, d.data, d.rows(), d.cols(), pitch, 16, 128 / bytes,
-                       CU_TENSOR_MAP_SWIZZLE_128B});
+  const int box_bytes = box_cols(config, bytes) * bytes;
+  return cuda::encode(
+      {type, bytes, d.data, d.rows(), d.cols(), pitch, kBoxRows, box_bytes / bytes,
+       box_bytes == kBoxBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B});
 }
 
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
@@ -117,7 +119,7 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
   params.d_pitch = args.d.strides[0];
   params.d_dtype = args.d.dtype;
   params.accumulate = problem.accumulate;
-  maps.d = output_map(args.d, params.store);
+  maps.d = output_map(args.d, params.store, config);
 
   const int clusters = cuda::multiprocessors(problem.device.index) / config.cluster;
   void* arguments[] = {&maps, &params};

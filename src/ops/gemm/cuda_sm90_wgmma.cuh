@@ -2,10 +2,11 @@
 //
 // A persistent grid of one block per multiprocessor: one warpgroup loads, two multiply. A stage of
 // the ring is 128 of the contraction, the operands of a tile and their scales. Each consumer runs
-// waves of m64n128 (m64n64 in small tiles): four wgmma steps give a slice, which is promoted to f32
+// waves of m64n128 (m64n64 and m64n32 in small tiles): four wgmma steps give a slice, which is promoted to f32
 // accumulators with the scales. The wait for the next stage and the loads of its scales lie under the last wave of a
 // stage. Without block scales the loop is bound by the tensor cores; 1x128 . 128x128 adds one f32
 // operation per accumulator and slice, which they hide; 1x128 . 1x128 adds two, which they do not.
+// Where blocks work in clusters, each loads a part of a stage's rows of a into all of them.
 // Extents beyond M, N and K are zero: the copy engine fills them.
 #pragma once
 
@@ -24,7 +25,7 @@ __device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const G
   if (tiles.left(params)) consumer.begin();
 #pragma unroll 1
   for (; tiles.left(params); tiles.advance()) {
-    consumer.multiply(params, tiles.more(params));
+    multiply_tile(consumer, params, tiles.more(params));
     store_tile(consumer, maps, params, tiles.tile(params));
   }
   ptx::wait_stores_done();
@@ -64,7 +65,7 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const GemmParams
   // Roles
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == 0) load_tiles<C>(base, maps, params);
+    if (threadIdx.x < 32) load_tiles<C>(opaque(base), maps, params);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     if (consumers(C::value) == kConsumers || consumer_warpgroup() == 0) {

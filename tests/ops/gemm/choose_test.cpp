@@ -141,6 +141,35 @@ TEST(Sm90GemmChoice, SpreadsFewRowsOverTheDevice) {
   }
 }
 
+// What was quickest of all tiles, side by side on an H200.
+TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
+  struct Measured {
+    std::int64_t m, n, k;
+    const char* tile;
+  };
+  for (const auto& [m, n, k, tile] : {Measured{64, 4096, 14336, "64x32x12"},
+                                      {128, 4096, 14336, "64x64x10"},
+                                      {64, 8192, 8192, "64x64x10"},
+                                      {64, 2048, 2048, "64x32x12"},
+                                      {128, 8192, 8192, "64x128x8"},
+                                      {64, 14336, 4096, "64x128x8"},
+                                      {256, 4096, 4096, "64x128x8"},
+                                      {512, 2048, 8192, "64x128x8"},
+                                      {128, 14336, 4096, "128x128x6"},
+                                      {192, 8192, 8192, "128x128x6"},
+                                      {256, 8192, 8192, "128x128x6"},
+                                      {384, 4096, 14336, "128x128x6"},
+                                      {512, 4096, 14336, "128x128x6"},
+                                      {1024, 2048, 2048, "128x128x6"},
+                                      {1024, 4096, 4096, "128x256x4"},
+                                      {2048, 2048, 2048, "128x256x4"}}) {
+    const GemmProblem problem = make_problem(m, n, k, kBlock128x128);
+    EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)),
+              std::string(tile) + " 1x128.128x128 e4m3.e4m3")
+        << describe(problem);
+  }
+}
+
 TEST(Sm90GemmChoice, PairsColumnsWhereNIsInGroups) {
   for (const std::int64_t n : {8192, 8176, 8191, 8184}) {
     const Sm90GemmConfig& config =
