@@ -1,8 +1,9 @@
 """The kernels of a CUDA object and how often each instruction occurs in them.
 
 An object compiled with --no-compress holds its cubins as plain ELF images. A Hopper instruction is
-16 bytes, its operation the low 12 bits, which some modifier tells from another; the numbers below were found for CUDA 13.0 by compiling
-kernels whose counts are known, and have to be found again when the toolkit changes.
+16 bytes, its operation the low 12 bits; of branches a modifier in the upper half is looked at, too. The
+numbers below were found for CUDA 13.0 by compiling kernels whose counts are known, and have to be found
+again when the toolkit changes.
 """
 import collections
 import struct
@@ -20,7 +21,8 @@ OPERATIONS = {
     0x387: "STL",
 }
 BRANCH = 0x947
-WHILE_ANY_LANE = 1 << 20  # of the upper half: the end of a loop over lanes around an instruction that takes one
+# In the upper half: back to the begin of a loop over lanes, around an instruction that takes one.
+WHILE_ANY_LANE = 1 << 20
 
 
 def cubins(data):

@@ -1,13 +1,14 @@
 """How many instructions of a kind each kernel has by its design; see docs/kernels.md.
 
-Product: a body multiplies one stage. A consumer has waves of m64n128, or m64n64 in the
-tiles of 64 rows, m64n32 in the smallest; a wave is four k32 steps (QGMMA) between one arrive and one wait
-(WARPGROUP), and promotes 64, 32 or 16 accumulators per thread. With one operation per accumulator (1x128 . 128x128) the stages are
+Product: a body multiplies one stage. A consumer has waves of m64n128, in tiles of 64 rows m64n64 or
+m64n32; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64,
+32 or 16 accumulators per thread. With one operation per accumulator (1x128 . 128x128) the stages are
 unrolled, and every body exists twice: followed by another slice of the tile, where the next stage
 is a constant, and as the last slice of a tile. Beside the promotion's FFMA there are the products
 sa * sb: two rows per wave, for each body and once before the first. With two operations
-(1x128 . 1x128) there is one body, and a FMUL beside every FFMA. Loads and stores of the copy engine are
-by an elected lane: ptxas puts a loop over lanes (LANE_LOOP) around those by a lane it does not know to be alone.
+(1x128 . 1x128) there is one body, and a FMUL beside every FFMA. Loads and stores of the copy engine
+are by an elected lane: around those by a lane that ptxas does not know to be alone it puts a loop
+over lanes (LANE_LOOP).
 """
 import re
 
@@ -50,7 +51,8 @@ def gemm_counts(config):
     waves = tile_m * tile_n // consumers // (64 * wave_n)
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
     promotions = wave_n // 2 * waves * bodies
-    # One wave is issued ahead of the promotion before it: by the bodies a slice follows, and before the first.
+    # One wave is issued ahead of the promotion before it: by the bodies that a slice follows, and
+    # before the first.
     ahead = promotion != ONE_BY_ONE and waves == 1
     issues = stages + 1 if ahead else waves * bodies
     return {

@@ -195,9 +195,7 @@ class GemmCublasLtExact : public ::testing::TestWithParam<Pairing> {
   static void expect_exact(std::int64_t m, std::int64_t n, std::int64_t k,
                            std::initializer_list<Dtype> outs) {
     std::mt19937_64 random(20250103);
-    GemmProblem problem = fp8_problem(m, n, k);
-    problem.a = GetParam().a;
-    problem.b = GetParam().b;
+    GemmProblem problem = make_problem(m, n, k, GetParam());
     const QuantizedTensor a = small_integers(m, k, problem.a, random);
     const QuantizedTensor b = small_integers(n, k, problem.b, random);
     for (const Dtype out : outs) {

@@ -85,13 +85,7 @@ struct ExactProduct {
 class GemmExact : public ::testing::TestWithParam<Pairing> {
  protected:
   static GemmProblem problem_of(const std::int64_t (&shape)[3]) {
-    GemmProblem problem;
-    problem.m = shape[0];
-    problem.n = shape[1];
-    problem.k = shape[2];
-    problem.a = GetParam().a;
-    problem.b = GetParam().b;
-    return problem;
+    return make_problem(shape[0], shape[1], shape[2], GetParam());
   }
 };
 

@@ -36,6 +36,14 @@ struct Pairing {
   GemmOperand b;
 };
 
+inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k,
+                                const Pairing& operands) {
+  GemmProblem problem = make_problem(m, n, k, operands.b.block);
+  problem.a = operands.a;
+  problem.b = operands.b;
+  return problem;
+}
+
 // One way to compute a product.
 struct Runner {
   std::string name;
