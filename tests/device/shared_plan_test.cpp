@@ -75,6 +75,17 @@ TEST(SharedPlan, CountsTheBytesOfAStage) {
   }
 }
 
+// Values row by row, scales in fours, as the launch encodes their boxes.
+TEST(SharedPlan, CountsTheBytesOfRowsThatAreNotThere) {
+  for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
+    for (int rows = 1; rows <= c.tile_m; ++rows) {
+      const int present = stage_bytes(c) - absent_bytes(c.tile_m - rows);
+      EXPECT_EQ(present, stage_bytes(c) - c.tile_m * 132 + rows * 128 + (rows + 3) / 4 * 16)
+          << name(c) << ", " << rows << " rows";
+    }
+  }
+}
+
 // Two consumers of whole waves make up the tile.
 TEST(SharedPlan, CutsATileIntoWholeWaves) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {

@@ -6,9 +6,9 @@ m64n32; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGR
 unrolled, and every body exists twice: followed by another slice of the tile, where the next stage
 is a constant, and as the last slice of a tile. Beside the promotion's FFMA there are the products
 sa * sb: two rows per wave, for each body and once before the first. With two operations
-(1x128 . 1x128) there is one body, and a FMUL beside every FFMA. Loads and stores of the copy engine
-are by an elected lane: around those by a lane that ptxas does not know to be alone it puts a loop
-over lanes (LANE_LOOP).
+(1x128 . 1x128) there is one body, and a FMUL beside every FFMA. What the copy engine is asked by a lane
+that ptxas does not know to be alone it puts a loop over lanes around (LANE_LOOP): in large tiles the loads
+of a stage, elsewhere and around stores, which are by an elected lane, none.
 """
 import re
 
@@ -55,6 +55,8 @@ def gemm_counts(config):
     # before the first.
     ahead = promotion != ONE_BY_ONE and waves == 1
     issues = stages + 1 if ahead else waves * bodies
+    # a, its scales, b, and b's scales: a box, or those of each block of 128 columns
+    loads = 4 if promotion == ONE_BY_ONE else 3 + -(-tile_n // 128)
     return {
         "QGMMA": 4 * issues,
         "QGMMA_RS": 0,
@@ -62,7 +64,7 @@ def gemm_counts(config):
         "FFMA": promotions,
         "FMUL": promotions if promotion == ONE_BY_ONE else 2 * waves * (bodies + 1),
         "SETMAXNREG": 2,
-        "LANE_LOOP": 0,
+        "LANE_LOOP": 0 if ahead else loads,
     }
 
 

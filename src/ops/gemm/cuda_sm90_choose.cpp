@@ -36,7 +36,8 @@ constexpr double kTileOverhead = 3000;
 constexpr double kClusterOverhead = 1400;
 // The share of its clocks that a cluster saves where power is the limit: what is not read from the L2 cache.
 constexpr double kClusterSaves = 0.02;
-// Where a tile has more rows than the problem: those that are not there cost more than those that are.
+// Where a tile has more rows than the problem and loads them all: those that are not there cost more than
+// those that are.
 constexpr double kAbsentRows = 1.4;
 // Bytes per clock that every multiprocessor gets from the L2 cache when all ask for some.
 constexpr double kL2Bytes = 60;
@@ -44,6 +45,12 @@ constexpr double kL2Bytes = 60;
 std::span<const Tile> tiles(Promotion promotion) {
   if (promotion == Promotion::one_by_one) return kRowsByRows;
   return kRowsBySquares;
+}
+
+// Bytes that a block asks of the L2 cache for a stage.
+int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
+  const auto absent = static_cast<int>(std::max<std::int64_t>(0, config.tile_m - problem.m));
+  return loaded_bytes(config) - (loads_present_rows(config) ? absent_bytes(absent) : 0);
 }
 
 double utilisation(const Sm90GemmConfig& config) {
@@ -75,8 +82,8 @@ double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config
   const double waves = static_cast<double>(ceil_div(clusters, at_once));
   const double slices = static_cast<double>(ceil_div(problem.k, kBlock));
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
-  const double supply_clocks = loaded_bytes(config) / kL2Bytes;
-  const double absent = problem.m < config.tile_m ? kAbsentRows : 1;
+  const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
+  const double absent = problem.m < config.tile_m && !loads_present_rows(config) ? kAbsentRows : 1;
   const double clocks =
       waves * (slices * absent * std::max(tensor_clocks, supply_clocks) + kTileOverhead);
   return config.cluster == 1 ? clocks : clocks * (1 - kClusterSaves) + kClusterOverhead;

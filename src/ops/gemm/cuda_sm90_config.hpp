@@ -76,11 +76,18 @@ constexpr int box_cols(const Sm90GemmConfig& c, int element_bytes) {
   return std::min(wave_n(c), kBoxBytes / element_bytes);
 }
 
-// Whether the products of a stage are issued before those of the stage before are added up: where a
-// consumer has one wave, its registers hold the products of two.
+// Tiles for few rows, which have one wave per consumer. The time of large ones is that of the products,
+// theirs that of the loads, unless
+// - the products of a stage are issued before those of the stage before are added up: the registers hold
+//   those of two;
 constexpr bool issues_ahead(const Sm90GemmConfig& c) {
   return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && c.stages % 2 == 0;
 }
+// - a stage's loads follow each other at once;
+constexpr bool loads_at_once(const Sm90GemmConfig& c) { return issues_ahead(c); }
+// - rows of a that are not there are not loaded: the copy engine takes longer for them than for others.
+//   What then lies in their place gives rows of products that do not leave.
+constexpr bool loads_present_rows(const Sm90GemmConfig& c) { return issues_ahead(c); }
 
 // Blocks of 128 columns that a tile has a part of: smaller tiles lie within one.
 constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
@@ -95,6 +102,9 @@ constexpr int b_scale_floats(const Sm90GemmConfig& c) {
 constexpr int stage_bytes(const Sm90GemmConfig& c) {
   return (c.tile_m + c.tile_n) * kSliceBytes + (c.tile_m + b_scale_floats(c)) * 4;
 }
+
+// What of it is not loaded where so many rows of a are not there: scales come in fours, 16 bytes.
+constexpr int absent_bytes(int rows) { return rows * kSliceBytes + rows / 4 * 16; }
 
 // What a block itself asks of the L2 cache for a stage.
 constexpr int loaded_bytes(const Sm90GemmConfig& c) {

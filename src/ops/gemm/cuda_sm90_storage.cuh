@@ -31,12 +31,16 @@ struct GemmParams {
   bool accumulate;
 };
 
+struct OperandMaps {
+  CUtensorMap values;  // [rows, K] bytes, boxes of 128 x the rows of a tile
+  CUtensorMap scales;  // [slices, rows] f32, boxes of as many x 1
+};
+
 struct GemmMaps {
-  CUtensorMap a;         // [M, K] bytes, boxes of 128 x tile_m / cluster
-  CUtensorMap b;         // [N, K] bytes, boxes of 128 x tile_n, the rows in order or paired
-  CUtensorMap a_scales;  // [slices, M] f32, boxes of tile_m x 1
-  CUtensorMap b_scales;  // [slices, N] f32, boxes of tile_n x 1; 1x128 blocks alone
-  CUtensorMap d;         // [M, N], boxes of box_cols x 16
+  OperandMaps a;       // values in boxes of tile_m / cluster
+  OperandMaps a_last;  // in boxes of the rows that the last tiles have; loads_present_rows alone
+  OperandMaps b;       // values in order or paired; scales of 1x128 blocks alone
+  CUtensorMap d;       // [M, N], boxes of box_cols x 16
 };
 
 // The tiles of a block, one after the other. The blocks of a cluster have neighbours of one row.

@@ -19,58 +19,68 @@ __device__ __forceinline__ std::uint32_t copied(float value, std::uint32_t zero)
   return __float_as_uint(value) ^ zero;
 }
 
-// 16 rows of a warp by the columns of a box, rounded to 16 bits.
+// The upper or the lower 8 of a warp's 16 rows by some columns, rounded to 16 bits. `acc` is a lane's first
+// element of them.
+template <Columns kColumns, int kCols>
+__device__ __forceinline__ void fill_rows16(const float* acc, std::uint32_t rows, int lane,
+                                            Dtype dtype) {
+  if constexpr (kColumns == Columns::paired) {
+#pragma unroll
+    for (int q = 0; q < kCols / 16; ++q) {
+      const float* first = acc + 8 * q;
+      ptx::store_shared(rows + swizzled_chunk(kCols, lane / 4, 2 * q + lane % 4 / 2) + lane % 2 * 8,
+                        pack16(first[0], first[1], dtype), pack16(first[4], first[5], dtype));
+    }
+  } else {
+#pragma unroll
+    for (int q = 0; q < kCols / 32; ++q) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = pack16(acc[16 * q + 4 * i], acc[16 * q + 4 * i + 1], dtype);
+      }
+      ptx::store_matrices(rows + swizzled_chunk(kCols, lane % 8, 4 * q + lane / 8), words);
+    }
+  }
+}
+
+// The same of 32 columns as they are.
+template <Columns kColumns>
+__device__ __forceinline__ void fill_rows32(const float* acc, std::uint32_t rows, int lane,
+                                            std::uint32_t zero) {
+  if constexpr (kColumns == Columns::paired) {
+#pragma unroll
+    for (int group = 0; group < 2; ++group) {
+      const float* first = acc + 8 * group;
+      ptx::store_shared(rows + swizzle128(lane / 4, 4 * group + lane % 4), copied(first[0], zero),
+                        copied(first[1], zero), copied(first[4], zero), copied(first[5], zero));
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const std::uint32_t to = rows + swizzle128(lane / 4, 2 * j + lane % 4 / 2) + lane % 2 * 8;
+      ptx::store_shared(to, copied(acc[4 * j], zero), copied(acc[4 * j + 1], zero));
+    }
+  }
+}
+
+// A box: both halves, one behind the other.
 template <Columns kColumns, int kCols>
 __device__ __forceinline__ void fill_box16(const float* acc, std::uint32_t staging, int lane,
                                            Dtype dtype) {
-#pragma unroll
-  for (int q = 0; q < kCols / 16; ++q) {
-    std::uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      words[i] = pack16(acc[8 * q + 2 * i], acc[8 * q + 2 * i + 1], dtype);
-    }
-    if constexpr (kColumns == Columns::paired) {
-      const std::uint32_t to =
-          staging + swizzled_chunk(kCols, lane / 4, 2 * q + lane % 4 / 2) + lane % 2 * 8;
-      ptx::store_shared(to, words[0], words[2]);
-      ptx::store_shared(to + kAtomRows * kCols * 2, words[1], words[3]);
-    } else {
-      const int matrix = lane / 8;
-      const int matrix_row = matrix % 2 * 8 + lane % 8;
-      ptx::store_matrices(staging + swizzled_chunk(kCols, matrix_row, 2 * q + matrix / 2), words);
-    }
-  }
+  fill_rows16<kColumns, kCols>(acc, staging, lane, dtype);
+  fill_rows16<kColumns, kCols>(acc + 2, staging + kAtomRows * kCols * 2, lane, dtype);
 }
-
-// 16 rows by 32 columns of a warp as they are.
 template <Columns kColumns>
 __device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t staging, int lane,
                                            std::uint32_t zero) {
-#pragma unroll
-  for (int below = 0; below < 2; ++below) {
-    const std::uint32_t rows = staging + below * kAtomRows * kRowBytes;
-    const float* own = acc + 2 * below;
-    if constexpr (kColumns == Columns::paired) {
-#pragma unroll
-      for (int group = 0; group < 2; ++group) {
-        const float* first = own + 8 * group;
-        ptx::store_shared(rows + swizzle128(lane / 4, 4 * group + lane % 4), copied(first[0], zero),
-                          copied(first[1], zero), copied(first[4], zero), copied(first[5], zero));
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const std::uint32_t to = rows + swizzle128(lane / 4, 2 * j + lane % 4 / 2) + lane % 2 * 8;
-        ptx::store_shared(to, copied(own[4 * j], zero), copied(own[4 * j + 1], zero));
-      }
-    }
-  }
+  fill_rows32<kColumns>(acc, staging, lane, zero);
+  fill_rows32<kColumns>(acc + 2, staging + kAtomRows * kRowBytes, lane, zero);
 }
 
-// A box leaves: 16 rows, whose first element is at (row, col) of d. By the copy engine,
-// which clips what lies beyond d; it may still be reading when the next box is wanted. What is not
-// added to is not read again here, and leaves the L2 cache before the operands do.
+// A box leaves, whose first element is at (row, col) of d. By the copy engine, which clips what lies beyond
+// d; it may still be reading when the next box is wanted. What is not added to is not read again here, and
+// leaves the L2 cache before the operands do.
 template <class C>
 __device__ __forceinline__ void leave_as_box(std::uint32_t staging, const GemmMaps& maps,
                                              const GemmParams& params, int row, int col) {

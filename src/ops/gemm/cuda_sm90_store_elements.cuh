@@ -21,7 +21,7 @@ __device__ __forceinline__ void leave_column(std::uint32_t staging, int lane,
   const int rows = col + lane < params.n ? params.m - row : 0;
   constexpr int kRows = 4;
 #pragma unroll 1
-  for (int first = 0; first < 16; first += kRows) {
+  for (int first = 0; first < kBoxRows; first += kRows) {
     float had[kRows] = {};
     if (params.accumulate) {
 #pragma unroll

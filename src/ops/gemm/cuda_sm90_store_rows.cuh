@@ -27,8 +27,7 @@ __device__ __forceinline__ void store_eight_if(bool condition, std::uint16_t* to
       : "memory");
 }
 
-// The upper or the lower 8 rows of a wave's 16, rounded to 16 bits: whole rows, one behind the other, their
-// 16-byte chunks swizzled like those of a box.
+// Eight whole rows of a wave as fill_rows16 leaves them in shared memory.
 template <class C>
 struct Rows16 {
   static_assert(C::value.columns == Columns::in_order);
@@ -44,18 +43,6 @@ struct Rows16 {
 
   __device__ __forceinline__ std::uint16_t element(int row, int col) const {
     return ptx::load_shared_half(chunk_at(row, col / 8) + col % 8 * 2);
-  }
-
-  __device__ __forceinline__ void fill(const float* acc, Dtype dtype) const {
-#pragma unroll
-    for (int q = 0; q < kCols / 32; ++q) {
-      std::uint32_t words[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = pack16(acc[16 * q + 4 * i], acc[16 * q + 4 * i + 1], dtype);
-      }
-      ptx::store_matrices(chunk_at(lane % 8, 4 * q + lane / 8), words);
-    }
   }
 
   // To rows that begin anywhere. The 16 bytes between two boundaries lie in two chunks, from which a lane

@@ -61,48 +61,53 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
   const auto row_of = [&](int wave) { return corner.row + wave / Consumer::kWavesN * kWaveM; };
   const auto col_of = [&](int wave) { return corner.col + wave % Consumer::kWavesN * kCols; };
   if (params.store == Store::boxes) {
+    const auto leave_boxes = [&](auto box_cols, auto fill) {
+      constexpr int kBoxCols = decltype(box_cols)::value;
 #pragma unroll
-    for (int wave = 0; wave < Consumer::kWaves; ++wave) {
-      if (params.d_dtype != Dtype::f32) {
+      for (int wave = 0; wave < Consumer::kWaves; ++wave) {
 #pragma unroll
-        for (int col = 0; col < kCols; col += kBoxCols16) {
+        for (int col = 0; col < kCols; col += kBoxCols) {
           ptx::wait_stores_read();
           __syncwarp();
-          fill_box16<kColumns, kBoxCols16>(&consumer.acc[wave][col / 2], staging, lane,
-                                           params.d_dtype);
-          leave_as_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
-        }
-      } else {
-#pragma unroll
-        for (int col = 0; col < kCols; col += kBoxCols32) {
-          ptx::wait_stores_read();
-          __syncwarp();
-          fill_box32<kColumns>(&consumer.acc[wave][col / 2], staging, lane, zero);
+          fill(&consumer.acc[wave][col / 2]);
           leave_as_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
         }
       }
+    };
+    if (params.d_dtype == Dtype::f32) {
+      leave_boxes(std::integral_constant<int, kBoxCols32>(),
+                  [&](const float* acc) { fill_box32<kColumns>(acc, staging, lane, zero); });
+    } else {
+      leave_boxes(std::integral_constant<int, kBoxCols16>(), [&](const float* acc) {
+        fill_box16<kColumns, kBoxCols16>(acc, staging, lane, params.d_dtype);
+      });
     }
-  } else if (params.store == Store::rows) {
-    if constexpr (kColumns == Columns::in_order) {
+    return;
+  }
+  if constexpr (kColumns == Columns::in_order) {
+    if (params.store == Store::rows) {
       const Rows16<C> rows{staging, lane};
       in_turn<2 * Consumer::kWaves>(
-          [&](auto part) { rows.fill(&consumer.acc[part / 2][part % 2 * 2], params.d_dtype); },
+          [&](auto part) {
+            fill_rows16<kColumns, kCols>(&consumer.acc[part / 2][part % 2 * 2], staging, lane,
+                                         params.d_dtype);
+          },
           [&](int part) {
             rows.leave(params, row_of(part / 2) + part % 2 * kAtomRows, col_of(part / 2));
           });
+      return;
     }
-  } else {
-    constexpr int kBoxes = kCols / kBoxCols32;
-    in_turn<kBoxes * Consumer::kWaves>(
-        [&](auto part) {
-          fill_box32<kColumns>(&consumer.acc[part / kBoxes][part % kBoxes * kBoxCols32 / 2],
-                               staging, lane, zero);
-        },
-        [&](int part) {
-          leave_in_elements(staging, lane, params, row_of(part / kBoxes),
-                            col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
-        });
   }
+  constexpr int kBoxes = kCols / kBoxCols32;
+  in_turn<kBoxes * Consumer::kWaves>(
+      [&](auto part) {
+        fill_box32<kColumns>(&consumer.acc[part / kBoxes][part % kBoxes * kBoxCols32 / 2], staging,
+                             lane, zero);
+      },
+      [&](int part) {
+        leave_in_elements(staging, lane, params, row_of(part / kBoxes),
+                          col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
+      });
 }
 
 }  // namespace octet::sm90

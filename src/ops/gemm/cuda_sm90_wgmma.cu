@@ -77,10 +77,10 @@ CUtensorMap output_map(const TensorView& d, Store store, const Sm90GemmConfig& c
   const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                    : d.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-  const int box_bytes = box_cols(config, bytes) * bytes;
+  const int cols = box_cols(config, bytes);
   return cuda::encode(
-      {type, bytes, d.data, d.rows(), d.cols(), pitch, kBoxRows, box_bytes / bytes,
-       box_bytes == kBoxBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B});
+      {type, bytes, d.data, d.rows(), d.cols(), pitch, kBoxRows, cols,
+       cols * bytes == kBoxBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B});
 }
 
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
@@ -94,11 +94,16 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
   const Sm90GemmKernel& kernel = sm90_gemm_kernel(config);
 
   GemmMaps maps{};
-  maps.a = cuda::encode(operand(args.a.values, config.tile_m / config.cluster));
-  maps.b = config.columns == Columns::paired
-               ? cuda::encode_paired_rows(operand(args.b.values, config.tile_n))
-               : cuda::encode(operand(args.b.values, config.tile_n));
-  maps.a_scales = scale_map("a", args.a.scales, config.tile_m);
+  maps.a.values = cuda::encode(operand(args.a.values, config.tile_m / config.cluster));
+  maps.a.scales = scale_map("a", args.a.scales, config.tile_m);
+  if (loads_present_rows(config)) {
+    const auto rows = static_cast<int>((problem.m - 1) % config.tile_m + 1);
+    maps.a_last.values = cuda::encode(operand(args.a.values, rows));
+    maps.a_last.scales = scale_map("a", args.a.scales, round_up(rows, 4));
+  }
+  maps.b.values = config.columns == Columns::paired
+                      ? cuda::encode_paired_rows(operand(args.b.values, config.tile_n))
+                      : cuda::encode(operand(args.b.values, config.tile_n));
   GemmParams params{};
   params.m = static_cast<int>(problem.m);
   params.n = static_cast<int>(problem.n);
@@ -107,7 +112,7 @@ void launch_sm90_gemm(const Sm90GemmConfig& config, const GemmProblem& problem,
                          static_cast<int>(ceil_div(problem.n, config.tile_n * config.cluster)),
                          group_of(config));
   if (config.promotion == Promotion::one_by_one) {
-    maps.b_scales = scale_map("b", args.b.scales, config.tile_n);
+    maps.b.scales = scale_map("b", args.b.scales, config.tile_n);
   } else {
     check_square_scales(args.b.scales);
     params.b_scales = static_cast<const float*>(args.b.scales.data);

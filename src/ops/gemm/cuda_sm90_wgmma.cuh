@@ -1,13 +1,13 @@
 // d[M, N] (+)= a[M, K] b[N, K]^T on FP8 operands with block scales, for Hopper.
 //
-// A persistent grid of one block per multiprocessor: one warpgroup loads, two multiply. A stage of
-// the ring is 128 of the contraction, the operands of a tile and their scales. Each consumer runs
-// waves of m64n128 (m64n64 and m64n32 in small tiles): four wgmma steps give a slice, which is promoted to f32
-// accumulators with the scales. The wait for the next stage and the loads of its scales lie under the last wave of a
-// stage. Without block scales the loop is bound by the tensor cores; 1x128 . 128x128 adds one f32
-// operation per accumulator and slice, which they hide; 1x128 . 1x128 adds two, which they do not.
-// Where blocks work in clusters, each loads a part of a stage's rows of a into all of them.
-// Extents beyond M, N and K are zero: the copy engine fills them.
+// A persistent grid of one block per multiprocessor: one warpgroup loads, two multiply. A stage of the ring
+// is 128 of the contraction, the operands of a tile and their scales. Each consumer runs waves of m64n128
+// (m64n64 and m64n32 in small tiles): four wgmma steps give a slice, which is promoted to f32 accumulators
+// with the scales. The wait for the next stage and the loads of its scales lie under the last wave of a
+// stage. Without block scales the loop is bound by the tensor cores; 1x128 . 128x128 adds one f32 operation
+// per accumulator and slice, which they hide; 1x128 . 1x128 adds two, which they do not. Where blocks work
+// in clusters, each loads a part of a stage's rows of a into all of them. Extents beyond M, N and K are
+// zero: the copy engine fills them; but small tiles do not load the rows beyond M.
 #pragma once
 
 #include "device/constant.hpp"
@@ -71,8 +71,8 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const GemmParams
     if (consumers(C::value) == kConsumers || consumer_warpgroup() == 0) {
       multiply_tiles<C>(base, maps, params);
     }
-    // Another block's consumers may yet arrive in this one's shared memory. Threads that have ended are not waited
-    // for: the producer's role has no part in it, and the two keep their registers apart.
+    // Another block's consumers may yet arrive in this one's shared memory. Threads that have ended are not
+    // waited for: the producer's role has no part in it, and the two keep their registers apart.
     if constexpr (C::value.cluster > 1) ptx::cluster_sync();
   }
 }

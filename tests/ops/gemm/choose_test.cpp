@@ -122,7 +122,7 @@ TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
       const Sm90GemmConfig& config = choose_sm90_gemm(make_problem(m, 8192, 8192, block), kH200);
       EXPECT_LT(config.tile_m * config.tile_n, 256 * 128) << "M = " << m << ": " << name(config);
     }
-    // Where the tiles outnumber the multiprocessors, rows that are not there cost most.
+    // Where the tiles outnumber the multiprocessors, rows that are not there are multiplied in vain.
     const GemmProblem problem = make_problem(64, 65536, 8192, block);
     const Sm90GemmConfig& config = choose_sm90_gemm(problem, kH200);
     EXPECT_EQ(config.tile_m, fewest_rows(problem)) << name(config);
@@ -147,22 +147,21 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
     std::int64_t m, n, k;
     const char* tile;
   };
-  for (const auto& [m, n, k, tile] : {Measured{64, 4096, 14336, "64x32x12"},
-                                      {128, 4096, 14336, "64x64x10"},
-                                      {64, 8192, 8192, "64x64x10"},
-                                      {64, 2048, 2048, "64x32x12"},
-                                      {128, 8192, 8192, "64x128x8"},
-                                      {64, 14336, 4096, "64x128x8"},
-                                      {256, 4096, 4096, "64x128x8"},
-                                      {512, 2048, 8192, "64x128x8"},
-                                      {128, 14336, 4096, "128x128x6"},
-                                      {192, 8192, 8192, "128x128x6"},
-                                      {256, 8192, 8192, "128x128x6"},
-                                      {384, 4096, 14336, "128x128x6"},
-                                      {512, 4096, 14336, "128x128x6"},
-                                      {1024, 2048, 2048, "128x128x6"},
-                                      {1024, 4096, 4096, "128x256x4"},
-                                      {2048, 2048, 2048, "128x256x4"}}) {
+  for (const auto& [m, n, k, tile] :
+       {Measured{1, 4096, 4096, "64x32x12"}, {16, 4096, 4096, "64x32x12"},
+        {16, 14336, 4096, "64x128x8"},       {48, 4096, 14336, "64x32x12"},
+        {48, 8192, 8192, "64x64x10"},        {64, 4096, 14336, "64x32x12"},
+        {72, 4096, 14336, "64x64x10"},       {72, 14336, 4096, "128x128x6"},
+        {96, 2048, 7168, "64x32x12"},        {96, 8192, 8192, "64x128x8"},
+        {136, 4096, 14336, "64x128x8"},      {136, 8192, 8192, "128x128x6"},
+        {200, 14336, 4096, "128x256x4"},     {128, 4096, 14336, "64x64x10"},
+        {64, 8192, 8192, "64x64x10"},        {64, 2048, 2048, "64x32x12"},
+        {128, 8192, 8192, "64x128x8"},       {64, 14336, 4096, "64x128x8"},
+        {256, 4096, 4096, "64x128x8"},       {512, 2048, 8192, "64x128x8"},
+        {128, 14336, 4096, "128x128x6"},     {192, 8192, 8192, "128x128x6"},
+        {256, 8192, 8192, "128x128x6"},      {384, 4096, 14336, "128x128x6"},
+        {512, 4096, 14336, "128x128x6"},     {1024, 2048, 2048, "128x128x6"},
+        {1024, 4096, 4096, "128x256x4"},     {2048, 2048, 2048, "128x256x4"}}) {
     const GemmProblem problem = make_problem(m, n, k, kBlock128x128);
     EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)),
               std::string(tile) + " 1x128.128x128 e4m3.e4m3")

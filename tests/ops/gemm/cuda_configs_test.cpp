@@ -87,6 +87,21 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
   }
 }
 
+// Rows of a that are not there are not loaded in small tiles: what lies in their place stays where it is.
+TEST_P(GemmCudaConfigs, GivesTheCpusBitsWithFewerRowsThanATile) {
+  OCTET_NEEDS_HOPPER();
+  const Sm90GemmConfig& config = GetParam();
+  for (const std::int64_t m : {1, 2, 5, config.tile_m / 2 + 1, config.tile_m - 1}) {
+    const Product product(
+        problem_of(config, m, config.tile_n + 48, config.stages * kBlock + 100, Dtype::bf16));
+    const std::int64_t pitch = product.problem.n;
+    const auto given = product.given(
+        0, pitch, [&](const GemmArgs& args) { launch(config, product.on_device(), args); });
+    EXPECT_TRUE(given == product.wanted(0, pitch))
+        << name(config) << ": " << describe(product.on_device());
+  }
+}
+
 std::string test_name(const ::testing::TestParamInfo<Sm90GemmConfig>& info) {
   std::string text = name(info.param);
   for (char& letter : text) {
