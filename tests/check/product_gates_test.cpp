@@ -66,7 +66,6 @@ TEST_P(SpoiltProduct, G3SeesTheScaleOfANeighbouringBlockOfB) {
 }
 
 TEST_P(SpoiltProduct, G3SeesOneElementOffByTwoToTheMinusSix) {
-  int spoilt = 0;
   for (const std::int64_t i : {0, 129, 12345, 50000, 98303}) {
     const std::int64_t row = i / 384;
     const std::int64_t col = i % 384;
@@ -75,9 +74,7 @@ TEST_P(SpoiltProduct, G3SeesOneElementOffByTwoToTheMinusSix) {
     const std::vector<GateResult> results = product_.judge(spoilt_);
     EXPECT_FALSE(results.at(1).pass) << "element " << i << "\n" << describe(results);
     set_element(spoilt_, row, col, value);
-    ++spoilt;
   }
-  EXPECT_EQ(spoilt, 5);
 }
 
 TEST_P(SpoiltProduct, G3NamesWhereItFailed) {

@@ -4,7 +4,8 @@
 //
 // Barriers are modelled as the hardware has them: they count arrivals, and a wait for a parity
 // passes while the current phase has the other one, so a role that falls two phases behind is
-// misled here as it would be there. The steps are those of cuda_sm90_wgmma.cuh.
+// misled here as it would be there. The steps are those of cuda_sm90_loads.cuh and
+// cuda_sm90_products.cuh.
 #pragma once
 
 #include <array>

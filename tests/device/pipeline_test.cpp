@@ -113,12 +113,13 @@ TEST(Pipeline, CoversEveryConfiguration) {
     EXPECT_LE(config.stages, PipelineModel::kMostStages) << name(config);
     const bool restarts = stages_unrolled(config);
     EXPECT_LE(config.cluster, PipelineModel::kMostBlocks) << name(config);
-    EXPECT_EQ(
-        run_random({config.stages, config.stages + 1, 3, 8, restarts, Fault::none, config.cluster},
-                   1),
-        "")
+    EXPECT_EQ(run_random({config.stages, config.stages + 1, 3, 4 * consumers(config), restarts,
+                          Fault::none, config.cluster},
+                         1),
+              "")
         << name(config);
-    EXPECT_EQ(run_every({config.stages, config.stages + 1, 2, 2, restarts}), "") << name(config);
+    EXPECT_EQ(run_every({config.stages, config.stages + 1, 2, consumers(config), restarts}), "")
+        << name(config);
   }
 }
 

@@ -71,7 +71,7 @@ TEST(ToolCuda, SetsACastBesideADeviceCopy) {
   }
 }
 
-TEST(ToolCuda, TheFirstCallIsSoonDone) {
+TEST(ToolCuda, TellsWhatTheFirstCallTakes) {
   OCTET_NEEDS_HOPPER();
   const Outcome outcome = run_tool("doctor --first-call");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

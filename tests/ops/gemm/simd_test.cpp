@@ -55,6 +55,7 @@ bool same(const Tensor& x, const Tensor& y, std::int64_t index) {
 
 void expect_same_bits(const GemmProblem& problem, const QuantizedView& a, const QuantizedView& b,
                       std::uint64_t seed) {
+  ASSERT_FALSE(simd_runners().empty()) << "this machine has no AVX2";
   std::mt19937_64 random(seed);
   const Tensor before(problem.out, {problem.m, problem.n});
   for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {

@@ -27,6 +27,7 @@ void expect_pass(RmsNormProblem problem, const std::string& backend = "") {
     EXPECT_TRUE(gate.pass) << gate.gate << " of " << gate.tensor << ": " << gate.value
                            << ", wanted " << gate.bound << ": octet check " << describe(problem);
   }
+  EXPECT_TRUE(report.pass()) << describe(problem);
 }
 
 TEST(RmsNormCuda, PassesTheGatesOnEveryHiddenSize) {

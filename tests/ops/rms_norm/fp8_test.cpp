@@ -78,6 +78,7 @@ TEST(RmsNormFp8, EqualsTheTwoStepsInEveryByte) {
     const std::vector<std::uint8_t> wanted_rstd = memory_of(test.rstd);
 
     const Machine machine = this_machine(kCpu, 1);
+    ASSERT_TRUE(machine.avx2) << "this machine has no AVX2";
     for (const InstructionSet instructions : {InstructionSet::avx2, InstructionSet::avx512}) {
       if (instructions == InstructionSet::avx2 ? !machine.avx2 : !machine.avx512) continue;
       for (const int threads : {1, 3}) {

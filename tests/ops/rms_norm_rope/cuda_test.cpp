@@ -10,10 +10,12 @@ namespace octet::testing {
 namespace {
 
 void expect_pass(const RmsNormRopeProblem& problem) {
-  for (const GateResult& result : check_rms_norm_rope(problem, {}).results) {
+  const GateReport report = check_rms_norm_rope(problem, {});
+  for (const GateResult& result : report.results) {
     EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value
                              << ", octet check " << describe(problem);
   }
+  EXPECT_TRUE(report.pass()) << describe(problem);
 }
 
 TEST(RmsNormRopeCuda, PassesItsGatesOnRandomProblems) {

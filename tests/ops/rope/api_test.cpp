@@ -166,8 +166,11 @@ TEST(Rope, IgnoresKWhereThereIsNone) {
   RopeProblem problem = small();
   problem.k_heads = 0;
   Call call(problem);
-  call.args.k = call.args.k_out = call.args.q_out;  // neither looked at nor written
+  const HeadsMemory none(problem.dtype, {2, 5, 1, 8}, HeadsLayout::packed);  // of another shape
+  const HeadsMemory untouched(problem.dtype, {2, 5, 1, 8}, HeadsLayout::packed);
+  call.args.k = call.args.k_out = none.view();
   run(plan_rope(problem), call.args);
+  EXPECT_TRUE(none == untouched);
 }
 
 TEST(Rope, HasNothingToDoWithoutTokens) {

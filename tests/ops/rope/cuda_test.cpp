@@ -70,10 +70,12 @@ TEST(RopeCuda, PassesItsGates) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
     const RopeProblem problem = on_cuda(random_rope(random));
-    for (const GateResult& result : check_rope(problem, {}).results) {
+    const GateReport report = check_rope(problem, {});
+    for (const GateResult& result : report.results) {
       EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value
                                << ", octet check " << describe(problem);
     }
+    EXPECT_TRUE(report.pass()) << describe(problem);
   }
 }
 

@@ -13,6 +13,7 @@ constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
                                     HeadsLayout::heads_first};
 
 TEST(RopeSimd, EqualsTheReferenceInEveryByte) {
+  ASSERT_FALSE(simd_names().empty()) << "this machine has no AVX2";
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
     const RopeProblem problem = random_rope(random);
@@ -49,6 +50,7 @@ RopeProblem large() {  // streamed past the caches
 }
 
 TEST(RopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
+  ASSERT_FALSE(simd_names().empty()) << "this machine has no AVX2";
   const RopeProblem problem = large();
   Random random(1);
   const RotationData rotation(problem.rotation, 1, problem.seq, problem.head_dim, random);
