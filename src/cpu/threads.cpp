@@ -144,8 +144,8 @@ int default_threads() {
     const char* end = value + std::strlen(value);
     const auto result = std::from_chars(value, end, threads);
     if (result.ec != std::errc{} || result.ptr != end || threads < 1 || threads > kMaxThreads) {
-      refuse_argument("OCTET_NUM_THREADS must be between 1 and ", kMaxThreads, ", got \"", value,
-                      "\"");
+      refuse_argument("OCTET_NUM_THREADS must be a whole number between 1 and ", kMaxThreads,
+                      ", got \"", value, "\"");
     }
     return threads;
   }

@@ -17,7 +17,11 @@ std::string variable_name(std::string_view op) {
 
 bool logs_dispatch() {
   const char* value = std::getenv("OCTET_LOG");
-  return value != nullptr && std::string_view(value).find("dispatch") != std::string_view::npos;
+  if (value == nullptr || *value == '\0') return false;
+  if (std::string_view(value) != "dispatch") {
+    refuse_argument("OCTET_LOG must be dispatch, got \"", value, "\"");
+  }
+  return true;
 }
 
 std::string refusals(const std::vector<Candidate>& candidates) {
@@ -97,7 +101,11 @@ std::string parse_forced(std::string_view variable, std::string_view value,
         (key != "fp8" && key != "other")) {
       refuse_argument(variable, " must be NAME or fp8:NAME,other:NAME, got \"", entry, "\" in it");
     }
-    if (key == precision) forced = entry.substr(colon + 1);
+    if (key != precision) continue;
+    if (!forced.empty()) {
+      refuse_argument(variable, " must be NAME or fp8:NAME,other:NAME, got ", key, " twice");
+    }
+    forced = entry.substr(colon + 1);
   }
   return forced;
 }

@@ -202,5 +202,35 @@ TEST(Fp8LinearBadInput, TheConvenienceLayerRefusesTheSame) {
   EXPECT_EQ(call.arena.snapshot(), before);
 }
 
+TEST(Fp8LinearBadInput, TheConvenienceLayerHasNoGradientsWithoutAForward) {
+  Fp8Linear layer(small_problem());
+  LayerCall call;
+  const std::vector<char> before = call.arena.snapshot();
+  const auto backward = [&] {
+    layer.backward(call.backward.dy, call.backward.dx, call.backward.dw);
+  };
+  expect_error(kInvalid, "fp8_linear_backward: no forward of this layer has run before it",
+               backward);
+  EXPECT_EQ(call.arena.snapshot(), before);
+  layer.forward(call.forward.x, call.forward.w, call.forward.y);
+  EXPECT_NO_THROW(backward());
+}
+
+TEST(Fp8LinearBadInput, TheConvenienceLayerTrains) {
+  Fp8LinearProblem problem = small_problem();
+  problem.training = false;
+  expect_error(
+      kInvalid,
+      "fp8_linear: Fp8Linear needs training = true and weights_quantized = false, got false "
+      "and false; plan_fp8_linear_forward() takes the others",
+      [&] { Fp8Linear layer(problem); });
+  problem.training = problem.weights_quantized = true;
+  expect_error(
+      kInvalid,
+      "fp8_linear: Fp8Linear needs training = true and weights_quantized = false, got true "
+      "and true; plan_fp8_linear_forward() takes the others",
+      [&] { Fp8Linear layer(problem); });
+}
+
 }  // namespace
 }  // namespace octet::bad_input

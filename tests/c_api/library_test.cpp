@@ -93,6 +93,18 @@ TEST(CApi, LayoutsAndViewsAreThoseOfCpp) {
   EXPECT_EQ(std::memcmp(&view, &wanted, sizeof view), 0);
 }
 
+// Operators refuse the rank; nothing is written beyond the arrays.
+TEST(CApi, ADenseTensorOfTooManyDimensionsKeepsItsRank) {
+  const std::int64_t shape[] = {2, 3, 4, 5, 6, 7, 8};
+  const octet_tensor tensor = octet_dense(shape, OCTET_F32, 7, shape, octet_cuda(3));
+  EXPECT_EQ(tensor.rank, 7);
+  for (int i = 0; i < OCTET_MAX_RANK; ++i) EXPECT_EQ(tensor.shape[i], shape[i]);
+  EXPECT_EQ(tensor.strides[OCTET_MAX_RANK - 1], 1);
+  EXPECT_EQ(tensor.data, static_cast<const void*>(shape));
+  EXPECT_EQ(tensor.device.type, OCTET_CUDA);
+  EXPECT_EQ(tensor.device.index, 3);
+}
+
 TEST(CApi, LayoutsOfTheLayerAreThoseOfCpp) {
   Fp8LinearProblem problem;
   problem.m = 30;

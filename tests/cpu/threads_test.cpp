@@ -198,7 +198,8 @@ TEST(DefaultThreads, RefuseWhatIsNoCount) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_EQ(error.what(),
-                "OCTET_NUM_THREADS must be between 1 and 1024, got \"" + std::string(text) + "\"");
+                "OCTET_NUM_THREADS must be a whole number between 1 and 1024, got \"" +
+                    std::string(text) + "\"");
     }
   }
 }

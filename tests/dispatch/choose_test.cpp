@@ -83,6 +83,12 @@ TEST(Choose, IsSilentOtherwise) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(Choose, RefusesToLogWhatThereIsNot) {
+  const ScopedVariable log("OCTET_LOG", "Dispatch");
+  EXPECT_EQ(refusal([] { choose(request(), kCandidates); }, ErrorCode::invalid_argument),
+            "OCTET_LOG must be dispatch, got \"Dispatch\"");
+}
+
 TEST(ParseForced, ReadsOneNameForEveryPrecision) {
   EXPECT_EQ(parse_forced("V", "cpu_simd", "fp8"), "cpu_simd");
   EXPECT_EQ(parse_forced("V", "cpu_simd", "other"), "cpu_simd");
@@ -106,6 +112,8 @@ TEST(ParseForced, RefusesOtherSyntax) {
             "OCTET_GEMM_BACKEND must be NAME or fp8:NAME,other:NAME, got \"cpu_reference\" in it");
   EXPECT_EQ(message(",fp8:cpu_simd"),
             "OCTET_GEMM_BACKEND must be NAME or fp8:NAME,other:NAME, got \"\" in it");
+  EXPECT_EQ(message("fp8:cpu_simd,fp8:cpu_reference"),
+            "OCTET_GEMM_BACKEND must be NAME or fp8:NAME,other:NAME, got fp8 twice");
   EXPECT_EQ(message("fp8:"),
             "OCTET_GEMM_BACKEND must be NAME or fp8:NAME,other:NAME, got \"fp8:\" in it");
 }

@@ -106,7 +106,7 @@ static inline octet_device octet_cuda(int32_t index) {
 }
 
 /* A dense tensor: the last dimension is contiguous. Operators write only to what they call an
- * output. */
+ * output, and refuse a rank beyond OCTET_MAX_RANK. */
 static inline octet_tensor octet_dense(const void* data, octet_dtype dtype, int32_t rank,
                                        const int64_t* shape, octet_device device) {
   octet_tensor tensor;
@@ -116,7 +116,7 @@ static inline octet_tensor octet_dense(const void* data, octet_dtype dtype, int3
   memcpy(&tensor.data, &data, sizeof data); /* an input may be const */
   tensor.dtype = dtype;
   tensor.rank = rank;
-  for (i = rank - 1; i >= 0; --i) {
+  for (i = (rank < OCTET_MAX_RANK ? rank : OCTET_MAX_RANK) - 1; i >= 0; --i) {
     tensor.shape[i] = shape[i];
     tensor.strides[i] = stride;
     stride *= shape[i];

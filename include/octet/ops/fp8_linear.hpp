@@ -104,7 +104,8 @@ OCTET_API void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs&
 OCTET_API void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args,
                    Workspace workspace = {}, void* stream = nullptr);
 
-// The convenience layer: plans, workspace and saved state in one object, for one caller at a time.
+// The convenience layer, for training: plans, workspace and saved state in one object, for one caller at a
+// time. Backward is of the last forward.
 class OCTET_API Fp8Linear {
  public:
   explicit Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator = {});
@@ -118,6 +119,7 @@ class OCTET_API Fp8Linear {
   QuantizedTensor x_t_;
   QuantizedTensor w_t_;
   Buffer workspace_;
+  bool has_saved_ = false;
 };
 
 }  // namespace octet

@@ -125,8 +125,8 @@ OCTET_API void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& a
 OCTET_API void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
                    Workspace workspace = {}, void* stream = nullptr);
 
-// The convenience layer, FP8 with down: plans, workspace and saved state in one object, for one
-// caller at a time.
+// The convenience layer, FP8 with down, for training: plans, workspace and saved state in one object, for one
+// caller at a time. Backward is of the last forward.
 class OCTET_API Fp8Mlp {
  public:
   explicit Fp8Mlp(const GatedMlpProblem& problem, const Allocator& allocator = {});
@@ -147,6 +147,7 @@ class OCTET_API Fp8Mlp {
   QuantizedTensor h_t_;
   QuantizedTensor w_down_t_;
   Buffer workspace_;
+  bool has_saved_ = false;
 };
 
 }  // namespace octet

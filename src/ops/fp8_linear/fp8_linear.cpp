@@ -8,9 +8,14 @@ namespace {
 
 constexpr std::string_view kOp = "fp8_linear";
 
-Fp8LinearProblem training_problem(Fp8LinearProblem problem) {
-  problem.training = true;
-  problem.weights_quantized = false;
+// What the convenience layer takes.
+const Fp8LinearProblem& training_problem(const Fp8LinearProblem& problem) {
+  if (!problem.training || problem.weights_quantized) {
+    refuse_argument(
+        "fp8_linear: Fp8Linear needs training = true and weights_quantized = false, got ",
+        problem.training ? "true" : "false", " and ", problem.weights_quantized ? "true" : "false",
+        "; plan_fp8_linear_forward() takes the others");
+  }
   return problem;
 }
 
@@ -65,8 +70,8 @@ Fp8LinearWeightsLayout fp8_linear_weights_layout(const Fp8LinearProblem& problem
 
 Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator)
     : forward_(plan_fp8_linear_forward(training_problem(problem))),
-      backward_(plan_fp8_linear_backward(training_problem(problem))) {
-  const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(training_problem(problem));
+      backward_(plan_fp8_linear_backward(problem)) {
+  const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
   x_t_ = allocate(layout.x_t, problem.device, allocator);
   w_t_ = allocate(layout.w_t, problem.device, allocator);
   workspace_ = Buffer(std::max(forward_.workspace_bytes, backward_.workspace_bytes), problem.device,
@@ -80,9 +85,12 @@ void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorVi
   args.y = y;
   args.saved = {x_t_.view(), w_t_.view()};
   run(forward_, args, {workspace_.data(), workspace_.bytes()});
+  has_saved_ = true;
 }
 
 void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw) {
+  if (!has_saved_)
+    refuse_argument("fp8_linear_backward: no forward of this layer has run before it");
   Fp8LinearBackwardArgs args;
   args.dy = dy;
   args.saved = {x_t_.view(), w_t_.view()};

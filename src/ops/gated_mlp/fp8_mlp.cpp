@@ -1,3 +1,4 @@
+#include "core/message.hpp"
 #include "ops/gated_mlp/state.hpp"
 
 #include <algorithm>
@@ -5,9 +6,15 @@
 namespace octet {
 namespace {
 
+// What the convenience layer takes; it is FP8 with down whatever the problem says.
 GatedMlpProblem fp8_training(GatedMlpProblem problem) {
-  problem.fp8 = problem.down = problem.training = true;
-  problem.weights_quantized = false;
+  if (!problem.training || problem.weights_quantized) {
+    refuse_argument("gated_mlp: Fp8Mlp needs training = true and weights_quantized = false, got ",
+                    problem.training ? "true" : "false", " and ",
+                    problem.weights_quantized ? "true" : "false",
+                    "; plan_gated_mlp_forward() takes the others");
+  }
+  problem.fp8 = problem.down = true;
   return problem;
 }
 
@@ -50,10 +57,13 @@ void Fp8Mlp::forward(const TensorView& x, const TensorView& w_gate_up, const Ten
   args.y = y;
   args.saved = saved();
   run(forward_, args, {workspace_.data(), workspace_.bytes()});
+  has_saved_ = true;
 }
 
 void Fp8Mlp::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
                       const TensorView& dw_down) {
+  if (!has_saved_)
+    refuse_argument("gated_mlp_backward: no forward of this layer has run before it");
   GatedMlpBackwardArgs args;
   args.dy = dy;
   args.saved = saved();

@@ -143,5 +143,19 @@ TEST(GatedMlpRefusals, NameTheWorkspace) {
             "problem");
 }
 
+TEST(GatedMlpRefusals, TheConvenienceLayerTrainsAndWantsAForwardFirst) {
+  GatedMlpProblem problem = small_problem();
+  const Layer buffers(problem);
+  Fp8Mlp layer(problem);
+  EXPECT_EQ(refusal([&] {
+              layer.backward(buffers.dout, buffers.dx, buffers.dw_gate_up, buffers.dw_down);
+            }),
+            "gated_mlp_backward: no forward of this layer has run before it");
+  problem.training = false;
+  EXPECT_EQ(refusal([&] { Fp8Mlp other(problem); }),
+            "gated_mlp: Fp8Mlp needs training = true and weights_quantized = false, got false and "
+            "false; plan_gated_mlp_forward() takes the others");
+}
+
 }  // namespace
 }  // namespace octet::testing
