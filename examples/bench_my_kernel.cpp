@@ -3,6 +3,7 @@
 #include <octet/bench.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace bench = octet::bench;
 
@@ -13,7 +14,7 @@ static void saxpy(const float* x, const float* y, float* out, std::int64_t n, st
   }
 }
 
-int main(int argc, char** argv) {
+static int run(int argc, char** argv) {
   const std::int64_t n = 1 << 22;
   std::vector<float> x(n), y(n), out(n);
   std::vector<double> reference(n);
@@ -37,6 +38,16 @@ int main(int argc, char** argv) {
   bench::Report report({.name = "saxpy", .version = "1", .configuration = describe(best)});
   report.add({.cols = n, .bytes = bytes}, gate([&] { tuned(0); }),
              bench::compare_with_copy(timing, tuned, bytes));
+  const int status = report.print();
   if (argc > 2) report.write_csv(argv[2]);
-  return report.print();
+  return status;
+}
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const octet::Error& error) {
+    std::fprintf(stderr, "bench_my_kernel: %s\n", error.what());
+    return 1;
+  }
 }

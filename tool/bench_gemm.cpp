@@ -1,6 +1,7 @@
 // octet bench gemm: the gates of every case, then its times, a row each; then a table and the
 // score.
 #include "commands.hpp"
+#include "forced_backends.hpp"
 #include "gate_table.hpp"
 #include "gemm_row.hpp"
 #include "gemm_summary.hpp"
@@ -39,7 +40,7 @@ std::string bench_command(const Layer& layer, const BenchGemmOptions& options) {
   std::string command = "octet bench gemm " + layer.arguments() + data_arguments(layer.data);
   if (options.prequantized) command += " --prequantized";
   if (!options.baseline.empty()) command += " --baseline " + options.baseline;
-  return command + timing_arguments(options.timing);
+  return with_forced_backends(command + timing_arguments(options.timing));
 }
 
 std::string in_one_line(std::string text) {
@@ -56,7 +57,8 @@ Planned plan_case(const LayerCase& layer_case, const BenchGemmOptions& options) 
   planned.row.configuration = planned.ours->configuration();
   planned.row.baseline = options.baseline;
   planned.row.command = bench_command(layer, options);
-  planned.row.check_command = "octet check gemm " + layer.arguments() + data_arguments(layer.data);
+  planned.row.check_command =
+      with_forced_backends("octet check gemm " + layer.arguments() + data_arguments(layer.data));
   return planned;
 }
 
@@ -137,11 +139,25 @@ void run_case(Planned& planned, const bench::Protocol& protocol) {
   planned.peer.reset();
 }
 
-int bench_gemm(const BenchGemmOptions& options) {
+void check_options_fit(const BenchGemmOptions& options) {
   if (options.prequantized && options.gemm.dtype != "fp8") {
     refuse_usage("--prequantized goes with --dtype fp8, got --dtype {}", options.gemm.dtype);
   }
   check_timing_options(options.timing);
+}
+
+// Of a GPU the planning is left to the run: it would open it.
+void check_cases(const BenchGemmOptions& options) {
+  check_options_fit(options);
+  for (const LayerCase& layer_case : chosen_cases(options.gemm)) {
+    const Layer layer = make_layer(layer_case, options.gemm);
+    if (!options.baseline.empty()) check_peer_fits(options.baseline, layer);
+    if (layer.device().type == DeviceType::cpu) make_workload(layer, options.prequantized);
+  }
+}
+
+int bench_gemm(const BenchGemmOptions& options) {
+  check_options_fit(options);
   const bool with_baseline = !options.baseline.empty();
   const CsvRow header = gemm_header(with_baseline);
   const RunClock run_clock(options.timing.max_seconds);
@@ -174,11 +190,13 @@ void add_bench_gemm(CLI::App& bench, Chosen& chosen) {
   add_flag(*app, "--prequantized", options->prequantized, "time the products alone");
   add_choice(*app, "--baseline", options->baseline, peer_names(),
              "time a peer interleaved and report its time over ours");
-  choose_when_given(*app, chosen, [options] { return bench_gemm(*options); });
+  choose_when_given(
+      *app, chosen, [options] { return bench_gemm(*options); },
+      [options] { check_cases(*options); });
   // `octet bench` alone does the main job.
   bench.callback([&bench, &chosen, options] {
     if (bench.get_subcommands().empty()) {
-      chosen = {&bench, [options] { return bench_gemm(*options); }};
+      chosen = {&bench, [options] { return bench_gemm(*options); }, {}};
     }
   });
 }

@@ -3,6 +3,7 @@
 #include "bench_step.hpp"
 
 #include "console.hpp"
+#include "forced_backends.hpp"
 #include "gate_table.hpp"
 #include "layer.hpp"
 #include "step_row.hpp"
@@ -88,6 +89,14 @@ int print_summary(const StepLayout& layout, const std::vector<std::optional<CsvR
   return print_counts(layout.header, rows);
 }
 
+// Of a GPU the planning is left to the run: it would open it.
+void check_cases(const BenchStep& bench) {
+  check_timing_options(bench.timing);
+  for (const StepCase& one : bench.op->chosen_cases()) {
+    if (one.device.type == DeviceType::cpu) one.workload(bench.op->data_options());
+  }
+}
+
 int bench_step(const BenchStep& bench) {
   check_timing_options(bench.timing);
   const RunClock run_clock(bench.timing.max_seconds);
@@ -97,7 +106,7 @@ int bench_step(const BenchStep& bench) {
   std::vector<std::string> repeats;
   for (const StepRow& row : cases) {
     planned_rows.push_back(layout.fields(row));
-    repeats.push_back("octet check " + row.arguments);
+    repeats.push_back(with_forced_backends("octet check " + row.arguments));
   }
   ResultFile file(bench.timing.output, layout.header, planned_rows, bench.timing.fresh);
   run_cases(
@@ -128,7 +137,9 @@ void add_bench_step(CLI::App& bench, Chosen& chosen, std::unique_ptr<StepOp> op)
   const auto options = std::make_shared<BenchStep>(BenchStep{std::move(op), {}});
   options->op->add_options(*app, true);
   add_timing_options(*app, options->timing);
-  choose_when_given(*app, chosen, [options] { return bench_step(*options); });
+  choose_when_given(
+      *app, chosen, [options] { return bench_step(*options); },
+      [options] { check_cases(*options); });
 }
 
 void add_check_step(CLI::App& check, Chosen& chosen, std::unique_ptr<StepOp> op) {

@@ -38,14 +38,14 @@ std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
                   options.groups.empty() ? std::vector<std::string>{"quick"} : options.groups);
 }
 
-// Parses what the task's process will be given, so that a misspelt option is found before anything
-// is run.
-void require_bench_command(const Task& task) {
+// Parses what the task's process will be given and looks up its cases, so that what is wrong in the
+// file is found before anything is run.
+void require_bench_command(const Task& task, const std::string& device) {
   CLI::App bench("", "octet bench");
-  Chosen ignored;
+  Chosen chosen;
   std::vector<std::string> names;
   for (const BenchOp& op : bench_ops()) {
-    op.add(bench, ignored);
+    op.add(bench, chosen);
     names.push_back(op.name);
   }
   const std::string place = fmt::format("{}: task {}", task.place, task.label);
@@ -54,9 +54,11 @@ void require_bench_command(const Task& task) {
                  fmt::join(names, ", "));
   }
   std::vector<std::string> words(task.arguments.rbegin(), task.arguments.rend());
+  words.push_back("--device=" + device);
   words.push_back(task.op);  // CLI11 reads from the back
   try {
     bench.parse(words);
+    chosen.check();
   } catch (const CLI::ParseError& error) {
     refuse_usage("{}: {}", place, explain(*bench.get_subcommand(task.op), error));
   } catch (const std::runtime_error& error) {
@@ -71,7 +73,7 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
   std::vector<std::string> troubles = runner.deaths();
   for (const Task& task : tasks) {
     const std::string path = folder.results(task);
-    const Checks checks = count_checks(merge_stored({path + ".partial", path}));
+    const Checks checks = count_checks(merge_stored({path, path + ".partial"}));
     table.push_back({task.label, path, std::to_string(checks.passed), std::to_string(checks.failed),
                      std::to_string(checks.errors)});
     if (!checks.all_passed()) {
@@ -98,8 +100,8 @@ int bench_suite(const BenchSuiteOptions& options) {
   if (options.folder.empty()) refuse_usage("-d DIR must be given: where rows and logs are to go");
   const RunClock clock(options.max_seconds);
   const std::vector<Task> tasks = chosen_tasks(options);
-  for (const Task& task : tasks) require_bench_command(task);
   const std::vector<Slot> slots = suite_slots(options.gpus, options.cpu_slots);
+  for (const Task& task : tasks) require_bench_command(task, slots.front().device);
   const SuiteFolder folder(options.folder, tasks);
   SuiteRunner runner(tasks, slots, folder, clock);
   runner.run();

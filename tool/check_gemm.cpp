@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
 
 namespace octet::tool {
@@ -19,6 +20,21 @@ struct CheckGemmOptions {
   std::optional<Dtype> out;
   bool accumulate = false;
 };
+
+// Those of a layer, which a product would leave unread.
+constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
+                                   "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
+                                   "--amax-floor",  "--pow2-scales"};
+
+void refuse_layer_options(const CLI::App& app) {
+  std::vector<std::string> given;
+  for (const char* option : kLayerOptions) {
+    if (app.count(option) > 0) given.emplace_back(option);
+  }
+  if (given.empty()) return;
+  refuse_usage("{} {} with a layer, not with --a and --b", fmt::join(given, ", "),
+               given.size() == 1 ? "goes" : "go");
+}
 
 // "e4m3:1x128", "bf16", "bf16:mn"
 GemmOperand parse_operand(const std::string& option, const std::string& text) {
@@ -71,12 +87,14 @@ GemmProblem product_problem(const LayerCase& shape, const CheckGemmOptions& opti
   return product_on(shape, options, kCpu);
 }
 
-int check_products(const CheckGemmOptions& options, const bench::WorkloadOptions& data) {
+int check_products(const CLI::App& app, const CheckGemmOptions& options,
+                   const bench::WorkloadOptions& data) {
   if (options.a.empty() || options.b.empty()) {
     refuse_usage(
         "--a and --b name the operands of a product: give both, as --a e4m3:1x128 --b "
         "e4m3:128x128");
   }
+  refuse_layer_options(app);
   GateTally tally;
   for (const LayerCase& shape : chosen_cases(options.gemm)) {
     const GemmProblem problem = product_problem(shape, options);
@@ -101,14 +119,15 @@ int check_layers(const CheckGemmOptions& options) {
   return tally.finish();
 }
 
-int check_gemm_command(const CheckGemmOptions& options) {
+int check_gemm_command(const CLI::App& app, const CheckGemmOptions& options) {
   const bool product =
       !options.a.empty() || !options.b.empty() || options.out || options.accumulate;
   if (!product) return check_layers(options);
   const GemmOptions& gemm = options.gemm;
   return check_products(
-      options, {parse_distribution(gemm.distribution), static_cast<std::uint64_t>(gemm.seed),
-                static_cast<int>(gemm.threads), gemm.backend, gemm.quantize_backend});
+      app, options,
+      {parse_distribution(gemm.distribution), static_cast<std::uint64_t>(gemm.seed),
+       static_cast<int>(gemm.threads), gemm.backend, gemm.quantize_backend});
 }
 
 }  // namespace
@@ -122,7 +141,7 @@ void add_check_gemm(CLI::App& check, Chosen& chosen) {
   add_dtype(*app, "--out", options->out, {Dtype::bf16, Dtype::f16, Dtype::f32},
             "of one product; bf16");
   add_flag(*app, "--accumulate", options->accumulate, "add one product to its output");
-  choose_when_given(*app, chosen, [options] { return check_gemm_command(*options); });
+  choose_when_given(*app, chosen, [app, options] { return check_gemm_command(*app, *options); });
 }
 
 }  // namespace octet::tool

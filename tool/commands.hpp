@@ -11,11 +11,17 @@ namespace octet::tool {
 struct Chosen {
   CLI::App* app = nullptr;
   std::function<int()> run;
+  // Of octet bench OP alone: throws where its options name no case or do not go together. Nothing is
+  // run, and no GPU is opened.
+  std::function<void()> check;
 };
 
 // Leaves the command in `chosen` when the parser has read it.
-inline void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run) {
-  app.callback([&app, &chosen, run = std::move(run)] { chosen = {&app, run}; });
+inline void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
+                              std::function<void()> check = {}) {
+  app.callback([&app, &chosen, run = std::move(run), check = std::move(check)] {
+    chosen = {&app, run, check};
+  });
 }
 
 void add_bench_gemm(CLI::App& bench, Chosen& chosen);

@@ -7,6 +7,7 @@
 #include "provenance.hpp"
 
 #include "bench/host.hpp"
+#include "cpu/threads.hpp"
 #include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
 
@@ -27,13 +28,22 @@ using Table = std::vector<std::vector<std::string>>;
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
+// What OCTET_NUM_THREADS gives, or what is wrong with it.
+std::string threads_of_a_run() {
+  try {
+    return std::to_string(default_threads());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 void add_cpu(Table& table) {
-  const Machine machine = this_machine(kCpu, 0);
+  const Machine machine = this_machine(kCpu, 1);
   table.push_back({"CPU", bench::cpu_model()});
   table.push_back({"AVX2 and FMA", yes_or_no(machine.avx2)});
   table.push_back({"AVX-512 (F, BW, CD, DQ, VL)", yes_or_no(machine.avx512)});
   table.push_back({"cores", std::to_string(sysconf(_SC_NPROCESSORS_ONLN))});
-  table.push_back({"threads of a run", std::to_string(machine.threads)});
+  table.push_back({"threads of a run", threads_of_a_run()});
   table.push_back({"clock", fmt::format("{:.0f} MHz", bench::cpu_clock_mhz())});
   table.push_back({"memory", fmt::format("{:.1f} GiB",
                                          static_cast<double>(bench::memory_bytes()) / (1 << 30))});
@@ -76,8 +86,10 @@ void add_library(Table& table, const std::string& library, const std::vector<con
 
 void add_environment(Table& table) {
   for (const char* name :
-       {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_NUM_THREADS", "OCTET_LOG",
-        "OCTET_AUTO_TUNE", "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"}) {
+       {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_DEQUANTIZE_BACKEND",
+        "OCTET_REPACK_BACKEND", "OCTET_RMS_NORM_BACKEND", "OCTET_ROPE_BACKEND",
+        "OCTET_RMS_NORM_ROPE_BACKEND", "OCTET_GATED_ACTIVATION_BACKEND", "OCTET_NUM_THREADS",
+        "OCTET_LOG", "OCTET_HISTORY", "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"}) {
     const char* value = std::getenv(name);
     table.push_back({name, value != nullptr ? value : "not set"});
   }
@@ -128,9 +140,13 @@ void add_doctor(CLI::App& octet, Chosen& chosen) {
            "seconds to the end of the first forward on a GPU, above an empty CUDA program");
   add_device(*app, options->device);
   choose_when_given(*app, chosen, [options] {
-    return options->first_call
-               ? measure_first_call(options->device.value_or(Device{DeviceType::cuda, 0}))
-               : doctor();
+    if (options->first_call) {
+      return measure_first_call(options->device.value_or(Device{DeviceType::cuda, 0}));
+    }
+    if (options->device) {
+      refuse_usage("--device goes with --first-call, got --device {}", name(*options->device));
+    }
+    return doctor();
   });
 }
 

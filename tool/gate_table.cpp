@@ -1,6 +1,7 @@
 #include "gate_table.hpp"
 
 #include "console.hpp"
+#include "forced_backends.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +19,8 @@ std::string failed_gates(const GateReport& report) {
 }
 
 void GateTally::add(const std::string& command, const GateReport& report) {
-  fmt::print("{}\n", command);
+  const std::string repeat = with_forced_backends(command);
+  fmt::print("{}\n", repeat);
   std::vector<std::vector<std::string>> table{{"gate", "tensor", "value", "bound", "result"}};
   for (const GateResult& gate : report.results) {
     table.push_back({gate.gate, gate.tensor, gate.value, gate.bound, gate.pass ? "PASS" : "FAIL"});
@@ -28,7 +30,7 @@ void GateTally::add(const std::string& command, const GateReport& report) {
     ++passed_;
   } else {
     ++failed_;
-    fmt::print("FAIL: repeat with: {}\n", command);
+    fmt::print("FAIL: repeat with: {}\n", repeat);
   }
 }
 

@@ -17,7 +17,7 @@ class GatedActivationOp : public StepOp {
   void add_own_options(CLI::App& app, bool /*timed*/) override {
     add_gate_activation(app, activation_);
     add_flag(app, "--row-weight", row_weight_, "times a weight per row");
-    add_fp8_options(app, fp8_, "--fp8", "write y and the gradients in this format instead");
+    add_fp8_options(app, fp8_, "write y and the gradients in this format instead");
   }
 
   std::vector<StepCase> cases_on(Device device) const override {

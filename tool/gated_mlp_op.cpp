@@ -39,7 +39,7 @@ class GatedMlpOp : public StepOp {
     add_dtype(app, "--grad-format", grad_format_, kFp8, "of the gradients; e4m3");
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
                "x^T and h^T in 1x128 or in 128x128 blocks; 1d");
-    add_real(app, "--amax-floor", amax_floor_, "least amax of a block; 0");
+    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block; 0");
     add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
     add_dtype(app, "--dw", dw_, kFloats, "of the weight gradients; bf16");
     add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradients to dw");
@@ -72,7 +72,7 @@ class GatedMlpOp : public StepOp {
       problem.format = format_.value_or(Dtype::e4m3);
       problem.grad_format = grad_format_.value_or(Dtype::e4m3);
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-      problem.amax_floor = static_cast<float>(amax_floor_.value_or(0));
+      problem.amax_floor = amax_floor_.value_or(0);
       problem.pow2_scales = pow2_scales_;
       problem.dw = dw_.value_or(Dtype::bf16);
       problem.accumulate_dw = accumulate_dw_;
@@ -90,7 +90,7 @@ class GatedMlpOp : public StepOp {
   bool pow2_scales_ = false;
   bool accumulate_dw_ = false;
   std::optional<Dtype> input_, format_, grad_format_, dw_;
-  std::optional<double> amax_floor_;
+  std::optional<float> amax_floor_;
 };
 
 }  // namespace

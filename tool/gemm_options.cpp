@@ -13,7 +13,8 @@ namespace {
 LayerCase case_of_shape(const std::string& text, std::size_t number) {
   std::int64_t shape[3] = {0, 0, 0};
   if (!parse_shape(text, shape, 3)) {
-    refuse_usage("--shape must be MxNxK, three whole numbers of at least 1, got \"{}\"", text);
+    refuse_usage("--shape must be MxNxK, three whole numbers between 1 and {}, got \"{}\"",
+                 std::numeric_limits<std::int64_t>::max(), text);
   }
   LayerCase layer;
   layer.test_id = std::to_string(number);
@@ -46,7 +47,7 @@ void add_gemm_options(CLI::App& app, GemmOptions& options) {
              "x^T in 1x128 or in 128x128 blocks");
   add_dtype(app, "--dw", options.dw, kFloats, "of the weight gradient; bf16, or that of --dtype");
   add_flag(app, "--accumulate-dw", options.accumulate_dw, "add the weight gradient to dw");
-  add_real(app, "--amax-floor", options.amax_floor, "least amax of a block; 0");
+  add_f32(app, "--amax-floor", options.amax_floor, "least amax of a block; 0");
   add_flag(app, "--pow2-scales", options.pow2_scales, "round scales up to powers of two");
   add_data_options(app, options.threads, options.seed, options.distribution);
 }

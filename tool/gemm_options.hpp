@@ -24,7 +24,7 @@ struct GemmOptions {
   std::string wgrad_blocks = "1d";
   std::optional<Dtype> dw;
   bool accumulate_dw = false;
-  std::optional<double> amax_floor;
+  std::optional<float> amax_floor;
   bool pow2_scales = false;
   std::string distribution = "normal";
   std::int64_t seed = 1;

@@ -15,8 +15,9 @@ namespace octet::tool {
 // OCTET_HISTORY is empty or "none". Throws DatabaseError where there is no home either.
 std::optional<std::string> history_path();
 
-// Opens a history, makes it where `create` says so and it is missing. Throws DatabaseError that
-// names the file where it is another one or one of a newer octet.
+// Opens a history, makes it where `create` says so and the file is missing or empty; null where it
+// is empty and not to be made. Throws DatabaseError that names the file where it is another one or one
+// of a newer octet.
 std::unique_ptr<Database> open_history(const std::string& path, bool create);
 
 // Writes the rows of one run.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -24,18 +25,16 @@ std::string rate_text(double value, const std::string& unit) {
   return std::isnan(value) ? "-" : fmt::format("{} {}", digits(value), unit);
 }
 
-// Null, and said so, where nothing was recorded yet.
-std::unique_ptr<Database> recorded() {
-  try {
-    const auto path = history_path();
-    if (!path) refuse_usage("the history is off: OCTET_HISTORY is empty or none");
-    std::error_code ignored;
-    if (std::filesystem::exists(*path, ignored)) return open_history(*path, false);
-    fmt::print("no run is recorded in {} yet\n", *path);
-    return nullptr;
-  } catch (const DatabaseError& error) {
-    refuse_usage("{}", error.what());
-  }
+std::string recorded_path() {
+  const auto path = history_path();
+  if (!path) refuse_usage("the history is off: OCTET_HISTORY is empty or none");
+  return *path;
+}
+
+// Null where nothing was recorded yet.
+std::unique_ptr<Database> recorded(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? open_history(path, false) : nullptr;
 }
 
 double score(Database& database, std::int64_t run) {
@@ -96,7 +95,18 @@ void best_rows(Database& database) {
   print_table(table, 7);
 }
 
+void require_runs_of(Database& database, const std::string& op) {
+  Statement rows(database, "SELECT DISTINCT op FROM runs ORDER BY op");
+  std::vector<std::string> ops;
+  while (rows.step()) ops.push_back(rows.text(0));
+  if (std::find(ops.begin(), ops.end(), op) == ops.end()) {
+    refuse_usage("--op {}: no run of it is recorded; there are runs of: {}", op,
+                 fmt::join(ops, ", "));
+  }
+}
+
 void show_trend(Database& database, const std::string& op, const std::string& shape) {
+  require_runs_of(database, op);
   Statement rows(
       database,
       "SELECT device, dtype, settings, commit_id, min(time), count(*), unit, max(rate) "
@@ -121,17 +131,25 @@ void show_trend(Database& database, const std::string& op, const std::string& sh
   print_table(table, 5);
 }
 
-// Where there is nothing yet, there is nothing more to say.
+// Where there is nothing yet, whoever asks for all of it is told so, and whoever asks for one thing
+// is refused.
+enum class Asked { all, one };
+
 template <class Print>
-std::function<int()> with_history(Print print) {
-  return [print] {
-    try {
-      if (const auto database = recorded()) print(*database);
-      return 0;
-    } catch (const DatabaseError& error) {
-      refuse_usage("{}", error.what());
+int print_history(Asked asked, Print print) {
+  try {
+    const std::string path = recorded_path();
+    if (const auto database = recorded(path)) {
+      print(*database);
+    } else if (asked == Asked::one) {
+      refuse_usage("no run is recorded in {} yet", path);
+    } else {
+      fmt::print("no run is recorded in {} yet\n", path);
     }
-  };
+    return 0;
+  } catch (const DatabaseError& error) {
+    refuse_usage("{}", error.what());
+  }
 }
 
 }  // namespace
@@ -150,26 +168,28 @@ void add_history(CLI::App& octet, Chosen& chosen) {
 
   CLI::App* list = history->add_subcommand("list", "the runs");
   add_whole(*list, "--last", options->last, 1, kMost, "as many of the latest; 50");
-  choose_when_given(*list, chosen,
-                    with_history([options](Database& d) { list_runs(d, options->last); }));
+  choose_when_given(*list, chosen, [options] {
+    return print_history(Asked::all, [&](Database& d) { list_runs(d, options->last); });
+  });
 
   CLI::App* show = history->add_subcommand("show", "the rows of a run");
   add_whole(*show, "ID", options->id, 1, kMost, "as octet history list has it");
-  choose_when_given(*show, chosen, with_history([options](Database& d) {
+  choose_when_given(*show, chosen, [options] {
     if (options->id == 0) refuse_usage("ID must be given, as octet history list has it");
-    show_run(d, options->id);
-  }));
+    return print_history(Asked::one, [&](Database& d) { show_run(d, options->id); });
+  });
 
   CLI::App* best = history->add_subcommand("best", "the best row of every shape, and its commit");
-  choose_when_given(*best, chosen, with_history(best_rows));
+  choose_when_given(*best, chosen, [] { return print_history(Asked::all, best_rows); });
 
   CLI::App* trend = history->add_subcommand("trend", "a shape, commit by commit");
   add_text(*trend, "--shape", options->shape, "MxNxK", "the shape, as octet bench takes it");
   add_text(*trend, "--op", options->op, "OP", "the operator; gemm");
-  choose_when_given(*trend, chosen, with_history([options](Database& d) {
+  choose_when_given(*trend, chosen, [options] {
     if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
-    show_trend(d, options->op, options->shape);
-  }));
+    return print_history(Asked::one,
+                         [&](Database& d) { show_trend(d, options->op, options->shape); });
+  });
 }
 
 }  // namespace octet::tool

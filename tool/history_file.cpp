@@ -39,13 +39,14 @@ bool is_empty(Database& database) {
 
 void require_history(Database& database) {
   if (database.whole("PRAGMA application_id") != kApplication) {
-    throw DatabaseError("is a database of something else", SQLITE_NOTADB);
+    throw DatabaseError(fmt::format("{}: is a database of something else", database.path()),
+                        SQLITE_NOTADB);
   }
   const std::int64_t schema = database.whole("PRAGMA user_version");
   if (schema != kSchema) {
     throw DatabaseError(
-        fmt::format("has schema {}, this octet knows {}: another version of octet wrote it", schema,
-                    kSchema),
+        fmt::format("{}: has schema {}, this octet knows {}: another version of octet wrote it",
+                    database.path(), schema, kSchema),
         SQLITE_NOTADB);
   }
 }
@@ -77,7 +78,7 @@ void make_parent(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  if (error) throw DatabaseError(error.message(), SQLITE_CANTOPEN);
+  if (error) throw DatabaseError(fmt::format("{}: {}", path, error.message()), SQLITE_CANTOPEN);
 }
 
 }  // namespace
@@ -97,17 +98,16 @@ std::optional<std::string> history_path() {
 }
 
 std::unique_ptr<Database> open_history(const std::string& path, bool create) {
-  try {
-    if (create) make_parent(path);
-    auto database = std::make_unique<Database>(path, create);
-    if (create && is_empty(*database)) make_tables(*database);
-    require_history(*database);
-    // Enough for a process that is killed; a power cut may cost the last rows, never the file.
-    database->execute("PRAGMA synchronous = NORMAL");
-    return database;
-  } catch (const DatabaseError& error) {
-    throw DatabaseError(fmt::format("{}: {}", path, error.what()), error.code());
+  if (create) make_parent(path);
+  auto database = std::make_unique<Database>(path, create);
+  if (is_empty(*database)) {
+    if (!create) return nullptr;
+    make_tables(*database);
   }
+  require_history(*database);
+  // Enough for a process that is killed; a power cut may cost the last rows, never the file.
+  database->execute("PRAGMA synchronous = NORMAL");
+  return database;
 }
 
 }  // namespace octet::tool

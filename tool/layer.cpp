@@ -24,7 +24,7 @@ Fp8LinearProblem fp8_problem(const LayerCase& layer, const GemmOptions& options,
   problem.dw = options.dw.value_or(Dtype::bf16);
   problem.accumulate_dw = options.accumulate_dw;
   problem.wgrad_blocks = options.wgrad_blocks == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-  problem.amax_floor = static_cast<float>(options.amax_floor.value_or(0));
+  problem.amax_floor = options.amax_floor.value_or(0);
   problem.pow2_scales = options.pow2_scales;
   problem.device = device;
   return problem;

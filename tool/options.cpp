@@ -24,12 +24,26 @@ std::int64_t whole(const std::string& name, const std::string& text, std::int64_
   return value;
 }
 
+// False where `Real` cannot hold it, being too large or too small.
+template <class Real>
+bool parse_real(const std::string& text, Real& value) {
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc{} && result.ptr == end && std::isfinite(value) && value >= 0;
+}
+
 double real(const std::string& name, const std::string& text) {
   double value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{} || result.ptr != text.data() + text.size() ||
-      !std::isfinite(value) || value < 0) {
+  if (!parse_real(text, value)) {
     refuse_usage("{} must be a number of at least 0, got \"{}\"", name, text);
+  }
+  return value;
+}
+
+float f32(const std::string& name, const std::string& text) {
+  float value = 0;
+  if (!parse_real(text, value)) {
+    refuse_usage("{} must be 0 or a number between 1.4e-45 and 3.4e+38, got \"{}\"", name, text);
   }
   return value;
 }
@@ -74,7 +88,20 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return words;
 }
 
+std::vector<std::string> arguments_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) names.push_back(option->get_name());
+  }
+  return names;
+}
+
 std::string explain_unknown(const CLI::App& app, const std::string& given) {
+  const std::vector<std::string> arguments = arguments_of(app);
+  if (!arguments.empty() && given.rfind('-', 0) != 0) {
+    return fmt::format("\"{}\" is an argument too many; wanted {}", given,
+                       fmt::join(arguments, " "));
+  }
   const std::string word = given.substr(0, given.find('='));
   const std::vector<std::string> words = known_words(app);
   const auto nearest =
@@ -113,6 +140,11 @@ void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
               const std::string& help) {
   add(app, name, "X", help, [&value, name](const std::string& text) { value = real(name, text); });
+}
+
+void add_f32(CLI::App& app, const std::string& name, std::optional<float>& value,
+             const std::string& help) {
+  add(app, name, "X", help, [&value, name](const std::string& text) { value = f32(name, text); });
 }
 
 void add_text(CLI::App& app, const std::string& name, std::string& value, const std::string& type,
@@ -162,7 +194,9 @@ void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& val
 }
 
 void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help) {
-  app.add_flag(name, value, help)->disable_flag_override();
+  app.add_flag(name, value, help)->each([name](const std::string& text) {
+    if (text != "true") refuse_usage("{} takes no value, got \"{}\"", name, text);
+  });
 }
 
 void add_choice(CLI::App& app, const std::string& name, std::string& value,

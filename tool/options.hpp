@@ -28,6 +28,9 @@ void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t
 // Finite and at least 0.
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
               const std::string& help);
+// The same, and neither too large nor too small for an f32.
+void add_f32(CLI::App& app, const std::string& name, std::optional<float>& value,
+             const std::string& help);
 void add_text(CLI::App& app, const std::string& name, std::string& value, const std::string& type,
               const std::string& help);
 // May be given many times, one value each.

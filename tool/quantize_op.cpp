@@ -18,12 +18,10 @@ class QuantizeOp : public StepOp {
   RowKind rows() const override { return RowKind::cast; }
 
  private:
-  void add_own_options(CLI::App& app, bool /*timed*/) override {
-    add_fp8_options(app, fp8_, "--format", "of the output; e4m3");
-  }
+  void add_own_options(CLI::App& app, bool /*timed*/) override { add_cast_options(app, fp8_); }
 
   std::vector<StepCase> cases_on(Device device) const override {
-    std::vector<Fp8Output> outputs{fp8_output(fp8_)};
+    std::vector<Fp8Output> outputs{cast_output(fp8_)};
     if (fp8_.block.empty() && fp8_.transposed_block.empty()) {
       outputs.push_back(outputs[0]);
       outputs[1].block = outputs[1].transposed_block = kBlock128x128;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 namespace octet::tool {
@@ -21,12 +22,31 @@ struct ReportOptions {
   bool any_device = false;
 };
 
-// Beside the file first, so that what was there is whole until the new one is.
-void write_whole(const std::string& path, const std::string& text) {
+// An older page is replaced, anything else is not, least of all the results that were read.
+void require_page_or_nothing(const std::string& path) {
+  constexpr std::string_view kFirstLine = "<!DOCTYPE html>\n";
+  constexpr std::string_view kTitle = "<title>octet report</title>\n";
+  constexpr std::size_t kTitleIsWithin = 1000;  // bytes
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+  if (!std::filesystem::exists(path, ignored)) return;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
     refuse_usage("-o {}: is no plain file, wanted a file to write", path);
   }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse_usage("-o {}: {}", path, std::strerror(errno));
+  std::string beginning(kTitleIsWithin, '\0');
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  if (file.gcount() == 0) return;
+  if (beginning.rfind(kFirstLine, 0) != 0 || beginning.find(kTitle) == std::string::npos) {
+    refuse_usage(
+        "-o {}: has something else than a page of octet report and is not replaced; give another "
+        "file",
+        path);
+  }
+}
+
+// Beside the file first, so that what was there is whole until the new one is.
+void write_whole(const std::string& path, const std::string& text) {
   const std::string beside = path + ".new";
   std::FILE* file = std::fopen(beside.c_str(), "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -46,6 +66,7 @@ std::string command_of(const ReportOptions& options) {
 
 int report(const ReportOptions& options) {
   if (options.output.empty()) refuse_usage("-o must be given a FILE.html, got nothing");
+  require_page_or_nothing(options.output);
   const ResultFolder folder = read_results_folder(options.folder);
   ReportInput input{folder, options.folder, command_of(options), nullptr, options.against};
   ResultFolder before;

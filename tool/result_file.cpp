@@ -1,25 +1,26 @@
 #include "result_file.hpp"
 
 #include "record.hpp"
+#include "result_kind.hpp"
 #include "result_path.hpp"
 #include "stored_results.hpp"
 #include "usage_error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 namespace octet::tool {
 namespace {
 
-// Results of another operator, or with other columns, cannot be taken up.
-void require_same_columns(const std::string& path, const CsvRow& header) {
-  const CsvRow columns = columns_of(path);
-  if (columns.empty() || columns == header) return;
-  refuse_usage(
-      "-o {}: has results with other columns, as of another operator or baseline; give another "
-      "file, or --fresh to replace it",
-      path);
+// Where it is in `planned`, one with the same TestID before others of the same problem.
+std::optional<std::size_t> place_of(const CaseKey& key, const std::vector<CaseKey>& planned) {
+  std::optional<std::size_t> place;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (planned[i] == key) return i;
+    if (planned[i].problem == key.problem && !place) place = i;
+  }
+  return place;
 }
 
 }  // namespace
@@ -36,68 +37,54 @@ bool same_measurement(const CsvRow& header, const CsvRow& a, const CsvRow& b) {
 
 ResultFile::ResultFile(const std::string& path, const CsvRow& header,
                        const std::vector<CsvRow>& planned, bool fresh)
-    : path_(path), partial_(path + ".partial"), header_(header), rows_(planned.size()) {
+    : path_(path), header_(header), rows_(planned.size()), earlier_(planned.size()) {
   if (path.empty()) return;
-  for (const std::string& earlier : {path_, partial_}) {
-    require_results_or_nothing("-o", earlier);
-    if (!fresh) require_same_columns(earlier, header);
-  }
+  require_results_or_nothing("-o", path);
+  require_results_or_nothing("-o", path + ".partial");
+  partial_.emplace(path);
   if (!fresh) take_up(planned);
-  if (!write_all(partial_)) {
-    refuse_usage("-o {}: {}; wanted a file in a folder that exists and can be written", path,
-                 std::strerror(errno));
-  }
-  file_ = std::fopen(partial_.c_str(), "a");
-  if (file_ == nullptr) refuse_usage("-o {}: {}", path, std::strerror(errno));
-}
-
-ResultFile::~ResultFile() {
-  if (file_ == nullptr) return;
-  std::fclose(file_);
-  std::error_code ignored;
-  const bool any = std::any_of(rows_.begin(), rows_.end(), [](const auto& row) { return !!row; });
-  if (!any) std::filesystem::remove(partial_, ignored);
+  partial_->begin(header, fresh);
 }
 
 void ResultFile::take_up(const std::vector<CsvRow>& planned) {
-  for (const std::string& path : {path_, partial_}) {
-    const StoredResults earlier = read_stored(path);
-    if (earlier.header != header_) continue;
-    for (const CsvRow& row : earlier.rows) {
-      if (Record(header_, row).at("Check") != "PASS") continue;
-      for (std::size_t i = 0; i < planned.size(); ++i) {
-        if (same_measurement(header_, row, planned[i])) rows_[i] = row;
-      }
+  const std::vector<std::string> paths{path_, partial_->path()};
+  const std::string op = planned.empty() ? "" : Record(header_, planned[0]).at(kOperatorColumn);
+  for (const std::string& path : paths) require_rows_that_fit(path, header_, op);
+  std::vector<CaseKey> cases;
+  cases.reserve(planned.size());
+  for (const CsvRow& row : planned) cases.push_back(case_of(header_, row));
+  for (const CsvRow& row : newest_rows(paths).rows) {
+    const CaseKey key = case_of(header_, row);
+    const auto place = place_of(key, cases);
+    (place ? earlier_[*place] : others_).push_back(row);
+    if (Record(header_, row).at("Check") != "PASS") continue;
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+      if (cases[i] == key && same_measurement(header_, row, planned[i])) rows_[i] = row;
     }
   }
 }
 
-bool ResultFile::write_all(const std::string& path) const {
-  StoredResults results{header_, {}};
-  for (const auto& row : rows_) {
-    if (row) results.rows.push_back(*row);
-  }
-  return write_stored(path, results);
-}
-
 void ResultFile::add(std::size_t index, const CsvRow& row) {
   rows_[index] = row;
-  if (file_ == nullptr) return;
-  if (!write_csv_row(file_, row) || std::fflush(file_) != 0) {
+  if (partial_ && !partial_->add(row)) {
     refuse_usage("-o {}: {}; the rows so far are in {}, and the same command goes on with them",
-                 path_, std::strerror(errno), partial_);
+                 path_, std::strerror(errno), partial_->path());
   }
 }
 
 void ResultFile::finish() {
-  if (file_ == nullptr) return;
-  const bool closed = std::fclose(file_) == 0;
-  file_ = nullptr;
-  if (!closed || !write_all(path_)) {
-    refuse_usage("-o {}: {}; the rows are in {}", path_, std::strerror(errno), partial_);
+  if (!partial_) return;
+  StoredResults results{header_, others_};
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const std::vector<CsvRow> of_case = rows_[i] ? std::vector<CsvRow>{*rows_[i]} : earlier_[i];
+    results.rows.insert(results.rows.end(), of_case.begin(), of_case.end());
   }
-  std::error_code ignored;
-  std::filesystem::remove(partial_, ignored);
+  if (!write_stored(path_, results)) {
+    refuse_usage("-o {}: {}; the rows of this run are in {}", path_, std::strerror(errno),
+                 partial_->path());
+  }
+  partial_->remove();
+  partial_.reset();
 }
 
 }  // namespace octet::tool

@@ -2,12 +2,13 @@
 // run keeps them; finish() writes FILE, whole and in the order of the cases.
 //
 // A run takes up what an earlier one left in FILE or FILE.partial: a PASS row of the same case with
-// the same settings, on the same machine, of the same code is kept and its case not run again.
+// the same settings, on the same machine, of the same code is kept and its case not run again. Any
+// other row of a case stays until the case has been run; rows of other cases stay, before the rest.
 #pragma once
 
 #include "csv.hpp"
+#include "partial_file.hpp"
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,29 +23,28 @@ class ResultFile {
  public:
   // `planned` has the row of every case as far as it is known before it is run. An empty path keeps
   // the rows in memory alone; `fresh` keeps nothing of an earlier run. Throws UsageError where
-  // `path` cannot be written or has something else than such results.
+  // `path` cannot be written, has something else than such results or another run is writing there.
   ResultFile(const std::string& path, const CsvRow& header, const std::vector<CsvRow>& planned,
              bool fresh);
-  ~ResultFile();
-  ResultFile(const ResultFile&) = delete;
-  ResultFile& operator=(const ResultFile&) = delete;
 
   const CsvRow& header() const { return header_; }
   // By case; nothing where it has not been run.
   const std::vector<std::optional<CsvRow>>& rows() const { return rows_; }
+  // How many rows of other cases are kept.
+  std::size_t others() const { return others_.size(); }
   // Throws UsageError where the disk does not take it.
   void add(std::size_t index, const CsvRow& row);
   void finish();
 
  private:
   void take_up(const std::vector<CsvRow>& planned);
-  bool write_all(const std::string& path) const;
 
   std::string path_;
-  std::string partial_;
   CsvRow header_;
   std::vector<std::optional<CsvRow>> rows_;
-  std::FILE* file_ = nullptr;
+  std::vector<std::vector<CsvRow>> earlier_;  // by case: what stays until it has been run
+  std::vector<CsvRow> others_;
+  std::optional<PartialFile> partial_;
 };
 
 }  // namespace octet::tool

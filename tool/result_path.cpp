@@ -1,11 +1,13 @@
 #include "result_path.hpp"
 
+#include "result_kind.hpp"
 #include "usage_error.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -37,12 +39,32 @@ void require_results_or_nothing(const std::string& option, const std::string& pa
   }
 }
 
-CsvRow columns_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  std::getline(file, line);
-  const std::vector<CsvRow> rows = parse_csv(line, path);
-  return rows.empty() ? CsvRow() : rows[0];
+void require_rows_that_fit(const std::string& path, const CsvRow& header, const std::string& op) {
+  constexpr std::string_view kWayOut = "give another file, or --fresh to replace it";
+  std::ostringstream stream;
+  stream << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::string text = stream.str();
+  const std::vector<CsvRow> rows = parse_csv(text, "-o " + path);
+  if (rows.empty()) return;
+  if (rows[0] != header) {
+    refuse_usage("-o {}: has results with other columns, as of another operator or baseline; {}",
+                 path, kWayOut);
+  }
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    if (rows[r].size() != header.size()) {
+      refuse_usage("-o {}: row {} has {} fields, wanted the {} of the header; mend it, {}", path,
+                   r + 1, rows[r].size(), header.size(), kWayOut);
+    }
+    const std::string other = Record(header, rows[r]).at(kOperatorColumn);
+    if (other != op) {
+      refuse_usage("-o {}: has results of {}, this run has those of {}; {}", path, other, op,
+                   kWayOut);
+    }
+  }
+  if (text.back() != '\n') {
+    refuse_usage("-o {}: row {} does not end with a line end: was it cut short? Mend it, {}", path,
+                 rows.size(), kWayOut);
+  }
 }
 
 }  // namespace octet::tool

@@ -11,7 +11,9 @@ namespace octet::tool {
 // cannot be read, or one that has something else than results of octet: none is to be replaced.
 void require_results_or_nothing(const std::string& option, const std::string& path);
 
-// The names of the columns of a file of results; none where it is missing or empty.
-CsvRow columns_of(const std::string& path);
+// The rows of `path` are to stand beside others under `header`; `op` is what those have in their
+// column Operator, empty where there is none. Throws UsageError where they have other columns or are
+// of another operator, or where one cannot be read back: it would be lost.
+void require_rows_that_fit(const std::string& path, const CsvRow& header, const std::string& op);
 
 }  // namespace octet::tool

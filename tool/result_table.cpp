@@ -1,10 +1,12 @@
 #include "result_table.hpp"
 
+#include "cases.hpp"
+#include "row_meaning.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -17,27 +19,7 @@
 namespace octet::tool {
 namespace {
 
-// Options of a command that say where, how long and with what a case was run, not which it was.
-constexpr std::array kNoProblem{
-    "--device", "--backend",          "--quantize-backend", "--threads", "--seed", "--warmup",
-    "--iters",  "--seconds-per-case", "--baseline",         "--shape",   "-o"};
-
-bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
-
-// "octet bench gemm --dtype fp8 --shape 1x2x3 --prequantized" -> "fp8 prequantized"
-std::string problem_of(const std::string& command) {
-  std::istringstream stream(command);
-  const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-  std::vector<std::string> asked;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!is_option(words[i])) continue;
-    if (std::find(kNoProblem.begin(), kNoProblem.end(), words[i]) != kNoProblem.end()) continue;
-    const bool has_value = i + 1 < words.size() && !is_option(words[i + 1]);
-    asked.push_back(has_value ? words[i + 1]
-                              : words[i].substr(words[i].rfind("--", 0) == 0 ? 2 : 1));
-  }
-  return fmt::format("{}", fmt::join(asked, " "));
-}
+constexpr const char* kSpreadColumn = "Spread (%)";
 
 class RowReader {
  public:
@@ -46,13 +28,14 @@ class RowReader {
 
   ResultRow read() const {
     const ResultKind& kind = *table_.kind;
+    check_operator();
+    for (const char* column : kind.shape) check_shape(column);
     ResultRow row;
     row.shape = shape_of(kind, record_);
     row.name = kind.name_column == nullptr ? "" : record_.at(kind.name_column);
     if (row.name == "shape") row.name.clear();
     row.model = row.name.substr(0, row.name.rfind(' '));
-    row.problem =
-        kind.variant.empty() ? problem_of(record_.at("Command")) : join(kind.variant, " ");
+    row.problem = kind.variant.empty() ? problem_of(record_) : join(kind.variant, " ");
     row.backend = record_.at(kind.backend);
     row.key = row.label() + " " + row.problem;
     if (kind.backend_is_key) row.key += " " + row.backend;
@@ -67,25 +50,52 @@ class RowReader {
   }
 
  private:
+  void check_operator() const {
+    const ResultKind& kind = *table_.kind;
+    if (kind.is_named_in_rows && record_.at(kOperatorColumn) != kind.op) {
+      refuse(kOperatorColumn, fmt::format("{} as in row 2: a file has one operator", kind.op));
+    }
+  }
+
+  // A column of its own has one extent, a shape in one column all of them.
+  void check_shape(const char* column) const {
+    const std::string text = record_.at(column);
+    const bool whole_shape = table_.kind->shape.size() == 1;
+    const auto count = whole_shape ? std::count(text.begin(), text.end(), 'x') + 1 : 1;
+    std::vector<std::int64_t> extents(static_cast<std::size_t>(count));
+    if (parse_shape(text, extents.data(), static_cast<int>(count))) return;
+    refuse(column, whole_shape ? "whole numbers of at least 1 with x between them"
+                               : "a whole number of at least 1");
+  }
+
   void read_numbers(ResultRow& row) const {
     const ResultKind& kind = *table_.kind;
     for (const RateColumn& rate : kind.rates) {
       row.rates.push_back(above_zero(rate.column) / kind.column_per_unit);
     }
     row.time_ms = kind.time == nullptr ? std::nan("") : above_zero(kind.time);
-    const double spread_percent = record_.number("Spread (%)");
-    if (spread_percent >= 0 && std::isfinite(spread_percent)) row.spread = spread_percent / 100;
+    if (!record_.at(kSpreadColumn).empty()) row.spread = spread_percent() / 100;
+  }
+
+  double spread_percent() const {
+    const double percent = finite(kSpreadColumn);
+    if (!(percent >= 0)) refuse(kSpreadColumn, "a number of at least 0, or nothing");
+    return percent;
   }
 
   double above_zero(const char* column) const {
+    const double value = finite(column);
+    if (!(value > 0)) refuse(column, "a number above 0 in a row that is PASS");
+    return value;
+  }
+
+  // NaN where the field is no number, has more than one or is infinite.
+  double finite(const char* column) const {
     const std::string text = record_.at(column);
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) ||
-        value <= 0) {
-      refuse(column, "a number above 0 in a row that is PASS");
-    }
-    return value;
+    const bool is_number = error == std::errc{} && end == text.data() + text.size();
+    return is_number && std::isfinite(value) ? value : std::nan("");
   }
 
   std::string join(const std::vector<const char*>& columns, const char* between) const {
@@ -95,7 +105,7 @@ class RowReader {
     return fmt::format("{}", fmt::join(values, between));
   }
 
-  [[noreturn]] void refuse(const char* column, const char* wanted) const {
+  [[noreturn]] void refuse(const char* column, const std::string& wanted) const {
     refuse_usage("{}: row {}: {} is \"{}\", wanted {}", table_.source, line_, column,
                  record_.at(column), wanted);
   }

@@ -17,7 +17,7 @@ struct ResultRow {
   std::string shape;             // "4096x12288x4096"
   std::string name;              // "Llama-2-7B attn_qkv"; empty for a bare shape
   std::string model;             // "Llama-2-7B"
-  std::string problem;           // "fp8 blockwise e4m3 e4m3 1d": what else was asked
+  std::string problem;           // as problem_of() has it, or the variant of the kind
   std::string key;               // all of the above: the same of two rows that can be compared
   std::string device;            // the GPU, or the CPU where the row is of one
   std::string backend;           // what was run

@@ -15,7 +15,7 @@ class RmsNormOp : public StepOp {
   void add_own_options(CLI::App& app, bool timed) override {
     add_norm_options(app, norm_, timed);
     add_flag(app, "--residual", residual_, "norm x + residual, and write the sum");
-    add_fp8_options(app, fp8_, "--fp8", "write y in this format instead");
+    add_fp8_options(app, fp8_, "write y in this format instead");
   }
 
   std::vector<StepCase> cases_on(Device device) const override {

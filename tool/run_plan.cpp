@@ -13,10 +13,15 @@ namespace octet::tool {
 namespace {
 
 // What was kept and what is left, where there is anything to say.
-void print_rest(std::size_t kept, std::size_t not_begun, std::size_t total,
+void print_rest(std::size_t kept, std::size_t not_begun, const ResultFile& file,
                 const TimingOptions& options) {
+  const std::size_t total = file.rows().size();
   if (kept > 0) {
     fmt::print("{} of {} cases were in {} already (--fresh measures them again)\n", kept, total,
+               options.output);
+  }
+  if (file.others() > 0) {
+    fmt::print("{} rows of other cases stay in {} (--fresh drops them)\n", file.others(),
                options.output);
   }
   if (not_begun > 0) {
@@ -57,7 +62,7 @@ void run_cases(ResultFile& file, const ResultKind& kind, const TimingOptions& op
   progress.clear();
   file.finish();
   json.write(kind, file.header(), file.rows());
-  print_rest(kept, wanted.size() - done, file.rows().size(), options);
+  print_rest(kept, wanted.size() - done, file, options);
 }
 
 void print_failures(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows,

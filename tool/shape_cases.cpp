@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace octet::tool {
 namespace {
@@ -22,8 +23,8 @@ std::vector<std::int64_t> parse_extents(std::string_view what, const std::string
   const auto count = static_cast<std::size_t>(std::count(form.begin(), form.end(), 'x')) + 1;
   std::vector<std::int64_t> extents(count);
   if (!parse_shape(text, extents.data(), static_cast<int>(count))) {
-    refuse_usage("{} must be {}, {} whole numbers of at least 1, got \"{}\"", what, form,
-                 kNumbers.at(count), text);
+    refuse_usage("{} must be {}, {} whole numbers between 1 and {}, got \"{}\"", what, form,
+                 kNumbers.at(count), std::numeric_limits<std::int64_t>::max(), text);
   }
   return extents;
 }

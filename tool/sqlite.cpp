@@ -1,5 +1,7 @@
 #include "sqlite.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 namespace octet::tool {
@@ -7,20 +9,21 @@ namespace {
 
 constexpr int kBusyMilliseconds = 10'000;
 
-void require(int code, sqlite3* database) {
+void require(int code, const Database& database) {
   if (code == SQLITE_OK) return;
-  throw DatabaseError(database == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(database), code);
+  throw DatabaseError(fmt::format("{}: {}", database.path(), sqlite3_errmsg(database.handle())),
+                      code);
 }
 
 }  // namespace
 
-Database::Database(const std::string& path, bool create) {
+Database::Database(const std::string& path, bool create) : path_(path) {
   const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(path.c_str(), &database_, flags, nullptr);
   if (code != SQLITE_OK) {
     const std::string message = sqlite3_errmsg(database_);
     sqlite3_close(database_);
-    throw DatabaseError(message, code);
+    throw DatabaseError(fmt::format("{}: {}", path, message), code);
   }
   sqlite3_busy_timeout(database_, kBusyMilliseconds);
 }
@@ -28,7 +31,7 @@ Database::Database(const std::string& path, bool create) {
 Database::~Database() { sqlite3_close(database_); }
 
 void Database::execute(const std::string& sql) {
-  require(sqlite3_exec(database_, sql.c_str(), nullptr, nullptr, nullptr), database_);
+  require(sqlite3_exec(database_, sql.c_str(), nullptr, nullptr, nullptr), *this);
 }
 
 std::int64_t Database::whole(const std::string& sql) {
@@ -36,8 +39,8 @@ std::int64_t Database::whole(const std::string& sql) {
   return statement.step() ? statement.whole(0) : 0;
 }
 
-Statement::Statement(Database& database, const std::string& sql) : database_(database.handle()) {
-  require_ok(sqlite3_prepare_v2(database_, sql.c_str(), -1, &statement_, nullptr));
+Statement::Statement(Database& database, const std::string& sql) : database_(database) {
+  require_ok(sqlite3_prepare_v2(database_.handle(), sql.c_str(), -1, &statement_, nullptr));
 }
 
 void Statement::require_ok(int code) const { require(code, database_); }

@@ -1,4 +1,4 @@
-// As much of SQLite as the history needs. Every failure is a DatabaseError.
+// As much of SQLite as the history needs. Every failure is a DatabaseError that names the file.
 #pragma once
 
 #include <sqlite3.h>
@@ -30,8 +30,10 @@ class Database {
   std::int64_t whole(const std::string& sql);  // the one value of a query
   std::int64_t last_id() const { return sqlite3_last_insert_rowid(database_); }
   sqlite3* handle() const { return database_; }
+  const std::string& path() const { return path_; }
 
  private:
+  std::string path_;
   sqlite3* database_ = nullptr;
 };
 
@@ -76,7 +78,7 @@ class Statement {
  private:
   void require_ok(int code) const;
 
-  sqlite3* database_;
+  Database& database_;
   sqlite3_stmt* statement_ = nullptr;
   int given_ = 0;
 };

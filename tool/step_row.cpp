@@ -1,5 +1,6 @@
 #include "step_row.hpp"
 
+#include "forced_backends.hpp"
 #include "gemm_row.hpp"
 
 #include "dispatch/machine.hpp"
@@ -72,8 +73,8 @@ CsvRow provenance_fields(const StepRow& row) {
                 row.note};
   append(fields,
          machine_fields(row.op, row.step_case.device, row.times ? row.times->gpu : std::nullopt));
-  append(fields,
-         {std::to_string(row.data.seed), "octet bench " + row.arguments + row.timing_arguments});
+  append(fields, {std::to_string(row.data.seed),
+                  with_forced_backends("octet bench " + row.arguments + row.timing_arguments)});
   return fields;
 }
 

@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <limits>
-#include <set>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -59,18 +61,40 @@ bool write_stored(const std::string& path, const StoredResults& results) {
   return false;
 }
 
-StoredResults merge_stored(const std::vector<std::string>& paths) {
+CaseKey case_of(const CsvRow& header, const CsvRow& row) {
+  constexpr std::array<std::string_view, 6> kHowItWasRun{
+      "--device", "--threads", "--seed", "--warmup", "--iters", "--seconds-per-case"};
+  const Record record(header, row);
+  std::string problem = record.at("Case");
+  std::istringstream words(record.at("Command"));
+  for (std::string word; words >> word;) {
+    if (std::find(kHowItWasRun.begin(), kHowItWasRun.end(), word) == kHowItWasRun.end()) {
+      problem += " " + word;
+    } else {
+      words >> word;  // its value
+    }
+  }
+  return {record.at("TestID"), problem};
+}
+
+StoredResults newest_rows(const std::vector<std::string>& paths) {
   StoredResults all;
-  std::set<std::pair<std::string, std::string>> cases;
+  std::map<CaseKey, std::size_t> places;
   for (const std::string& path : paths) {
     const StoredResults part = read_stored(path);
     if (all.header.empty()) all.header = part.header;
     if (part.header != all.header) continue;
     for (const CsvRow& row : part.rows) {
-      const Record record(part.header, row);
-      if (cases.emplace(record.at("TestID"), record.at("Command")).second) all.rows.push_back(row);
+      const auto [place, is_new] = places.try_emplace(case_of(all.header, row), all.rows.size());
+      if (is_new) all.rows.emplace_back();
+      all.rows[place->second] = row;
     }
   }
+  return all;
+}
+
+StoredResults merge_stored(const std::vector<std::string>& paths) {
+  StoredResults all = newest_rows(paths);
   std::stable_sort(all.rows.begin(), all.rows.end(), [&](const CsvRow& a, const CsvRow& b) {
     return order_of(Record(all.header, a).at("TestID")) <
            order_of(Record(all.header, b).at("TestID"));

@@ -3,6 +3,7 @@
 
 #include "csv.hpp"
 
+#include <compare>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -21,8 +22,21 @@ StoredResults read_stored(const std::string& path);
 // where the disk does not take it.
 bool write_stored(const std::string& path, const StoredResults& results);
 
-// The rows of all files, of which some may be missing, each case once and in the order of TestID.
-// Where several files have a case, the first counts. A file with other columns is left out.
+// Which case a row is of.
+struct CaseKey {
+  std::string test_id;
+  // Its name and its command, without the options that say where, for how long and on which data.
+  std::string problem;
+
+  friend auto operator<=>(const CaseKey&, const CaseKey&) = default;
+};
+
+CaseKey case_of(const CsvRow& header, const CsvRow& row);
+
+// The rows of all files, of which some may be missing, each case once: the last of its rows, in the
+// place of the first. A file with other columns is left out.
+StoredResults newest_rows(const std::vector<std::string>& paths);
+// The same in the order of TestID.
 StoredResults merge_stored(const std::vector<std::string>& paths);
 
 struct Checks {

@@ -1,5 +1,6 @@
 #include "suite_folder.hpp"
 
+#include "file_lock.hpp"
 #include "result_path.hpp"
 #include "stored_results.hpp"
 #include "usage_error.hpp"
@@ -7,15 +8,12 @@
 #include <fmt/format.h>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 namespace octet::tool {
 namespace {
@@ -56,20 +54,13 @@ SuiteFolder::~SuiteFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
-// The lock is inherited: it is free when this process and its last child are gone. A child of a
-// killed suite is on its way out, so it is waited for.
+// The lock is inherited: it is free when this process and its last child are gone.
 void SuiteFolder::lock() {
-  constexpr int kTries = 60;
-  constexpr auto kPause = std::chrono::milliseconds(50);
   lock_ = open((path_ + "/.lock").c_str(), O_RDWR | O_CREAT, 0666);  // NOLINT: for the children too
   if (lock_ < 0) {
     refuse_usage("-d {}: {}; wanted a folder that can be written", path_, std::strerror(errno));
   }
-  for (int i = 0; i < kTries; ++i) {
-    if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-    if (errno != EWOULDBLOCK) break;
-    std::this_thread::sleep_for(kPause);
-  }
+  if (take_lock(lock_)) return;
   const int reason = errno;
   close(lock_);
   lock_ = -1;
@@ -96,7 +87,7 @@ std::string SuiteFolder::results(const Job& job) const {
 }
 
 std::vector<std::string> SuiteFolder::files(const Job& job) const {
-  return {results(job) + ".partial", results(job)};
+  return {results(job), results(job) + ".partial"};
 }
 
 void SuiteFolder::merge(const Task& task) const {

@@ -29,7 +29,7 @@ class SuiteFolder {
   std::string logs(const Task& task) const;  // of all its jobs, as a shell names them
   std::string results(const Task& task) const;
   std::string results(const Job& job) const;
-  // Where rows of a job may stand: what a killed process left counts as well.
+  // Where rows of a job may stand, the newest last: what a killed process left counts as well.
   std::vector<std::string> files(const Job& job) const;
   // Writes the rows of all shards into results(task).
   void merge(const Task& task) const;

@@ -2,9 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <limits>
 
 namespace octet::tool {
+namespace {
+
+// However it is spelt, with links followed as far as it exists.
+std::filesystem::path whole_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(absolute, error);
+  return error ? absolute.lexically_normal() : whole;
+}
+
+// Both write beside their files first: none of the files of one may be one of the other's.
+void require_two_files(const TimingOptions& options) {
+  if (options.json.empty() || options.output.empty()) return;
+  for (const std::string rows : {"", ".new", ".partial"}) {
+    for (const std::string json : {"", ".new"}) {
+      if (whole_path(options.output + rows) != whole_path(options.json + json)) continue;
+      refuse_usage("-o and --json must be two files, got -o {} and --json {}: both write {}",
+                   options.output, options.json, options.output + rows);
+    }
+  }
+}
+
+}  // namespace
 
 void add_timing_options(CLI::App& app, TimingOptions& options) {
   constexpr std::int64_t kMost = 1'000'000'000;
@@ -22,13 +46,11 @@ void add_timing_options(CLI::App& app, TimingOptions& options) {
   add_text(app, "-o,--output", options.output, "FILE.csv",
            "where the rows go; cases that have one there already are not run again");
   add_text(app, "--json", options.json, "FILE.json", "where the rows go as JSON, whole at the end");
-  add_flag(app, "--fresh", options.fresh, "run them again");
+  add_flag(app, "--fresh", options.fresh, "run them again and replace the file");
 }
 
 void check_timing_options(const TimingOptions& options) {
-  if (!options.json.empty() && options.json == options.output) {
-    refuse_usage("-o and --json must be two files, got {} for both", options.json);
-  }
+  require_two_files(options);
   if (options.shard_id >= options.num_shards) {
     refuse_usage("--shard-id must be below --num-shards {}, got {}", options.num_shards,
                  options.shard_id);

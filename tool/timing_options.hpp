@@ -24,7 +24,7 @@ struct TimingOptions {
 };
 
 void add_timing_options(CLI::App& app, TimingOptions& options);
-// Throws UsageError where the shard is not one of them.
+// Throws UsageError where the shard is not one of them or -o and --json would write one file.
 void check_timing_options(const TimingOptions& options);
 // Cases are dealt to the shards in turn, so that each has its share of the big ones.
 bool in_shard(const TimingOptions& options, std::size_t index);

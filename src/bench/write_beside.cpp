@@ -31,13 +31,13 @@ void write_beside(const std::string& path, const std::string& content) {
   std::random_device random;
   const std::string beside = text(path, '.', random(), random(), ".new");
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0) fail(ErrorCode::device_error, path, ": ", std::strerror(errno));
+  if (file < 0) fail(ErrorCode::device_error, "cannot write ", path, ": ", std::strerror(errno));
   int reason = write_to(file, content);
   if (::close(file) != 0 && reason == 0) reason = errno;
   if (reason == 0 && std::rename(beside.c_str(), path.c_str()) != 0) reason = errno;
   if (reason == 0) return;
   std::remove(beside.c_str());
-  fail(ErrorCode::device_error, path, ": ", std::strerror(reason));
+  fail(ErrorCode::device_error, "cannot write ", path, ": ", std::strerror(reason));
 }
 
 }  // namespace octet::bench

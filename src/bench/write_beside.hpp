@@ -5,7 +5,8 @@
 
 namespace octet::bench {
 
-// Writes a file of its own beside `path` and renames it. Throws Error that says what the system said.
+// Writes a file of its own beside `path` and renames it. Throws Error that names `path` and what
+// the system said.
 void write_beside(const std::string& path, const std::string& content);
 
 }  // namespace octet::bench

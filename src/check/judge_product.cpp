@@ -31,7 +31,7 @@ SearchOptions search_options(const JudgeOptions& options, ElementBound bound) {
   return search;
 }
 
-// The rounding of sums, in units of sum |a * b|: product.md's c.
+// The rounding of sums, in units of sum |a * b|: the c of docs/numerics.md.
 double summation_error(DeviceType device) {
   return device == DeviceType::cuda ? std::ldexp(1, -9) : std::ldexp(1, -20);
 }

@@ -1,5 +1,5 @@
-// The quantiser as product.md defines it, written a second time to judge the first: a value's code
-// is the number of rounding thresholds at or below its magnitude, where the thresholds are the
+// The quantiser as docs/numerics.md defines it, written a second time to judge the first: a value's
+// code is the number of rounding thresholds at or below its magnitude, where the thresholds are the
 // midpoints between neighbouring values of the format, taken from its definition (decode.hpp).
 #pragma once
 

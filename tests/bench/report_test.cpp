@@ -132,7 +132,7 @@ TEST(Report, RefusesWhatItCannotShow) {
             "report: products and kernels that memory bounds have columns of their own; give each "
             "a Report");
   EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }, ErrorCode::device_error),
-            "/nonexistent/x.csv: No such file or directory");
+            "cannot write /nonexistent/x.csv: No such file or directory");
 }
 
 TEST(Metrics, CountOperationsAndBytes) {

@@ -221,8 +221,9 @@ TEST(Tune, ACacheThatCannotBeWrittenCostsAWarning) {
   std::string warning;
   request.warn = [&](const std::string& message) { warning = message; };
   EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
-  EXPECT_EQ(warning,
-            "the choice is not kept: /nonexistent/folder/cache: No such file or directory");
+  EXPECT_EQ(
+      warning,
+      "the choice is not kept: cannot write /nonexistent/folder/cache: No such file or directory");
 }
 
 TEST(TuneThreads, ManyWritersNeverBreakTheFile) {

@@ -1,4 +1,4 @@
-// The independent quantiser against what product.md says of single values and blocks.
+// The independent quantiser against what docs/numerics.md says of single values and blocks.
 #include "check/decode.hpp"
 #include "check/quantize_oracle.hpp"
 #include "check/quantized_copies.hpp"

@@ -19,3 +19,11 @@ head -n 1 "$work/x.csv" | grep -q '^TestID,Platform,GPU,Rows,Cols,Dtype,' || die
 grep -Eq '^1,cpu,none,1,4194304,f32,,,,PASS,.*,saxpy,block=(16|256|4096),' "$work/x.csv" ||
   die "no row"
 grep -q "^saxpy --n 4194304	.*	1	block=" "$work/cache" || die "the choice was not kept"
+
+# What was measured is printed even where the CSV cannot be written.
+status=0
+"$program" "$work/cache" "$work/none/x.csv" >"$work/out" 2>"$work/err" || status=$?
+test $status = 1 || die "exit status $status where the CSV cannot be written"
+grep -qx '1 PASS, 0 FAIL, 0 ERROR' "$work/out" || die "no table where the CSV cannot be written"
+test "$(cat "$work/err")" = \
+  "bench_my_kernel: cannot write $work/none/x.csv: No such file or directory" || die "no reason"

@@ -175,6 +175,36 @@ TEST(ToolBench, AColdRowSaysSo) {
   }
 }
 
+TEST(ToolBench, TheCommandHasWhatTheEnvironmentForced) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  struct Forced {
+    std::string op;
+    std::string asked;  // what the operator asks for
+  };
+  const std::string others = "OCTET_REPACK_BACKEND=none OCTET_RMS_NORM_ROPE_BACKEND= ";
+  for (const Forced& forced : std::vector<Forced>{
+           {"gemm --shape 8x16x32",
+            "OCTET_GEMM_BACKEND=fp8:cpu_reference OCTET_QUANTIZE_BACKEND=cpu_reference "},
+           {"rms-norm --shape 8x16", "OCTET_RMS_NORM_BACKEND=cpu_reference "},
+           {"gated-mlp --dtype bf16 --shape 8x16x32",
+            "OCTET_GEMM_BACKEND=cpu_reference OCTET_GATED_ACTIVATION_BACKEND=cpu_reference "}}) {
+    const std::string command =
+        "bench " + forced.op + " --device cpu --warmup 1 --iters 3 -o " + path;
+    ASSERT_EQ(run_tool(command + " --fresh", forced.asked + others).status, 0) << forced.op;
+    const std::string told = read_results(path).records.at(0).at("Command");
+    EXPECT_EQ(told.rfind(forced.asked + "octet bench ", 0), 0u) << told;
+    const Outcome again = run_tool(command, forced.asked + others);
+    EXPECT_NE(again.out.find("1 of 1 cases were in "), std::string::npos) << again.out;
+    const Outcome free = run_tool(command);
+    EXPECT_EQ(free.out.find("already"), std::string::npos) << free.out;
+  }
+  const Outcome check =
+      run_tool("check rope --shape 1x2x128 --device cpu", "OCTET_ROPE_BACKEND=cpu_reference ");
+  EXPECT_EQ(check.out.rfind("OCTET_ROPE_BACKEND=cpu_reference octet check rope ", 0), 0u)
+      << check.out;
+}
+
 TEST(ToolBench, BeginsNoCaseAfterMaxSeconds) {
   const Outcome outcome = run_tool("bench gemm --device cpu --max-seconds 0");
   EXPECT_EQ(outcome.status, 0);

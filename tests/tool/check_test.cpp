@@ -172,11 +172,32 @@ TEST(ToolDoctor, SaysWhatThisMachineHas) {
   }
 }
 
+TEST(ToolDoctor, NamesEveryVariableThatIsRead) {
+  const Outcome outcome = run_tool("doctor", "OCTET_ROPE_BACKEND=x");
+  for (const char* wanted :
+       {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_DEQUANTIZE_BACKEND",
+        "OCTET_REPACK_BACKEND", "OCTET_RMS_NORM_BACKEND", "OCTET_ROPE_BACKEND",
+        "OCTET_RMS_NORM_ROPE_BACKEND", "OCTET_GATED_ACTIVATION_BACKEND", "OCTET_LOG",
+        "OCTET_HISTORY"}) {
+    EXPECT_NE(outcome.out.find(std::string(wanted) + " "), std::string::npos) << wanted;
+  }
+  EXPECT_EQ(outcome.out.find("OCTET_AUTO_TUNE"), std::string::npos) << outcome.out;
+}
+
+TEST(ToolDoctor, ShowsWhatIsWrongAndGoesOn) {
+  const Outcome outcome = run_tool("doctor", "OCTET_NUM_THREADS=abc");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* wanted : {"threads of a run", "between 1 and 1024, got \"abc\"", "NVML"}) {
+    EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
+  }
+}
+
 TEST(Tool, PrintsItsVersionAndItsHelp) {
   EXPECT_EQ(run_tool("--version").status, 0);
   const Outcome help = run_tool("bench gemm --help");
   EXPECT_EQ(help.status, 0);
-  for (const char* wanted : {"--shape", "--suite", "--baseline", "--prequantized", "--output"}) {
+  for (const char* wanted : {"--shape", "--suite", "--baseline", "--prequantized", "--output",
+                             "0: OCTET_NUM_THREADS, or else every core"}) {
     EXPECT_NE(help.out.find(wanted), std::string::npos) << wanted;
   }
 }

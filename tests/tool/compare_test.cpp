@@ -116,8 +116,19 @@ TEST(ToolCompare, OtherProblemsOfOneShapeAreNotCompared) {
   const Outcome outcome = compare(gemm_csv(lines(1)), gemm_csv(after));
   EXPECT_EQ(outcome.status, 2);
   EXPECT_TRUE(has_text(outcome.err, "no case in common")) << outcome.err;
+  std::vector<GemmLine> before = lines(1);
+  before[0].options = " --dw f32";
+  after[0].options = " --input f32";
+  EXPECT_TRUE(has_text(compare(gemm_csv(before), gemm_csv(after)).err, "no case in common"));
   after[0].options = " --iters 7 --seed 3";
   EXPECT_EQ(compare(gemm_csv(lines(1)), gemm_csv(after)).status, 0);
+}
+
+TEST(ToolCompare, WhatTheEnvironmentForcedIsNoOtherProblem) {
+  const std::string before = gemm_csv(lines(1));
+  std::string after = before;
+  after.insert(after.find("octet bench"), "OCTET_GEMM_BACKEND=cublaslt ");
+  EXPECT_EQ(compare(before, after).status, 0) << "as with --backend";
 }
 
 TEST(ToolCompare, OtherDevicesAreRefusedUnlessAskedFor) {
@@ -147,7 +158,7 @@ TEST(ToolCompare, CastsHaveTheirOwnRate) {
   const Outcome outcome =
       compare(quantize_csv({3000, 3500, 3600}), quantize_csv({3000, 3100, 3600}));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(has_text(outcome.out, "2048x64 bf16 1x128")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "2048x64 bf16 block=1x128")) << outcome.out;
   EXPECT_TRUE(has_text(outcome.out, "-11.43 %")) << outcome.out;
   EXPECT_TRUE(has_text(outcome.out, "TB/s")) << outcome.out;
   EXPECT_EQ(compare(quantize_csv({1}), gemm_csv(lines(1))).status, 2);

@@ -59,6 +59,18 @@ TEST_F(ToolHistory, ComparesWhatCanBeCompared) {
   EXPECT_EQ(lines_with(trend.out, " TFLOPS"), 2u) << trend.out;
 }
 
+TEST_F(ToolHistory, WhatTheEnvironmentForcedIsASetting) {
+  const std::string forced =
+      "OCTET_GEMM_BACKEND=cpu_reference OCTET_QUANTIZE_BACKEND=cpu_reference ";
+  ASSERT_EQ(run(kTwo).status, 0);
+  ASSERT_EQ(run_tool(kTwo, forced + environment()).status, 0);
+  EXPECT_EQ(lines_with(run("history show 1").out, "OCTET_"), 0u);
+  const Outcome show = run("history show 2");
+  EXPECT_EQ(lines_with(show.out, forced + "--granularity blockwise --format e4m3"), 2u) << show.out;
+  const Outcome trend = run("history trend --shape 8x16x32");
+  EXPECT_EQ(lines_with(trend.out, " TFLOPS"), 2u) << trend.out;
+}
+
 TEST_F(ToolHistory, RecordsWhatIsMeasuredAndNotWhatIsTakenUp) {
   const std::string command = kTwo + "-o " + folder_.file("x.csv");
   ASSERT_EQ(run(command).status, 0);
@@ -123,6 +135,47 @@ TEST_F(ToolHistory, LeavesOtherFilesAlone) {
   }
 }
 
+TEST_F(ToolHistory, AnEmptyFileIsAnEmptyHistory) {
+  const std::string empty = folder_.file("empty.sqlite");
+  std::ofstream{empty};
+  const std::string history = "OCTET_HISTORY=" + empty;
+  for (const std::string command : {"history list", "history best"}) {
+    const Outcome outcome = run_tool(command, history);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "no run is recorded in " + empty + " yet\n");
+  }
+  EXPECT_EQ(std::filesystem::file_size(empty), 0u) << "asking makes no history";
+  EXPECT_EQ(run_tool(kTwo, history).err, "");
+  EXPECT_EQ(lines_with(run_tool("history list", history).out, " TFLOPS"), 1u);
+}
+
+TEST_F(ToolHistory, NamesTheFileThatIsDamaged) {
+  ASSERT_EQ(run(kTwo).status, 0);
+  // The first page, with header and schema, stays; all others are noise.
+  std::string text = read_file(path_);
+  ASSERT_GT(text.size(), 4096u);
+  std::fill(text.begin() + 4096, text.end(), '\x55');
+  std::ofstream(path_, std::ios::binary) << text;
+  for (const std::string command :
+       {"history list", "history show 1", "history best", "history trend --shape 8x16x32"}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.status, 2) << outcome.out;
+    EXPECT_TRUE(has(outcome.err, path_ + ": database disk image is malformed")) << outcome.err;
+  }
+  const Outcome bench = run(kTwo);
+  EXPECT_EQ(bench.status, 0);
+  EXPECT_TRUE(has(bench.err, "the history is not written: " + path_ + ": database disk image is"))
+      << bench.err;
+}
+
+TEST_F(ToolHistory, RefusesOneThingOfNoHistory) {
+  for (const std::string command : {"history show 3", "history trend --shape 8x16x32"}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.status, 2) << outcome.out;
+    EXPECT_TRUE(has(outcome.err, "no run is recorded in " + path_ + " yet")) << outcome.err;
+  }
+}
+
 TEST_F(ToolHistory, IsOffWhenAskedTo) {
   for (const std::string off : {"none", ""}) {
     const std::string home = " XDG_STATE_HOME=" + folder_.path().string();
@@ -151,6 +204,12 @@ TEST_F(ToolHistory, RefusesWhatIsNotThere) {
   EXPECT_TRUE(has(run("history trend").err, "--shape must be given"));
   EXPECT_TRUE(has(run("history trend --shape 1x1x1").err, "no row of gemm that passed has"));
   EXPECT_EQ(run("history show 99").status, 2);
+  ASSERT_EQ(run("bench quantize --device cpu --shape 8x16 --warmup 1 --iters 5").status, 0);
+  const Outcome nope = run("history trend --op nope --shape 8x16");
+  EXPECT_EQ(nope.status, 2);
+  EXPECT_TRUE(
+      has(nope.err, "--op nope: no run of it is recorded; there are runs of: gemm, quantize"))
+      << nope.err;
   // The schema stands at byte 60 of the file.
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(60);

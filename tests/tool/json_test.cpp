@@ -81,7 +81,35 @@ TEST(ToolJson, ReplacesNothingElse) {
     EXPECT_NE(outcome.err.find("--json " + place), std::string::npos) << outcome.err;
     EXPECT_FALSE(std::filesystem::exists(rows)) << "nothing has been run";
   }
-  EXPECT_EQ(run_tool(kOne + "--json x -o x").status, 2);
+}
+
+TEST(ToolJson, IsNoFileOfTheCsv) {
+  const Folder folder;
+  std::filesystem::create_directory_symlink(folder.path(), folder.file("link"));
+  const std::string here = folder.path().string();
+  struct Pair {
+    std::string rows;
+    std::string json;
+  };
+  for (const Pair& pair :
+       std::vector<Pair>{{"q.csv", "q.csv"},
+                         {"q.csv", "./q.csv"},
+                         {"q.csv", here + "/q.csv"},
+                         {"./q.csv", "link/../" + here.substr(here.rfind('/') + 1) + "/q.csv"},
+                         {"q.csv", "link/q.csv"},
+                         {"q.csv", "q.csv.partial"},
+                         {"q.csv", "./q.csv.new"},
+                         {"q.json.new", "q.json"}}) {
+    const Outcome outcome =
+        run_tool(kOne + "-o " + pair.rows + " --json " + pair.json, "cd " + here + ";");
+    EXPECT_EQ(outcome.status, 2) << pair.rows << " " << pair.json;
+    EXPECT_NE(outcome.err.find("-o and --json must be two files, got -o " + pair.rows +
+                               " and --json " + pair.json),
+              std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
+      << "nothing but the link";
 }
 
 }  // namespace

@@ -159,6 +159,33 @@ TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
   }
 }
 
+// What `octet check` of the options says it checked.
+std::string checked(const std::string& arguments) {
+  const Outcome outcome = run_tool("check " + arguments + " --device cpu");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  return outcome.out.substr(0, outcome.out.find('\n'));
+}
+
+TEST(ToolMemoryOps, WriteFp8BothWaysUnlessACopyIsToldOtherwise) {
+  const std::string norm = "rms-norm --shape 4x256 --fp8 e4m3";
+  const auto blocks = [](const std::string& block, const std::string& transposed) {
+    return " --block " + block + " --transposed-block " + transposed + " ";
+  };
+  EXPECT_TRUE(has_text(checked(norm), blocks("1x128", "1x128")));
+  EXPECT_TRUE(has_text(checked(norm + " --block none"), blocks("none", "1x128")));
+  EXPECT_TRUE(has_text(checked(norm + " --block 128x128"), blocks("128x128", "1x128")));
+  EXPECT_TRUE(has_text(checked(norm + " --transposed-block none"), blocks("1x128", "none")));
+  EXPECT_TRUE(has_text(run_tool("check rms-norm --help").out, "transposed copy; 1x128"));
+}
+
+TEST(ToolQuantize, MakesTheCopyThatIsNamedAlone) {
+  const std::string cast = "quantize --shape 4x256";
+  const std::string row_wise = checked(cast + " --block 128x128");
+  EXPECT_TRUE(has_text(row_wise, " --block 128x128 --device")) << row_wise;
+  const std::string transposed = checked(cast + " --transposed-block 1x128");
+  EXPECT_TRUE(has_text(transposed, " --block none --transposed-block 1x128 ")) << transposed;
+}
+
 TEST(ToolMemoryOps, TheirResultsAreSummarizedComparedAndReported) {
   const Folder folder;
   const std::string quick = " --device cpu --threads 1 --warmup 1 --iters 5 -o ";
@@ -209,8 +236,10 @@ TEST(ShapeCases, AreRefusedWithRowAndReason) {
   EXPECT_EQ(refusal_of("a,b\n"), "x.csv: the first row must begin with name,shape,cpu_shape");
   EXPECT_EQ(refusal_of("name,shape,cpu_shape\nA,1x1\n"),
             "x.csv: row 2 has 2 fields, the first row has 3");
-  EXPECT_EQ(refusal_of("name,shape,cpu_shape\nA,1x1,1x1x1\n"),
-            "x.csv: row 2: a shape must be RxC, two whole numbers of at least 1, got \"1x1x1\"");
+  EXPECT_EQ(
+      refusal_of("name,shape,cpu_shape\nA,1x1,1x1x1\n"),
+      "x.csv: row 2: a shape must be RxC, two whole numbers between 1 and 9223372036854775807, "
+      "got \"1x1x1\"");
 }
 
 }  // namespace

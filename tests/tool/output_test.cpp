@@ -1,4 +1,5 @@
 // Where rows cannot go, or something else stands: status 2, one line, and nothing is lost.
+#include "background_tool.hpp"
 #include "results.hpp"
 
 #include <algorithm>
@@ -49,6 +50,77 @@ TEST(ToolOutput, ReplacesResultsOfAnotherOperatorOnlyWhenAsked) {
   EXPECT_EQ(read_file(path), text);
   EXPECT_EQ(run_tool(cast + " --fresh").status, 0);
   EXPECT_EQ(read_results(path).records.at(0).at("Cols"), "16");
+}
+
+TEST(ToolOutput, ReplacesAnOperatorWithTheSameColumnsOnlyWhenAsked) {
+  const std::string brief = " --device cpu --warmup 1 --iters 5 -o ";
+  for (const std::string suffix : {"", ".partial"}) {
+    const Folder folder;
+    const std::string path = folder.file("x.csv");
+    const std::string norm = "bench rms-norm --shape 4x256" + brief + path;
+    ASSERT_EQ(run_tool("bench rope --shape 1x4x256" + brief + path).status, 0);
+    const std::string text = read_file(path);
+    if (!suffix.empty()) std::filesystem::rename(path, path + suffix);
+    expect_refused(run_tool(norm),
+                   "x.csv" + suffix + ": has results of rope, this run has those of rms-norm");
+    EXPECT_EQ(read_file(path + suffix), text);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+    EXPECT_EQ(run_tool(norm + " --fresh").status, 0);
+    ASSERT_EQ(read_results(path).records.size(), 1u);
+    EXPECT_EQ(read_results(path).records[0].at("Operator"), "rms-norm");
+  }
+}
+
+TEST(ToolOutput, RefusesResultsThatItCouldNotKeep) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kOne + "-o " + path).status, 0);
+  const std::string text = read_file(path);
+  const std::string header = text.substr(0, text.find('\n') + 1);
+  for (const auto& [broken, reason] : std::vector<std::pair<std::string, std::string>>{
+           {text.substr(0, text.size() - 9), "row 2 does not end with a line end"},
+           {header + "1,cpu,none\n", "row 2 has 3 fields"},
+           {text + "2,\"cpu\n", "row 3 is not CSV"}}) {
+    std::ofstream(path) << broken;
+    expect_refused(run_tool(kOne + "--shape 9x16x32 -o " + path), reason);
+    EXPECT_EQ(read_file(path), broken);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  }
+  EXPECT_EQ(run_tool(kOne + "--fresh -o " + path).status, 0);
+  EXPECT_EQ(read_results(path).records.size(), 1u);
+}
+
+TEST(ToolOutput, TwoRunsAtOnceDoNotWriteOneFile) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  BackgroundTool first({"bench",
+                        "gemm",
+                        "--device",
+                        "cpu",
+                        "--shape",
+                        "8x16x32",
+                        "--shape",
+                        "9x16x32",
+                        "--warmup",
+                        "1",
+                        "--iters",
+                        "100000000",
+                        "--seconds-per-case",
+                        "0.2",
+                        "--num-shards",
+                        "2",
+                        "--shard-id",
+                        "0",
+                        "-o",
+                        path});
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(path + ".partial"); }));
+  kill(first.pid(), SIGSTOP);  // however long the other takes to give up
+  const std::string second = kOne + "--shape 9x16x32 --num-shards 2 --shard-id 1 -o " + path;
+  expect_refused(run_tool(second), "-o " + path + ": another run is writing there");
+  EXPECT_EQ(first.end(SIGKILL), -SIGKILL);
+  EXPECT_EQ(run_tool(second).status, 0) << "a killed run is in nobody's way";
+  EXPECT_EQ(read_results(path).records.size(), 1u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 // A limit on the size of files stands for the full disk: the header and the first rows fit.

@@ -85,13 +85,37 @@ TEST(ToolReport, AnOutputThatCannotBeWrittenIsRefused) {
 TEST(ToolReport, APageThatDoesNotFitLeavesTheOldOne) {
   const Folder folder;
   write(folder.file("in/a.csv"), gemm_csv({{}}));
-  const std::string page = write(folder.file("report.html"), "the old one");
+  const std::string page = folder.file("report.html");
+  ASSERT_EQ(run_tool("report " + folder.file("in") + " -o " + page).status, 0);
+  const std::string text = read_file(page);
+  write(folder.file("in/b.csv"), gemm_csv({{}}));
   const Outcome outcome =
       run_tool("report " + folder.file("in") + " -o " + page, "ulimit -f 8; trap '' XFSZ;");
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_TRUE(has_text(outcome.err, page)) << outcome.err;
-  EXPECT_EQ(read_file(page), "the old one");
+  EXPECT_EQ(read_file(page), text);
   EXPECT_FALSE(std::filesystem::exists(page + ".new"));
+}
+
+TEST(ToolReport, ReplacesNothingButItsOwnPages) {
+  const Folder folder;
+  const std::string rows = write(folder.file("in/a.csv"), gemm_csv({{}}));
+  const std::string page = write(folder.file("report.html"), "");  // an empty file is filled
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_tool("report " + folder.file("in") + " -o " + page).status, 0);
+  }
+  const std::string notes = write(folder.file("notes"), "mine\n");
+  const std::string other =
+      write(folder.file("other.html"), "<!DOCTYPE html>\n<title>mine</title>\n");
+  for (const std::string& path : {rows, notes, other}) {
+    const std::string text = read_file(path);
+    const Outcome outcome = run_tool("report " + folder.file("in") + " -o " + path);
+    EXPECT_EQ(outcome.status, 2) << path;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(has_text(outcome.err, "-o " + path + ": has something else than a page of"))
+        << outcome.err;
+    EXPECT_EQ(read_file(path), text);
+  }
 }
 
 }  // namespace

@@ -58,6 +58,27 @@ inline std::string quantize_csv(const std::vector<double>& rates, double copy_ra
   return text;
 }
 
+// A row of an operator that memory bounds, forward and backward.
+struct MemoryLine {
+  std::string op;
+  std::string shape;
+};
+
+inline std::string memory_csv(const std::vector<MemoryLine>& lines) {
+  std::string text =
+      "TestID,Platform,GPU,Case,Operator,Shape,Dtype,Check,Forward GB/s,Backward GB/s,Combined "
+      "Step "
+      "Time (ms),Combined Step GB/s,Backend,Spread (%),Commit,CPU,Command\n";
+  for (const MemoryLine& line : lines) {
+    text += fmt::format(
+        "1,cuda,Test GPU,Model-A x,{},{},bf16,PASS,3000,2000,1,2500,cuda_test,0.1,abc,Test "
+        "CPU,octet "
+        "bench {} --shape {} --dtype bf16\n",
+        line.op, line.shape, line.op, line.shape);
+  }
+  return text;
+}
+
 inline std::string write(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << text;

@@ -84,6 +84,70 @@ TEST(ToolResume, RowsThatDidNotPassAreRunAgain) {
   EXPECT_TRUE(says(again, "1 of 2 cases were in ")) << again.out;
 }
 
+TEST(ToolResume, RowsOfOtherCasesStay) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  const Results first = read_results(path);
+  const std::string other = "bench gemm --device cpu --shape 10x18x34 " + kBrief + "-o " + path;
+  const Outcome none = run_tool(other + " --max-seconds 0");
+  EXPECT_EQ(none.status, 0) << none.err;
+  EXPECT_TRUE(says(none, "2 rows of other cases stay in " + path)) << none.out;
+  EXPECT_EQ(read_results(path).records, first.records);
+  const Outcome one = run_tool(other);
+  EXPECT_TRUE(says(one, "1 PASS, 0 FAIL, 0 ERROR")) << one.out;
+  Results all = read_results(path);
+  ASSERT_EQ(all.records.size(), 3u);
+  EXPECT_EQ(all.records[2].at("M"), "10") << "behind those that were there";
+  all.records.pop_back();
+  EXPECT_EQ(all.records, first.records) << "times and all";
+  // One of the three, now the first of its run: it is measured anew and there once.
+  ASSERT_EQ(run_tool("bench gemm --device cpu --shape 9x17x33 " + kBrief + "-o " + path).status, 0);
+  const Results again = read_results(path);
+  ASSERT_EQ(again.records.size(), 3u);
+  EXPECT_EQ(again.records[0], first.records[0]);
+  EXPECT_EQ(again.records[1].at("M"), "10");
+  EXPECT_EQ(again.records[2].at("M"), "9");
+  ASSERT_EQ(run_tool(other + " --fresh").status, 0);
+  EXPECT_EQ(read_results(path).records.size(), 1u);
+}
+
+TEST(ToolResume, ARowStaysUntilItsCaseHasBeenRunAgain) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  const Results first = read_results(path);
+  const std::string slower = kTwo + "--warmup 1 --iters 4 -o " + path;
+  ASSERT_EQ(run_tool(slower + " --max-seconds 0").status, 0);
+  EXPECT_EQ(read_results(path).records, first.records);
+  ASSERT_EQ(run_tool(slower + " --num-shards 2 --shard-id 0").status, 0);
+  Results results = read_results(path);
+  ASSERT_EQ(results.records.size(), 2u);
+  EXPECT_EQ(results.records[0].at("Iterations"), "4");
+  EXPECT_EQ(results.records[1], first.records[1]);
+  ASSERT_EQ(run_tool(slower).status, 0);
+  results = read_results(path);
+  ASSERT_EQ(results.records.size(), 2u);
+  EXPECT_EQ(results.records[1].at("Iterations"), "4");
+}
+
+TEST(ToolResume, AKilledRunsRowsOfOtherCasesStay) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
+  const std::string killed = folder.file("y.csv");
+  ASSERT_EQ(run_tool(kTwo + "--shape 10x18x34 --warmup 1 --iters 4 -o " + killed).status, 0);
+  const Results newer = read_results(killed);
+  std::filesystem::rename(killed, path + ".partial");
+  ASSERT_EQ(run_tool("bench gemm --device cpu --shape 11x19x35 " + kBrief + "-o " + path).status,
+            0);
+  Results all = read_results(path);
+  ASSERT_EQ(all.records.size(), 4u);
+  all.records.pop_back();
+  EXPECT_EQ(all.records, newer.records) << "of a case the newest row counts";
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
 TEST(ToolResume, ShardsFillOneFile) {
   const Folder folder;
   const std::string path = folder.file("x.csv");

@@ -30,7 +30,21 @@ TEST(ToolSummarize, CountsAndAveragesPerOperatorAndModel) {
   EXPECT_EQ(line_of(outcome.out, " Model-A"), " Model-A 2 2 0 0 220 180 200 TFLOPS");
   EXPECT_EQ(line_of(outcome.out, " Model-B"), " Model-B 3 1 1 1 880 720 800 TFLOPS");
   EXPECT_EQ(line_of(outcome.out, "quantize"),
-            "quantize bf16 1x128 Test GPU cuda_test 2 2 0 0 - - 2 TB/s");
+            "quantize bf16 block=1x128 Test GPU cuda_test 2 2 0 0 - - 2 TB/s");
+}
+
+TEST(ToolSummarize, OptionsWithTheSameValueAreOtherProblems) {
+  const Folder folder;
+  GemmLine wide_gradient{"Model-A x", 1, 100};
+  wide_gradient.options = " --dw f32";
+  GemmLine wide_input{"Model-A x", 1, 400};
+  wide_input.options = " --input f32";
+  write(folder.file("a.csv"), gemm_csv({wide_gradient, wide_input}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(line_of(outcome.out, "gemm fp8 dw"),
+            "gemm fp8 dw=f32 Test GPU cuda_test 1 1 0 0 110 90 100 TFLOPS");
+  EXPECT_EQ(line_of(outcome.out, "gemm fp8 input"),
+            "gemm fp8 input=f32 Test GPU cuda_test 1 1 0 0 440 360 400 TFLOPS");
 }
 
 TEST(ToolSummarize, NothingIsAveragedWhereAllFailed) {
@@ -92,6 +106,7 @@ TEST_P(ResultReader, RefusesItWithOneLineAndWritesNothing) {
 }
 
 const std::string kGood = gemm_csv({{}, {"Model-A mlp", 2}});
+const std::string kGoodNorms = memory_csv({{"rms-norm", "8x16"}, {"rms-norm", "9x17"}});
 
 INSTANTIATE_TEST_SUITE_P(
     , ResultReader,
@@ -107,7 +122,18 @@ INSTANTIATE_TEST_SUITE_P(
         BrokenFile{"PassWithoutATime", with(kGood, ",10,100,", ",10,,"),
                    "row 2: Combined Step TFLOPS is \"\", wanted a number above 0"},
         BrokenFile{"WordForARate", with(kGood, ",10,100,", ",10,fast,"), "\"fast\""},
-        BrokenFile{"NegativeRate", with(kGood, ",10,100,", ",10,-100,"), "\"-100\""}),
+        BrokenFile{"NegativeRate", with(kGood, ",10,100,", ",10,-100,"), "\"-100\""},
+        BrokenFile{"WordForASpread", with(kGood, "cuda_test,1,", "cuda_test,-abc,"),
+                   "row 2: Spread (%) is \"-abc\", wanted a number of at least 0, or nothing"},
+        BrokenFile{"NegativeSpread", with(kGood, "cuda_test,1,", "cuda_test,-1,"), "\"-1\""},
+        BrokenFile{"NoRows", with(kGood, ",256,1024,512,", ",0,1024,512,"),
+                   "row 2: M is \"0\", wanted a whole number of at least 1"},
+        BrokenFile{"ShapeInAnExtent", with(kGood, ",256,1024,512,", ",256,1x2,512,"),
+                   "row 2: N is \"1x2\", wanted a whole number"},
+        BrokenFile{"ShapeThatCannotBe", with(kGoodNorms, ",9x17,", ",0x-1,"),
+                   "row 3: Shape is \"0x-1\", wanted whole numbers of at least 1 with x between"},
+        BrokenFile{"TwoOperators", memory_csv({{"rope", "1x2x128"}, {"rms-norm", "8x16"}}),
+                   "row 3: Operator is \"rms-norm\", wanted rope as in row 2"}),
     [](const testing::TestParamInfo<BrokenFile>& file) { return std::string(file.param.name); });
 
 TEST(ToolSummarize, FoldersWithoutResultsAreRefused) {
