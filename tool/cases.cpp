@@ -1,6 +1,7 @@
 #include "cases.hpp"
 
 #include "csv.hpp"
+#include "parse_number.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <limits>
 
 namespace octet::tool {
@@ -64,9 +64,7 @@ std::string LayerCase::name() const { return model.empty() ? op : fmt::format("{
 
 bool parse_whole(std::string_view text, std::int64_t least, std::int64_t most,
                  std::int64_t& value) {
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  return result.ec == std::errc{} && result.ptr == text.data() + text.size() && value >= least &&
-         value <= most;
+  return parse_number(text, value) && value >= least && value <= most;
 }
 
 bool parse_shape(std::string_view text, std::int64_t* factors, int count) {

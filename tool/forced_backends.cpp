@@ -1,8 +1,10 @@
 #include "forced_backends.hpp"
 
+#include "dispatch/choose.hpp"
+
 #include <fmt/format.h>
 
-#include <cctype>
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <vector>
@@ -10,20 +12,12 @@
 namespace octet::tool {
 namespace {
 
-// The operators whose implementations are chosen where this one is run.
-std::vector<std::string> operators_in(const std::string& op) {
+// The operators, as the library names them, whose implementations are chosen where this one is run.
+std::vector<std::string> operators_in(std::string op) {
   if (op == "gemm") return {"gemm", "quantize"};  // a linear layer
-  if (op == "gated-mlp") return {"gemm", "quantize", "gated-activation"};
+  if (op == "gated-mlp") return {"gemm", "quantize", "gated_activation"};
+  std::replace(op.begin(), op.end(), '-', '_');
   return {op};
-}
-
-// "OCTET_RMS_NORM_BACKEND" of "rms-norm"
-std::string variable_name(const std::string& op) {
-  std::string name = "OCTET_";
-  for (const char c : op) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name + "_BACKEND";
 }
 
 }  // namespace
@@ -34,7 +28,7 @@ std::string with_forced_backends(const std::string& command) {
   words >> op >> op >> op;  // octet bench OP
   std::string forced;
   for (const std::string& part : operators_in(op)) {
-    const std::string variable = variable_name(part);
+    const std::string variable = backend_variable(part);
     const char* value = std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0') forced += fmt::format("{}={} ", variable, value);
   }

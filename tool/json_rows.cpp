@@ -1,6 +1,8 @@
 #include "json_rows.hpp"
 
+#include "parse_number.hpp"
 #include "provenance.hpp"
+#include "result_path.hpp"
 #include "text_file.hpp"
 #include "timestamp.hpp"
 #include "usage_error.hpp"
@@ -14,7 +16,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -28,23 +29,17 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 8> kTextColumns{
     "Case", "Commit", "Device Sources", "CPU", "GPU", "Configuration", "Note", "Command"};
 
-template <class Number>
-bool parse_all(const std::string& text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, number);
-  return result.ec == std::errc{} && result.ptr == end;
-}
-
 Json field_as_json(const std::string& column, const std::string& field) {
   if (field.empty()) return nullptr;
   if (std::find(kTextColumns.begin(), kTextColumns.end(), column) != kTextColumns.end()) {
     return field;
   }
   std::int64_t whole = 0;
-  if (parse_all(field, whole) && std::to_string(whole) == field) return whole;  // "007" is a name
+  if (parse_number(field, whole) && std::to_string(whole) == field)
+    return whole;  // "007" is a name
   double real = 0;
   const bool has_point = field.find_first_of(".e") != std::string::npos;
-  if (has_point && parse_all(field, real) && std::isfinite(real)) return real;
+  if (has_point && parse_number(field, real) && std::isfinite(real)) return real;
   return field;
 }
 
@@ -71,10 +66,7 @@ void require_json_or_nothing(const std::string& path) {
   if (text.empty()) return;
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("octet")) {
-    refuse_usage(
-        "--json {}: has something else than results of octet and is not replaced; give another "
-        "file",
-        path);
+    refuse_to_replace("--json", path, "results of octet");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include "cases.hpp"
+#include "parse_number.hpp"
 
 #include <octet/error.hpp>
 
@@ -8,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace octet::tool {
@@ -24,12 +24,9 @@ std::int64_t whole(const std::string& name, const std::string& text, std::int64_
   return value;
 }
 
-// False where `Real` cannot hold it, being too large or too small.
 template <class Real>
 bool parse_real(const std::string& text, Real& value) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  return result.ec == std::errc{} && result.ptr == end && std::isfinite(value) && value >= 0;
+  return parse_number(text, value) && std::isfinite(value) && value >= 0;
 }
 
 double real(const std::string& name, const std::string& text) {

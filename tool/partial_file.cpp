@@ -1,6 +1,7 @@
 #include "partial_file.hpp"
 
 #include "file_lock.hpp"
+#include "text_file.hpp"
 #include "usage_error.hpp"
 
 #include <fcntl.h>
@@ -10,8 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -24,17 +23,11 @@ bool still_has_its_name(int descriptor, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
 PartialFile::PartialFile(const std::string& output) : output_(output), path_(output + ".partial") {
   open_and_lock();
-  const std::string text = text_of(path_);
+  const std::string text = text_if_any(path_);
   const std::size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
   is_empty_ = whole == 0;
   has_rows_ = std::count(text.begin(), text.end(), '\n') > 1;

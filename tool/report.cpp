@@ -2,14 +2,13 @@
 #include "commands.hpp"
 #include "options.hpp"
 #include "report_page.hpp"
+#include "result_path.hpp"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 
 namespace octet::tool {
@@ -27,21 +26,10 @@ void require_page_or_nothing(const std::string& path) {
   constexpr std::string_view kFirstLine = "<!DOCTYPE html>\n";
   constexpr std::string_view kTitle = "<title>octet report</title>\n";
   constexpr std::size_t kTitleIsWithin = 1000;  // bytes
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    refuse_usage("-o {}: is no plain file, wanted a file to write", path);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse_usage("-o {}: {}", path, std::strerror(errno));
-  std::string beginning(kTitleIsWithin, '\0');
-  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  if (file.gcount() == 0) return;
+  const std::string beginning = beginning_to_replace("-o", path, kTitleIsWithin);
+  if (beginning.empty()) return;
   if (beginning.rfind(kFirstLine, 0) != 0 || beginning.find(kTitle) == std::string::npos) {
-    refuse_usage(
-        "-o {}: has something else than a page of octet report and is not replaced; give another "
-        "file",
-        path);
+    refuse_to_replace("-o", path, "a page of octet report");
   }
 }
 

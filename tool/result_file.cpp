@@ -52,9 +52,9 @@ void ResultFile::take_up(const std::vector<CsvRow>& planned) {
   for (const std::string& path : paths) require_rows_that_fit(path, header_, op);
   std::vector<CaseKey> cases;
   cases.reserve(planned.size());
-  for (const CsvRow& row : planned) cases.push_back(case_of(header_, row));
+  for (const CsvRow& row : planned) cases.push_back(key_of(header_, row));
   for (const CsvRow& row : newest_rows(paths).rows) {
-    const CaseKey key = case_of(header_, row);
+    const CaseKey key = key_of(header_, row);
     const auto place = place_of(key, cases);
     (place ? earlier_[*place] : others_).push_back(row);
     if (Record(header_, row).at("Check") != "PASS") continue;

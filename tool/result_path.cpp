@@ -1,13 +1,13 @@
 #include "result_path.hpp"
 
 #include "result_kind.hpp"
+#include "text_file.hpp"
 #include "usage_error.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -17,33 +17,41 @@ constexpr std::string_view kFirstColumns = "TestID,Platform,GPU,";
 
 }  // namespace
 
-void require_results_or_nothing(const std::string& option, const std::string& path) {
+std::string beginning_to_replace(const std::string& option, const std::string& path,
+                                 std::size_t bytes) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     refuse_usage("{} {}: is a folder, wanted a file to write", option, path);
   }
-  if (!std::filesystem::exists(path, ignored)) return;
+  if (!std::filesystem::exists(path, ignored)) return {};
   // A device or a pipe would be replaced by the file that takes its name.
   if (!std::filesystem::is_regular_file(path, ignored)) {
     refuse_usage("{} {}: is no plain file, wanted a file to write", option, path);
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse_usage("{} {}: {}", option, path, std::strerror(errno));
-  std::string beginning(kFirstColumns.size(), '\0');
-  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  if (file.gcount() != 0 && beginning != kFirstColumns) {
-    refuse_usage(
-        "{} {}: has something else than results of octet and is not replaced; give "
-        "another file",
-        option, path);
+  std::string beginning(bytes, '\0');
+  file.read(beginning.data(), static_cast<std::streamsize>(bytes));
+  beginning.resize(static_cast<std::size_t>(file.gcount()));
+  return beginning;
+}
+
+void refuse_to_replace(const std::string& option, const std::string& path,
+                       const std::string& wanted) {
+  refuse_usage("{} {}: has something else than {} and is not replaced; give another file", option,
+               path, wanted);
+}
+
+void require_results_or_nothing(const std::string& option, const std::string& path) {
+  const std::string beginning = beginning_to_replace(option, path, kFirstColumns.size());
+  if (!beginning.empty() && beginning != kFirstColumns) {
+    refuse_to_replace(option, path, "results of octet");
   }
 }
 
 void require_rows_that_fit(const std::string& path, const CsvRow& header, const std::string& op) {
   constexpr std::string_view kWayOut = "give another file, or --fresh to replace it";
-  std::ostringstream stream;
-  stream << std::ifstream(path, std::ios::binary).rdbuf();
-  const std::string text = stream.str();
+  const std::string text = text_if_any(path);
   const std::vector<CsvRow> rows = parse_csv(text, "-o " + path);
   if (rows.empty()) return;
   if (rows[0] != header) {

@@ -1,6 +1,7 @@
 #include "result_table.hpp"
 
 #include "cases.hpp"
+#include "parse_number.hpp"
 #include "row_meaning.hpp"
 #include "usage_error.hpp"
 
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -93,9 +93,7 @@ class RowReader {
   double finite(const char* column) const {
     const std::string text = record_.at(column);
     double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = error == std::errc{} && end == text.data() + text.size();
-    return is_number && std::isfinite(value) ? value : std::nan("");
+    return parse_number(text, value) && std::isfinite(value) ? value : std::nan("");
   }
 
   std::string join(const std::vector<const char*>& columns, const char* between) const {

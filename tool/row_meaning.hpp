@@ -12,6 +12,9 @@ namespace octet::tool {
 std::string operator_of(const Record& record);
 // "NVIDIA H200", or "Intel(R) Xeon(R) Processor, 2 threads"
 std::string device_of(const Record& record);
+// Which case it is of: its name and its command, without the options that say where, for how long and on
+// which data.
+std::string case_of(const Record& record);
 // What makes two rows of one shape and dtype on one device comparable: what the environment forced
 // and the options of its command but those that say which case, where, for how long and on which data.
 std::string settings_of(const Record& record);

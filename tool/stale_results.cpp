@@ -3,15 +3,14 @@
 #include "csv.hpp"
 #include "record.hpp"
 #include "row_meaning.hpp"
+#include "text_file.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
 
 #include <compare>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -39,9 +38,7 @@ struct Measured {
 };
 
 std::set<Measured> measured_in(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  const std::vector<CsvRow> rows = parse_csv(text.str(), path.string());
+  const std::vector<CsvRow> rows = parse_csv(text_if_any(path.string()), path.string());
   std::set<Measured> measured;
   for (std::size_t r = 1; r < rows.size(); ++r) {
     const Record record(rows[0], rows[r]);

@@ -1,18 +1,16 @@
 #include "stored_results.hpp"
 
 #include "cases.hpp"
-#include "record.hpp"
+#include "row_meaning.hpp"
+#include "text_file.hpp"
 #include "usage_error.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <sstream>
 #include <utility>
 
 namespace octet::tool {
@@ -29,9 +27,7 @@ std::pair<std::int64_t, std::string> order_of(const std::string& test_id) {
 }  // namespace
 
 StoredResults read_stored(const std::string& path) {
-  std::ostringstream stream;
-  stream << std::ifstream(path, std::ios::binary).rdbuf();
-  std::string text = stream.str();
+  std::string text = text_if_any(path);
   text.erase(text.rfind('\n') + 1);  // npos + 1 is 0
   StoredResults results;
   try {
@@ -61,20 +57,9 @@ bool write_stored(const std::string& path, const StoredResults& results) {
   return false;
 }
 
-CaseKey case_of(const CsvRow& header, const CsvRow& row) {
-  constexpr std::array<std::string_view, 6> kHowItWasRun{
-      "--device", "--threads", "--seed", "--warmup", "--iters", "--seconds-per-case"};
+CaseKey key_of(const CsvRow& header, const CsvRow& row) {
   const Record record(header, row);
-  std::string problem = record.at("Case");
-  std::istringstream words(record.at("Command"));
-  for (std::string word; words >> word;) {
-    if (std::find(kHowItWasRun.begin(), kHowItWasRun.end(), word) == kHowItWasRun.end()) {
-      problem += " " + word;
-    } else {
-      words >> word;  // its value
-    }
-  }
-  return {record.at("TestID"), problem};
+  return {record.at("TestID"), case_of(record)};
 }
 
 StoredResults newest_rows(const std::vector<std::string>& paths) {
@@ -85,7 +70,7 @@ StoredResults newest_rows(const std::vector<std::string>& paths) {
     if (all.header.empty()) all.header = part.header;
     if (part.header != all.header) continue;
     for (const CsvRow& row : part.rows) {
-      const auto [place, is_new] = places.try_emplace(case_of(all.header, row), all.rows.size());
+      const auto [place, is_new] = places.try_emplace(key_of(all.header, row), all.rows.size());
       if (is_new) all.rows.emplace_back();
       all.rows[place->second] = row;
     }

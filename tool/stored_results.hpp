@@ -25,13 +25,12 @@ bool write_stored(const std::string& path, const StoredResults& results);
 // Which case a row is of.
 struct CaseKey {
   std::string test_id;
-  // Its name and its command, without the options that say where, for how long and on which data.
-  std::string problem;
+  std::string problem;  // as case_of() has it
 
   friend auto operator<=>(const CaseKey&, const CaseKey&) = default;
 };
 
-CaseKey case_of(const CsvRow& header, const CsvRow& row);
+CaseKey key_of(const CsvRow& header, const CsvRow& row);
 
 // The rows of all files, of which some may be missing, each case once: the last of its rows, in the
 // place of the first. A file with other columns is left out.

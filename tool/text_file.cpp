@@ -17,6 +17,12 @@ constexpr std::uintmax_t kMostBytes = 64 << 20;
 
 }  // namespace
 
+std::string text_if_any(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
 std::string read_text_file(const std::string& option, const std::string& path,
                            const std::string& wanted) {
   std::error_code error;

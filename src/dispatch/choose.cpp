@@ -9,12 +9,6 @@
 namespace octet {
 namespace {
 
-std::string variable_name(std::string_view op) {
-  std::string name = "OCTET_";
-  for (char c : op) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name + "_BACKEND";
-}
-
 bool logs_dispatch() {
   const char* value = std::getenv("OCTET_LOG");
   if (value == nullptr || *value == '\0') return false;
@@ -76,13 +70,19 @@ void log_choice(const Request& request, const std::vector<Candidate>& candidates
 
 }  // namespace
 
+std::string backend_variable(std::string_view op) {
+  std::string name = "OCTET_";
+  for (char c : op) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name + "_BACKEND";
+}
+
 Choice choose(const Request& request, const std::vector<Candidate>& candidates) {
   const Choice choice =
       !request.forced_argument.empty()
           ? choose_forced(request, candidates, request.forced_argument, "argument")
       : !request.forced_environment.empty()
           ? choose_forced(request, candidates, request.forced_environment,
-                          variable_name(request.op))
+                          backend_variable(request.op))
           : choose_first(request, candidates);
   if (logs_dispatch()) log_choice(request, candidates, choice);
   return choice;
@@ -113,7 +113,7 @@ std::string parse_forced(std::string_view variable, std::string_view value,
 Request make_request(std::string_view op, std::string_view precision, std::string problem,
                      std::string forced_argument) {
   Request request{op, precision, std::move(problem), std::move(forced_argument), {}};
-  const std::string variable = variable_name(op);
+  const std::string variable = backend_variable(op);
   if (const char* value = std::getenv(variable.c_str()); value != nullptr && *value != '\0') {
     request.forced_environment = parse_forced(variable, value, precision);
   }

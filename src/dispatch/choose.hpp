@@ -33,6 +33,9 @@ struct Choice {
 // unknown or refuses the problem, and where nobody takes it, listing every refusal.
 Choice choose(const Request& request, const std::vector<Candidate>& candidates);
 
+// "OCTET_RMS_NORM_BACKEND" of "rms_norm"
+std::string backend_variable(std::string_view op);
+
 // A request with the environment read into it.
 Request make_request(std::string_view op, std::string_view precision, std::string problem,
                      std::string forced_argument);

@@ -8,20 +8,9 @@ namespace {
 
 constexpr std::string_view kOp = "fp8_linear";
 
-// What the convenience layer takes.
 const Fp8LinearProblem& training_problem(const Fp8LinearProblem& problem) {
-  if (!problem.training || problem.weights_quantized) {
-    refuse_argument(
-        "fp8_linear: Fp8Linear needs training = true and weights_quantized = false, got ",
-        problem.training ? "true" : "false", " and ", problem.weights_quantized ? "true" : "false",
-        "; plan_fp8_linear_forward() takes the others");
-  }
+  check_trains(kOp, "Fp8Linear", problem.training, problem.weights_quantized);
   return problem;
-}
-
-QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator) {
-  if (layout.bytes == 0) return {};
-  return {layout.rows, layout.cols, layout.dtype, layout.block, device, allocator};
 }
 
 }  // namespace
@@ -89,8 +78,7 @@ void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorVi
 }
 
 void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw) {
-  if (!has_saved_)
-    refuse_argument("fp8_linear_backward: no forward of this layer has run before it");
+  check_has_saved(kOp, has_saved_);
   Fp8LinearBackwardArgs args;
   args.dy = dy;
   args.saved = {x_t_.view(), w_t_.view()};

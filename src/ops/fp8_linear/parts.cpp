@@ -108,4 +108,21 @@ void check_numerics(std::string_view op, const Fp8LinearProblem& layer) {
   check_amax_floor(op, layer.amax_floor);
 }
 
+void check_trains(std::string_view op, std::string_view layer, bool training,
+                  bool weights_quantized) {
+  if (training && !weights_quantized) return;
+  refuse_argument(op, ": ", layer, " needs training = true and weights_quantized = false, got ",
+                  training ? "true" : "false", " and ", weights_quantized ? "true" : "false",
+                  "; plan_", op, "_forward() takes the others");
+}
+
+void check_has_saved(std::string_view op, bool has_saved) {
+  if (!has_saved) refuse_argument(op, "_backward: no forward of this layer has run before it");
+}
+
+QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator) {
+  if (layout.bytes == 0) return {};
+  return {layout.rows, layout.cols, layout.dtype, layout.block, device, allocator};
+}
+
 }  // namespace octet

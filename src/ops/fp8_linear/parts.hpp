@@ -36,4 +36,12 @@ inline bool saves_w(const Fp8LinearProblem& layer) { return layer.training && la
 // Everything but the extents and the device, in the name of `op`.
 void check_numerics(std::string_view op, const Fp8LinearProblem& layer);
 
+// Of the convenience layers: `layer` ("Fp8Linear") of `op` trains and casts its weights itself, and its
+// gradients are those of a forward.
+void check_trains(std::string_view op, std::string_view layer, bool training,
+                  bool weights_quantized);
+void check_has_saved(std::string_view op, bool has_saved);
+// No tensor for a layout of no bytes.
+QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator);
+
 }  // namespace octet

@@ -1,4 +1,3 @@
-#include "core/message.hpp"
 #include "ops/gated_mlp/state.hpp"
 
 #include <algorithm>
@@ -6,21 +5,13 @@
 namespace octet {
 namespace {
 
-// What the convenience layer takes; it is FP8 with down whatever the problem says.
+constexpr std::string_view kOp = "gated_mlp";
+
+// FP8 with down, whatever the problem says.
 GatedMlpProblem fp8_training(GatedMlpProblem problem) {
-  if (!problem.training || problem.weights_quantized) {
-    refuse_argument("gated_mlp: Fp8Mlp needs training = true and weights_quantized = false, got ",
-                    problem.training ? "true" : "false", " and ",
-                    problem.weights_quantized ? "true" : "false",
-                    "; plan_gated_mlp_forward() takes the others");
-  }
+  check_trains(kOp, "Fp8Mlp", problem.training, problem.weights_quantized);
   problem.fp8 = problem.down = true;
   return problem;
-}
-
-QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator) {
-  if (layout.bytes == 0) return {};
-  return {layout.rows, layout.cols, layout.dtype, layout.block, device, allocator};
 }
 
 }  // namespace
@@ -62,8 +53,7 @@ void Fp8Mlp::forward(const TensorView& x, const TensorView& w_gate_up, const Ten
 
 void Fp8Mlp::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
                       const TensorView& dw_down) {
-  if (!has_saved_)
-    refuse_argument("gated_mlp_backward: no forward of this layer has run before it");
+  check_has_saved(kOp, has_saved_);
   GatedMlpBackwardArgs args;
   args.dy = dy;
   args.saved = saved();
