@@ -1,6 +1,6 @@
-#include "console.hpp"
+#include "tool/console.hpp"
 
-#include "bench/table.hpp"
+#include "bench/report/table.hpp"
 
 #include <fmt/format.h>
 

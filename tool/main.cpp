@@ -1,10 +1,10 @@
 // octet: how fast and how right the operators are on this machine.
 // Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
 // wrong or asks for what this machine or build does not have, as room on a disk.
-#include "bench_ops.hpp"
-#include "commands.hpp"
-#include "options.hpp"
-#include "provenance.hpp"
+#include "tool/operators/bench_ops.hpp"
+#include "tool/commands.hpp"
+#include "tool/options/options.hpp"
+#include "tool/results/provenance.hpp"
 
 #include <octet/error.hpp>
 

@@ -44,7 +44,7 @@
 // whole rows instead, one of each of as many runs of rows as 2^22 elements (10^8 on the CPU) allow.
 #pragma once
 
-#include "check/random.hpp"
+#include "check/data/random.hpp"
 
 #include <octet/octet.hpp>
 

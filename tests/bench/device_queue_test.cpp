@@ -1,6 +1,6 @@
 // Time between events, on a Hopper GPU.
-#include "bench/device_timing.hpp"
-#include "bench/memory.hpp"
+#include "bench/timing/device_timing.hpp"
+#include "bench/workloads/memory.hpp"
 
 #include "support/on_cuda.hpp"
 

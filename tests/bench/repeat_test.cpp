@@ -1,6 +1,6 @@
 // A noisy measurement is made again, with a clock that passes only where a call says so.
-#include "bench/repeat.hpp"
-#include "bench/timing.hpp"
+#include "bench/timing/repeat.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <gtest/gtest.h>
 

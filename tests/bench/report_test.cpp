@@ -1,4 +1,4 @@
-#include "bench/result_columns.hpp"
+#include "bench/report/result_columns.hpp"
 #include "support/refusal.hpp"
 
 #include <octet/bench.hpp>

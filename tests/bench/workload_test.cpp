@@ -1,11 +1,11 @@
 // What is timed computes what it says: the workloads are run for real, on small layers.
-#include "bench/cache_flush.hpp"
-#include "bench/f16_error.hpp"
-#include "bench/inputs.hpp"
-#include "bench/memory.hpp"
-#include "bench/openblas.hpp"
-#include "bench/memory_workload.hpp"
-#include "bench/workload.hpp"
+#include "bench/timing/cache_flush.hpp"
+#include "bench/workloads/f16_error.hpp"
+#include "bench/workloads/inputs.hpp"
+#include "bench/workloads/memory.hpp"
+#include "bench/workloads/openblas.hpp"
+#include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/workload.hpp"
 
 #include <gtest/gtest.h>
 

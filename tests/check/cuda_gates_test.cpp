@@ -1,6 +1,6 @@
 // The gates over device outputs that are spoilt on purpose: which gate sees what.
 #include "check/cuda_case.hpp"
-#include "check/on_host.hpp"
+#include "check/reference/on_host.hpp"
 
 namespace octet {
 namespace {

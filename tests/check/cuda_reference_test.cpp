@@ -1,7 +1,7 @@
 // The reference on the device against the one on the CPU, and parts of matrices on the host.
 #include "check/cuda_case.hpp"
-#include "check/on_host.hpp"
-#include "check/reference.hpp"
+#include "check/reference/on_host.hpp"
+#include "check/reference/reference.hpp"
 
 #include <mutex>
 

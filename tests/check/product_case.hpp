@@ -1,11 +1,11 @@
 // A product with its operands, before and after quantisation, and a correct output to be spoilt.
 #pragma once
 
-#include "check/decode.hpp"
-#include "check/judge.hpp"
-#include "check/quantize_oracle.hpp"
-#include "check/quantized_copies.hpp"
-#include "check/random.hpp"
+#include "check/reference/decode.hpp"
+#include "check/judge/judge.hpp"
+#include "check/reference/quantize_oracle.hpp"
+#include "check/data/quantized_copies.hpp"
+#include "check/data/random.hpp"
 
 #include <octet/octet.hpp>
 

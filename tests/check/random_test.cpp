@@ -1,5 +1,5 @@
 // The generator: known words, the shape of the distribution, and the same bits in any order.
-#include "check/random.hpp"
+#include "check/data/random.hpp"
 
 #include <octet/buffer.hpp>
 #include <octet/error.hpp>

@@ -1,8 +1,8 @@
 // The parsers of cases/ and the data in it.
-#include "cases.hpp"
-#include "csv.hpp"
-#include "suites.hpp"
-#include "usage_error.hpp"
+#include "tool/cases/cases.hpp"
+#include "tool/results/csv.hpp"
+#include "tool/cases/suites.hpp"
+#include "tool/options/usage_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // octet compare names what got slower or broke, and returns 1 for that alone.
-#include "csv.hpp"
+#include "tool/results/csv.hpp"
 #include "result_files.hpp"
 
 #include <algorithm>

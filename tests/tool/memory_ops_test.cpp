@@ -2,8 +2,8 @@
 #include "result_files.hpp"
 #include "results.hpp"
 
-#include "shape_cases.hpp"
-#include "usage_error.hpp"
+#include "tool/cases/shape_cases.hpp"
+#include "tool/options/usage_error.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The suite fits the GPU it is published for.
-#include "suites.hpp"
+#include "tool/cases/suites.hpp"
 
-#include "bench/workload.hpp"
+#include "bench/workloads/workload.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What ties a result to the kernels it was measured with.
 #include "results.hpp"
 
-#include "stale_results.hpp"
+#include "tool/results/stale_results.hpp"
 
 #include <fstream>
 #include <map>

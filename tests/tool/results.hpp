@@ -1,7 +1,7 @@
 // The rows octet bench writes, read back as a user's script would.
 #pragma once
 
-#include "csv.hpp"
+#include "tool/results/csv.hpp"
 #include "run_tool.hpp"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // The files of tasks: what they mean, and where exactly one is wrong.
-#include "suites.hpp"
-#include "tasks.hpp"
-#include "usage_error.hpp"
+#include "tool/cases/suites.hpp"
+#include "tool/suite/tasks.hpp"
+#include "tool/options/usage_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,10 +3,10 @@
 //
 //     octet_sm90_sweep [SUITE]          dense84 where none is named
 //     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
-#include "suites.hpp"
-#include "usage_error.hpp"
+#include "tool/cases/suites.hpp"
+#include "tool/options/usage_error.hpp"
 
-#include "bench/inputs.hpp"
+#include "bench/workloads/inputs.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/gemm/cuda_sm90_choose.hpp"

@@ -1,6 +1,6 @@
 // The gates over rms_norm, and the gradient formulas of their reference against finite differences.
 #include "check/gates.hpp"
-#include "check/rms_norm_reference.hpp"
+#include "check/ops/rms_norm_reference.hpp"
 #include "core/message.hpp"
 #include "support/refusal.hpp"
 

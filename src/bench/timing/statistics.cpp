@@ -1,0 +1,41 @@
+#include "bench/timing/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace octet::bench {
+namespace {
+
+// The value below which `fraction` of the sorted samples lie, interpolated between neighbours.
+double quantile(const std::vector<double>& sorted, double fraction) {
+  const double position = fraction * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
+}
+
+}  // namespace
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(samples.begin(), samples.end());
+  return quantile(samples, 0.5);
+}
+
+double spread(std::vector<double> samples) {
+  if (samples.size() < 2) return 0;
+  std::sort(samples.begin(), samples.end());
+  const double middle = quantile(samples, 0.5);
+  if (middle <= 0) return 0;
+  return (quantile(samples, 0.75) - quantile(samples, 0.25)) / middle;
+}
+
+double geometric_mean(const std::vector<double>& samples) {
+  if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
+  double sum = 0;
+  for (const double sample : samples) sum += std::log(sample);
+  return std::exp(sum / static_cast<double>(samples.size()));
+}
+
+}  // namespace octet::bench

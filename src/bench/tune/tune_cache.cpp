@@ -1,0 +1,104 @@
+#include "bench/tune/tune_cache.hpp"
+
+#include "bench/tune/tune_space.hpp"
+#include "bench/report/write_beside.hpp"
+#include "core/message.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+namespace octet::bench {
+namespace {
+
+constexpr std::string_view kFirstLine = "octet tuning cache 1";
+
+struct Choice {
+  CacheKey key;
+  Configuration configuration;
+};
+
+struct Cache {
+  bool usable = true;  // false: the file is something else, not to be written over
+  std::vector<Choice> choices;
+};
+
+std::optional<Choice> parse_choice(std::string_view line) {
+  std::array<std::string_view, 4> fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::size_t tab = line.find('\t');
+    if ((tab == std::string_view::npos) != (i + 1 == fields.size())) return std::nullopt;
+    fields[i] = line.substr(0, tab);
+    line.remove_prefix(std::min(fields[i].size() + 1, line.size()));
+  }
+  const auto configuration = parse_configuration(fields[3]);
+  if (!configuration) return std::nullopt;
+  return Choice{{std::string(fields[0]), std::string(fields[1]), std::string(fields[2])},
+                *configuration};
+}
+
+Cache read_cache(const std::string& path, const Warn& warn) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line) && file.eof() && std::filesystem::file_size(path, ignored) == 0) {
+    return {};
+  }
+  if (line != kFirstLine) {
+    warn(text(path, ": is no tuning cache and is left alone; remove it or give another file"));
+    return {false, {}};
+  }
+  Cache cache;
+  for (int number = 2; std::getline(file, line); ++number) {
+    if (auto choice = parse_choice(line)) {
+      cache.choices.push_back(std::move(*choice));
+    } else {
+      warn(text(path, ": line ", number, " is broken and ignored"));
+    }
+  }
+  return cache;
+}
+
+}  // namespace
+
+void check_key(const CacheKey& key) {
+  for (const auto& [name, field] :
+       {std::pair{"problem", &key.problem}, std::pair{"device", &key.device},
+        std::pair{"version", &key.version}}) {
+    if (field->empty()) refuse_argument("tune: ", name, " is empty");
+    if (field->find_first_of("\t\r\n") != std::string::npos) {
+      refuse_argument("tune: ", name, " must be one line without tabs, got \"", *field, '"');
+    }
+  }
+}
+
+std::optional<Configuration> read_choice(const std::string& path, const CacheKey& key,
+                                         const Warn& warn) {
+  for (const Choice& choice : read_cache(path, warn).choices) {
+    if (choice.key == key) return choice.configuration;
+  }
+  return std::nullopt;
+}
+
+void write_choice(const std::string& path, const CacheKey& key, const Configuration& choice,
+                  const Warn& warn) {
+  // Whatever is wrong with the file was said when it was read.
+  Cache cache = read_cache(path, [](const std::string&) {});
+  if (!cache.usable) return;
+  std::erase_if(cache.choices, [&](const Choice& before) { return before.key == key; });
+  cache.choices.push_back({key, choice});
+  std::string content = std::string(kFirstLine) + '\n';
+  for (const auto& [of, configuration] : cache.choices) {
+    content +=
+        text(of.problem, '\t', of.device, '\t', of.version, '\t', describe(configuration), '\n');
+  }
+  try {
+    write_beside(path, content);
+  } catch (const Error& error) {
+    warn(text("the choice is not kept: ", error.what()));
+  }
+}
+
+}  // namespace octet::bench

@@ -1,0 +1,85 @@
+#include "bench/workloads/fp8_tensors.hpp"
+#include "bench/workloads/memory.hpp"
+#include "bench/workloads/memory_workload.hpp"
+
+namespace octet::bench {
+namespace {
+
+// gate and up are the halves of one tensor, as a product leaves them, and so are their gradients.
+class GatedActivationWorkload : public MemoryWorkload {
+ public:
+  GatedActivationWorkload(const GatedActivationProblem& problem, const WorkloadOptions& options)
+      : MemoryWorkload(problem.device, options),
+        forward_(plan_gated_activation_forward(problem, plan_options())),
+        backward_(plan_gated_activation_backward(problem, plan_options())) {
+    const auto& [rows, cols, fp8] = std::tie(problem.rows, problem.cols, problem.fp8);
+    const std::size_t half = tensor_bytes(problem.dtype, {rows, cols});
+    const std::size_t weight = problem.row_weight ? tensor_bytes(Dtype::f32, {rows}) : 0;
+    add_call(forward_, 2 * half + weight + (fp8 ? fp8_bytes(*fp8, rows, cols) : half));
+    add_call(backward_, 3 * half + 2 * weight + (fp8 ? fp8_bytes(*fp8, rows, 2 * cols) : 2 * half));
+  }
+
+ private:
+  struct Set {
+    Tensor gate_up, row_weight, y, dy, d_gate_up, d_row_weight;
+    Fp8Tensors y_fp8, d_gate_up_fp8;
+  };
+  const GatedActivationProblem& problem() const { return forward_.problem.problem; }
+
+  void add_set() override {
+    const GatedActivationProblem& p = problem();
+    Set set;
+    set.gate_up = random_tensor(p.dtype, p.rows, 2 * p.cols, 0);
+    set.dy = random_tensor(p.dtype, p.rows, p.cols, 1);
+    if (p.row_weight) {
+      set.row_weight = random_tensor(Dtype::f32, 1, p.rows, 2);
+      set.d_row_weight = empty_tensor(Dtype::f32, 1, p.rows);
+    }
+    if (p.fp8) {
+      set.y_fp8 = Fp8Tensors(*p.fp8, p.rows, p.cols, p.device);
+      set.d_gate_up_fp8 = Fp8Tensors(*p.fp8, p.rows, 2 * p.cols, p.device);
+    } else {
+      set.y = empty_tensor(p.dtype, p.rows, p.cols);
+      set.d_gate_up = empty_tensor(p.dtype, p.rows, 2 * p.cols);
+    }
+    sets_.push_back(std::move(set));
+  }
+
+  void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
+    const Set& set = sets_[number];
+    const TensorView gate = half_of(set.gate_up, 0);
+    const TensorView up = half_of(set.gate_up, 1);
+    const TensorView row_weight = as_vector(set.row_weight);
+    if (call == 0) {
+      octet::run(forward_, {gate, up, row_weight, set.y, set.y_fp8.views()}, workspace, stream);
+    } else {
+      octet::run(
+          backward_,
+          {set.dy, gate, up, row_weight, half_of(set.d_gate_up, 0), half_of(set.d_gate_up, 1),
+           set.d_gate_up_fp8.views(), as_vector(set.d_row_weight)},
+          workspace, stream);
+    }
+  }
+
+  // The columns of gate, or of up; nothing of nothing.
+  static TensorView half_of(const Tensor& both, int half) {
+    const TensorView& view = both.view();
+    if (view.data == nullptr) return {};
+    const std::int64_t cols = view.cols() / 2;
+    char* begin = static_cast<char*>(view.data) + half * cols * size_bytes(view.dtype);
+    return make_matrix(begin, view.dtype, view.rows(), cols, view.strides[0], view.device);
+  }
+
+  GatedActivationForwardPlan forward_;
+  GatedActivationBackwardPlan backward_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepWorkload> make_workload(const GatedActivationProblem& problem,
+                                            const WorkloadOptions& options) {
+  return std::make_unique<GatedActivationWorkload>(problem, options);
+}
+
+}  // namespace octet::bench

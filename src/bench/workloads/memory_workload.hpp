@@ -1,0 +1,51 @@
+// An operator that memory bounds, and beside each of its calls a copy of as many bytes: on the CPU
+// with the same threads, on a CUDA device from its memory to its memory. Calls are rotated over sets
+// of tensors, as memory.hpp says.
+#pragma once
+
+#include "bench/workloads/step_workload.hpp"
+
+namespace octet::bench {
+
+class MemoryWorkload : public StepWorkload {
+ public:
+  void allocate(std::int64_t uses) override;
+  Task task() override;
+  Task peer() override;
+
+ protected:
+  MemoryWorkload(Device device, const WorkloadOptions& options);
+
+  template <class Problem>
+  void add_call(const Plan<Problem>& plan, std::size_t bytes) {
+    calls_.push_back({plan.implementation, plan.configuration, plan.workspace_bytes, bytes});
+  }
+  // Makes the tensors of one more set.
+  virtual void add_set() = 0;
+  virtual void run(std::size_t call, std::size_t set, Workspace workspace, void* stream) = 0;
+
+  PlanOptions plan_options() const { return {options_.backend, options_.threads}; }
+  // Dense; `number` tells the random tensors of a set apart, which are the same in every set.
+  Tensor random_tensor(Dtype dtype, std::int64_t rows, std::int64_t cols,
+                       std::uint32_t number) const;
+  Tensor empty_tensor(Dtype dtype, std::int64_t rows, std::int64_t cols) const;
+  // A tensor of one row as a vector; nothing of nothing.
+  static TensorView as_vector(const Tensor& row);
+
+ private:
+  struct CopyPair {
+    Buffer from;  // half of the bytes of the largest call: a copy reads and writes them
+    Buffer to;
+  };
+  void add_copies(std::size_t bytes);
+  // Backward is half of the sets away from forward, which would leave it its inputs in the cache.
+  std::size_t set_of(std::size_t call, std::int64_t iteration) const;
+
+  Device device_;
+  WorkloadOptions options_;
+  int threads_;
+  std::vector<CopyPair> copies_;  // one per set
+  Buffer workspace_;
+};
+
+}  // namespace octet::bench

@@ -1,0 +1,101 @@
+#include "bench/workloads/heads.hpp"
+#include "bench/workloads/memory_workload.hpp"
+
+namespace octet::bench {
+namespace {
+
+class RmsNormRopeWorkload : public MemoryWorkload {
+ public:
+  RmsNormRopeWorkload(const RmsNormRopeProblem& problem, const WorkloadOptions& options)
+      : MemoryWorkload(problem.device, options),
+        forward_(plan_rms_norm_rope_forward(problem, plan_options())),
+        backward_(plan_rms_norm_rope_backward(problem, plan_options())) {
+    const std::size_t heads = heads_bytes(problem);
+    std::size_t rstd = 0;
+    std::size_t g = 0;
+    std::size_t dg = 0;
+    for (const std::int64_t count : {problem.q_heads, problem.k_heads}) {
+      if (count == 0) continue;
+      rstd += tensor_bytes(Dtype::f32, {rstds(count)});
+      g += tensor_bytes(problem.weight, {weights(count)});
+      dg += tensor_bytes(problem.dg, {weights(count)});
+    }
+    add_call(forward_, 2 * heads + g + rstd + rotation_bytes(problem));
+    add_call(backward_, 3 * heads + g + dg + rstd + rotation_bytes(problem));
+  }
+
+ private:
+  struct Side {  // of q, or of k
+    Tensor x, g, out, rstd, d_out, dx, dg;
+  };
+  struct Set {
+    Side q, k;
+    Tensor cos, sin, positions;
+  };
+  const RmsNormRopeProblem& problem() const { return forward_.problem.problem; }
+  bool by_row() const { return problem().norm == NormScope::row; }
+  std::int64_t tokens() const { return problem().batch * problem().seq; }
+  std::int64_t rstds(std::int64_t heads) const { return tokens() * (by_row() ? 1 : heads); }
+  std::int64_t weights(std::int64_t heads) const {
+    return problem().head_dim * (by_row() ? heads : 1);
+  }
+
+  Side make_side(std::int64_t heads, std::uint32_t number) const {
+    const RmsNormRopeProblem& p = problem();
+    const std::int64_t cols = heads * p.head_dim;
+    Side side;
+    if (heads == 0) return side;
+    side.x = random_tensor(p.dtype, tokens(), cols, number);
+    side.g = random_tensor(p.weight, 1, weights(heads), number + 1);
+    side.d_out = random_tensor(p.dtype, tokens(), cols, number + 2);
+    side.out = empty_tensor(p.dtype, tokens(), cols);
+    side.rstd = empty_tensor(Dtype::f32, 1, rstds(heads));
+    side.dx = empty_tensor(p.dtype, tokens(), cols);
+    side.dg = empty_tensor(p.dg, 1, weights(heads));
+    return side;
+  }
+
+  void add_set() override {
+    const RmsNormRopeProblem& p = problem();
+    Set set;
+    set.q = make_side(p.q_heads, 0);
+    set.k = make_side(p.k_heads, 3);
+    set.cos = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 6);
+    set.sin = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 7);
+    if (p.rotation.positions) {
+      set.positions = make_positions(*p.rotation.positions, p.batch, p.seq, p.device);
+    }
+    sets_.push_back(std::move(set));
+  }
+
+  void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
+    const auto& [q, k, cos, sin, positions] = sets_[number];
+    const auto heads = [&](const Tensor& matrix) { return as_heads(matrix, problem()); };
+    const RotationArgs rotation{cos, sin, positions};
+    if (call == 0) {
+      octet::run(forward_,
+                 {heads(q.x), heads(k.x), as_vector(q.g), as_vector(k.g), heads(q.out),
+                  heads(k.out), as_vector(q.rstd), as_vector(k.rstd), rotation},
+                 workspace, stream);
+    } else {
+      octet::run(backward_,
+                 {heads(q.d_out), heads(k.d_out), heads(q.x), heads(k.x), as_vector(q.g),
+                  as_vector(k.g), as_vector(q.rstd), as_vector(k.rstd), heads(q.dx), heads(k.dx),
+                  as_vector(q.dg), as_vector(k.dg), rotation},
+                 workspace, stream);
+    }
+  }
+
+  RmsNormRopeForwardPlan forward_;
+  RmsNormRopeBackwardPlan backward_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepWorkload> make_workload(const RmsNormRopeProblem& problem,
+                                            const WorkloadOptions& options) {
+  return std::make_unique<RmsNormRopeWorkload>(problem, options);
+}
+
+}  // namespace octet::bench

@@ -1,0 +1,71 @@
+#include "bench/workloads/heads.hpp"
+#include "bench/workloads/memory_workload.hpp"
+
+namespace octet::bench {
+namespace {
+
+RopeProblem turned(RopeProblem problem, bool inverse) {
+  problem.inverse = inverse;
+  return problem;
+}
+
+// Backward is the inverse rotation of the same tensors.
+class RopeWorkload : public MemoryWorkload {
+ public:
+  RopeWorkload(const RopeProblem& problem, const WorkloadOptions& options)
+      : MemoryWorkload(problem.device, options),
+        forward_(plan_rope(turned(problem, false), plan_options())),
+        backward_(plan_rope(turned(problem, true), plan_options())) {
+    const std::size_t bytes = 2 * heads_bytes(problem) + rotation_bytes(problem);
+    add_call(forward_, bytes);
+    add_call(backward_, bytes);
+  }
+
+ private:
+  struct Set {
+    Tensor q, k, q_out, k_out, cos, sin, positions;
+  };
+
+  void add_set() override {
+    const RopeProblem& p = forward_.problem;
+    const std::int64_t tokens = p.batch * p.seq;
+    Set set;
+    set.q = random_tensor(p.dtype, tokens, p.q_heads * p.head_dim, 0);
+    set.q_out = empty_tensor(p.dtype, tokens, p.q_heads * p.head_dim);
+    if (p.k_heads > 0) {
+      set.k = random_tensor(p.dtype, tokens, p.k_heads * p.head_dim, 1);
+      set.k_out = empty_tensor(p.dtype, tokens, p.k_heads * p.head_dim);
+    }
+    set.cos = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 2);
+    set.sin = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 3);
+    if (p.rotation.positions) {
+      set.positions = make_positions(*p.rotation.positions, p.batch, p.seq, p.device);
+    }
+    sets_.push_back(std::move(set));
+  }
+
+  void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
+    const Set& set = sets_[number];
+    const RopeProblem& p = forward_.problem;
+    octet::run(call == 0 ? forward_ : backward_,
+               {as_heads(set.q, p),
+                as_heads(set.k, p),
+                as_heads(set.q_out, p),
+                as_heads(set.k_out, p),
+                {set.cos, set.sin, set.positions}},
+               workspace, stream);
+  }
+
+  RopePlan forward_;
+  RopePlan backward_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepWorkload> make_workload(const RopeProblem& problem,
+                                            const WorkloadOptions& options) {
+  return std::make_unique<RopeWorkload>(problem, options);
+}
+
+}  // namespace octet::bench

@@ -1,0 +1,107 @@
+#include "check/data/guarded.hpp"
+
+namespace octet {
+namespace {
+
+constexpr unsigned char kPattern = 0xA5;
+// The quantiser's own NaN is 0x7F.
+constexpr unsigned char kPoison = 0xFF;
+constexpr std::uint32_t kPoisonBits[] = {0, 0xFFu, 0xFFFFu, 0, 0xFFFFFFFFu};  // by bytes
+
+std::int64_t changed_bytes(const Rectangle& rectangle) {
+  return rectangle.rows * rectangle.row_bytes - count_equal(rectangle, kPattern, 1);
+}
+
+// The padding behind the first `used` bytes of every row.
+Rectangle padding_of(const Rectangle& rows, std::int64_t used) {
+  return columns(rows, used, rows.pitch);
+}
+
+}  // namespace
+
+GuardedMemory::GuardedMemory(std::size_t bytes, Device device)
+    : band_(device.type == DeviceType::cuda ? std::int64_t{1} << 20 : 4096),
+      memory_(bytes + 2 * static_cast<std::size_t>(band_), device) {
+  const auto all = static_cast<std::int64_t>(memory_.bytes());
+  fill({memory_.data(), 1, all, all, device}, kPattern);
+}
+
+Rectangle GuardedMemory::before() const {
+  return {memory_.data(), 1, band_, band_, memory_.device()};
+}
+
+Rectangle GuardedMemory::behind(std::int64_t begin) const {
+  const std::int64_t length = static_cast<std::int64_t>(memory_.bytes()) - band_ - begin;
+  return {data() + begin, 1, length, length, memory_.device()};
+}
+
+GuardedMatrix::GuardedMatrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap,
+                             Device device)
+    : memory_(static_cast<std::size_t>(rows * (cols + gap) * size_bytes(dtype)), device),
+      view_(make_matrix(memory_.data(), dtype, rows, cols, cols + gap, device)) {
+  fill(elements_of(view_), kPoison);
+}
+
+void GuardedMatrix::fill_from(const TensorView& matrix) {
+  copy(elements_of(matrix), elements_of(view_));
+  poisoned_ = false;
+}
+
+GuardFindings GuardedMatrix::inspect() const {
+  const Rectangle elements = elements_of(view_);
+  const auto size = static_cast<int>(size_bytes(view_.dtype));
+  GuardFindings findings;
+  findings.outside = changed_bytes(memory_.before()) +
+                     changed_bytes(padding_of(elements, elements.row_bytes)) +
+                     changed_bytes(memory_.behind(elements.rows * elements.pitch));
+  if (poisoned_) findings.unwritten = count_equal(elements, kPoisonBits[size], size);
+  return findings;
+}
+
+GuardedQuantized::GuardedQuantized(const QuantizedLayout& layout, bool owns_padding, Device device)
+    : layout_(layout), memory_(layout.bytes, device), view_(layout.view(memory_.data(), device)) {
+  view_.owns_padding = owns_padding;
+  fill(columns(value_rows(), 0, layout.cols), kPoison);
+  const Rectangle lines = scale_lines();
+  fill(owns_padding ? lines : columns(lines, 0, scale_line_bytes()), kPoison);
+}
+
+Rectangle GuardedQuantized::value_rows() const {
+  return {view_.values.data, layout_.rows, layout_.pitch, layout_.pitch, view_.values.device};
+}
+
+Rectangle GuardedQuantized::scale_lines() const {
+  const int contiguous = layout_.scale_strides[0] == 1 ? 0 : 1;
+  const std::int64_t line_bytes = layout_.scale_strides[1 - contiguous] * 4;
+  return {view_.scales.data, layout_.scale_shape[1 - contiguous], line_bytes, line_bytes,
+          view_.scales.device};
+}
+
+std::int64_t GuardedQuantized::scale_line_bytes() const {
+  return layout_.scale_shape[layout_.scale_strides[0] == 1 ? 0 : 1] * 4;
+}
+
+GuardFindings GuardedQuantized::inspect() const {
+  const Rectangle rows = value_rows();
+  const Rectangle lines = scale_lines();
+  const Rectangle value_padding = padding_of(rows, layout_.cols);
+  const Rectangle scale_padding = padding_of(lines, scale_line_bytes());
+  const auto scales_offset = static_cast<std::int64_t>(layout_.scales_offset);
+  const std::int64_t between = layout_.rows * layout_.pitch;
+  GuardFindings findings;
+  findings.unwritten = count_equal(columns(rows, 0, layout_.cols), kPoison, 1) +
+                       count_not_finite(columns(lines, 0, scale_line_bytes()));
+  findings.outside = changed_bytes(memory_.before()) +
+                     changed_bytes({memory_.data() + between, 1, scales_offset - between,
+                                    scales_offset - between, rows.device}) +
+                     changed_bytes(memory_.behind(scales_offset + lines.rows * lines.pitch));
+  if (view_.owns_padding) {
+    findings.bad_padding = value_padding.rows * value_padding.row_bytes -
+                           count_equal(value_padding, 0, 1) + count_not_finite(scale_padding);
+  } else {
+    findings.outside += changed_bytes(value_padding) + changed_bytes(scale_padding);
+  }
+  return findings;
+}
+
+}  // namespace octet

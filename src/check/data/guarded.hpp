@@ -1,0 +1,72 @@
+// Outputs that notice what was not written and what was written outside: every byte of an element
+// begins as 0xFF, a NaN that no operator makes of finite data, and the memory around the elements
+// holds a pattern. On the CPU and on CUDA devices, where the bands are as large as a tile of output.
+#pragma once
+
+#include "check/data/memory_rectangle.hpp"
+
+#include <octet/buffer.hpp>
+#include <octet/quantized.hpp>
+
+#include <cstdint>
+
+namespace octet {
+
+struct GuardFindings {
+  std::int64_t unwritten = 0;    // elements that still hold the poison
+  std::int64_t outside = 0;      // bytes around the elements that changed
+  std::int64_t bad_padding = 0;  // owned padding that is not cleared
+};
+
+// Memory between two bands: 4 KiB on the CPU, 1 MiB on CUDA devices. All of it holds the pattern.
+class GuardedMemory {
+ public:
+  GuardedMemory(std::size_t bytes, Device device);
+
+  unsigned char* data() const { return static_cast<unsigned char*>(memory_.data()) + band_; }
+  Rectangle before() const;
+  // From byte `begin` of the memory to the end of the band behind it.
+  Rectangle behind(std::int64_t begin) const;
+
+ private:
+  std::int64_t band_;
+  Buffer memory_;
+};
+
+// A matrix in guarded memory, with `gap` elements behind every row.
+class GuardedMatrix {
+ public:
+  GuardedMatrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap,
+                Device device = kCpu);
+
+  const TensorView& view() const { return view_; }
+  // For outputs that are added to. The elements are no longer poisoned.
+  void fill_from(const TensorView& matrix);
+  GuardFindings inspect() const;
+
+ private:
+  GuardedMemory memory_;
+  TensorView view_;
+  bool poisoned_ = true;
+};
+
+// A quantised tensor in our own layout in guarded memory.
+class GuardedQuantized {
+ public:
+  // The padding is the view's own, or else belongs to the guard.
+  GuardedQuantized(const QuantizedLayout& layout, bool owns_padding, Device device = kCpu);
+
+  const QuantizedView& view() const { return view_; }
+  GuardFindings inspect() const;
+
+ private:
+  Rectangle value_rows() const;  // whole pitches
+  Rectangle scale_lines() const;
+  std::int64_t scale_line_bytes() const;  // of a line's scales, without padding
+
+  QuantizedLayout layout_;
+  GuardedMemory memory_;
+  QuantizedView view_;
+};
+
+}  // namespace octet

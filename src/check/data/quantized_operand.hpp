@@ -1,0 +1,34 @@
+// The quantised operand of a product that is judged by its dequantised operands: the oracle's on
+// the CPU; on CUDA, where a tensor is too large for the oracle, what the device's quantiser wrote,
+// with the oracle's judgement of 128x128 tiles of it.
+#pragma once
+
+#include "check/gates.hpp"
+#include "check/reference/quantize_oracle.hpp"
+
+#include <optional>
+#include <string>
+
+namespace octet {
+
+enum class Turned { no, yes };  // yes: the transposed matrix is quantised
+
+class QuantizedOperand {
+ public:
+  QuantizedOperand() = default;
+  // `input`: columns contiguous. `tensor` names it in the report, to which CUDA adds gate Q.
+  QuantizedOperand(const std::string& tensor, const TensorView& input, Turned turned,
+                   const OracleRules& rules, const GateOptions& options, GateReport& report);
+
+  const QuantizedView& view() const { return view_; }
+
+ private:
+  void write_on_cuda(const TensorView& input, Turned turned, const OracleRules& rules,
+                     const GateOptions& options);
+
+  OracleTensor oracle_;
+  QuantizedTensor written_;
+  QuantizedView view_;
+};
+
+}  // namespace octet

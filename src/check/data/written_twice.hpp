@@ -1,0 +1,66 @@
+// Outputs that two calls write, guarded: by the first dense, by the second with gaps that are not
+// theirs. Judged for their memory (G5, G6), and for what they hold.
+#pragma once
+
+#include "check/judge/judge_elements.hpp"
+#include "check/reference/quantize_oracle.hpp"
+
+#include <optional>
+#include <string>
+
+namespace octet {
+
+// A matrix, or a vector.
+class WrittenTwice {
+ public:
+  WrittenTwice(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap, Device device);
+  WrittenTwice(Dtype dtype, std::int64_t length, Device device);
+
+  // 0: by the first call, 1: by the second.
+  TensorView view(int call) const;
+
+  // E1, E2, G5 and G6. A reference gives a vector as one row.
+  void judge(const std::string& tensor, const ReferenceRow& reference, const JudgeOptions& options,
+             GateReport& report) const;
+  // The same for a reference that is rounded: E2 asks for equality.
+  void judge_exact(const std::string& tensor, const ReferenceRow& reference,
+                   const JudgeOptions& options, GateReport& report) const;
+
+ private:
+  void judge(const std::string& tensor, const ElementsClaim& claim, const JudgeOptions& options,
+             GateReport& report) const;
+
+  bool is_vector_ = false;
+  GuardedMatrix first_;
+  GuardedMatrix second_;
+};
+
+// FP8 copies of a [rows, cols] output: with padding of their own, and among memory that is not theirs.
+class Fp8WrittenTwice {
+ public:
+  Fp8WrittenTwice(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device);
+
+  Fp8Copies copies(int call) const;
+
+  // Q against the oracle's cast of `output`, [rows, cols] on the same device; G5 and G6. Tensors are
+  // called `prefix` + "out" and "transposed".
+  void judge(const std::string& prefix, const TensorView& output, const JudgeOptions& options,
+             GateReport& report) const;
+
+ private:
+  struct Copy {
+    OracleRules rules;
+    GuardedQuantized first;
+    GuardedQuantized second;
+
+    Copy(const Fp8Output& fp8, BlockShape block, std::int64_t rows, std::int64_t cols,
+         Device device);
+    void judge(const std::string& tensor, const TensorView& output, const JudgeOptions& options,
+               GateReport& report) const;
+  };
+
+  std::optional<Copy> out_;
+  std::optional<Copy> transposed_;
+};
+
+}  // namespace octet

@@ -1,0 +1,174 @@
+// G1 to G4: products against their reference.
+#include "check/cuda_gates.hpp"
+#include "check/reference/decode.hpp"
+#include "check/judge/judge.hpp"
+#include "core/message.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace octet {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::string with_decimals(double value, int decimals) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
+  return buffer;
+}
+
+std::string decibel_text(double db) { return with_decimals(db, 1) + " dB"; }
+
+SearchOptions search_options(const JudgeOptions& options, ElementBound bound) {
+  SearchOptions search;
+  search.bound = bound;
+  search.sample_beyond = options.sample_beyond;
+  search.seed = options.seed;
+  search.threads = options.threads;
+  return search;
+}
+
+// The rounding of sums, in units of sum |a * b|: the c of docs/numerics.md.
+double summation_error(DeviceType device) {
+  return device == DeviceType::cuda ? std::ldexp(1, -9) : std::ldexp(1, -20);
+}
+
+std::string sample_text(const Findings& findings) {
+  return findings.sampled ? " in sampled strips" : "";
+}
+
+GateResult snr_result(const char* gate, const std::string& tensor, const Findings& findings,
+                      double bound_db) {
+  const double db = findings.snr_db();
+  return {gate,
+          tensor,
+          db > bound_db,
+          decibel_text(db) + sample_text(findings),
+          text("> ", bound_db, " dB"),
+          db};
+}
+
+GateResult element_result(const char* gate, const std::string& tensor, const Findings& findings) {
+  const bool pass = findings.element_share <= 1;
+  std::string value = "worst element " + with_decimals(findings.element_share, 3);
+  if (!pass) value += " at " + findings.element;
+  return {gate, tensor, pass, value + sample_text(findings), "<= 1 of its bound", kNaN};
+}
+
+GateResult strip_result(const std::string& tensor, const Findings& findings, double bound_db) {
+  const bool strips_pass = findings.strip_db > bound_db;
+  const GateResult elements = element_result("G3", tensor, findings);
+  std::string value = "no strip long enough, ";
+  if (!findings.strip.empty()) {
+    value = "worst strip " + decibel_text(findings.strip_db);
+    if (!strips_pass) value += " at " + findings.strip;
+    value += ", ";
+  }
+  return {"G3",
+          tensor,
+          strips_pass && elements.pass,
+          value + elements.value,
+          text("> ", bound_db, " dB, ", elements.bound),
+          kNaN};
+}
+
+double strip_bound_db(Dtype out) { return out == Dtype::f32 ? 65 : 48; }
+
+// One-signed sums are biased in the 14 bits of a Hopper slice: a correct kernel's strips have 61 to 65
+// dB there, and the bound per element judges alone.
+bool has_strips(const JudgeOptions& options) {
+  return options.zero_mean || options.device == DeviceType::cpu;
+}
+
+double kernel_bound_db(Dtype out, DeviceType device) {
+  if (out != Dtype::f32) return 50;
+  return device == DeviceType::cuda ? 70 : 120;
+}
+
+double largest_finite(const TensorView& matrix) {
+  if (matrix.device.type == DeviceType::cuda) return cuda::largest_finite(matrix);
+  double largest = 0;
+  for (std::int64_t r = 0; r < matrix.rows(); ++r) {
+    for (std::int64_t c = 0; c < matrix.cols(); ++c) {
+      const double magnitude = std::fabs(decode(matrix, r, c));
+      if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+    }
+  }
+  return largest;
+}
+
+// What a cast to FP8 may change: a share of the value where it is normal, and half the step of the
+// subnormals, which the scale makes larger.
+struct CastError {
+  double relative;
+  double absolute;
+};
+
+CastError cast_error(Dtype format, double largest, const QuantizedFormats& formats) {
+  const bool e4m3 = format == Dtype::e4m3;
+  const double scale = std::max(largest, double{formats.amax_floor}) / (e4m3 ? 448 : 57344);
+  return {std::ldexp(1, e4m3 ? -4 : -3) + std::ldexp(1, -20),
+          scale * (formats.pow2_scales ? 2 : 1) * std::ldexp(1, e4m3 ? -10 : -17)};
+}
+
+// |a'b' - ab| summed over k, for a' = a (1 + ea) + da and b' = b (1 + eb) + db.
+ElementBound quantisation_bound(const ProductClaim& claim, const QuantizedFormats& formats,
+                                DeviceType device) {
+  const double largest_a = largest_finite(claim.a.values);
+  const double largest_b = largest_finite(claim.b.values);
+  const CastError a = cast_error(formats.a, largest_a, formats);
+  const CastError b = cast_error(formats.b, largest_b, formats);
+  const auto k = static_cast<double>(claim.a.values.cols());
+  return {(1 + a.relative) * (1 + b.relative) - 1 + 2 * summation_error(device),
+          k * (a.absolute * 2 * largest_b + b.absolute * 2 * largest_a + a.absolute * b.absolute)};
+}
+
+std::int64_t elements(const TensorView& matrix) { return matrix.rows() * matrix.cols(); }
+
+}  // namespace
+
+GateResult judge_g1(const std::string& tensor, const ProductClaim& claim,
+                    const QuantizedFormats& formats, const JudgeOptions& options) {
+  const std::int64_t fewest =
+      std::min({elements(claim.out), elements(claim.a.values), elements(claim.b.values)});
+  if (options.zero_mean && fewest >= kSnrOutputs) {
+    SearchOptions search = search_options(options, {});
+    search.elements = false;
+    const bool e4m3 = formats.a == Dtype::e4m3 && formats.b == Dtype::e4m3;
+    return snr_result("G1", tensor, compare(claim, search), e4m3 ? 25 : 20);
+  }
+  const ElementBound bound = quantisation_bound(claim, formats, options.device);
+  return element_result("G1", tensor, compare(claim, search_options(options, bound)));
+}
+
+std::vector<GateResult> judge_kernel(const std::string& tensor, const ProductClaim& claim,
+                                     const JudgeOptions& options) {
+  const Findings findings =
+      compare(claim, search_options(options, {summation_error(options.device), 0}));
+  const Dtype out = claim.out.dtype;
+  const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs;
+  return {has_snr ? snr_result("G2", tensor, findings, kernel_bound_db(out, options.device))
+                  : element_result("G2", tensor, findings),
+          has_strips(options) ? strip_result(tensor, findings, strip_bound_db(out))
+                              : element_result("G3", tensor, findings)};
+}
+
+std::vector<GateResult> judge_float_product(const std::string& tensor, const ProductClaim& claim,
+                                            const JudgeOptions& options) {
+  SearchOptions search = search_options(options, {summation_error(options.device), 0});
+  search.closeness = true;
+  const Findings findings = compare(claim, search);
+  const bool is_f32 = claim.a.values.dtype == Dtype::f32 && claim.out.dtype == Dtype::f32;
+  const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs;
+  GateResult g4 = has_snr ? snr_result("G4", tensor, findings, is_f32 ? 100 : 45)
+                          : element_result("G4", tensor, findings);
+  g4.pass = g4.pass && findings.close_share <= 1;
+  g4.value += ", worst difference " + with_decimals(findings.close_share / 100, 6);
+  g4.bound += ", <= 1e-2";
+  return {g4, strip_result(tensor, findings, strip_bound_db(claim.out.dtype))};
+}
+
+}  // namespace octet

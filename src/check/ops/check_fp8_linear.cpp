@@ -1,0 +1,179 @@
+#include "check/reference/decode.hpp"
+#include "check/data/quantized_operand.hpp"
+#include "check/judge/trial.hpp"
+
+namespace octet {
+namespace {
+
+// What the layer reads.
+struct Inputs {
+  Tensor x;       // [M, K]
+  Tensor w;       // [N, K]
+  Tensor dy;      // [M, N]
+  Tensor old_dw;  // [N, K], where dw is added to
+
+  Inputs(const Fp8LinearProblem& problem, const GateOptions& options)
+      : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
+        w(random_matrix(problem.dtype, problem.n, problem.k, 1, options, problem.device)) {
+    if (!problem.training) return;
+    dy = random_matrix(problem.dtype, problem.m, problem.n, 2, options, problem.device);
+    if (problem.need_dw && problem.accumulate_dw) {
+      old_dw = random_matrix(problem.dw, problem.n, problem.k, 3, options, problem.device);
+    }
+  }
+};
+
+// The quantised operands of the three products, by the oracle or judged by it.
+struct Operands {
+  QuantizedOperand x;     // [M, K] 1x128
+  QuantizedOperand w;     // [N, K] 128x128
+  QuantizedOperand dy;    // [M, N] 1x128
+  QuantizedOperand dy_t;  // [N, M] 1x128
+  QuantizedOperand x_t;   // [K, M] 1x128 or 128x128
+
+  Operands(const Fp8LinearProblem& problem, const Inputs& inputs, const GateOptions& options,
+           GateReport& report) {
+    const auto cast = [&](const char* tensor, const Tensor& input, Turned turned, Dtype format,
+                          BlockShape block) {
+      const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
+      return QuantizedOperand(tensor, input, turned, rules, options, report);
+    };
+    const BlockShape x_t_block =
+        problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+    x = cast("quantised x", inputs.x, Turned::no, problem.format, kBlock1x128);
+    w = cast("quantised w", inputs.w, Turned::no, problem.format, kBlock128x128);
+    if (!problem.training) return;
+    if (problem.need_dx) {
+      dy = cast("quantised dy", inputs.dy, Turned::no, problem.grad_format, kBlock1x128);
+    }
+    if (!problem.need_dw) return;
+    dy_t = cast("quantised dy^T", inputs.dy, Turned::yes, problem.grad_format, kBlock1x128);
+    x_t = cast("quantised x^T", inputs.x, Turned::yes, problem.format, x_t_block);
+  }
+};
+
+// What one call of forward and backward writes.
+struct Outputs {
+  GuardedMatrix y;
+  std::optional<GuardedMatrix> dx;
+  std::optional<GuardedMatrix> dw;
+  std::optional<GuardedQuantized> x_t;
+  std::optional<GuardedQuantized> w_t;
+
+  Outputs(const Fp8LinearProblem& problem, const Inputs& inputs, std::int64_t gap,
+          bool owns_padding)
+      : y(problem.dtype, problem.m, problem.n, gap, problem.device) {
+    const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
+    if (layout.x_t.bytes != 0) x_t.emplace(layout.x_t, owns_padding, problem.device);
+    if (layout.w_t.bytes != 0) w_t.emplace(layout.w_t, owns_padding, problem.device);
+    if (!problem.training) return;
+    if (problem.need_dx) dx.emplace(problem.dtype, problem.m, problem.k, gap, problem.device);
+    if (!problem.need_dw) return;
+    dw.emplace(problem.dw, problem.n, problem.k, gap, problem.device);
+    if (problem.accumulate_dw) dw->fill_from(inputs.old_dw);
+  }
+};
+
+// The weights as the layer takes them.
+struct Weights {
+  QuantizedTensor w;
+  QuantizedTensor w_t;
+
+  Weights(const Fp8LinearProblem& problem, const Operands& operands) {
+    if (!problem.weights_quantized) return;
+    w = in_our_layout(operands.w.view());
+    w_t = in_our_layout(transposed(operands.w.view()));
+  }
+};
+
+void run_layer(const Fp8LinearProblem& problem, const GateOptions& options, const Inputs& inputs,
+               const Weights& weights, const Outputs& outputs) {
+  const Fp8LinearOptions plan_options{options.gemm_backend, options.quantize_backend,
+                                      options.threads};
+  Fp8LinearSaved saved;
+  if (outputs.x_t) saved.x_t = outputs.x_t->view();
+  saved.w_t = outputs.w_t ? outputs.w_t->view() : weights.w_t.view();
+  Fp8LinearForwardArgs forward;
+  forward.x = inputs.x;
+  forward.w = inputs.w;
+  forward.weights = {weights.w, weights.w_t};
+  forward.y = outputs.y.view();
+  forward.saved = saved;
+  run_once(plan_fp8_linear_forward(problem, plan_options), forward, problem.device);
+  if (!outputs.dx && !outputs.dw) return;
+  Fp8LinearBackwardArgs backward;
+  backward.dy = inputs.dy;
+  backward.saved = saved;
+  if (outputs.dx) backward.dx = outputs.dx->view();
+  if (outputs.dw) backward.dw = outputs.dw->view();
+  run_once(plan_fp8_linear_backward(problem, plan_options), backward, problem.device);
+}
+
+void judge_matrix(const char* tensor, const GuardedMatrix& first, const GuardedMatrix& second,
+                  ProductClaim exact, ProductClaim quantized, const QuantizedFormats& formats,
+                  const JudgeOptions& options, GateReport& report) {
+  exact.out = quantized.out = first.view();
+  report.results.push_back(judge_g1(tensor, exact, formats, options));
+  add(report, judge_kernel(tensor, quantized, options));
+  report.results.push_back(judge_g5(tensor, first.view(), second.view()));
+  report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
+}
+
+void judge_saved(const char* tensor, const GuardedQuantized& first, const GuardedQuantized& second,
+                 const QuantizedView& wanted, GateReport& report) {
+  report.results.push_back(judge_quantized(tensor, first.view(), wanted));
+  report.results.push_back(judge_g5(tensor, first.view(), second.view()));
+  report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
+}
+
+void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const Operands& operands,
+                   const Outputs& first, const Outputs& second, const JudgeOptions& options,
+                   GateReport& report) {
+  const QuantizedFormats forward{problem.format, problem.format, problem.amax_floor,
+                                 problem.pow2_scales};
+  const QuantizedFormats backward{problem.grad_format, problem.format, problem.amax_floor,
+                                  problem.pow2_scales};
+  judge_matrix("y", first.y, second.y, {{}, inputs.x.view(), inputs.w.view()},
+               {{}, operands.x.view(), operands.w.view()}, forward, options, report);
+  if (first.dx) {
+    judge_matrix("dx", *first.dx, *second.dx, {{}, inputs.dy.view(), transposed(inputs.w.view())},
+                 {{}, operands.dy.view(), transposed(operands.w.view())}, backward, options,
+                 report);
+  }
+  if (first.dw) {
+    const TensorView old = inputs.old_dw.view();
+    judge_matrix("dw", *first.dw, *second.dw,
+                 {{}, transposed(inputs.dy.view()), transposed(inputs.x.view()), old},
+                 {{}, operands.dy_t.view(), operands.x_t.view(), old}, backward, options, report);
+  }
+  if (first.x_t) judge_saved("x_t", *first.x_t, *second.x_t, operands.x_t.view(), report);
+  if (first.w_t) {
+    judge_saved("w_t", *first.w_t, *second.w_t, transposed(operands.w.view()), report);
+  }
+}
+
+GateReport judge_layer(const Fp8LinearProblem& problem, const GateOptions& options) {
+  GateReport report;
+  const Inputs inputs(problem, options);
+  const Operands operands(problem, inputs, options, report);
+  const Weights weights(problem, operands);
+  const Outputs first(problem, inputs, 0, true);
+  const Outputs second(problem, inputs, options.row_gap, false);
+  run_layer(problem, options, inputs, weights, first);
+  run_layer(problem, options, inputs, weights, second);
+  judge_outputs(problem, inputs, operands, first, second, judge_options(options, problem.device),
+                report);
+  return report;
+}
+
+}  // namespace
+
+GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& options) {
+  // Plans refuse what cannot run before any data is made.
+  (void)plan_fp8_linear_forward(problem,
+                                {options.gemm_backend, options.quantize_backend, options.threads});
+  return within_memory("fp8_linear", describe(problem),
+                       [&] { return judge_layer(problem, options); });
+}
+
+}  // namespace octet

@@ -1,0 +1,182 @@
+// A gated MLP, stage by stage (gated_mlp_stages.hpp), and as a whole:
+//
+//   G1   y, dx and dw against f64 on the unquantised inputs
+//        FP8 > 20 dB, > 15 dB where a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
+//   F    FP8 fused and unfused: every output and saved view in equal bits
+//
+// Where G1's bounds come from, in units of n, the noise of one cast over its signal (e4m3: 31.5 dB,
+// e5m2: 4 n):  gate_up has 2 n of its two casts. h = act(gate) * up has both factors' noise, about
+// twice 2 n, and n of its own cast; y one more n of w_down: 6 n, 23.7 dB. dh has 2 n; dgate = dh * up
+// * act'(gate) has that of all three, 2 n + 2 n + at most 2 n (relu_squared; silu 0.8 n), and dx and
+// dw two casts more: 8 n, 22.5 dB. With e5m2 for all of them it is 6 dB less, 16.5 dB. A rounding to
+// bf16 has 55.6 dB; in place of casts y has at most seven (relu_squared squares that of the gate:
+// four), 47.1 dB, the gradients five. As for products, SNRs need kSnrOutputs elements in every
+// tensor: with fewer, the stages judge alone.
+#include "check/judge/compare_outputs.hpp"
+#include "check/reference/decode.hpp"
+#include "check/ops/gated_mlp_reference.hpp"
+#include "check/ops/gated_mlp_stages.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+namespace octet {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double least_db(const GatedMlpProblem& problem, Dtype out) {
+  if (problem.fp8) {
+    return problem.format == Dtype::e4m3 && problem.grad_format == Dtype::e4m3 ? 20 : 15;
+  }
+  return problem.dtype == Dtype::f32 && out == Dtype::f32 ? 100 : 45;
+}
+
+class Judge {
+ public:
+  Judge(const GatedMlpProblem& problem, const GateOptions& options)
+      : problem_(problem),
+        options_(options),
+        judge_(judge_options(options, problem.device)),
+        inputs_(problem, options),
+        operands_(problem, inputs_, options, report_),
+        first_(problem, inputs_, 0, true) {}
+
+  GateReport report() {
+    run_layer(problem_, options_, inputs_, operands_, first_);
+    const GatedMlpStages stages(problem_, options_, inputs_, operands_, first_, report_);
+    judge_products(stages);
+    judge_saved(stages);
+    judge_whole();
+    judge_repeated();
+    if (problem_.fp8) judge_fused();
+    return std::move(report_);
+  }
+
+ private:
+  void product(const char* name, const std::optional<GuardedMatrix>& out, const QuantizedView& a,
+               const QuantizedView& b, const Tensor& old = {}) {
+    if (!out) return;
+    add(report_, judge_any_product(name, {out->view(), a, b, old.view()}, judge_));
+  }
+
+  void judge_products(const GatedMlpStages& stages) {
+    product("y", first_.y, stages.h, operands_.w_down);
+    product("dx", first_.dx, stages.d_gate_up,
+            first_.dx ? transposed(operands_.w_gate_up) : QuantizedView());
+    product("dw_gate_up", first_.dw_gate_up, stages.d_gate_up_t, operands_.x_t,
+            inputs_.old_dw_gate_up);
+    product("dw_down", first_.dw_down, operands_.dy_t, stages.h_t, inputs_.old_dw_down);
+  }
+
+  void saved(const char* name, const std::optional<GuardedQuantized>& given,
+             const QuantizedView& wanted) {
+    if (given) report_.results.push_back(judge_quantized(name, given->view(), wanted));
+  }
+
+  void judge_saved(const GatedMlpStages& stages) {
+    saved("h_fp8", first_.h_fp8, stages.h);
+    saved("h_fp8_t", first_.h_fp8_t, stages.h_t);
+    saved("x_t", first_.x_t, operands_.x_t);
+    saved("w_gate_up_t", first_.w_gate_up_t, transposed(operands_.w_gate_up));
+    saved("h_t", first_.h_t, stages.h_t);
+    if (first_.w_down_t) saved("w_down_t", first_.w_down_t, transposed(operands_.w_down));
+  }
+
+  void whole(const char* name, const std::optional<GuardedMatrix>& out, const TensorView& a,
+             const TensorView& b, const Tensor& old = {}) {
+    if (!out) return;
+    SearchOptions search;
+    search.elements = false;
+    search.sample_beyond = judge_.sample_beyond;
+    search.seed = judge_.seed;
+    search.threads = judge_.threads;
+    const Findings findings = compare({out->view(), a, b, old.view()}, search);
+    const double bound_db = least_db(problem_, out->view().dtype);
+    char value[64];
+    std::snprintf(value, sizeof value, "%.1f dB%s", findings.snr_db(),
+                  findings.sampled ? " in sampled strips" : "");
+    report_.results.push_back({"G1", name, findings.snr_db() > bound_db, value,
+                               text("> ", bound_db, " dB"), findings.snr_db()});
+  }
+
+  void judge_whole() {
+    const std::int64_t fewest =
+        std::min({problem_.m * problem_.k, problem_.m * problem_.f, problem_.f * problem_.k});
+    if (fewest < kSnrOutputs) return;
+    const GatedMlpReference reference(problem_, inputs_, options_.threads);
+    const TensorView h = reference.h;
+    whole("y", first_.y, h, inputs_.w_down);
+    if (!first_.dx && !first_.dw_gate_up) return;
+    const TensorView d_gate_up = reference.d_gate_up;
+    whole("dx", first_.dx, d_gate_up, transposed(inputs_.w_gate_up.view()));
+    whole("dw_gate_up", first_.dw_gate_up, transposed(d_gate_up), transposed(inputs_.x.view()),
+          inputs_.old_dw_gate_up);
+    if (!first_.dw_down) return;
+    whole("dw_down", first_.dw_down, transposed(inputs_.dout.view()), transposed(h),
+          inputs_.old_dw_down);
+  }
+
+  // G5 and G6.
+  void judge_repeated() {
+    // cuBLASLt, which has the plain products on CUDA, chooses its kernel by the pitch too.
+    const bool dense = !problem_.fp8 && problem_.device.type == DeviceType::cuda;
+    const GatedMlpOutputs second(problem_, inputs_, dense ? 0 : options_.row_gap, false);
+    run_layer(problem_, options_, inputs_, operands_, second);
+    const auto judge = [&](const char* name, const auto& one, const auto& other) {
+      report_.results.push_back(judge_g5(name, one.view(), other.view()));
+      report_.results.push_back(judge_g6(name, one.inspect(), other.inspect()));
+    };
+    const auto matrices = second.matrices();
+    const auto quantized = second.quantized();
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      judge(matrices[i].name, *first_.matrices()[i].matrix, *matrices[i].matrix);
+    }
+    for (std::size_t i = 0; i < quantized.size(); ++i) {
+      judge(quantized[i].name, *first_.quantized()[i].tensor, *quantized[i].tensor);
+    }
+  }
+
+  void judge_fused() {
+    GatedMlpProblem problem = problem_;
+    problem.unfused = !problem.unfused;
+    const GatedMlpOutputs other(problem, inputs_, 0, true);
+    run_layer(problem, options_, inputs_, operands_, other);
+    const auto judge = [&](const char* name, std::int64_t different) {
+      report_.results.push_back(
+          {"F", name, different == 0, text(different, " differ"), "equal bits", kNaN});
+    };
+    const auto matrices = other.matrices();
+    const auto quantized = other.quantized();
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      judge(matrices[i].name,
+            compare_whole_outputs(first_.matrices()[i].matrix->view(), matrices[i].matrix->view())
+                .different);
+    }
+    for (std::size_t i = 0; i < quantized.size(); ++i) {
+      judge(quantized[i].name,
+            count_differences(first_.quantized()[i].tensor->view(), quantized[i].tensor->view()));
+    }
+  }
+
+  const GatedMlpProblem& problem_;
+  const GateOptions& options_;
+  const JudgeOptions judge_;
+  GateReport report_;
+  GatedMlpInputs inputs_;
+  GatedMlpOperands operands_;
+  GatedMlpOutputs first_;
+};
+
+}  // namespace
+
+GateReport check_gated_mlp(const GatedMlpProblem& problem, const GateOptions& options) {
+  // Plans refuse what cannot run before any data is made.
+  (void)plan_gated_mlp_forward(problem,
+                               {options.gemm_backend, options.quantize_backend, options.threads});
+  return within_memory("gated_mlp", describe(problem),
+                       [&] { return Judge(problem, options).report(); });
+}
+
+}  // namespace octet

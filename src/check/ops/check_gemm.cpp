@@ -1,0 +1,81 @@
+#include "check/reference/decode.hpp"
+#include "check/data/quantized_operand.hpp"
+#include "check/judge/trial.hpp"
+
+namespace octet {
+namespace {
+
+// One operand: what it was made of, and what the product reads.
+struct Operand {
+  Tensor source;  // bf16 where it is quantised afterwards
+  QuantizedOperand quantized;
+  QuantizedTensor in_our_layout;  // of the oracle's
+  QuantizedView exact;            // [rows, K], before quantisation
+  QuantizedView given;            // [rows, K], the argument of gemm
+};
+
+Operand make_operand(const char* tensor, const GemmOperand& kind, std::int64_t rows, std::int64_t k,
+                     std::uint32_t stream, const GateOptions& options, Device device,
+                     GateReport& report) {
+  Operand operand;
+  if (!is_fp8(kind.dtype)) {
+    const bool k_major = kind.major == Major::k;
+    operand.source =
+        random_matrix(kind.dtype, k_major ? rows : k, k_major ? k : rows, stream, options, device);
+    operand.exact = k_major ? operand.source.view() : transposed(operand.source.view());
+    operand.given = operand.exact;
+    return operand;
+  }
+  operand.source = random_matrix(Dtype::bf16, rows, k, stream, options, device);
+  operand.exact = operand.source.view();
+  operand.quantized = QuantizedOperand(tensor, operand.source, Turned::no, {kind.dtype, kind.block},
+                                       options, report);
+  operand.given = operand.quantized.view();
+  if (device.type == DeviceType::cpu) {
+    operand.in_our_layout = in_our_layout(operand.given);
+    operand.given = operand.in_our_layout.view();
+  }
+  return operand;
+}
+
+GateReport judge_gemm(const GemmProblem& problem, const GateOptions& options,
+                      const GemmPlan& plan) {
+  const Device device = problem.device;
+  GateReport report;
+  const Operand a =
+      make_operand("quantised a", problem.a, problem.m, problem.k, 0, options, device, report);
+  const Operand b =
+      make_operand("quantised b", problem.b, problem.n, problem.k, 1, options, device, report);
+  GuardedMatrix first(problem.out, problem.m, problem.n, 0, device);
+  GuardedMatrix second(problem.out, problem.m, problem.n, options.row_gap, device);
+  Tensor old;
+  if (problem.accumulate) {
+    old = random_matrix(problem.out, problem.m, problem.n, 2, options, device);
+    first.fill_from(old);
+    second.fill_from(old);
+  }
+  run_once(plan, GemmArgs{a.given, b.given, first.view()}, device);
+  run_once(plan, GemmArgs{a.given, b.given, second.view()}, device);
+
+  const JudgeOptions judge = judge_options(options, device);
+  if (is_fp8(problem.a.dtype)) {
+    report.results.push_back(judge_g1("d", {first.view(), a.exact, b.exact, old.view()},
+                                      {problem.a.dtype, problem.b.dtype}, judge));
+    add(report, judge_kernel("d", {first.view(), a.given, b.given, old.view()}, judge));
+  } else {
+    add(report, judge_float_product("d", {first.view(), a.given, b.given, old.view()}, judge));
+  }
+  report.results.push_back(judge_g5("d", first.view(), second.view()));
+  report.results.push_back(judge_g6("d", first.inspect(), second.inspect()));
+  return report;
+}
+
+}  // namespace
+
+GateReport check_gemm(const GemmProblem& problem, const GateOptions& options) {
+  const GemmPlan plan = plan_gemm(problem, {options.gemm_backend, options.threads});
+  return within_memory("gemm", describe(problem),
+                       [&] { return judge_gemm(problem, options, plan); });
+}
+
+}  // namespace octet

@@ -1,0 +1,31 @@
+#include "check/judge/trial.hpp"
+#include "check/data/written_twice.hpp"
+
+namespace octet {
+namespace {
+
+GateReport judge_quantize(const QuantizeProblem& problem, const GateOptions& options,
+                          const QuantizePlan& plan) {
+  const Tensor input =
+      random_matrix(problem.input, problem.rows, problem.cols, 0, options, problem.device);
+  const Fp8WrittenTwice written({problem.format, problem.block, problem.transposed_block,
+                                 problem.amax_floor, problem.pow2_scales},
+                                problem.rows, problem.cols, problem.device);
+  for (int call = 0; call < 2; ++call) {
+    const Fp8Copies copies = written.copies(call);
+    run_once(plan, QuantizeArgs{input, copies.out, copies.transposed}, problem.device);
+  }
+  GateReport report;
+  written.judge("", input, judge_options(options, problem.device), report);
+  return report;
+}
+
+}  // namespace
+
+GateReport check_quantize(const QuantizeProblem& problem, const GateOptions& options) {
+  const QuantizePlan plan = plan_quantize(problem, {options.quantize_backend, options.threads});
+  return within_memory("quantize", describe(problem),
+                       [&] { return judge_quantize(problem, options, plan); });
+}
+
+}  // namespace octet

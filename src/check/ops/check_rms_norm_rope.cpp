@@ -1,0 +1,143 @@
+#include "check/ops/rms_norm_rope_reference.hpp"
+#include "check/judge/trial.hpp"
+#include "check/data/written_twice.hpp"
+#include "core/checks.hpp"
+
+#include <optional>
+
+namespace octet {
+namespace {
+
+// q or k: what is read, and what both calls write.
+struct Side {
+  std::string name;
+  TensorView x;  // [tokens, heads * head_dim], in a tensor that has q, k and v
+  Tensor dout;
+  Tensor g;
+  WrittenTwice out;
+  std::optional<WrittenTwice> rstd;
+  std::optional<WrittenTwice> dx;
+  std::optional<WrittenTwice> dg;
+
+  NormRopeInputs inputs() const { return {x, g, dout}; }
+};
+
+Side make_side(const RmsNormRopeProblem& problem, const std::string& name, const TensorView& x,
+               std::uint32_t stream, const GateOptions& options) {
+  const std::int64_t length = problem.norm == NormScope::row ? x.cols() : problem.head_dim;
+  const auto heads_matrix = [&] {
+    return WrittenTwice(problem.dtype, x.rows(), x.cols(), options.row_gap, problem.device);
+  };
+  Side side{name,           x,  {}, Tensor(problem.weight, {length}, problem.device),
+            heads_matrix(), {}, {}, {}};
+  fill_random(as_row(side.g), options.distribution, {options.seed, stream}, options.threads);
+  if (!problem.training) return side;
+  side.dout = random_matrix(problem.dtype, x.rows(), x.cols(), stream + 1, options, problem.device);
+  side.rstd.emplace(Dtype::f32, x.rows() * (x.cols() / length), problem.device);
+  side.dx.emplace(heads_matrix());
+  side.dg.emplace(problem.dg, length, problem.device);
+  return side;
+}
+
+std::vector<Side> make_sides(const RmsNormRopeProblem& problem, const Tensor& packed,
+                             const GateOptions& options) {
+  const std::int64_t q_cols = problem.q_heads * problem.head_dim;
+  const std::int64_t k_cols = problem.k_heads * problem.head_dim;
+  std::vector<Side> sides;
+  sides.push_back(make_side(problem, "q", columns_of(packed, 0, q_cols), 1, options));
+  if (k_cols > 0) {
+    sides.push_back(make_side(problem, "k", columns_of(packed, q_cols, k_cols), 3, options));
+  }
+  return sides;
+}
+
+TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
+  return output ? output->view(call) : TensorView();
+}
+
+// Forward and, behind it, backward with what forward wrote.
+void run_call(const RmsNormRopeProblem& problem, const GateOptions& options,
+              const TokenShape& shape, const RotationArgs& rotation, const std::vector<Side>& sides,
+              int call) {
+  const auto heads = [&](const TensorView& matrix) {
+    return matrix.data == nullptr ? matrix : as_heads(matrix, shape);
+  };
+  RmsNormRopeForwardArgs forward;
+  RmsNormRopeBackwardArgs backward;
+  forward.rotation = backward.rotation = rotation;
+  const Side& q = sides[0];
+  forward.q = backward.q = heads(q.x);
+  forward.g_q = backward.g_q = q.g;
+  forward.rstd_q = backward.rstd_q = view_of(q.rstd, call);
+  forward.q_out = heads(q.out.view(call));
+  backward.dq_out = heads(q.dout);
+  backward.dq = heads(view_of(q.dx, call));
+  backward.dg_q = view_of(q.dg, call);
+  if (sides.size() > 1) {
+    const Side& k = sides[1];
+    forward.k = backward.k = heads(k.x);
+    forward.g_k = backward.g_k = k.g;
+    forward.rstd_k = backward.rstd_k = view_of(k.rstd, call);
+    forward.k_out = heads(k.out.view(call));
+    backward.dk_out = heads(k.dout);
+    backward.dk = heads(view_of(k.dx, call));
+    backward.dg_k = view_of(k.dg, call);
+  }
+  const PlanOptions plan_options{options.backend, options.threads};
+  run_once(plan_rms_norm_rope_forward(problem, plan_options), forward, problem.device);
+  if (!problem.training) return;
+  run_once(plan_rms_norm_rope_backward(problem, plan_options), backward, problem.device);
+}
+
+void judge_side(const RmsNormRopeProblem& problem, const Side& side,
+                const RotationReference& rotation, const JudgeOptions& options,
+                GateReport& report) {
+  const NormRopeReference reference(problem, side.inputs(), rotation,
+                                    judged_rows(side.x.rows(), side.x.cols(), options));
+  const auto copy_of = [](const std::vector<double>& wanted) {
+    return [&wanted](std::int64_t, std::span<double> values) {
+      std::copy(wanted.begin(), wanted.end(), values.begin());
+    };
+  };
+  side.out.judge(
+      side.name + "_out",
+      [&](std::int64_t token, std::span<double> values) { reference.out_row(token, values); },
+      options, report);
+  if (!problem.training) return;
+  const NormRopeSums sums(problem, side.inputs(), rotation, options.threads);
+  side.rstd->judge("rstd_" + side.name, copy_of(sums.rstd), options, report);
+  side.dx->judge(
+      "d" + side.name,
+      [&](std::int64_t token, std::span<double> values) { reference.dx_row(token, values); },
+      options, report);
+  side.dg->judge("dg_" + side.name, copy_of(sums.dg), options, report);
+}
+
+GateReport judge_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options) {
+  const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
+  const RotationReference rotation(problem.rotation, shape, options.seed);
+  const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
+  const Tensor packed = random_matrix(problem.dtype, problem.batch * problem.seq,
+                                      packed_heads * problem.head_dim, 0, options, problem.device);
+  const std::vector<Side> sides = make_sides(problem, packed, options);
+  run_call(problem, options, shape, rotation.args(), sides, 0);
+  run_call(problem, options, shape, rotation.args(), sides, 1);
+  GateReport report;
+  for (const Side& side : sides) {
+    judge_side(problem, side, rotation, judge_options(options, problem.device), report);
+  }
+  return report;
+}
+
+}  // namespace
+
+GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options) {
+  check_extent("check rms_norm_rope", "batch", problem.batch);
+  check_extent("check rms_norm_rope", "seq", problem.seq);
+  // Plans refuse what cannot run before any data is made.
+  (void)plan_rms_norm_rope_forward(problem, {options.backend, options.threads});
+  return within_memory("rms_norm_rope", describe(problem),
+                       [&] { return judge_rms_norm_rope(problem, options); });
+}
+
+}  // namespace octet

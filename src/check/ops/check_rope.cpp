@@ -1,0 +1,82 @@
+#include "check/reference/rotation_reference.hpp"
+#include "check/judge/trial.hpp"
+#include "check/data/written_twice.hpp"
+#include "core/checks.hpp"
+
+namespace octet {
+namespace {
+
+// q or k.
+struct Side {
+  std::string tensor;
+  TensorView input;  // [tokens, heads * head_dim]
+  WrittenTwice output;
+};
+
+std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
+                             const GateOptions& options) {
+  std::vector<Side> sides;
+  const std::int64_t tokens = problem.batch * problem.seq;
+  const auto add_side = [&](const char* tensor, std::int64_t begin, std::int64_t heads) {
+    const std::int64_t cols = heads * problem.head_dim;
+    sides.push_back({tensor, columns_of(packed, begin, cols),
+                     WrittenTwice(problem.dtype, tokens, cols, options.row_gap, problem.device)});
+  };
+  add_side(problem.inverse ? "dq" : "q_out", 0, problem.q_heads);
+  if (problem.k_heads > 0) {
+    add_side(problem.inverse ? "dk" : "k_out", problem.q_heads * problem.head_dim, problem.k_heads);
+  }
+  return sides;
+}
+
+void judge_rope(const RopeProblem& problem, const GateOptions& options, GateReport& report) {
+  const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
+  const RotationReference rotation(problem.rotation, shape, options.seed);
+  const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
+  const Tensor packed = random_matrix(problem.dtype, problem.batch * problem.seq,
+                                      packed_heads * problem.head_dim, 0, options, problem.device);
+  const std::vector<Side> sides = make_sides(problem, packed, options);
+  const RopePlan plan = plan_rope(problem, {options.backend, options.threads});
+  for (int call = 0; call < 2; ++call) {
+    RopeArgs args;
+    args.q = as_heads(sides[0].input, shape);
+    args.q_out = as_heads(sides[0].output.view(call), shape);
+    if (problem.k_heads > 0) {
+      args.k = as_heads(sides[1].input, shape);
+      args.k_out = as_heads(sides[1].output.view(call), shape);
+    }
+    args.rotation = rotation.args();
+    run_once(plan, args, problem.device);
+  }
+  const JudgeOptions judge = judge_options(options, problem.device);
+  for (const Side& side : sides) {
+    const DecodedRows input(side.input, judged_rows(side.input.rows(), side.input.cols(), judge));
+    side.output.judge(
+        side.tensor,
+        [&](std::int64_t token, std::span<double> values) {
+          input.read(token, values);
+          rotation.turn(token, problem.inverse, values);
+        },
+        judge, report);
+  }
+}
+
+}  // namespace
+
+GateReport check_rope(const RopeProblem& problem, const GateOptions& options) {
+  check_extent("check rope", "batch", problem.batch);
+  check_extent("check rope", "seq", problem.seq);
+  // Plans refuse what cannot run before any data is made.
+  (void)plan_rope(problem, {options.backend, options.threads});
+  return within_memory("rope", describe(problem), [&] {
+    GateReport report;
+    judge_rope(problem, options, report);
+    if (problem.inverse) return report;
+    RopeProblem backward = problem;
+    backward.inverse = true;
+    judge_rope(backward, options, report);
+    return report;
+  });
+}
+
+}  // namespace octet

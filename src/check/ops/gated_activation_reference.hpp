@@ -1,0 +1,41 @@
+// gated_activation in f64, with the exp, tanh and erf of the C++ library: of the rows that are
+// judged.
+#pragma once
+
+#include "check/judge/judge_elements.hpp"
+
+#include <span>
+#include <vector>
+
+namespace octet {
+
+struct ReferenceActivation {
+  double value = 0;
+  double slope = 0;
+};
+ReferenceActivation reference_activation(GateActivation activation, double gate);
+
+class GatedActivationReference {
+ public:
+  // `rows`: those that will be asked for. A row_weight without data is 1.
+  GatedActivationReference(GateActivation activation, const TensorView& dy, const TensorView& gate,
+                           const TensorView& up, const TensorView& row_weight,
+                           const std::vector<std::int64_t>& rows);
+
+  void y_row(std::int64_t row, std::span<double> y) const;
+  void dgate_row(std::int64_t row, std::span<double> dgate) const;
+  void dup_row(std::int64_t row, std::span<double> dup) const;
+  double d_row_weight(std::int64_t row) const;
+
+ private:
+  double weight(std::int64_t row) const;
+
+  GateActivation activation_;
+  std::int64_t cols_;
+  DecodedRows dy_;
+  DecodedRows gate_;
+  DecodedRows up_;
+  std::vector<double> row_weight_;  // of all rows; empty: none
+};
+
+}  // namespace octet

@@ -1,0 +1,146 @@
+#include "check/ops/gated_mlp_stages.hpp"
+
+#include "check/reference/decode.hpp"
+#include "check/ops/gated_activation_reference.hpp"
+
+namespace octet {
+namespace {
+
+TensorView half(const TensorView& both, int index) {
+  TensorView view = both;
+  view.shape[1] = both.cols() / 2;
+  view.data = static_cast<char*>(both.data) + index * view.cols() * size_bytes(both.dtype);
+  return view;
+}
+
+GatedActivationProblem activation_problem(const GatedMlpProblem& problem) {
+  GatedActivationProblem result;
+  result.rows = problem.m;
+  result.cols = problem.f;
+  result.dtype = problem.dtype;
+  result.activation = problem.activation;
+  result.device = problem.device;
+  return result;
+}
+
+// Which dimension of an operand is the contiguous one.
+GemmOperand operand_of(const QuantizedView& view) {
+  const bool k_major = view.values.strides[1] == 1;
+  return {view.values.dtype, view.block, k_major ? Major::k : Major::mn};
+}
+
+}  // namespace
+
+std::vector<GateResult> judge_any_product(const std::string& tensor, const ProductClaim& claim,
+                                          const JudgeOptions& options) {
+  return is_fp8(claim.a.values.dtype) ? judge_kernel(tensor, claim, options)
+                                      : judge_float_product(tensor, claim, options);
+}
+
+GatedMlpStages::GatedMlpStages(const GatedMlpProblem& problem, const GateOptions& options,
+                               const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
+                               const GatedMlpOutputs& outputs, GateReport& report)
+    : problem_(problem),
+      options_(options),
+      judge_(judge_options(options, problem.device)),
+      report_(report) {
+  forward(operands, outputs);
+  if (outputs.dx || outputs.dw_gate_up) backward(inputs, operands);
+}
+
+void GatedMlpStages::forward(const GatedMlpOperands& operands, const GatedMlpOutputs& outputs) {
+  gate_up_ = outputs.gate_up ? outputs.gate_up->view() : multiply(operands.x, operands.w_gate_up);
+  add(report_, judge_any_product("gate_up", {gate_up_, operands.x, operands.w_gate_up}, judge_));
+
+  const std::optional<GuardedMatrix>& shown = problem_.down ? outputs.saved_h : outputs.h;
+  const TensorView plain = shown ? shown->view() : activate_plain();
+  judge_elements_of("h", plain, &GatedActivationReference::y_row);
+  h = operand("h", plain, Turned::no, problem_.format, kBlock1x128);
+  if (problem_.training && problem_.need_dw) {
+    h_t = operand("h^T", plain, Turned::yes, problem_.format, wgrad_block(problem_));
+  }
+}
+
+void GatedMlpStages::backward(const GatedMlpInputs& inputs, const GatedMlpOperands& operands) {
+  dh_ = inputs.dout;
+  if (problem_.down) {
+    const QuantizedView w_down_t = transposed(operands.w_down);
+    dh_ = multiply(operands.dy, w_down_t);
+    add(report_, judge_any_product("dh", {dh_, operands.dy, w_down_t}, judge_));
+  }
+  const TensorView plain = activate_backward_plain();
+  judge_elements_of("dgate", half(plain, 0), &GatedActivationReference::dgate_row);
+  judge_elements_of("dup", half(plain, 1), &GatedActivationReference::dup_row);
+  if (problem_.need_dx) {
+    d_gate_up = operand("d_gate_up", plain, Turned::no, problem_.grad_format, kBlock1x128);
+  }
+  if (problem_.need_dw) {
+    d_gate_up_t = operand("d_gate_up^T", plain, Turned::yes, problem_.grad_format, kBlock1x128);
+  }
+}
+
+void GatedMlpStages::judge_elements_of(const char* name, const TensorView& out, ReferenceOf row) {
+  const GatedActivationReference reference(problem_.activation, dh_, half(gate_up_, 0),
+                                           half(gate_up_, 1), {},
+                                           judged_rows(problem_.m, problem_.f, judge_));
+  const auto values = [&](std::int64_t r, std::span<double> to) { (reference.*row)(r, to); };
+  add(report_, judge_elements(name, {out, values}, judge_));
+}
+
+TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView& b) {
+  const bool fp8 = problem_.fp8;
+  // The oracle lays its tensors out as it likes.
+  const QuantizedTensor our_a = fp8 ? in_our_layout(a) : QuantizedTensor();
+  const QuantizedTensor our_b = fp8 ? in_our_layout(b) : QuantizedTensor();
+  GemmArgs args{fp8 ? our_a.view() : a, fp8 ? our_b.view() : b, {}};
+  GemmProblem product;
+  product.m = a.values.rows();
+  product.n = b.values.rows();
+  product.k = a.values.cols();
+  product.a = operand_of(args.a);
+  product.b = operand_of(args.b);
+  product.out = problem_.dtype;
+  product.device = problem_.device;
+  tensors_.emplace_back(problem_.dtype, std::initializer_list<std::int64_t>{product.m, product.n},
+                        problem_.device);
+  args.d = tensors_.back();
+  run_once(plan_gemm(product, {options_.gemm_backend, options_.threads}), args, problem_.device);
+  return args.d;
+}
+
+TensorView GatedMlpStages::activate_plain() {
+  tensors_.emplace_back(problem_.dtype, std::initializer_list<std::int64_t>{problem_.m, problem_.f},
+                        problem_.device);
+  GatedActivationForwardArgs args;
+  args.gate = half(gate_up_, 0);
+  args.up = half(gate_up_, 1);
+  args.y = tensors_.back();
+  run_once(plan_gated_activation_forward(activation_problem(problem_), {"", options_.threads}),
+           args, problem_.device);
+  return args.y;
+}
+
+TensorView GatedMlpStages::activate_backward_plain() {
+  tensors_.emplace_back(problem_.dtype,
+                        std::initializer_list<std::int64_t>{problem_.m, 2 * problem_.f},
+                        problem_.device);
+  const TensorView both = tensors_.back();
+  GatedActivationBackwardArgs args;
+  args.dy = dh_;
+  args.gate = half(gate_up_, 0);
+  args.up = half(gate_up_, 1);
+  args.dgate = half(both, 0);
+  args.dup = half(both, 1);
+  run_once(plan_gated_activation_backward(activation_problem(problem_), {"", options_.threads}),
+           args, problem_.device);
+  return both;
+}
+
+QuantizedView GatedMlpStages::operand(const char* name, const TensorView& tensor, Turned turned,
+                                      Dtype format, BlockShape block) {
+  if (!problem_.fp8) return turned == Turned::yes ? transposed(tensor) : tensor;
+  casts_.push_back(cast(problem_, name, tensor, turned, format, block, options_, report_));
+  return casts_.back().view();
+}
+
+}  // namespace octet

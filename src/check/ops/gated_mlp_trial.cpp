@@ -1,0 +1,198 @@
+#include "check/ops/gated_mlp_trial.hpp"
+
+#include "check/reference/decode.hpp"
+#include "core/numeric.hpp"
+#include "cpu/threads.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace octet {
+namespace {
+
+// The same numbers on every device: made on the host.
+Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
+                      const GateOptions& options, Device device) {
+  Tensor weights = random_matrix(dtype, rows, cols, stream, options, kCpu);
+  const auto factor =
+      static_cast<float>(std::exp2(-std::round(std::log2(std::sqrt(static_cast<double>(cols))))));
+  parallel_for(options.threads != 0 ? options.threads : default_threads(), rows,
+               [&](std::int64_t row) {
+                 for (std::int64_t i = row * cols; i < (row + 1) * cols; ++i) {
+                   const float value = load_f32(weights.data(), i, dtype);
+                   store_f32(weights.data(), i, dtype, value * factor);
+                 }
+               });
+  if (device.type == DeviceType::cpu) return weights;
+  Tensor copy(dtype, {rows, cols}, device);
+  cuda::copy(copy.data(), weights.data(), copy.bytes(), device.index);
+  return copy;
+}
+
+QuantizedView view_of(const std::optional<GuardedQuantized>& output) {
+  return output ? output->view() : QuantizedView();
+}
+TensorView view_of(const std::optional<GuardedMatrix>& output) {
+  return output ? output->view() : TensorView();
+}
+
+}  // namespace
+
+BlockShape wgrad_block(const GatedMlpProblem& problem) {
+  return problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+}
+
+QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
+                      Turned turned, Dtype format, BlockShape block, const GateOptions& options,
+                      GateReport& report) {
+  const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
+  return {text("quantised ", name), tensor, turned, rules, options, report};
+}
+
+GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const GateOptions& options)
+    : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
+      w_gate_up(
+          random_weights(problem.dtype, 2 * problem.f, problem.k, 1, options, problem.device)) {
+  if (problem.down) {
+    w_down = random_weights(problem.dtype, problem.k, problem.f, 2, options, problem.device);
+  }
+  if (!problem.training) return;
+  dout = random_matrix(problem.dtype, problem.m, problem.down ? problem.k : problem.f, 3, options,
+                       problem.device);
+  if (!problem.need_dw || !problem.accumulate_dw) return;
+  old_dw_gate_up = random_matrix(problem.dw, 2 * problem.f, problem.k, 4, options, problem.device);
+  if (problem.down) {
+    old_dw_down = random_matrix(problem.dw, problem.k, problem.f, 5, options, problem.device);
+  }
+}
+
+GatedMlpOperands::GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
+                                   const GateOptions& options, GateReport& report) {
+  const auto operand = [&](const char* name, const TensorView& tensor, Turned turned, Dtype format,
+                           BlockShape block) -> QuantizedView {
+    if (!problem.fp8) return turned == Turned::yes ? transposed(tensor) : tensor;
+    casts_.push_back(cast(problem, name, tensor, turned, format, block, options, report));
+    return casts_.back().view();
+  };
+  const auto copy = [&](const QuantizedView& view) {
+    copies_.push_back(in_our_layout(view));
+    return copies_.back().view();
+  };
+  x = operand("x", inputs.x, Turned::no, problem.format, kBlock1x128);
+  w_gate_up = operand("w_gate_up", inputs.w_gate_up, Turned::no, problem.format, kBlock128x128);
+  if (problem.down) {
+    w_down = operand("w_down", inputs.w_down, Turned::no, problem.format, kBlock128x128);
+  }
+  if (problem.weights_quantized) {
+    weights.gate_up = {copy(w_gate_up), copy(transposed(w_gate_up))};
+    if (problem.down) weights.down = {copy(w_down), copy(transposed(w_down))};
+  }
+  if (!problem.training) return;
+  if (problem.need_dw)
+    x_t = operand("x^T", inputs.x, Turned::yes, problem.format, wgrad_block(problem));
+  if (!problem.down) return;
+  dy = operand("dy", inputs.dout, Turned::no, problem.grad_format, kBlock1x128);
+  if (problem.need_dw) {
+    dy_t = operand("dy^T", inputs.dout, Turned::yes, problem.grad_format, kBlock1x128);
+  }
+}
+
+GatedMlpOutputs::GatedMlpOutputs(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
+                                 std::int64_t gap, bool owns_padding) {
+  const auto [m, f, k] = std::array{problem.m, problem.f, problem.k};
+  const auto matrix = [&](std::optional<GuardedMatrix>& output, Dtype dtype, std::int64_t rows,
+                          std::int64_t cols) {
+    output.emplace(dtype, rows, cols, gap, problem.device);
+  };
+  const auto quantized = [&](std::optional<GuardedQuantized>& output,
+                             const QuantizedLayout& layout) {
+    if (layout.bytes != 0) output.emplace(layout, owns_padding, problem.device);
+  };
+  const GatedMlpSavedLayout layout = gated_mlp_saved_layout(problem);
+  if (problem.down) matrix(y, problem.dtype, m, k);
+  if (!problem.down && !problem.fp8) matrix(h, problem.dtype, m, f);
+  if (!problem.down && problem.fp8) {
+    quantized(h_fp8, {m, f, problem.format, kBlock1x128});
+    if (problem.training && problem.need_dw) {
+      quantized(h_fp8_t, {f, m, problem.format, wgrad_block(problem)});
+    }
+  }
+  if (layout.gate_up_bytes != 0) matrix(gate_up, problem.dtype, m, 2 * f);
+  if (layout.h_bytes != 0) matrix(saved_h, problem.dtype, m, f);
+  quantized(x_t, layout.x_t);
+  quantized(w_gate_up_t, layout.w_gate_up_t);
+  quantized(h_t, layout.h_t);
+  quantized(w_down_t, layout.w_down_t);
+  if (!problem.training) return;
+  if (problem.need_dx) matrix(dx, problem.dtype, m, k);
+  if (!problem.need_dw) return;
+  matrix(dw_gate_up, problem.dw, 2 * f, k);
+  if (problem.down) matrix(dw_down, problem.dw, k, f);
+  if (!problem.accumulate_dw) return;
+  dw_gate_up->fill_from(inputs.old_dw_gate_up);
+  if (problem.down) dw_down->fill_from(inputs.old_dw_down);
+}
+
+std::vector<GatedMlpOutputs::NamedMatrix> GatedMlpOutputs::matrices() const {
+  std::vector<NamedMatrix> result;
+  const auto add = [&](const char* name, const std::optional<GuardedMatrix>& output) {
+    if (output) result.push_back({name, &*output});
+  };
+  add("gate_up", gate_up);
+  add("h", h);
+  add("saved h", saved_h);
+  add("y", y);
+  add("dx", dx);
+  add("dw_gate_up", dw_gate_up);
+  add("dw_down", dw_down);
+  return result;
+}
+
+std::vector<GatedMlpOutputs::NamedQuantized> GatedMlpOutputs::quantized() const {
+  std::vector<NamedQuantized> result;
+  const auto add = [&](const char* name, const std::optional<GuardedQuantized>& output) {
+    if (output) result.push_back({name, &*output});
+  };
+  add("h_fp8", h_fp8);
+  add("h_fp8_t", h_fp8_t);
+  add("x_t", x_t);
+  add("w_gate_up_t", w_gate_up_t);
+  add("h_t", h_t);
+  add("w_down_t", w_down_t);
+  return result;
+}
+
+void run_layer(const GatedMlpProblem& problem, const GateOptions& options,
+               const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
+               const GatedMlpOutputs& outputs) {
+  const Fp8LinearOptions plan_options{options.gemm_backend, options.quantize_backend,
+                                      options.threads};
+  GatedMlpForwardArgs forward;
+  forward.x = inputs.x;
+  forward.w_gate_up = inputs.w_gate_up;
+  forward.w_down = inputs.w_down;
+  forward.weights = operands.weights;
+  forward.h = view_of(outputs.h);
+  forward.h_fp8 = {view_of(outputs.h_fp8), view_of(outputs.h_fp8_t)};
+  forward.y = view_of(outputs.y);
+  forward.saved = {inputs.x,
+                   view_of(outputs.gate_up),
+                   view_of(outputs.x_t),
+                   outputs.w_gate_up_t ? outputs.w_gate_up_t->view() : operands.weights.gate_up.w_t,
+                   view_of(outputs.saved_h),
+                   view_of(outputs.h_t),
+                   outputs.w_down_t ? outputs.w_down_t->view() : operands.weights.down.w_t};
+  run_once(plan_gated_mlp_forward(problem, plan_options), forward, problem.device);
+  if (!outputs.dx && !outputs.dw_gate_up) return;
+  GatedMlpBackwardArgs backward;
+  (problem.down ? backward.dy : backward.dh) = inputs.dout;
+  backward.w_gate_up = inputs.w_gate_up;
+  backward.w_down = inputs.w_down;
+  backward.saved = forward.saved;
+  backward.dx = view_of(outputs.dx);
+  backward.dw_gate_up = view_of(outputs.dw_gate_up);
+  backward.dw_down = view_of(outputs.dw_down);
+  run_once(plan_gated_mlp_backward(problem, plan_options), backward, problem.device);
+}
+
+}  // namespace octet

@@ -1,0 +1,59 @@
+#include "check/reference/on_host.hpp"
+
+#include "check/cuda_gates.hpp"
+#include "core/message.hpp"
+#include "device/cuda_runtime.hpp"
+
+#include <numeric>
+
+namespace octet {
+namespace {
+
+TensorView part_of(const TensorView& matrix, const Part& part) {
+  TensorView view = matrix;
+  view.data =
+      static_cast<char*>(matrix.data) +
+      (part.row * matrix.strides[0] + part.col * matrix.strides[1]) * size_bytes(matrix.dtype);
+  view.shape[0] = part.rows;
+  view.shape[1] = part.cols;
+  return view;
+}
+
+// A dense copy of a device matrix with contiguous columns.
+Tensor copy_to_host(const TensorView& matrix) {
+  Tensor copy(matrix.dtype, {matrix.rows(), matrix.cols()});
+  cuda::copy(elements_of(matrix), elements_of(copy));
+  return copy;
+}
+
+}  // namespace
+
+RowsOnHost::RowsOnHost(const TensorView& matrix, const std::vector<std::int64_t>& rows)
+    : view_(matrix) {
+  if (matrix.data == nullptr || matrix.device.type == DeviceType::cpu) return;
+  std::vector<std::int64_t> list = rows;
+  if (list.empty()) {
+    list.resize(static_cast<std::size_t>(matrix.rows()));
+    std::iota(list.begin(), list.end(), 0);
+  }
+  const Buffer list_on_device(list.size() * sizeof(std::int64_t), matrix.device);
+  cuda::copy(list_on_device.data(), list.data(), list_on_device.bytes(), matrix.device.index);
+  const Tensor gathered(matrix.dtype, {static_cast<std::int64_t>(list.size()), matrix.cols()},
+                        matrix.device);
+  cuda::gather_rows(matrix, static_cast<const std::int64_t*>(list_on_device.data()), gathered);
+  copy_ = copy_to_host(gathered);
+  view_ = copy_.view();
+  copied_ = true;
+}
+
+PartOnHost::PartOnHost(const TensorView& matrix, const Part& part) : view_(part_of(matrix, part)) {
+  if (matrix.device.type == DeviceType::cpu) return;
+  const bool turned = view_.strides[1] != 1;
+  if (turned && view_.strides[0] != 1) {
+    refuse_argument("copy to host: one dimension must be contiguous, got ", describe(view_));
+  }
+  copy_ = copy_to_host(turned ? transposed(view_) : view_);
+  view_ = turned ? transposed(copy_.view()) : copy_.view();
+}
+
+}  // namespace octet

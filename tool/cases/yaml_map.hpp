@@ -1,0 +1,41 @@
+// Maps of a YAML file whose every key has a meaning: what is not known or not right is refused by
+// its line and column.
+#pragma once
+
+#include "tool/options/usage_error.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace octet::tool {
+
+// "tasks.yaml:12:9"
+std::string place_of(const YAML::Node& node, std::string_view source);
+
+template <class... Parts>
+[[noreturn]] void refuse_at(const YAML::Node& node, std::string_view source,
+                            fmt::format_string<Parts...> format, Parts&&... parts) {
+  refuse_usage("{}: {}", place_of(node, source),
+               fmt::format(format, std::forward<Parts>(parts)...));
+}
+
+// The first document of `text`.
+YAML::Node load_yaml(const std::string& text, std::string_view source);
+
+std::string yaml_text(const YAML::Node& node, std::string_view source, std::string_view what);
+
+// `read` is called for every key, each of which may be there once.
+void for_each_key(const YAML::Node& node, std::string_view source, std::string_view what,
+                  const std::function<void(const std::string& key, const YAML::Node& key_node,
+                                           const YAML::Node& value)>& read);
+
+// The keys there may be, with what reads their values.
+using YamlKeys = std::map<std::string, std::function<void(const YAML::Node&)>>;
+void read_map(const YAML::Node& node, std::string_view source, std::string_view what,
+              const YamlKeys& keys);
+
+}  // namespace octet::tool

@@ -1,0 +1,153 @@
+// octet doctor: what this machine has that octet could use.
+#include "tool/operators/bench_ops.hpp"
+#include "tool/commands.hpp"
+#include "tool/console.hpp"
+#include "tool/machine/first_call.hpp"
+#include "tool/options/options.hpp"
+#include "tool/results/provenance.hpp"
+
+#include "bench/timing/host.hpp"
+#include "cpu/threads.hpp"
+#include "device/cuda_runtime.hpp"
+#include "dispatch/machine.hpp"
+
+#include <octet/error.hpp>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace octet::tool {
+namespace {
+
+using Table = std::vector<std::vector<std::string>>;
+
+const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
+
+// What OCTET_NUM_THREADS gives, or what is wrong with it.
+std::string threads_of_a_run() {
+  try {
+    return std::to_string(default_threads());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+void add_cpu(Table& table) {
+  const Machine machine = this_machine(kCpu, 1);
+  table.push_back({"CPU", bench::cpu_model()});
+  table.push_back({"AVX2 and FMA", yes_or_no(machine.avx2)});
+  table.push_back({"AVX-512 (F, BW, CD, DQ, VL)", yes_or_no(machine.avx512)});
+  table.push_back({"cores", std::to_string(sysconf(_SC_NPROCESSORS_ONLN))});
+  table.push_back({"threads of a run", threads_of_a_run()});
+  table.push_back({"clock", fmt::format("{:.0f} MHz", bench::cpu_clock_mhz())});
+  table.push_back({"memory", fmt::format("{:.1f} GiB",
+                                         static_cast<double>(bench::memory_bytes()) / (1 << 30))});
+  for (const bench::Cache& cache : bench::cpu_caches()) {
+    table.push_back({fmt::format("L{} cache", cache.level),
+                     fmt::format("{} KiB, {}", cache.bytes >> 10, cache.type)});
+  }
+}
+
+void add_gpus(Table& table) {
+  table.push_back({"built with CUDA", yes_or_no(cuda::built_with_cuda())});
+  table.push_back({"CUDA driver", cuda::driver_status()});
+  table.push_back({"GPUs", std::to_string(cuda::device_count())});
+  for (int index = 0; index < cuda::device_count(); ++index) {
+    try {
+      const cuda::DeviceProperties gpu = cuda::properties(index);
+      table.push_back(
+          {fmt::format("cuda:{}", index),
+           fmt::format("{}, sm_{}{}, {} multiprocessors, {:.1f} GiB, L2 {} MiB", gpu.name,
+                       gpu.sm_major, gpu.sm_minor, gpu.multiprocessors,
+                       static_cast<double>(gpu.memory_bytes) / (1 << 30), gpu.l2_bytes >> 20)});
+    } catch (const Error& error) {
+      table.push_back({fmt::format("cuda:{}", index), error.what()});
+    }
+  }
+}
+
+// The first of `names` that loads, or that none does.
+void add_library(Table& table, const std::string& library, const std::vector<const char*>& names,
+                 const std::string& purpose) {
+  for (const char* name : names) {
+    // Left loaded: some leave memory behind when they are unloaded.
+    if (dlopen(name, RTLD_LAZY | RTLD_LOCAL) != nullptr) {
+      table.push_back({library, fmt::format("{} ({})", name, purpose)});
+      return;
+    }
+  }
+  table.push_back({library, fmt::format("not found ({})", purpose)});
+}
+
+void add_environment(Table& table) {
+  for (const char* name :
+       {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_DEQUANTIZE_BACKEND",
+        "OCTET_REPACK_BACKEND", "OCTET_RMS_NORM_BACKEND", "OCTET_ROPE_BACKEND",
+        "OCTET_RMS_NORM_ROPE_BACKEND", "OCTET_GATED_ACTIVATION_BACKEND", "OCTET_NUM_THREADS",
+        "OCTET_LOG", "OCTET_HISTORY", "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"}) {
+    const char* value = std::getenv(name);
+    table.push_back({name, value != nullptr ? value : "not set"});
+  }
+}
+
+// "dd29ac3a9b8e gemm quantize": operators that share kernels share a line.
+void add_device_sources(Table& table) {
+  std::vector<std::pair<std::string, std::string>> ops_of;  // by hash
+  for (const BenchOp& op : bench_ops()) {
+    const std::string hash = device_sources(op.name);
+    const auto same = std::find_if(ops_of.begin(), ops_of.end(),
+                                   [&](const auto& entry) { return entry.first == hash; });
+    if (same == ops_of.end()) {
+      ops_of.emplace_back(hash, " " + op.name);
+    } else {
+      same->second += " " + op.name;
+    }
+  }
+  for (const auto& [hash, ops] : ops_of) {
+    table.push_back({"device sources", fmt::format("{}{}", hash, ops)});
+  }
+}
+
+int doctor() {
+  Table table{{"octet", version_text()}};
+  add_device_sources(table);
+  add_cpu(table);
+  add_gpus(table);
+  add_library(table, "OpenBLAS", {"libopenblas.so.0"}, "--baseline openblas");
+  add_library(table, "cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
+              "products and a peer on a GPU");
+  add_library(table, "NVML", {"libnvidia-ml.so.1"}, "clocks and power of a GPU");
+  add_environment(table);
+  print_table(table, 2);
+  return 0;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& octet, Chosen& chosen) {
+  CLI::App* app = octet.add_subcommand("doctor", "what this machine has");
+  struct Options {
+    bool first_call = false;
+    std::optional<Device> device;
+  };
+  const auto options = std::make_shared<Options>();
+  add_flag(*app, "--first-call", options->first_call,
+           "seconds to the end of the first forward on a GPU, above an empty CUDA program");
+  add_device(*app, options->device);
+  choose_when_given(*app, chosen, [options] {
+    if (options->first_call) {
+      return measure_first_call(options->device.value_or(Device{DeviceType::cuda, 0}));
+    }
+    if (options->device) {
+      refuse_usage("--device goes with --first-call, got --device {}", name(*options->device));
+    }
+    return doctor();
+  });
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,48 @@
+// Which gated activations, of which tensors.
+#include "tool/options/fp8_options.hpp"
+#include "tool/options/gate_activation_option.hpp"
+#include "tool/operators/step_op.hpp"
+
+namespace octet::tool {
+namespace {
+
+class GatedActivationOp : public StepOp {
+ public:
+  const char* name() const override { return "gated-activation"; }
+  const char* about() const override { return "act(gate) * up, with FP8 output if asked"; }
+
+ private:
+  const char* shape_help() const override { return "rows x columns of gate; repeatable"; }
+
+  void add_own_options(CLI::App& app, bool /*timed*/) override {
+    add_gate_activation(app, activation_);
+    add_flag(app, "--row-weight", row_weight_, "times a weight per row");
+    add_fp8_options(app, fp8_, "write y and the gradients in this format instead");
+  }
+
+  std::vector<StepCase> cases_on(Device device) const override {
+    std::vector<StepCase> cases;
+    for (const ShapeCase& shape : shapes_on(device)) {
+      GatedActivationProblem problem;
+      problem.rows = shape.extents[0];
+      problem.cols = shape.extents[1];
+      problem.dtype = dtype();
+      problem.activation = chosen_activation(activation_, shape);
+      problem.row_weight = row_weight_;
+      problem.fp8 = wanted_fp8(fp8_);
+      problem.device = device;
+      cases.push_back(step_case(shape, problem, check_gated_activation));
+    }
+    return cases;
+  }
+
+  std::string activation_;
+  bool row_weight_ = false;
+  Fp8Options fp8_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepOp> make_gated_activation_op() { return std::make_unique<GatedActivationOp>(); }
+
+}  // namespace octet::tool

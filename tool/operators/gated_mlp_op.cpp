@@ -1,0 +1,100 @@
+// Which gated MLPs, in which precision.
+#include "tool/options/data_options.hpp"
+#include "tool/options/gate_activation_option.hpp"
+#include "tool/operators/step_op.hpp"
+
+namespace octet::tool {
+namespace {
+
+GateReport check_mlp(const GatedMlpProblem& problem, const GateOptions& options) {
+  GateOptions own = options;
+  own.gemm_backend = options.backend;
+  return check_gated_mlp(problem, own);
+}
+
+class GatedMlpOp : public StepOp {
+ public:
+  const char* name() const override { return "gated-mlp"; }
+  const char* about() const override {
+    return "act(x Wg^T) * (x Wu^T), and the product that follows with --down";
+  }
+  RowKind rows() const override { return RowKind::mlp; }
+
+ private:
+  const char* shape_form() const override { return "MxFxK"; }
+  const char* shape_help() const override {
+    return "tokens x features between the products x features of x; repeatable";
+  }
+
+  void add_dtype_option(CLI::App& app) override {
+    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16", "f32"}, "of the products; fp8");
+  }
+
+  void add_own_options(CLI::App& app, bool /*timed*/) override {
+    add_flag(app, "--down", down_, "with the down projection");
+    add_gate_activation(app, activation_);
+    add_flag(app, "--unfused", unfused_, "FP8 through 16-bit tensors between the operators");
+    add_dtype(app, "--input", input_, kFloats, "of the tensors of an fp8 layer; bf16");
+    add_dtype(app, "--format", format_, kFp8, "of x, h and the weights; e4m3");
+    add_dtype(app, "--grad-format", grad_format_, kFp8, "of the gradients; e4m3");
+    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
+               "x^T and h^T in 1x128 or in 128x128 blocks; 1d");
+    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block; 0");
+    add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
+    add_dtype(app, "--dw", dw_, kFloats, "of the weight gradients; bf16");
+    add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradients to dw");
+  }
+
+  void check_options_fit() const {
+    if (dtype_ == "fp8") return;
+    if (unfused_ || input_ || format_ || grad_format_ || wgrad_blocks_ != "1d" || amax_floor_ ||
+        pow2_scales_) {
+      refuse_usage(
+          "--unfused, --input, --format, --grad-format, --wgrad-blocks, --amax-floor and "
+          "--pow2-scales go with --dtype fp8, got --dtype {}",
+          dtype_);
+    }
+  }
+
+  std::vector<StepCase> cases_on(Device device) const override {
+    check_options_fit();
+    std::vector<StepCase> cases;
+    for (const ShapeCase& shape : shapes_on(device)) {
+      GatedMlpProblem problem;
+      problem.m = shape.extents[0];
+      problem.f = shape.extents[1];
+      problem.k = shape.extents[2];
+      problem.fp8 = dtype_ == "fp8";
+      problem.dtype = problem.fp8 ? input_.value_or(Dtype::bf16) : *parse_dtype(dtype_);
+      problem.activation = chosen_activation(activation_, shape);
+      problem.down = down_;
+      problem.unfused = unfused_;
+      problem.format = format_.value_or(Dtype::e4m3);
+      problem.grad_format = grad_format_.value_or(Dtype::e4m3);
+      problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
+      problem.amax_floor = amax_floor_.value_or(0);
+      problem.pow2_scales = pow2_scales_;
+      problem.dw = dw_.value_or(Dtype::bf16);
+      problem.accumulate_dw = accumulate_dw_;
+      problem.device = device;
+      cases.push_back(step_case(shape, problem, check_mlp));
+    }
+    return cases;
+  }
+
+  std::string dtype_ = "fp8";
+  std::string activation_;
+  std::string wgrad_blocks_ = "1d";
+  bool down_ = false;
+  bool unfused_ = false;
+  bool pow2_scales_ = false;
+  bool accumulate_dw_ = false;
+  std::optional<Dtype> input_, format_, grad_format_, dw_;
+  std::optional<float> amax_floor_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepOp> make_gated_mlp_op() { return std::make_unique<GatedMlpOp>(); }
+
+}  // namespace octet::tool

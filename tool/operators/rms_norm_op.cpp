@@ -1,0 +1,46 @@
+// Which norms, of which tensors.
+#include "tool/options/fp8_options.hpp"
+#include "tool/operators/step_op.hpp"
+#include "tool/options/norm_options.hpp"
+
+namespace octet::tool {
+namespace {
+
+class RmsNormOp : public StepOp {
+ public:
+  const char* name() const override { return "rms-norm"; }
+  const char* about() const override { return "RMSNorm, with residual and FP8 output if asked"; }
+
+ private:
+  void add_own_options(CLI::App& app, bool timed) override {
+    add_norm_options(app, norm_, timed);
+    add_flag(app, "--residual", residual_, "norm x + residual, and write the sum");
+    add_fp8_options(app, fp8_, "write y in this format instead");
+  }
+
+  std::vector<StepCase> cases_on(Device device) const override {
+    std::vector<StepCase> cases;
+    for (const ShapeCase& shape : shapes_on(device)) {
+      RmsNormProblem problem;
+      problem.rows = shape.extents[0];
+      problem.cols = shape.extents[1];
+      problem.dtype = dtype();
+      problem.residual = residual_;
+      problem.fp8 = wanted_fp8(fp8_);
+      problem.device = device;
+      apply(norm_, problem);
+      cases.push_back(step_case(shape, problem, check_rms_norm));
+    }
+    return cases;
+  }
+
+  NormOptions norm_;
+  bool residual_ = false;
+  Fp8Options fp8_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepOp> make_rms_norm_op() { return std::make_unique<RmsNormOp>(); }
+
+}  // namespace octet::tool

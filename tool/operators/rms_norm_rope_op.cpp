@@ -1,0 +1,56 @@
+// Which norms with rotation, of which heads.
+#include "tool/operators/step_op.hpp"
+#include "tool/options/norm_options.hpp"
+#include "tool/options/rope_options.hpp"
+
+namespace octet::tool {
+namespace {
+
+class RmsNormRopeOp : public StepOp {
+ public:
+  const char* name() const override { return "rms-norm-rope"; }
+  const char* about() const override { return "RMSNorm and rotation of q and k, fused"; }
+
+ private:
+  const char* shape_form() const override { return "BxSxH"; }
+  const char* shape_help() const override {
+    return "sequences x tokens x features of q; repeatable";
+  }
+
+  void add_own_options(CLI::App& app, bool timed) override {
+    add_rope_options(app, rope_);
+    add_choice(app, "--norm", norm_scope_, {"row", "head"},
+               "over all heads of a token or over each; row, or that of the case");
+    add_norm_options(app, norm_, timed);
+  }
+
+  std::vector<StepCase> cases_on(Device device) const override {
+    std::vector<StepCase> cases;
+    for (const ShapeCase& shape : shapes_on(device)) {
+      RmsNormRopeProblem problem;
+      apply(rope_, shape, problem);
+      apply(norm_, problem);
+      problem.norm = scope_of(shape);
+      problem.dtype = dtype();
+      problem.device = device;
+      cases.push_back(step_case(shape, problem, check_rms_norm_rope));
+    }
+    return cases;
+  }
+
+  NormScope scope_of(const ShapeCase& shape) const {
+    const auto of_case = shape.options.find("norm");
+    const bool by_case = norm_scope_.empty() && of_case != shape.options.end();
+    return (by_case ? of_case->second : norm_scope_) == "head" ? NormScope::head : NormScope::row;
+  }
+
+  RopeOptions rope_;
+  NormOptions norm_;
+  std::string norm_scope_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepOp> make_rms_norm_rope_op() { return std::make_unique<RmsNormRopeOp>(); }
+
+}  // namespace octet::tool

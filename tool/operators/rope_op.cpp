@@ -1,0 +1,45 @@
+// Which rotations, of which heads.
+#include "tool/operators/step_op.hpp"
+#include "tool/options/rope_options.hpp"
+
+namespace octet::tool {
+namespace {
+
+class RopeOp : public StepOp {
+ public:
+  const char* name() const override { return "rope"; }
+  const char* about() const override { return "rotary position embedding of q and k"; }
+
+ private:
+  const char* shape_form() const override { return "BxSxH"; }
+  const char* shape_help() const override {
+    return "sequences x tokens x features of q; repeatable";
+  }
+
+  void add_own_options(CLI::App& app, bool timed) override {
+    add_rope_options(app, rope_);
+    if (!timed) add_flag(app, "--inverse", inverse_, "turn the other way, as backward does");
+  }
+
+  std::vector<StepCase> cases_on(Device device) const override {
+    std::vector<StepCase> cases;
+    for (const ShapeCase& shape : shapes_on(device)) {
+      RopeProblem problem;
+      apply(rope_, shape, problem);
+      problem.dtype = dtype();
+      problem.inverse = inverse_;
+      problem.device = device;
+      cases.push_back(step_case(shape, problem, check_rope));
+    }
+    return cases;
+  }
+
+  RopeOptions rope_;
+  bool inverse_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<StepOp> make_rope_op() { return std::make_unique<RopeOp>(); }
+
+}  // namespace octet::tool

@@ -1,0 +1,53 @@
+// Options whose every bad value gets one line that says what was meant to be given.
+#pragma once
+
+#include "tool/options/usage_error.hpp"
+
+#include <octet/device.hpp>
+#include <octet/dtype.hpp>
+#include <octet/quantized.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
+
+namespace octet::tool {
+
+void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, std::int64_t least,
+               std::int64_t most, const std::string& help);
+void add_whole(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
+               std::int64_t least, std::int64_t most, const std::string& help);
+void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t>& values,
+                std::int64_t least, std::int64_t most, const std::string& help);
+// Finite and at least 0.
+void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
+              const std::string& help);
+// The same, and neither too large nor too small for an f32.
+void add_f32(CLI::App& app, const std::string& name, std::optional<float>& value,
+             const std::string& help);
+void add_text(CLI::App& app, const std::string& name, std::string& value, const std::string& type,
+              const std::string& help);
+// May be given many times, one value each.
+void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+               const std::string& type, const std::string& help);
+// A word without a name, which has to be given.
+void add_argument(CLI::App& app, const std::string& name, std::string& value,
+                  const std::string& help);
+void add_device(CLI::App& app, std::optional<Device>& value);
+void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& value,
+               const std::vector<Dtype>& choices, const std::string& help);
+void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
+// One of `choices`.
+void add_choice(CLI::App& app, const std::string& name, std::string& value,
+                const std::vector<std::string>& choices, const std::string& help);
+
+// What a parse error of CLI11 means, in one line.
+std::string explain(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace octet::tool

@@ -1,0 +1,70 @@
+// Two measurements of the same cases: what moved, and by more than the noise.
+//
+// A row's noise is the mean of the two spreads: beyond it the quartile ranges of the two runs do not
+// meet. What moves all rows alike, clocks and temperature, does not average out over them, so the
+// noise of the score is that of the middle row.
+#pragma once
+
+#include "tool/results/result_folder.hpp"
+
+#include <string>
+#include <vector>
+
+namespace octet::tool {
+
+// What one case may lose before it is a regression.
+inline constexpr double kThresholdPercent = 5;
+
+struct Change {
+  ResultRow before;
+  ResultRow after;
+  double delta = 0;  // of the rate of the step: -0.07 is 7 % slower; 0 where not both are PASS
+  double noise = 0;
+
+  bool both_passed() const { return before.passed() && after.passed(); }
+  bool beyond_noise() const { return delta > noise || delta < -noise; }
+  bool broke() const { return before.passed() && !after.passed(); }
+};
+
+struct Comparison {
+  std::vector<Change> changes;        // by delta, the worst first
+  std::vector<std::string> only_old;  // labels
+  std::vector<std::string> only_new;
+  double score_before = 0;  // geometric means over the rows that are PASS in both
+  double score_after = 0;
+  double score_noise = 0;
+
+  std::vector<Change> timed() const;  // PASS in both
+  // Slower by more than `threshold` and the noise.
+  std::vector<Change> lost(double threshold) const;
+  std::vector<Change> broken() const;
+  double score_delta() const { return score_after / score_before - 1; }
+  bool score_fell() const { return score_delta() < -score_noise; }
+  bool is_regression(double threshold) const;
+};
+
+struct Quartiles {
+  double low, middle, high;
+};
+Quartiles quartiles(std::vector<double> values);  // of at least one
+
+// Throws UsageError where the tables are of two kinds, of other devices (unless any_device) or have
+// no case in common.
+Comparison compare_results(const ResultTable& before, const ResultTable& after, bool any_device);
+
+struct ComparedTables {
+  const ResultTable* before;
+  const ResultTable* after;
+  Comparison comparison;
+};
+
+struct ComparedFolders {
+  std::vector<ComparedTables> pairs;  // the files of one name
+  std::vector<std::string> unpaired;  // paths of those that only one folder has
+};
+
+// Throws UsageError where no two files have one name, or two that have cannot be compared.
+ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& after,
+                                bool any_device);
+
+}  // namespace octet::tool

@@ -1,0 +1,79 @@
+#include "tool/reporting/result_groups.hpp"
+
+#include "bench/timing/statistics.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace octet::tool {
+namespace {
+
+struct Member {
+  const ResultKind* kind;
+  const ResultRow* row;
+};
+
+template <class Key>
+std::vector<std::vector<Member>> split(const std::vector<Member>& members, Key key) {
+  std::vector<std::vector<Member>> parts;
+  for (const Member& member : members) {
+    const auto same = std::find_if(parts.begin(), parts.end(), [&](const auto& part) {
+      return key(part.front()) == key(member);
+    });
+    if (same == parts.end()) {
+      parts.push_back({member});
+    } else {
+      same->push_back(member);
+    }
+  }
+  return parts;
+}
+
+std::vector<double> means(const std::vector<Member>& members) {
+  std::vector<double> result;
+  for (std::size_t i = 0; i < members.front().kind->rates.size(); ++i) {
+    std::vector<double> rates;
+    for (const Member& member : members) {
+      if (member.row->passed()) rates.push_back(member.row->rates[i]);
+    }
+    result.push_back(bench::geometric_mean(rates));
+  }
+  return result;
+}
+
+ResultGroup make_group(const std::vector<Member>& members, const std::string& model) {
+  const ResultRow& first = *members.front().row;
+  ResultGroup group{.kind = members.front().kind,
+                    .problem = first.problem,
+                    .device = first.device,
+                    .backend = first.backend,
+                    .model = model,
+                    .means = means(members)};
+  for (const Member& member : members) group.checks.count(member.row->check);
+  return group;
+}
+
+}  // namespace
+
+std::vector<ResultGroup> group_results(const ResultFolder& folder) {
+  std::vector<Member> all;
+  for (const ResultTable& table : folder.tables) {
+    for (const ResultRow& row : table.rows) all.push_back({table.kind, &row});
+  }
+  const auto thing = [](const Member& member) {
+    const ResultRow& row = *member.row;
+    return std::tie(member.kind, row.problem, row.device, row.backend);
+  };
+  std::vector<ResultGroup> groups;
+  for (const auto& members : split(all, thing)) {
+    groups.push_back(make_group(members, ""));
+    const auto models = split(members, [](const Member& member) { return member.row->model; });
+    if (models.size() < 2) continue;
+    for (const auto& model : models) {
+      groups.push_back(make_group(model, model.front().row->model));
+    }
+  }
+  return groups;
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,129 @@
+#include "tool/results/json_rows.hpp"
+
+#include "tool/options/parse_number.hpp"
+#include "tool/results/provenance.hpp"
+#include "tool/results/result_path.hpp"
+#include "tool/results/text_file.hpp"
+#include "tool/results/timestamp.hpp"
+#include "tool/options/usage_error.hpp"
+
+#include "bench/timing/statistics.hpp"
+
+#include <octet/version.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+namespace octet::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Columns whose fields are texts even where they have digits alone.
+constexpr std::array<std::string_view, 8> kTextColumns{
+    "Case", "Commit", "Device Sources", "CPU", "GPU", "Configuration", "Note", "Command"};
+
+Json field_as_json(const std::string& column, const std::string& field) {
+  if (field.empty()) return nullptr;
+  if (std::find(kTextColumns.begin(), kTextColumns.end(), column) != kTextColumns.end()) {
+    return field;
+  }
+  std::int64_t whole = 0;
+  if (parse_number(field, whole) && std::to_string(whole) == field)
+    return whole;  // "007" is a name
+  double real = 0;
+  const bool has_point = field.find_first_of(".e") != std::string::npos;
+  if (has_point && parse_number(field, real) && std::isfinite(real)) return real;
+  return field;
+}
+
+Json row_object(const CsvRow& header, const CsvRow& row) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    object[header[i]] = field_as_json(header[i], row[i]);
+  }
+  return object;
+}
+
+// A byte that is no UTF-8, as a file of cases may have in a name, is replaced.
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+void require_json_or_nothing(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path)) {
+    refuse_usage("--json {}: is no plain file, wanted a file to write", path);
+  }
+  const std::string text = read_text_file("--json", path, "a file to write");
+  if (text.empty()) return;
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("octet")) {
+    refuse_to_replace("--json", path, "results of octet");
+  }
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) return false;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fclose(file) == 0 && written;
+}
+
+}  // namespace
+
+std::string row_as_json(const CsvRow& header, const CsvRow& row) {
+  return dump(row_object(header, row), -1);
+}
+
+JsonFile::JsonFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  require_json_or_nothing(path);
+  if (!write_text(path + ".new", "")) {
+    refuse_usage("--json {}: {}; wanted a file in a folder that exists and can be written", path,
+                 std::strerror(errno));
+  }
+  beside_ = path + ".new";
+}
+
+JsonFile::~JsonFile() {
+  if (!beside_.empty()) std::remove(beside_.c_str());
+}
+
+void JsonFile::write(const ResultKind& kind, const CsvRow& header,
+                     const std::vector<std::optional<CsvRow>>& rows) {
+  if (path_.empty()) return;
+  const char* score_column = kind.rates.back().column;
+  std::vector<double> rates;
+  Json list = Json::array();
+  for (const auto& row : rows) {
+    if (!row) continue;
+    list.push_back(row_object(header, *row));
+    const double rate = Record(header, *row).number(score_column);
+    if (!std::isnan(rate)) rates.push_back(rate);
+  }
+  Json json;
+  json["octet"] =
+      fmt::format("{}.{}.{}", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR, OCTET_VERSION_PATCH);
+  json["commit"] = commit();
+  json["device_sources"] = device_sources(kind.op);
+  json["time"] = utc_now();
+  json["op"] = kind.op;
+  json["score"] = bench::geometric_mean(rates);  // NaN becomes null
+  json["score_column"] = score_column;
+  json["rows"] = std::move(list);
+  if (!write_text(beside_, dump(json, 2) + "\n") ||
+      std::rename(beside_.c_str(), path_.c_str()) != 0) {
+    refuse_usage("--json {}: {}", path_, std::strerror(errno));
+  }
+  beside_.clear();
+}
+
+}  // namespace octet::tool

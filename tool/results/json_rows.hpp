@@ -1,0 +1,35 @@
+// Rows as JSON: an object per row, its columns by their names. Numbers are numbers, an empty field
+// is null, and texts are texts: a commit that has digits alone stays one, and so does "inf", for
+// which JSON has no number.
+#pragma once
+
+#include "tool/results/result_kind.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace octet::tool {
+
+std::string row_as_json(const CsvRow& header, const CsvRow& row);
+
+// --json FILE: the rows of a run and where they come from. Written beside and renamed, so that a
+// reader never sees half of it.
+class JsonFile {
+ public:
+  // Throws UsageError where `path` cannot be written or has something else than such a file.
+  explicit JsonFile(const std::string& path);
+  ~JsonFile();
+  JsonFile(const JsonFile&) = delete;
+  JsonFile& operator=(const JsonFile&) = delete;
+
+  // Throws UsageError where the disk does not take it.
+  void write(const ResultKind& kind, const CsvRow& header,
+             const std::vector<std::optional<CsvRow>>& rows);
+
+ private:
+  std::string path_;    // empty: none is wanted
+  std::string beside_;  // empty: it has become path_
+};
+
+}  // namespace octet::tool

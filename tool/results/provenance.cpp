@@ -1,0 +1,26 @@
+#include "tool/results/provenance.hpp"
+
+#include "octet_commit.h"
+
+#include <octet/octet.h>
+#include <octet/version.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace octet::tool {
+
+std::string commit() { return OCTET_COMMIT; }
+
+std::string device_sources(std::string op) {
+  std::replace(op.begin(), op.end(), '-', '_');
+  return octet_device_sources(op.c_str());
+}
+
+std::string version_text() {
+  return fmt::format("octet {}.{}.{} ({})", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR,
+                     OCTET_VERSION_PATCH, commit());
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,232 @@
+#include "tool/results/result_kind.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace octet::tool {
+namespace {
+
+double no_intensity(const Record& /*record*/) { return std::numeric_limits<double>::quiet_NaN(); }
+
+// 6 MNK operations; x, w, y, dy, dx and dw of 16 bits each.
+double layer_intensity(const Record& record) {
+  const double m = record.number("M");
+  const double n = record.number("N");
+  const double k = record.number("K");
+  return 6 * m * n * k / (4 * (m * n + n * k + m * k));
+}
+
+// 2 MNK operations; two operands of 8 bits and a result of 16.
+double product_intensity(const Record& record) {
+  const double m = record.number("M");
+  const double n = record.number("N");
+  const double k = record.number("K");
+  return 2 * m * n * k / (m * k + n * k + 2 * m * n);
+}
+
+ResultKind gemm_kind() {
+  return {.op = "gemm",
+          .about = "one linear layer, forward and backward",
+          .shape = {"M", "N", "K"},
+          .name_column = "Case",
+          .variant = {},
+          .backend = "Backend",
+          .rates = {{"forward", "Forward TFLOPS"},
+                    {"backward", "Backward TFLOPS"},
+                    {"step", "Combined Step TFLOPS"}},
+          .time = "Combined Step Time (ms)",
+          .unit = "TFLOPS",
+          .baselines = {{"Combined Ratio", "Baseline", nullptr}},
+          .snrs = {{"Forward G1 SNR (dB)", "G1", 25},
+                   {"dX G1 SNR (dB)", "G1", 25},
+                   {"dW G1 SNR (dB)", "G1", 25},
+                   {"Forward G2 SNR (dB)", "G2", 50},
+                   {"dX G2 SNR (dB)", "G2", 50},
+                   {"dW G2 SNR (dB)", "G2", 50},
+                   {"Forward G4 SNR (dB)", "G4", 45},
+                   {"dX G4 SNR (dB)", "G4", 45},
+                   {"dW G4 SNR (dB)", "G4", 45}},
+          .intensity = layer_intensity,
+          .intensity_text =
+              "6MNK over the bytes of x, w, y, dy, dx and dw in 16 bits, each moved once"};
+}
+
+ResultKind quantize_kind() {
+  return {.op = "quantize",
+          .about = "one cast",
+          .shape = {"Rows", "Cols"},
+          .variant = {},
+          .backend = "Backend",
+          .rates = {{"step", "GB/s"}},
+          .time = "Time (ms)",
+          .unit = "TB/s",
+          .column_per_unit = 1000,
+          .baselines = {{"Memcpy Ratio", nullptr, "copy of the same bytes"}},
+          .snrs = {},
+          .has_ceiling = true,
+          .intensity = no_intensity};
+}
+
+// An operator that memory bounds, forward and backward. They share their columns.
+ResultKind memory_kind(const char* op) {
+  return {.op = op,
+          .about = "an operator that memory bounds, forward and backward",
+          .is_named_in_rows = true,
+          .shape = {"Shape"},
+          .name_column = "Case",
+          .variant = {},
+          .backend = "Backend",
+          .rates = {{"forward", "Forward GB/s"},
+                    {"backward", "Backward GB/s"},
+                    {"step", "Combined Step GB/s"}},
+          .time = "Combined Step Time (ms)",
+          .unit = "TB/s",
+          .column_per_unit = 1000,
+          .baselines = {{"Combined Copy Ratio", nullptr, "copy of the same bytes"}},
+          .snrs = {{"Forward SNR (dB)", "E1", 45}, {"Backward SNR (dB)", "E1", 45}},
+          .has_ceiling = true,
+          .intensity = no_intensity};
+}
+
+// Of forward 4 MFK operations, 6 with --down; backward has twice as many.
+double mlp_intensity(const Record& record) {
+  const bool down = (" " + record.at("Options") + " ").find(" --down ") != std::string::npos;
+  return 3 * (down ? 6 : 4) * record.number("M") * record.number("F") * record.number("K") /
+         (record.number("Forward Bytes") + record.number("Backward Bytes"));
+}
+
+ResultKind gated_mlp_kind() {
+  return {.op = "gated-mlp",
+          .about = "a gated MLP, forward and backward",
+          .is_named_in_rows = true,
+          .shape = {"M", "F", "K"},
+          .name_column = "Case",
+          .variant = {},
+          .backend = "Backend",
+          .rates = {{"forward", "Forward TFLOPS"},
+                    {"backward", "Backward TFLOPS"},
+                    {"step", "Combined Step TFLOPS"}},
+          .time = "Combined Step Time (ms)",
+          .unit = "TFLOPS",
+          .baselines = {{"Combined Ratio", nullptr, "unfused chain"}},
+          .snrs = {},
+          .intensity = mlp_intensity,
+          .intensity_text = "the operations of its products over the bytes of every launch"};
+}
+
+// Written by tools/peers.py for operators that memory bounds: one row per call and library.
+ResultKind peers_memory_kind(const char* op, std::vector<const char*> shape) {
+  return {.op = op,
+          .about = "one call of a library, interleaved with the others",
+          .shape = std::move(shape),
+          .variant = {"Dtype", "Product"},
+          .backend = "Library",
+          .backend_is_key = true,
+          .rates = {{"step", "TB/s"}},
+          .time = "Time (ms)",
+          .unit = "TB/s",
+          .baselines = {},
+          .snrs = {},
+          .intensity = no_intensity};
+}
+
+// Written by tools/peers.py: one row per product and library.
+ResultKind peers_kind() {
+  return {.op = "product",
+          .about = "one product of a library, interleaved with the others",
+          .shape = {"M", "N", "K"},
+          .variant = {"Dtype", "Product"},
+          .backend = "Library",
+          .backend_is_key = true,
+          .rates = {{"step", "TFLOPS"}},
+          .unit = "TFLOPS",
+          .baselines = {},
+          .snrs = {},
+          .intensity = product_intensity,
+          .intensity_text = "2MNK over the bytes of two FP8 operands and a 16-bit result"};
+}
+
+std::vector<std::string> own_columns(const ResultKind& kind) {
+  std::vector<std::string> columns(kind.shape.begin(), kind.shape.end());
+  if (kind.is_named_in_rows) columns.emplace_back(kOperatorColumn);
+  columns.insert(columns.end(), kind.variant.begin(), kind.variant.end());
+  if (kind.name_column != nullptr) columns.emplace_back(kind.name_column);
+  if (kind.time != nullptr) columns.emplace_back(kind.time);
+  for (const RateColumn& rate : kind.rates) columns.emplace_back(rate.column);
+  return columns;
+}
+
+bool has(const CsvRow& header, const std::string& column) {
+  return std::find(header.begin(), header.end(), column) != header.end();
+}
+
+// The share of the kind's own columns that the header has.
+double likeness(const ResultKind& kind, const CsvRow& header) {
+  const std::vector<std::string> columns = own_columns(kind);
+  const auto present =
+      std::count_if(columns.begin(), columns.end(),
+                    [&](const std::string& column) { return has(header, column); });
+  return static_cast<double>(present) / static_cast<double>(columns.size());
+}
+
+}  // namespace
+
+const std::vector<ResultKind>& result_kinds() {
+  static const std::vector<ResultKind> kinds{
+      gemm_kind(),
+      quantize_kind(),
+      memory_kind("rms-norm"),
+      memory_kind("rope"),
+      memory_kind("rms-norm-rope"),
+      memory_kind("gated-activation"),
+      gated_mlp_kind(),
+      peers_kind(),
+      peers_memory_kind("kernel", {"Rows", "Cols"}),
+      peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};
+  return kinds;
+}
+
+const ResultKind& result_kind(std::string_view op) {
+  const auto found = std::find_if(result_kinds().begin(), result_kinds().end(),
+                                  [&](const ResultKind& kind) { return kind.op == op; });
+  if (found == result_kinds().end())
+    throw std::logic_error(fmt::format("no kind of results is called {}", op));
+  return *found;
+}
+
+std::string shape_of(const ResultKind& kind, const Record& record) {
+  std::vector<std::string> extents;
+  extents.reserve(kind.shape.size());
+  for (const char* column : kind.shape) extents.push_back(record.at(column));
+  return fmt::format("{}", fmt::join(extents, "x"));
+}
+
+double rate_of(const ResultKind& kind, const Record& record) {
+  return record.number(kind.rates.back().column) / kind.column_per_unit;
+}
+
+const ResultKind* kind_of(const CsvRow& header, const CsvRow& row) {
+  const ResultKind* best = nullptr;
+  const std::string op = Record(header, row).at(kOperatorColumn);
+  // Shapes alone do not make a kind: they are up to 3 of 5 columns.
+  double most = 2.0 / 3;
+  for (const ResultKind& kind : result_kinds()) {
+    if (kind.is_named_in_rows && kind.op != op) continue;
+    if (likeness(kind, header) <= most) continue;
+    best = &kind;
+    most = likeness(kind, header);
+  }
+  return best;
+}
+
+std::vector<std::string> missing_columns(const ResultKind& kind, const CsvRow& header) {
+  std::vector<std::string> columns{"GPU", "Check", kind.backend, "Commit", "Command"};
+  for (const std::string& column : own_columns(kind)) columns.push_back(column);
+  std::erase_if(columns, [&](const std::string& column) { return has(header, column); });
+  return columns;
+}
+
+}  // namespace octet::tool
