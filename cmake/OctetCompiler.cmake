@@ -14,6 +14,16 @@ set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
+# Where ccache is installed, what was compiled before is not compiled again.
+find_program(OCTET_CCACHE ccache)
+if(OCTET_CCACHE)
+  # It reads preprocessed text, in which GCC must name the precompiled header that was used.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${OCTET_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>")
+endif()
+
 add_library(octet_options INTERFACE)
 # No contraction: a product and a sum are one rounding each unless fma is written.
 target_compile_options(octet_options INTERFACE
