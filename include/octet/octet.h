@@ -31,8 +31,9 @@ extern "C" {
 #endif
 
 OCTET_API int octet_version(void); /* of the library that was loaded, as OCTET_VERSION spells it */
-/* A hash of the sources that decide what an operator ("gemm", "rms_norm") runs on a GPU: results with
- * another were measured with other kernels. Empty for a name that is none of octet's. */
+/* A digest of the machine code of the kernels that an operator ("gemm", "rms_norm") runs on a GPU: results
+ * with another were measured with other kernels. Empty without CUDA in the build, and for a name that is
+ * none of octet's. */
 OCTET_API const char* octet_device_sources(const char* op);
 OCTET_API const char* octet_last_error(void); /* of this thread's last failed call; never null */
 OCTET_API const char* octet_status_name(octet_status status);

@@ -15,6 +15,9 @@ struct PlanOptions {
   std::string backend;
   // CPU threads of a run; 0 means OCTET_NUM_THREADS, or else every core. Never changes a bit.
   int threads = 0;
+  // A configuration of the chosen implementation by its text, as Plan::configuration prints it; an
+  // error says why where it cannot run the problem. Empty: the implementation chooses.
+  std::string configuration{};
 };
 
 // Scratch memory of one call, aligned to kAlignment, on the device of the problem.

@@ -1,10 +1,6 @@
 // The numbers of the C API are those of the C++ enums: checked here, relied upon by every cast.
-#include "octet_device_sources.h"
-
 #include <octet/octet.h>
 #include <octet/octet.hpp>
-
-#include <string_view>
 
 namespace octet {
 namespace {
@@ -62,14 +58,6 @@ static_assert(OCTET_ALIGNMENT == kAlignment);
 extern "C" {
 
 int octet_version(void) { return octet::version(); }
-
-const char* octet_device_sources(const char* op) {
-  const std::string_view wanted = op == nullptr ? "" : op;
-  for (const OctetDeviceSources& sources : kOctetDeviceSources) {
-    if (sources.op == wanted) return sources.hash;
-  }
-  return "";
-}
 
 size_t octet_dtype_size(octet_dtype dtype) {
   return static_cast<size_t>(octet::size_bytes(static_cast<octet::Dtype>(dtype)));

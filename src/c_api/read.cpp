@@ -101,7 +101,7 @@ QuantizedView read_quantized(std::string_view op, std::string_view argument,
 
 PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options) {
   const octet_plan_options given = read_options(op, options);
-  return {read_text(given.backend), given.threads};
+  return {read_text(given.backend), given.threads, read_text(given.configuration)};
 }
 
 Fp8LinearOptions read_fp8_linear_options(std::string_view op,

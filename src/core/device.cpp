@@ -2,10 +2,25 @@
 
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
+#include "device/pretended.hpp"
 
 #include <charconv>
 
 namespace octet {
+namespace cuda {
+namespace {
+
+thread_local const PretendedDevice* this_thread_pretends = nullptr;
+
+}  // namespace
+
+Pretend::Pretend(const PretendedDevice& device) : device_(device), before_(this_thread_pretends) {
+  this_thread_pretends = &device_;
+}
+Pretend::~Pretend() { this_thread_pretends = before_; }
+const PretendedDevice* pretended() { return this_thread_pretends; }
+
+}  // namespace cuda
 
 std::string name(Device device) {
   switch (device.type) {
@@ -15,7 +30,7 @@ std::string name(Device device) {
   return text("device type ", static_cast<std::int32_t>(device.type));
 }
 
-int cuda_device_count() noexcept { return cuda::device_count(); }
+int cuda_device_count() noexcept { return cuda::pretended() != nullptr ? 1 : cuda::device_count(); }
 
 Device parse_device(std::string_view text) {
   if (text == "cpu") return kCpu;

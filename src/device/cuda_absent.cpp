@@ -2,7 +2,7 @@
 #include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/gemm/cublaslt.hpp"
-#include "ops/gemm/cuda_sm90_wgmma.hpp"
+#include "ops/gemm/sm90/launch.hpp"
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
 namespace octet {
@@ -13,8 +13,9 @@ constexpr const char* kAbsent = "this build of octet has no CUDA";
 }  // namespace
 
 // Never reached: a build without CUDA has no device to plan for.
-void launch_sm90_wgmma(const GemmProblem&, const GemmArgs&, const RunContext&) {
-  fail(ErrorCode::no_device, "gemm: ", kAbsent);
+std::function<void(const GemmArgs&, const RunContext&)> sm90_gemm_run(const GemmProblem&,
+                                                                      const Sm90GemmConfig&, int) {
+  return [](const GemmArgs&, const RunContext&) { fail(ErrorCode::no_device, "gemm: ", kAbsent); };
 }
 void launch_cublaslt(const GemmProblem&, const GemmArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "gemm: ", kAbsent);

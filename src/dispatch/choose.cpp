@@ -88,6 +88,12 @@ Choice choose(const Request& request, const std::vector<Candidate>& candidates) 
   return choice;
 }
 
+void refuse_configuration(const Request& request, std::string_view implementation,
+                          std::string_view configuration, std::string_view reason) {
+  fail(ErrorCode::unsupported, request.op, ": ", implementation, " cannot run configuration \"",
+       configuration, "\": ", reason, "\n  problem: ", request.problem);
+}
+
 std::string parse_forced(std::string_view variable, std::string_view value,
                          std::string_view precision) {
   if (value.find(':') == std::string_view::npos) return std::string(value);

@@ -33,6 +33,15 @@ struct Choice {
 // unknown or refuses the problem, and where nobody takes it, listing every refusal.
 Choice choose(const Request& request, const std::vector<Candidate>& candidates);
 
+// Why a configuration that was asked for cannot run a problem.
+struct Refusal {
+  std::string reason;
+};
+
+// Throws Error: the chosen implementation cannot run the problem with this configuration.
+[[noreturn]] void refuse_configuration(const Request& request, std::string_view implementation,
+                                       std::string_view configuration, std::string_view reason);
+
 // "OCTET_RMS_NORM_BACKEND" of "rms_norm"
 std::string backend_variable(std::string_view op);
 

@@ -8,10 +8,14 @@
 
 #include <octet/plan.hpp>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace octet {
@@ -23,21 +27,43 @@ struct RunContext {
   void* stream = nullptr;
 };
 
+// What an implementation decided about a problem: all that its runs need. Nothing is chosen, printed
+// or parsed at a launch.
+template <class Args>
+struct Planned {
+  std::string configuration;  // printable: tiles, instruction set
+  std::size_t workspace_bytes = 0;
+  // On checked arguments; many threads may call it at once.
+  std::function<void(const Args& args, const RunContext& context)> run;
+};
+
 template <class Problem, class Args>
 struct Implementation {
   const char* name;  // <device>_<mechanism>
   // Why the problem is refused; empty: it is taken. A pure function of its arguments.
   std::string (*refuse)(const Problem& problem, const Machine& machine);
-  // The printable configuration a run would use: tiles, instruction set.
-  std::string (*configuration)(const Problem& problem, const Machine& machine);
-  std::size_t (*workspace_bytes)(const Problem& problem, const Machine& machine);
-  void (*run)(const Problem& problem, const Args& args, const RunContext& context);
+  // The plan of a problem that is not refused.
+  Planned<Args> (*plan)(const Problem& problem, const Machine& machine);
+  // The same with the configuration of this text, or why that one cannot run the problem. Null: every
+  // problem has exactly one configuration.
+  std::variant<Planned<Args>, Refusal> (*plan_with)(const Problem& problem, const Machine& machine,
+                                                    std::string_view configuration) = nullptr;
 };
 
+// The plan of an implementation that decides nothing but what it prints.
+template <class Args, class Problem>
+Planned<Args> planned(
+    const Problem& problem, std::string configuration, std::size_t workspace_bytes,
+    std::type_identity_t<void (*)(const Problem&, const Args&, const RunContext&)> run) {
+  return {
+      std::move(configuration), workspace_bytes,
+      [problem, run](const Args& args, const RunContext& context) { run(problem, args, context); }};
+}
+
 // The state behind a plan of one operator.
-template <class Problem, class Args>
+template <class Args>
 struct PlanState {
-  const Implementation<Problem, Args>* implementation = nullptr;
+  std::function<void(const Args& args, const RunContext& context)> run;
   int threads = 1;
 };
 
@@ -45,10 +71,32 @@ template <class Problem, class Args>
 std::vector<Candidate> candidates(std::span<const Implementation<Problem, Args>> list,
                                   const Problem& problem, const Machine& machine) {
   std::vector<Candidate> result;
+  result.reserve(list.size());
   for (const auto& entry : list) {
     result.push_back({entry.name, entry.refuse(problem, machine)});
   }
   return result;
+}
+
+// The plan of the chosen implementation, with the configuration that is asked for where there is one.
+template <class Problem, class Args>
+Planned<Args> plan_chosen(const Implementation<Problem, Args>& chosen, const Problem& problem,
+                          const Machine& machine, const Request& request,
+                          const std::string& configuration) {
+  if (configuration.empty()) return chosen.plan(problem, machine);
+  if (chosen.plan_with != nullptr) {
+    auto result = chosen.plan_with(problem, machine, configuration);
+    if (const Refusal* refusal = std::get_if<Refusal>(&result)) {
+      refuse_configuration(request, chosen.name, configuration, refusal->reason);
+    }
+    return std::get<Planned<Args>>(std::move(result));
+  }
+  Planned<Args> only = chosen.plan(problem, machine);
+  if (only.configuration != configuration) {
+    refuse_configuration(request, chosen.name, configuration,
+                         "it has one for this problem, \"" + only.configuration + "\"");
+  }
+  return only;
 }
 
 // The plan of a checked problem.
@@ -56,16 +104,17 @@ template <class Problem, class Args>
 Plan<Problem> make_plan(std::span<const Implementation<Problem, Args>> list, const Problem& problem,
                         const Request& request, const PlanOptions& options) {
   const Machine machine = this_machine(problem.device, options.threads);
-  const Choice choice = choose(request, candidates(list, problem, machine));
+  Choice choice = choose(request, candidates(list, problem, machine));
   const auto& chosen = list[choice.index];
+  Planned<Args> decided = plan_chosen(chosen, problem, machine, request, options.configuration);
   Plan<Problem> plan;
   plan.problem = problem;
   plan.implementation = chosen.name;
-  plan.configuration = chosen.configuration(problem, machine);
-  plan.why = choice.why;
-  plan.workspace_bytes = chosen.workspace_bytes(problem, machine);
-  plan.state = std::make_shared<PlanState<Problem, Args>>(
-      PlanState<Problem, Args>{&chosen, machine.threads});
+  plan.configuration = std::move(decided.configuration);
+  plan.why = std::move(choice.why);
+  plan.workspace_bytes = decided.workspace_bytes;
+  plan.state =
+      std::make_shared<PlanState<Args>>(PlanState<Args>{std::move(decided.run), machine.threads});
   return plan;
 }
 
@@ -93,8 +142,8 @@ inline void check_plan(std::string_view op, const void* state) {
 template <class Problem, class Args>
 void run_plan(const Plan<Problem>& plan, const Args& args, const Workspace& workspace,
               void* stream) {
-  const auto* state = static_cast<const PlanState<Problem, Args>*>(plan.state.get());
-  state->implementation->run(plan.problem, args, {workspace, state->threads, stream});
+  const auto* state = static_cast<const PlanState<Args>*>(plan.state.get());
+  state->run(args, {workspace, state->threads, stream});
 }
 
 // The two above for one pass (forward, backward) over a problem; Pass is struct { Problem problem; }.
@@ -109,9 +158,8 @@ Plan<Pass> make_pass_plan(std::span<const Implementation<Problem, Args>> list,
 
 template <class Pass, class Args>
 void run_pass(const Plan<Pass>& plan, const Args& args, const Workspace& workspace, void* stream) {
-  using State = PlanState<decltype(Pass::problem), Args>;
-  const auto* state = static_cast<const State*>(plan.state.get());
-  state->implementation->run(plan.problem.problem, args, {workspace, state->threads, stream});
+  const auto* state = static_cast<const PlanState<Args>*>(plan.state.get());
+  state->run(args, {workspace, state->threads, stream});
 }
 
 }  // namespace octet

@@ -4,6 +4,7 @@
 #include "cpu/threads.hpp"
 #include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
+#include "device/pretended.hpp"
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -38,7 +39,13 @@ Machine this_machine(Device device, int threads) {
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #endif
-  if (device.type == DeviceType::cuda) {
+  if (const cuda::PretendedDevice* pretended = cuda::pretended();
+      pretended != nullptr && device.type == DeviceType::cuda) {
+    machine.sm_major = pretended->sm_major;
+    machine.sm_minor = pretended->sm_minor;
+    machine.multiprocessors = pretended->multiprocessors;
+    machine.cublaslt = pretended->cublaslt;
+  } else if (device.type == DeviceType::cuda) {
     const cuda::DeviceProperties properties = cuda::properties(device.index);
     machine.sm_major = properties.sm_major;
     machine.sm_minor = properties.sm_minor;

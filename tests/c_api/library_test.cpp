@@ -14,7 +14,11 @@ TEST(CApi, NamesItsNumbers) {
   EXPECT_EQ(octet_dtype_size(OCTET_BF16), 2u);
   EXPECT_EQ(octet_dtype_size(12345), 0u);
   EXPECT_EQ(octet_cuda_device_count(), cuda_device_count());
+#ifdef OCTET_TESTS_HAVE_CUDA
   EXPECT_EQ(std::strlen(octet_device_sources("gemm")), 12u);
+#else
+  EXPECT_STREQ(octet_device_sources("gemm"), "") << "there are no kernels";
+#endif
   EXPECT_STREQ(octet_device_sources("gem"), "");
   EXPECT_STREQ(octet_device_sources(nullptr), "");
 }

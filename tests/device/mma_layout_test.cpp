@@ -1,7 +1,7 @@
 // The index maps of the tensor cores against their definitions.
 #include "device/mma/layout.hpp"
 #include "device/mma/row_pieces.hpp"
-#include "ops/gemm/cuda_sm90_config.hpp"
+#include "ops/gemm/sm90/config.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The ring of stages never deadlocks, never hands out a stage before it is full and never
 // overwrites one in use: by random schedules of every warp, and by every schedule of small cases.
 #include "device/pipeline_model.hpp"
-#include "ops/gemm/cuda_sm90_config.hpp"
+#include "ops/gemm/sm90/config.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The shared memory of every compiled configuration: it fits, its parts are aligned and apart.
-#include "ops/gemm/cuda_sm90_config.hpp"
+#include "ops/gemm/sm90/config.hpp"
 
 #include <gtest/gtest.h>
 

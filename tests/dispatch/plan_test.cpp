@@ -1,5 +1,6 @@
 // The same rules through a real operator: what a plan says of itself.
 #include "dispatch/environment.hpp"
+#include "device/pretended.hpp"
 #include "dispatch/machine.hpp"
 #include "ops/gemm/problem.hpp"
 #include "support/refusal.hpp"
@@ -53,6 +54,68 @@ TEST(Plan, IsTheSameForTheSameProblem) {
   EXPECT_EQ(one.implementation, two.implementation);
   EXPECT_EQ(one.configuration, two.configuration);
   EXPECT_EQ(one.workspace_bytes, two.workspace_bytes);
+}
+
+TEST(Plan, TakesItsOwnConfigurationByItsText) {
+  const GemmPlan chosen = plan_gemm(small_gemm());
+  const GemmPlan forced =
+      plan_gemm(small_gemm(), {.backend = "", .configuration = chosen.configuration});
+  EXPECT_EQ(forced.configuration, chosen.configuration);
+  EXPECT_EQ(forced.implementation, chosen.implementation);
+}
+
+TEST(Plan, RefusesAnotherConfigurationWhereThereIsOne) {
+  EXPECT_EQ(
+      refusal(
+          [] { plan_gemm(small_gemm(), {.backend = "cpu_reference", .configuration = "vector"}); },
+          ErrorCode::unsupported),
+      "gemm: cpu_reference cannot run configuration \"vector\": it has one for this problem, "
+      "\"scalar\"\n  problem: " +
+          describe(small_gemm()));
+}
+
+// What a tuner does: every configuration of the Hopper product by its text, with no GPU at hand.
+class PlanOnAnH200 : public ::testing::Test {
+ protected:
+  PlanOnAnH200() {
+    problem_.m = problem_.n = problem_.k = 4096;
+    problem_.device = {DeviceType::cuda, 0};
+  }
+  std::string refusal_of(const std::string& configuration) const {
+    return refusal([&] { plan_gemm(problem_, {.backend = "", .configuration = configuration}); },
+                   ErrorCode::unsupported);
+  }
+
+  const cuda::Pretend h200_{cuda::kH200};
+  GemmProblem problem_;
+};
+
+TEST_F(PlanOnAnH200, TakesAConfigurationThatIsNotItsChoice) {
+  EXPECT_EQ(plan_gemm(problem_).configuration, "256x128x4 1x128.128x128 e4m3.e4m3 cluster");
+  const char* other = "64x64x10 1x128.128x128 e4m3.e4m3";
+  EXPECT_EQ(plan_gemm(problem_, {.backend = "", .configuration = other}).configuration, other);
+}
+
+TEST_F(PlanOnAnH200, RefusesTextThatNamesNoKernelAndListsThoseThatRun) {
+  const std::string message = refusal_of("96x96x9");
+  EXPECT_EQ(
+      message.rfind("gemm: cuda_sm90_wgmma cannot run configuration \"96x96x9\": no kernel of "
+                    "this name is compiled; these run the problem:\n",
+                    0),
+      0u)
+      << message;
+  EXPECT_NE(message.find("\n    64x32x12 1x128.128x128 e4m3.e4m3\n"), std::string::npos) << message;
+  EXPECT_EQ(message.find("e5m2"), std::string::npos) << message;
+}
+
+TEST_F(PlanOnAnH200, RefusesAConfigurationOfOtherOperands) {
+  EXPECT_NE(refusal_of("256x128x4 1x128.1x128 e4m3.e4m3").find("it is for other dtypes or blocks"),
+            std::string::npos);
+  problem_.b.block = kBlock1x128;
+  problem_.n = 100;
+  EXPECT_NE(refusal_of("256x128x4 1x128.1x128 e4m3.e4m3 paired")
+                .find("paired columns need N in groups of 16, the problem has 100"),
+            std::string::npos);
 }
 
 TEST(Plan, RefusesThreadsOutOfRange) {

@@ -1,26 +1,28 @@
 """Judges the CUDA objects of a build without a GPU and without compiling again.
 
-    check_kernels.py [--summary] --logs FOLDER --config HEADER OBJECT...
+    check_kernels.py [--summary] --logs FOLDER --config HEADER --budgets TABLE OBJECT...
 
 No kernel spills or has a stack, no wgmma is serialised, every kernel has the instructions its
-design says, the kernels are those the configuration list names, and kernels and compile time stay
-within their budgets. --summary only prints the two numbers.
+design says, the kernels are those the configuration list names, and the kernels and the compile time
+of each folder stay within the budgets of cmake/kernels/operators.json. --summary only prints the
+numbers.
 """
 import argparse
+import collections
+import json
 import pathlib
 import sys
 
 import cubin
 import design
+import digest
 import ptxas_log
-
-MOST_KERNELS = 120
-MOST_SECONDS = 240  # of one processor
 
 
 def log_of(cuda_object, folder):
-    """.../gemm/cuda_sm90_kernels.cu.o was recorded in gemm.cuda_sm90_kernels.log."""
-    return folder / f"{cuda_object.parent.name}.{cuda_object.name.removesuffix('.cu.o')}.log"
+    """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o was recorded in ops.gemm.sm90.kernels.log."""
+    path = cuda_object.as_posix().rpartition(".dir/")[2].removesuffix(".cu.o")
+    return folder / f"{path.replace('/', '.')}.log"
 
 
 def judge_object(cuda_object, log):
@@ -43,10 +45,50 @@ def judge_configs(kernels, header):
     return [f"configurations listed and compiled differ: {sorted(listed ^ compiled)}"]
 
 
-def summary(logs):
-    counts = [len(log.entries) for log in logs if log.entries]
-    seconds = sum(log.seconds for log in logs)
-    return f"{' + '.join(str(count) for count in counts)} kernels, {seconds:.0f} s of nvcc"
+def usage(cuda_objects, logs):
+    """{folder: [kernels, seconds of one processor]}"""
+    used = collections.defaultdict(lambda: [0, 0.0])
+    for cuda_object, log in zip(cuda_objects, logs):
+        folder = used[digest.folder_of(cuda_object)]
+        folder[0] += len(log.entries)
+        folder[1] += log.seconds
+    return used
+
+
+def summary(used):
+    parts = [f"{folder} {kernels} in {seconds:.0f} s" for folder, (kernels, seconds) in sorted(used.items())]
+    kernels, seconds = (sum(numbers) for numbers in zip(*used.values()))
+    return f"{kernels} kernels, {seconds:.0f} s of nvcc: {', '.join(parts)}"
+
+
+def judge_budgets(used, budgets):
+    """Every folder within its budget, and all budgets, planned operators' included, within the whole."""
+    complaints = []
+    for folder, (kernels, seconds) in used.items():
+        budget = budgets["folders"].get(folder)
+        if budget is None:
+            complaints.append(f"{folder} has no budget in operators.json: {kernels} kernels, {seconds:.0f} s")
+            continue
+        if kernels > budget["kernels"]:
+            complaints.append(f"{folder}: {kernels} kernels, at most {budget['kernels']}")
+        if seconds > budget["nvcc_seconds"]:
+            complaints.append(f"{folder}: {seconds:.0f} s of nvcc, at most {budget['nvcc_seconds']}")
+    for what in ("kernels", "nvcc_seconds"):
+        promised = sum(
+            budget[what] for part in ("folders", "planned") for budget in budgets[part].values()
+        )
+        if promised > budgets["all"][what]:
+            complaints.append(f"budgets add up to {promised} {what}, at most {budgets['all'][what]}")
+    return complaints
+
+
+def judge_files(cuda_objects, logs, most_seconds):
+    """One long compile leaves the other cores idle."""
+    return [
+        f"{cuda_object.name}: {log.seconds:.0f} s of nvcc for one file, at most {most_seconds}"
+        for cuda_object, log in zip(cuda_objects, logs)
+        if log.seconds > most_seconds
+    ]
 
 
 def main():
@@ -54,12 +96,14 @@ def main():
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--logs", type=pathlib.Path, required=True)
     parser.add_argument("--config", type=pathlib.Path, required=True)
+    parser.add_argument("--budgets", type=pathlib.Path, required=True)
     parser.add_argument("objects", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
 
     cuda_objects = [path for path in options.objects if path.name.endswith(".cu.o")]
     logs = [ptxas_log.read(log_of(path, options.logs).read_text()) for path in cuda_objects]
-    print(summary(logs))
+    used = usage(cuda_objects, logs)
+    print(summary(used))
     if options.summary:
         return 0
 
@@ -68,10 +112,9 @@ def main():
         complaints += judge_object(cuda_object, log)
     kernels = [kernel for log in logs for kernel in log.entries]
     complaints += judge_configs(kernels, options.config.read_text())
-    if len(kernels) > MOST_KERNELS:
-        complaints.append(f"{len(kernels)} kernels, at most {MOST_KERNELS}")
-    if (seconds := sum(log.seconds for log in logs)) > MOST_SECONDS:
-        complaints.append(f"{seconds:.0f} s of nvcc, at most {MOST_SECONDS}")
+    budgets = json.loads(options.budgets.read_text())
+    complaints += judge_budgets(used, budgets)
+    complaints += judge_files(cuda_objects, logs, budgets["file_nvcc_seconds"])
     print("\n".join(complaints) or "no spills, no stack, no serialised wgmma, counts as designed")
     return 1 if complaints else 0
 

@@ -34,7 +34,7 @@ def gemm_config(kernel):
 
 
 def listed_configs(header):
-    """The configurations that cuda_sm90_config.hpp lists."""
+    """The configurations that config.hpp lists."""
     return {
         (
             int(m), int(n), int(stages), PROMOTIONS[promotion],

@@ -1,10 +1,14 @@
 """The gate on compiled kernels can fail: each rule against an input that breaks it."""
 import collections
+import pathlib
 import struct
+import tempfile
 import unittest
 
+import check_kernels
 import cubin
 import design
+import digest
 import ptxas_log
 
 SQUARES = (
@@ -92,4 +96,88 @@ class Design(unittest.TestCase):
         self.assertEqual(design.listed_configs(pair), {(64, 256, 5, 1, 4, 5, 1, 2)})
 
 
-unittest.main()
+class Digest(unittest.TestCase):
+    """What ties a published row to the kernels that ran."""
+
+    def digests(self, objects):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for path, kernels in objects.items():
+                paths.append(pathlib.Path(folder) / "octet_objects.dir" / path)
+                paths[-1].parent.mkdir(parents=True, exist_ok=True)
+                cubins = b"".join(elf(f".text.{name}", code) for name, code in kernels.items())
+                paths[-1].write_bytes(b"object" + cubins)
+            operators = {"gemm": ["ops/gemm", "ops/quantize"], "rope": ["ops/rope"]}
+            return digest.digests(operators, digest.kernel_hashes(paths))
+
+    def setUp(self):
+        self.tree = {
+            "ops/gemm/sm90/kernels.cu.o": {"a": b"A" * 16, "b": b"B" * 16},
+            "ops/quantize/tile.cu.o": {"c": b"C" * 16},
+            "ops/rope/heads.cu.o": {"d": b"D" * 16},
+        }
+
+    def test_has_twelve_digits_and_is_the_same_for_the_same_code(self):
+        first, again = self.digests(self.tree), self.digests(self.tree)
+        self.assertEqual(first, again)
+        for value in first.values():
+            self.assertRegex(value, "^[0-9a-f]{12}$")
+
+    def test_ignores_names_files_and_order(self):
+        renamed = {
+            "ops/gemm/other.cu.o": {"y": b"B" * 16},
+            "ops/gemm/sm90/kernels.cu.o": {"x": b"A" * 16},
+            "ops/quantize/tile.cu.o": {"c": b"C" * 16},
+            "ops/rope/heads.cu.o": {"d": b"D" * 16},
+        }
+        self.assertEqual(self.digests(renamed), self.digests(self.tree))
+
+    def test_follows_the_code_of_the_operators_that_run_it(self):
+        before = self.digests(self.tree)
+        for path, changed in (
+            ("ops/gemm/sm90/kernels.cu.o", {"gemm"}),
+            ("ops/quantize/tile.cu.o", {"gemm"}),
+            ("ops/rope/heads.cu.o", {"rope"}),
+        ):
+            tree = {**self.tree, path: {**self.tree[path], "new": b"N" * 16}}
+            after = self.digests(tree)
+            self.assertEqual({op for op in after if after[op] != before[op]}, changed, path)
+
+    def test_refuses_an_operator_whose_kernels_are_not_there(self):
+        del self.tree["ops/quantize/tile.cu.o"]
+        with self.assertRaisesRegex(SystemExit, "gemm runs kernels of ops/quantize"):
+            self.digests(self.tree)
+
+
+class Budgets(unittest.TestCase):
+    BUDGETS = {
+        "folders": {"ops/gemm": {"kernels": 2, "nvcc_seconds": 10}},
+        "planned": {"attention": {"kernels": 3, "nvcc_seconds": 20}},
+        "all": {"kernels": 5, "nvcc_seconds": 30},
+    }
+
+    def complaints(self, used, **changed):
+        return check_kernels.judge_budgets(used, {**self.BUDGETS, **changed})
+
+    def test_hold_each_folder_to_its_own(self):
+        self.assertEqual(self.complaints({"ops/gemm": (2, 10.0)}), [])
+        self.assertEqual(len(self.complaints({"ops/gemm": (3, 10.0)})), 1)
+        self.assertEqual(len(self.complaints({"ops/gemm": (2, 10.5)})), 1)
+
+    def test_are_wanted_of_every_folder(self):
+        self.assertRegex(self.complaints({"ops/new": (1, 1.0)})[0], "ops/new has no budget")
+
+    def test_do_not_promise_more_than_there_is(self):
+        self.assertRegex(
+            self.complaints({}, all={"kernels": 4, "nvcc_seconds": 30})[0], "add up to 5 kernels"
+        )
+
+    def test_hold_each_file_to_its_own(self):
+        log = ptxas_log.read(CLEAN)
+        path = pathlib.Path("kernels.cu.o")
+        self.assertEqual(check_kernels.judge_files([path], [log], 30), [])
+        self.assertEqual(len(check_kernels.judge_files([path], [log], 20)), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
     std::fputs("usage: octet_stale_results FOLDER\n", stderr);
     return 2;
   }
+  if (tree_hash("gemm").empty()) {
+    std::puts("not checked: built without CUDA");
+    return 0;
+  }
   const auto lines = octet::tool::stale_results(argv[1], tree_hash);
   for (const std::string& line : lines) std::puts(line.c_str());
   if (lines.empty()) std::puts("no stale results");

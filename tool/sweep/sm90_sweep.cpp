@@ -1,5 +1,6 @@
 // octet_sm90_sweep: times the configurations of the Hopper product against the one that is taken now,
-// over the three products of the layers of a suite, and prints the table of cuda_sm90_pinned.cpp.
+// over the three products of the layers of a suite, and prints what is taken, its rate and that of the
+// best other one; "replaces" marks shapes where another configuration is more than 2 % faster.
 //
 //     octet_sm90_sweep [SUITE]          dense84 where none is named
 //     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
@@ -9,8 +10,7 @@
 #include "bench/workloads/inputs.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
-#include "ops/gemm/cuda_sm90_choose.hpp"
-#include "ops/gemm/cuda_sm90_wgmma.hpp"
+#include "ops/gemm/sm90/choose.hpp"
 #include "ops/gemm/problem.hpp"
 
 #include <octet/bench.hpp>
@@ -29,9 +29,9 @@ namespace octet::tool {
 namespace {
 
 constexpr Device kDevice{DeviceType::cuda, 0};
-constexpr int kMultiprocessors = 132;  // of an H200, whose table this makes
+constexpr int kMultiprocessors = 132;  // of an H200
 constexpr double kWorthATry = 1.25;    // times the clocks the model predicts for what is taken now
-constexpr double kWorthAPin = 1.02;
+constexpr double kWorthAChange = 1.02;
 
 QuantizedTensor random_operand(std::int64_t rows, std::int64_t cols, BlockShape block,
                                std::uint32_t stream) {
@@ -78,11 +78,10 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
   const QuantizedTensor b = random_operand(problem.n, problem.k, problem.b.block, 2);
   const Tensor d(problem.out, {problem.m, problem.n}, kDevice);
   const GemmArgs args{a, b, d};
-  RunContext context{};
-  context.stream = timing.stream();
   const auto task = [&](const Sm90GemmConfig& config) {
-    return bench::Task{
-        [&, config](std::int64_t) { launch_sm90_gemm(config, problem, args, context); }};
+    const GemmPlan plan =
+        plan_gemm(problem, {.backend = "cuda_sm90_wgmma", .configuration = name(config)});
+    return bench::Task{[&, plan](std::int64_t) { run(plan, args, {}, timing.stream()); }};
   };
   // Rounds of a tenth of a second: in shorter ones both have the clock that the power of the two leaves them.
   bench::Protocol protocol;
@@ -106,7 +105,7 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
       ours.tflops = tflops * result.ratio;
     }
   }
-  const bool replaced = best_ratio * kWorthAPin < 1;
+  const bool replaced = best_ratio * kWorthAChange < 1;
   if (replaced) std::swap(ours, best);
   std::printf("    {%lld, %lld, %lld, \"%s\", %.0f, %.0f},%s\n", static_cast<long long>(problem.m),
               static_cast<long long>(problem.n), static_cast<long long>(problem.k),

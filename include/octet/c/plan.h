@@ -16,9 +16,10 @@ extern "C" {
 /* A null pointer to options means the defaults, which are all zero. */
 typedef struct octet_plan_options {
   uint32_t struct_size;
-  int32_t threads;     /* CPU threads of a run; 0: OCTET_NUM_THREADS, or else every core */
-  const char* backend; /* the name of an implementation; null or empty: the first that fits */
-  uint64_t reserved[4];
+  int32_t threads;           /* CPU threads of a run; 0: OCTET_NUM_THREADS, or else every core */
+  const char* backend;       /* the name of an implementation; null or empty: the first that fits */
+  const char* configuration; /* one of its configurations by its text; null or empty: its choice */
+  uint64_t reserved[3];
 } octet_plan_options;
 
 /* One type for the plans of all operators. Immutable: many threads may run one plan. */

@@ -2,7 +2,7 @@
 // finds the largest. Neither cares how fast it is; indices are 64 bits wide throughout.
 #pragma once
 
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 
 #include <octet/buffer.hpp>
 

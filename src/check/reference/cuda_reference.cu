@@ -5,7 +5,7 @@
 #include "check/cuda_gates.hpp"
 #include "check/reference/product_kernel.hpp"
 #include "core/message.hpp"
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 
 #include <cuda_fp16.h>
 

@@ -17,8 +17,8 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem&, const RmsNormForwardArgs&,
                                const RunContext&) {
   fail(ErrorCode::no_device, "rms_norm: ", kAbsent);
 }
-void launch_sm90_rms_norm_rows(const RmsNormProblem&, const RmsNormBackwardArgs&,
-                               const RunContext&) {
+void launch_sm90_rms_norm_rows(const RmsNormProblem&, const RmsNormBackwardGrid&,
+                               const RmsNormBackwardArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "rms_norm: ", kAbsent);
 }
 void launch_sm90_rms_norm_tile(const RmsNormProblem&, const RmsNormForwardArgs&,
@@ -32,8 +32,8 @@ void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, const RmsNormRopeForwa
                                const RunContext&) {
   fail(ErrorCode::no_device, "rms_norm_rope: ", kAbsent);
 }
-void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, const RmsNormRopeBackwardArgs&,
-                               const RunContext&) {
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, std::int64_t,
+                               const RmsNormRopeBackwardArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "rms_norm_rope: ", kAbsent);
 }
 void launch_sm90_gated_vectors(const GatedActivationProblem&, const GatedActivationForwardArgs&,

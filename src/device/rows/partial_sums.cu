@@ -3,7 +3,7 @@
 #include "device/rows/partial_sums.hpp"
 
 #include "core/numeric.hpp"
-#include "device/launch.hpp"
+#include "device/cuda/launch.hpp"
 #include "device/ptx/dependent_launch.cuh"
 #include "device/ptx/early_launch.cuh"
 

@@ -33,9 +33,9 @@ void run_reference(const DequantizeProblem& problem, const DequantizeArgs& args,
 const DequantizeImplementation kDequantizeCpuReference{
     "cpu_reference",
     [](const DequantizeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const DequantizeProblem&, const Machine&) { return std::string("scalar"); },
-    [](const DequantizeProblem&, const Machine&) { return std::size_t{0}; },
-    run_reference,
+    [](const DequantizeProblem& problem, const Machine&) {
+      return planned<DequantizeArgs>(problem, "scalar", 0, run_reference);
+    },
 };
 
 }  // namespace octet

@@ -80,8 +80,8 @@ void dequantize_tile(const DequantizeProblem& problem, const DequantizeArgs& arg
 }
 
 void run_simd(const DequantizeProblem& problem, const DequantizeArgs& args,
-              const RunContext& context) {
-  dequantize_cpu_simd(problem, args, context.threads, best_instruction_set());
+              const RunContext& context, InstructionSet instructions) {
+  dequantize_cpu_simd(problem, args, context.threads, instructions);
 }
 
 }  // namespace
@@ -105,11 +105,9 @@ const DequantizeImplementation kDequantizeCpuSimd{
       const std::string refusal = refuse_off_cpu(problem.device);
       return refusal.empty() ? refuse_without_avx2(machine) : refusal;
     },
-    [](const DequantizeProblem&, const Machine& machine) {
-      return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+    [](const DequantizeProblem& problem, const Machine& machine) {
+      return planned_simd<DequantizeArgs>(problem, machine, 0, run_simd);
     },
-    [](const DequantizeProblem&, const Machine&) { return std::size_t{0}; },
-    run_simd,
 };
 
 }  // namespace octet

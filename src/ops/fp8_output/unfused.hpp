@@ -32,57 +32,45 @@ const Implementation<Problem, Args>* first_that_takes(
 
 template <class Steps, class Problem, class Args>
 struct Unfused {
-  Problem plain;
-  QuantizeProblem cast;
-  Machine machine;
-  const Implementation<Problem, Args>* operate;
-  const QuantizeImplementation* quantize;
-
-  Unfused(const Problem& problem, const Machine& machine_)
-      : plain(Steps::plain(problem)),
-        cast(Steps::cast(problem)),
-        machine(machine_),
-        operate(first_that_takes(Steps::list(), plain, machine)),
-        quantize(first_that_takes(quantize_implementations(), cast, machine)) {}
-
   static std::string refuse(const Problem& problem, const Machine& machine) {
     if (!problem.fp8) return "there is nothing to fuse: no fp8 output is wanted";
-    const Unfused steps(problem, machine);
-    if (steps.operate == nullptr) return "no implementation takes the operator without fp8";
-    return steps.quantize == nullptr ? "no implementation takes " + describe(steps.cast) : "";
+    if (first_that_takes(Steps::list(), Steps::plain(problem), machine) == nullptr) {
+      return "no implementation takes the operator without fp8";
+    }
+    const QuantizeProblem cast = Steps::cast(problem);
+    return first_that_takes(quantize_implementations(), cast, machine) == nullptr
+               ? "no implementation takes " + describe(cast)
+               : "";
   }
 
-  static std::string configuration(const Problem& problem, const Machine& machine) {
-    const Unfused steps(problem, machine);
-    return text(steps.operate->name, " (", steps.operate->configuration(steps.plain, machine),
-                ") then quantize ", steps.quantize->name, " (",
-                steps.quantize->configuration(steps.cast, machine), ")");
-  }
-
-  static std::size_t workspace_bytes(const Problem& problem, const Machine& machine) {
-    const Unfused steps(problem, machine);
-    return aligned_bytes(steps.output_bytes()) +
-           std::max(steps.operate->workspace_bytes(steps.plain, machine),
-                    steps.quantize->workspace_bytes(steps.cast, machine));
-  }
-
-  static void run(const Problem& problem, const Args& args, const RunContext& context) {
-    const Unfused steps(problem, this_machine(problem.device, context.threads));
-    WorkspaceCarver workspace(context.workspace);
-    const TensorView output = make_view(workspace.take(steps.output_bytes()), steps.cast.input,
-                                        {steps.cast.rows, steps.cast.cols}, problem.device);
-    const RunContext rest{workspace.rest(), context.threads, context.stream};
-    steps.operate->run(steps.plain, Steps::into(args, output), rest);
-    steps.quantize->run(steps.cast, {output, args.fp8.out, args.fp8.transposed}, rest);
+  static Planned<Args> plan(const Problem& problem, const Machine& machine) {
+    const Problem plain = Steps::plain(problem);
+    const QuantizeProblem cast = Steps::cast(problem);
+    const auto* first = first_that_takes(Steps::list(), plain, machine);
+    const auto* second = first_that_takes(quantize_implementations(), cast, machine);
+    Planned<Args> operate = first->plan(plain, machine);
+    Planned<QuantizeArgs> quantize = second->plan(cast, machine);
+    const auto output_bytes =
+        static_cast<std::size_t>(cast.rows * cast.cols * size_bytes(cast.input));
+    Planned<Args> both;
+    both.configuration = text(first->name, " (", operate.configuration, ") then quantize ",
+                              second->name, " (", quantize.configuration, ")");
+    both.workspace_bytes =
+        aligned_bytes(output_bytes) + std::max(operate.workspace_bytes, quantize.workspace_bytes);
+    both.run = [cast, output_bytes, operate = std::move(operate.run),
+                quantize = std::move(quantize.run)](const Args& args, const RunContext& context) {
+      WorkspaceCarver workspace(context.workspace);
+      const TensorView output =
+          make_view(workspace.take(output_bytes), cast.input, {cast.rows, cast.cols}, cast.device);
+      const RunContext rest{workspace.rest(), context.threads, context.stream};
+      operate(Steps::into(args, output), rest);
+      quantize({output, args.fp8.out, args.fp8.transposed}, rest);
+    };
+    return both;
   }
 
   static constexpr Implementation<Problem, Args> implementation() {
-    return {"unfused", refuse, configuration, workspace_bytes, run};
-  }
-
- private:
-  std::size_t output_bytes() const {
-    return static_cast<std::size_t>(cast.rows * cast.cols * size_bytes(cast.input));
+    return {"unfused", refuse, plan};
   }
 };
 

@@ -99,16 +99,16 @@ std::string refuse(const GatedActivationProblem& problem, const Machine&) {
   const std::string refusal = refuse_off_cpu(problem.device);
   return refusal.empty() && problem.fp8 ? "it writes no fp8: unfused does, with it" : refusal;
 }
-std::string configuration(const GatedActivationProblem&, const Machine&) { return "scalar"; }
-std::size_t workspace_bytes(const GatedActivationProblem&, const Machine&) { return 0; }
 
 }  // namespace
 
 const GatedActivationForwardImplementation kGatedActivationForwardCpuReference{
-    "cpu_reference", refuse, configuration, workspace_bytes, run_forward,
-};
+    "cpu_reference", refuse, [](const GatedActivationProblem& problem, const Machine&) {
+      return planned<GatedActivationForwardArgs>(problem, "scalar", 0, run_forward);
+    }};
 const GatedActivationBackwardImplementation kGatedActivationBackwardCpuReference{
-    "cpu_reference", refuse, configuration, workspace_bytes, run_backward,
-};
+    "cpu_reference", refuse, [](const GatedActivationProblem& problem, const Machine&) {
+      return planned<GatedActivationBackwardArgs>(problem, "scalar", 0, run_backward);
+    }};
 
 }  // namespace octet

@@ -82,10 +82,6 @@ std::string refuse(const GatedActivationProblem& problem, const Machine& machine
   return refusal.empty() ? refuse_without_avx2(machine) : refusal;
 }
 
-std::string configuration(const GatedActivationProblem&, const Machine& machine) {
-  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
-}
-
 int index_of(GateActivation activation) { return static_cast<int>(activation) - 1; }
 
 }  // namespace
@@ -142,26 +138,22 @@ void gated_activation_backward_cpu_simd(const GatedActivationProblem& problem,
 const GatedActivationForwardImplementation kGatedActivationForwardCpuSimd{
     "cpu_simd",
     refuse,
-    configuration,
     [](const GatedActivationProblem& problem, const Machine& machine) {
-      return problem.fp8 ? fp8_strips_workspace_bytes(forward_cast(problem), machine.threads) : 0;
-    },
-    [](const GatedActivationProblem& problem, const GatedActivationForwardArgs& args,
-       const RunContext& context) {
-      gated_activation_forward_cpu_simd(problem, args, context, best_instruction_set());
+      return planned_simd<GatedActivationForwardArgs>(
+          problem, machine,
+          problem.fp8 ? fp8_strips_workspace_bytes(forward_cast(problem), machine.threads) : 0,
+          gated_activation_forward_cpu_simd);
     },
 };
 
 const GatedActivationBackwardImplementation kGatedActivationBackwardCpuSimd{
     "cpu_simd",
     refuse,
-    configuration,
     [](const GatedActivationProblem& problem, const Machine& machine) {
-      return problem.fp8 ? fp8_strips_workspace_bytes(backward_cast(problem), machine.threads) : 0;
-    },
-    [](const GatedActivationProblem& problem, const GatedActivationBackwardArgs& args,
-       const RunContext& context) {
-      gated_activation_backward_cpu_simd(problem, args, context, best_instruction_set());
+      return planned_simd<GatedActivationBackwardArgs>(
+          problem, machine,
+          problem.fp8 ? fp8_strips_workspace_bytes(backward_cast(problem), machine.threads) : 0,
+          gated_activation_backward_cpu_simd);
     },
 };
 

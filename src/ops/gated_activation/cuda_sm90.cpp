@@ -46,19 +46,25 @@ std::string refuse_backward_tile(const GatedActivationProblem& problem, const Ma
   return refuse_activation(problem);
 }
 
-std::string eights(const GatedActivationProblem&, const Machine&) { return "eights"; }
-std::string tiles(const GatedActivationProblem&, const Machine&) { return "128x128"; }
-std::size_t no_workspace(const GatedActivationProblem&, const Machine&) { return 0; }
+template <class Args>
+Planned<Args> plan_vectors(const GatedActivationProblem& problem, const Machine&) {
+  return planned<Args>(problem, "eights", 0, launch_sm90_gated_vectors);
+}
+
+template <class Args>
+Planned<Args> plan_tile(const GatedActivationProblem& problem, const Machine&) {
+  return planned<Args>(problem, "128x128", 0, launch_sm90_gated_tile);
+}
 
 }  // namespace
 
 constinit const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90Vectors{
-    "cuda_sm90_vectors", refuse_vectors, eights, no_workspace, launch_sm90_gated_vectors};
+    "cuda_sm90_vectors", refuse_vectors, plan_vectors<GatedActivationForwardArgs>};
 constinit const GatedActivationBackwardImplementation kGatedActivationBackwardCudaSm90Vectors{
-    "cuda_sm90_vectors", refuse_vectors, eights, no_workspace, launch_sm90_gated_vectors};
+    "cuda_sm90_vectors", refuse_vectors, plan_vectors<GatedActivationBackwardArgs>};
 constinit const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90Tile{
-    "cuda_sm90_tile", refuse_forward_tile, tiles, no_workspace, launch_sm90_gated_tile};
+    "cuda_sm90_tile", refuse_forward_tile, plan_tile<GatedActivationForwardArgs>};
 constinit const GatedActivationBackwardImplementation kGatedActivationBackwardCudaSm90Tile{
-    "cuda_sm90_tile", refuse_backward_tile, tiles, no_workspace, launch_sm90_gated_tile};
+    "cuda_sm90_tile", refuse_backward_tile, plan_tile<GatedActivationBackwardArgs>};
 
 }  // namespace octet

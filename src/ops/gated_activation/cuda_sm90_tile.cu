@@ -1,9 +1,9 @@
 // Launches the Hopper kernels of gated_activation that write FP8.
 #include "ops/gated_activation/cuda_sm90_tile.cuh"
 
-#include "device/launch.hpp"
+#include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 #include "ops/gated_activation/cuda_sm90.hpp"
 #include "ops/quantize/cuda_sm90_params.cuh"
 

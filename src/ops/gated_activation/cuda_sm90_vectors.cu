@@ -1,9 +1,9 @@
 // Launches the Hopper kernels of gated_activation in 16 and 32 bits.
 #include "ops/gated_activation/cuda_sm90_vectors.cuh"
 
-#include "device/launch.hpp"
+#include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 #include "ops/gated_activation/cuda_sm90.hpp"
 
 namespace octet {

@@ -54,9 +54,9 @@ void run_reference(const GemmProblem& problem, const GemmArgs& args, const RunCo
 const GemmImplementation kGemmCpuReference{
     "cpu_reference",
     [](const GemmProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const GemmProblem&, const Machine&) { return std::string("scalar"); },
-    [](const GemmProblem&, const Machine&) { return std::size_t{0}; },
-    run_reference,
+    [](const GemmProblem& problem, const Machine&) {
+      return planned<GemmArgs>(problem, "scalar", 0, run_reference);
+    },
 };
 
 }  // namespace octet

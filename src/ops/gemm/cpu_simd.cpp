@@ -149,20 +149,14 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
   return refuse_without_avx2(machine);
 }
 
-std::string configuration(const GemmProblem& problem, const Machine& machine) {
+Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
   const GemmKernels& kernels = kernels_of(best_instruction_set(machine));
   const GemmChunks chunks = gemm_chunks(problem, kernels);
-  return text(kernels.name, " tile=", kernels.rows, "x", kernels.cols, " chunk=", chunks.rows, "x",
-              chunks.cols, "x", chunks.depth, " threads=", machine.threads);
-}
-
-std::size_t workspace_bytes(const GemmProblem& problem, const Machine& machine) {
-  return gemm_chunks(problem, kernels_of(best_instruction_set(machine))).bytes();
-}
-
-void run_simd(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
-  run_gemm(problem, args, kernels_of(best_instruction_set()), context.workspace.data,
-           context.threads);
+  return {text(kernels.name, " tile=", kernels.rows, "x", kernels.cols, " chunk=", chunks.rows, "x",
+               chunks.cols, "x", chunks.depth, " threads=", machine.threads),
+          chunks.bytes(), [problem, &kernels](const GemmArgs& args, const RunContext& context) {
+            run_gemm(problem, args, kernels, context.workspace.data, context.threads);
+          }};
 }
 
 }  // namespace
@@ -186,7 +180,6 @@ void run_gemm(const GemmProblem& problem, const GemmArgs& args, const GemmKernel
   ChunkedProduct(problem, args, kernels, workspace, threads).run();
 }
 
-constinit const GemmImplementation kGemmCpuSimd{"cpu_simd", refuse, configuration, workspace_bytes,
-                                                run_simd};
+constinit const GemmImplementation kGemmCpuSimd{"cpu_simd", refuse, plan};
 
 }  // namespace octet

@@ -45,14 +45,12 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
   return is_fp8(problem.a.dtype) ? refuse_fp8(problem) : refuse_unscaled(problem);
 }
 
-std::string configuration(const GemmProblem&, const Machine&) {
-  return "heuristic accumulate=f32 split=1";
-}
-
 }  // namespace
 
 constinit const GemmImplementation kGemmCublasLt{
-    "cublaslt", refuse, configuration,
-    [](const GemmProblem&, const Machine&) { return kCublasLtWorkspaceBytes; }, launch_cublaslt};
+    "cublaslt", refuse, [](const GemmProblem& problem, const Machine&) {
+      return planned<GemmArgs>(problem, "heuristic accumulate=f32 split=1", kCublasLtWorkspaceBytes,
+                               launch_cublaslt);
+    }};
 
 }  // namespace octet

@@ -81,9 +81,9 @@ void run_reference(const QuantizeProblem& problem, const QuantizeArgs& args,
 const QuantizeImplementation kQuantizeCpuReference{
     "cpu_reference",
     [](const QuantizeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const QuantizeProblem&, const Machine&) { return std::string("scalar"); },
-    [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; },
-    run_reference,
+    [](const QuantizeProblem& problem, const Machine&) {
+      return planned<QuantizeArgs>(problem, "scalar", 0, run_reference);
+    },
 };
 
 }  // namespace octet

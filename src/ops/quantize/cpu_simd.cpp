@@ -109,8 +109,9 @@ void quantize_tiles(const QuantizeProblem& problem, const QuantizeArgs& args, co
   if (streamed) hwy::FlushStream();  // no later read of another thread may overtake them
 }
 
-void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context) {
-  quantize_cpu_simd(problem, args, context.threads, best_instruction_set());
+void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context,
+              InstructionSet instructions) {
+  quantize_cpu_simd(problem, args, context.threads, instructions);
 }
 
 }  // namespace
@@ -144,11 +145,9 @@ const QuantizeImplementation kQuantizeCpuSimd{
       const std::string refusal = refuse_off_cpu(problem.device);
       return refusal.empty() ? refuse_without_avx2(machine) : refusal;
     },
-    [](const QuantizeProblem&, const Machine& machine) {
-      return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+    [](const QuantizeProblem& problem, const Machine& machine) {
+      return planned_simd<QuantizeArgs>(problem, machine, 0, run_simd);
     },
-    [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; },
-    run_simd,
 };
 
 }  // namespace octet

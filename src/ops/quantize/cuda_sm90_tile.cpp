@@ -23,8 +23,8 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
 }  // namespace
 
 constinit const QuantizeImplementation kQuantizeCudaSm90Tile{
-    "cuda_sm90_tile", refuse,
-    [](const QuantizeProblem&, const Machine&) { return std::string("128x128"); },
-    [](const QuantizeProblem&, const Machine&) { return std::size_t{0}; }, launch_sm90_tile};
+    "cuda_sm90_tile", refuse, [](const QuantizeProblem& problem, const Machine&) {
+      return planned<QuantizeArgs>(problem, "128x128", 0, launch_sm90_tile);
+    }};
 
 }  // namespace octet

@@ -1,9 +1,9 @@
 // Launches the Hopper quantiser.
 #include "ops/quantize/cuda_sm90_tile.cuh"
 
-#include "device/launch.hpp"
+#include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 #include "ops/quantize/cuda_sm90_params.cuh"
 #include "ops/quantize/cuda_sm90_tile.hpp"
 

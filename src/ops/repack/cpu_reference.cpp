@@ -66,9 +66,9 @@ void run_reference(const RepackProblem& problem, const RepackArgs& args,
 const RepackImplementation kRepackCpuReference{
     "cpu_reference",
     [](const RepackProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const RepackProblem&, const Machine& machine) { return text("threads=", machine.threads); },
-    [](const RepackProblem&, const Machine&) { return std::size_t{0}; },
-    run_reference,
+    [](const RepackProblem& problem, const Machine& machine) {
+      return planned<RepackArgs>(problem, text("threads=", machine.threads), 0, run_reference);
+    },
 };
 
 }  // namespace octet

@@ -116,19 +116,19 @@ const RmsNormForwardImplementation kRmsNormForwardCpuReference{
       const std::string refusal = refuse_off_cpu(problem.device);
       return refusal.empty() && problem.fp8 ? "it writes no fp8: unfused does, with it" : refusal;
     },
-    [](const RmsNormProblem&, const Machine&) { return std::string("scalar"); },
-    [](const RmsNormProblem&, const Machine&) { return std::size_t{0}; },
-    run_forward,
+    [](const RmsNormProblem& problem, const Machine&) {
+      return planned<RmsNormForwardArgs>(problem, "scalar", 0, run_forward);
+    },
 };
 
 const RmsNormBackwardImplementation kRmsNormBackwardCpuReference{
     "cpu_reference",
     [](const RmsNormProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const RmsNormProblem&, const Machine&) { return std::string("scalar"); },
     [](const RmsNormProblem& problem, const Machine&) {
-      return static_cast<std::size_t>(gradient_runs(problem) * problem.cols) * sizeof(float);
+      const auto partial_sums = static_cast<std::size_t>(gradient_runs(problem) * problem.cols);
+      return planned<RmsNormBackwardArgs>(problem, "scalar", partial_sums * sizeof(float),
+                                          run_backward);
     },
-    run_backward,
 };
 
 }  // namespace octet

@@ -98,10 +98,6 @@ std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
   return refusal.empty() ? refuse_without_avx2(machine) : refusal;
 }
 
-std::string configuration(const RmsNormProblem&, const Machine& machine) {
-  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
-}
-
 }  // namespace
 
 void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
@@ -161,27 +157,24 @@ void rms_norm_backward_cpu_simd(const RmsNormProblem& problem, const RmsNormBack
 const RmsNormForwardImplementation kRmsNormForwardCpuSimd{
     "cpu_simd",
     refuse,
-    configuration,
     [](const RmsNormProblem& problem, const Machine& machine) {
       const std::size_t strips =
           problem.fp8 ? fp8_strips_workspace_bytes(cast_of(problem), machine.threads) : 0;
-      return aligned_bytes(weight_bytes(problem)) + strips;
-    },
-    [](const RmsNormProblem& problem, const RmsNormForwardArgs& args, const RunContext& context) {
-      rms_norm_forward_cpu_simd(problem, args, context, best_instruction_set());
+      return planned_simd<RmsNormForwardArgs>(problem, machine,
+                                              aligned_bytes(weight_bytes(problem)) + strips,
+                                              rms_norm_forward_cpu_simd);
     },
 };
 
 const RmsNormBackwardImplementation kRmsNormBackwardCpuSimd{
     "cpu_simd",
     refuse,
-    configuration,
-    [](const RmsNormProblem& problem, const Machine&) {
-      return aligned_bytes(weight_bytes(problem)) +
-             static_cast<std::size_t>(gradient_runs(problem)) * weight_bytes(problem);
-    },
-    [](const RmsNormProblem& problem, const RmsNormBackwardArgs& args, const RunContext& context) {
-      rms_norm_backward_cpu_simd(problem, args, context, best_instruction_set());
+    [](const RmsNormProblem& problem, const Machine& machine) {
+      return planned_simd<RmsNormBackwardArgs>(
+          problem, machine,
+          aligned_bytes(weight_bytes(problem)) +
+              static_cast<std::size_t>(gradient_runs(problem)) * weight_bytes(problem),
+          rms_norm_backward_cpu_simd);
     },
 };
 

@@ -25,16 +25,10 @@ std::string refuse_backward(const RmsNormProblem& problem, const Machine& machin
   return refuse_size(problem, machine, kRmsNormRowsMostBackward);
 }
 
-std::size_t backward_workspace(const RmsNormProblem& problem, const Machine& machine) {
-  return static_cast<std::size_t>(rms_norm_backward_blocks(problem, machine.multiprocessors) *
-                                  problem.cols) *
-         sizeof(float);
-}
-
 }  // namespace
 
-// Two blocks keep a multiprocessor busy where rows are long; short rows are had by more, each with
-// fewer threads. No more of them than it takes for all to have as many rows as the one that has most.
+// Two blocks keep a multiprocessor busy where rows are long. Short rows get more blocks of fewer
+// threads; the count is rounded down so that every block gets the same number of rows.
 std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors) {
   const std::int64_t per_multiprocessor =
       problem.cols > 4096 ? 1 : std::clamp<std::int64_t>(8192 / problem.cols, 2, 16);
@@ -43,17 +37,20 @@ std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multipr
 }
 
 constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows{
-    "cuda_sm90_rows", refuse_forward,
-    [](const RmsNormProblem&, const Machine&) { return std::string("row in registers"); },
-    [](const RmsNormProblem&, const Machine&) { return std::size_t{0}; },
-    launch_sm90_rms_norm_rows};
+    "cuda_sm90_rows", refuse_forward, [](const RmsNormProblem& problem, const Machine&) {
+      return planned<RmsNormForwardArgs>(problem, "row in registers", 0, launch_sm90_rms_norm_rows);
+    }};
 
 constinit const RmsNormBackwardImplementation kRmsNormBackwardCudaSm90Rows{
-    "cuda_sm90_rows", refuse_backward,
-    [](const RmsNormProblem& problem, const Machine& machine) {
-      return text("ring of rows, ", rms_norm_backward_blocks(problem, machine.multiprocessors),
-                  " blocks");
-    },
-    backward_workspace, launch_sm90_rms_norm_rows};
+    "cuda_sm90_rows", refuse_backward, [](const RmsNormProblem& problem, const Machine& machine) {
+      const RmsNormBackwardGrid grid{rms_norm_backward_blocks(problem, machine.multiprocessors),
+                                     machine.multiprocessors};
+      const auto partial_sums = static_cast<std::size_t>(grid.blocks * problem.cols);
+      return Planned<RmsNormBackwardArgs>{
+          text("ring of rows, ", grid.blocks, " blocks"), partial_sums * sizeof(float),
+          [problem, grid](const RmsNormBackwardArgs& args, const RunContext& context) {
+            launch_sm90_rms_norm_rows(problem, grid, args, context);
+          }};
+    }};
 
 }  // namespace octet

@@ -3,10 +3,10 @@
 #include "ops/rms_norm/cuda_sm90_forward.cuh"
 
 #include "device/cuda_runtime.hpp"
-#include "device/launch.hpp"
+#include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
 #include "device/rows/partial_sums.hpp"
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 #include "ops/rms_norm/cuda_sm90_rows.hpp"
 
 #include <algorithm>
@@ -105,11 +105,10 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwa
       arguments);
 }
 
-void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
-                               const RunContext& context) {
+void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardGrid& grid,
+                               const RmsNormBackwardArgs& args, const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
-  const std::int64_t blocks =
-      rms_norm_backward_blocks(problem, cuda::multiprocessors(problem.device.index));
+  const std::int64_t blocks = grid.blocks;
   const bool has_dsum = args.dsum.data != nullptr;
   auto* partials = static_cast<float*>(context.workspace.data);
   if (blocks > 0) {
@@ -118,7 +117,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
     const std::size_t row_bytes =
         static_cast<std::size_t>(problem.cols * size_bytes(problem.dtype));
     const std::size_t stage_bytes = row_bytes * (has_dsum ? 3 : 2);
-    const std::int64_t resident = ceil_div(blocks, cuda::multiprocessors(problem.device.index));
+    const std::int64_t resident = ceil_div(blocks, grid.multiprocessors);
     const auto stages = std::min<std::int64_t>(
         static_cast<std::int64_t>(kSharedBytes / static_cast<std::size_t>(resident) / stage_bytes),
         problem.cols > 4096 ? 5 : 4);

@@ -9,13 +9,17 @@ namespace octet {
 inline constexpr std::int64_t kRmsNormRowsMostForward = 32768;
 inline constexpr std::int64_t kRmsNormRowsMostBackward = 16384;
 
-// The blocks of backward, each of which leaves a line of partial sums.
+// The grid of backward. Each block writes a line of partial sums.
+struct RmsNormBackwardGrid {
+  std::int64_t blocks;
+  int multiprocessors;
+};
 std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors);
 
 // On checked arguments; throws Error where the device says no.
 void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
                                const RunContext& context);
-void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
-                               const RunContext& context);
+void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardGrid& grid,
+                               const RmsNormBackwardArgs& args, const RunContext& context);
 
 }  // namespace octet

@@ -15,16 +15,15 @@ std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
   return problem.cols > kMostCols ? text("takes rows of at most ", kMostCols, " columns") : "";
 }
 
-// The root mean squares, where the caller does not want them.
-std::size_t workspace_bytes(const RmsNormProblem& problem, const Machine&) {
-  return problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
-}
-
 }  // namespace
 
 constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Tile{
-    "cuda_sm90_tile", refuse,
-    [](const RmsNormProblem&, const Machine&) { return std::string("128x128"); }, workspace_bytes,
-    launch_sm90_rms_norm_tile};
+    "cuda_sm90_tile", refuse, [](const RmsNormProblem& problem, const Machine&) {
+      // The root mean squares, where the caller does not want them.
+      const std::size_t workspace_bytes =
+          problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
+      return planned<RmsNormForwardArgs>(problem, "128x128", workspace_bytes,
+                                         launch_sm90_rms_norm_tile);
+    }};
 
 }  // namespace octet

@@ -184,9 +184,10 @@ const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuReference{
     [](const RmsNormRopeProblem& problem, const Machine&) {
       return refuse_off_cpu(problem.device);
     },
-    [](const RmsNormRopeProblem&, const Machine&) { return std::string("scalar"); },
-    [](const RmsNormRopeProblem& problem, const Machine&) { return scratch_bytes(problem); },
-    run_forward,
+    [](const RmsNormRopeProblem& problem, const Machine&) {
+      return planned<RmsNormRopeForwardArgs>(problem, "scalar", scratch_bytes(problem),
+                                             run_forward);
+    },
 };
 
 const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuReference{
@@ -194,12 +195,13 @@ const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuReference{
     [](const RmsNormRopeProblem& problem, const Machine&) {
       return refuse_off_cpu(problem.device);
     },
-    [](const RmsNormRopeProblem&, const Machine&) { return std::string("scalar"); },
     [](const RmsNormRopeProblem& problem, const Machine&) {
-      return scratch_bytes(problem) + aligned_bytes(gradient_bytes(problem, problem.q_heads)) +
-             aligned_bytes(gradient_bytes(problem, problem.k_heads));
+      return planned<RmsNormRopeBackwardArgs>(
+          problem, "scalar",
+          scratch_bytes(problem) + aligned_bytes(gradient_bytes(problem, problem.q_heads)) +
+              aligned_bytes(gradient_bytes(problem, problem.k_heads)),
+          run_backward);
     },
-    run_backward,
 };
 
 }  // namespace octet

@@ -48,37 +48,33 @@ std::string refuse_simd(const RmsNormRopeProblem& problem, const Machine& machin
   return "";
 }
 
-std::string configuration(const RmsNormRopeProblem&, const Machine& machine) {
-  return text(name(best_instruction_set(machine)), " threads=", machine.threads);
-}
-
 }  // namespace
 
 const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd{
     "cpu_simd",
     refuse_simd,
-    configuration,
-    [](const RmsNormRopeProblem& problem, const Machine&) {
-      return rms_norm_rope_simd_bytes(problem, false);
-    },
-    [](const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
-       const RunContext& context) {
-      rms_norm_rope_forward_simd(problem, args, context.workspace, context.threads,
-                                 best_instruction_set());
+    [](const RmsNormRopeProblem& problem, const Machine& machine) {
+      return planned_simd<RmsNormRopeForwardArgs>(
+          problem, machine, rms_norm_rope_simd_bytes(problem, false),
+          [](const RmsNormRopeProblem& same, const RmsNormRopeForwardArgs& args,
+             const RunContext& context, InstructionSet instructions) {
+            rms_norm_rope_forward_simd(same, args, context.workspace, context.threads,
+                                       instructions);
+          });
     },
 };
 
 const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd{
     "cpu_simd",
     refuse_simd,
-    configuration,
-    [](const RmsNormRopeProblem& problem, const Machine&) {
-      return rms_norm_rope_simd_bytes(problem, true);
-    },
-    [](const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
-       const RunContext& context) {
-      rms_norm_rope_backward_simd(problem, args, context.workspace, context.threads,
-                                  best_instruction_set());
+    [](const RmsNormRopeProblem& problem, const Machine& machine) {
+      return planned_simd<RmsNormRopeBackwardArgs>(
+          problem, machine, rms_norm_rope_simd_bytes(problem, true),
+          [](const RmsNormRopeProblem& same, const RmsNormRopeBackwardArgs& args,
+             const RunContext& context, InstructionSet instructions) {
+            rms_norm_rope_backward_simd(same, args, context.workspace, context.threads,
+                                        instructions);
+          });
     },
 };
 

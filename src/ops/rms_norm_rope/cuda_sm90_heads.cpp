@@ -13,8 +13,7 @@ std::string refuse(const RmsNormRopeProblem& problem, const Machine& machine) {
   return refuse_heads_on_hopper(rotated_heads(problem), machine);
 }
 
-std::size_t backward_workspace(const RmsNormRopeProblem& problem, const Machine& machine) {
-  const std::int64_t blocks = rms_norm_rope_backward_blocks(problem, machine.multiprocessors);
+std::size_t backward_workspace(const RmsNormRopeProblem& problem, std::int64_t blocks) {
   std::size_t bytes = 0;
   for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
     if (heads == 0) continue;
@@ -31,17 +30,19 @@ std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, in
 }
 
 constinit const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Heads{
-    "cuda_sm90_heads", refuse,
-    [](const RmsNormRopeProblem&, const Machine&) { return std::string("units of eight pairs"); },
-    [](const RmsNormRopeProblem&, const Machine&) { return std::size_t{0}; },
-    launch_sm90_rms_norm_rope};
+    "cuda_sm90_heads", refuse, [](const RmsNormRopeProblem& problem, const Machine&) {
+      return planned<RmsNormRopeForwardArgs>(problem, "units of eight pairs", 0,
+                                             launch_sm90_rms_norm_rope);
+    }};
 
 constinit const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCudaSm90Heads{
-    "cuda_sm90_heads", refuse,
-    [](const RmsNormRopeProblem& problem, const Machine& machine) {
-      return text("units of eight pairs, ",
-                  rms_norm_rope_backward_blocks(problem, machine.multiprocessors), " blocks");
-    },
-    backward_workspace, launch_sm90_rms_norm_rope};
+    "cuda_sm90_heads", refuse, [](const RmsNormRopeProblem& problem, const Machine& machine) {
+      const std::int64_t blocks = rms_norm_rope_backward_blocks(problem, machine.multiprocessors);
+      return Planned<RmsNormRopeBackwardArgs>{
+          text("units of eight pairs, ", blocks, " blocks"), backward_workspace(problem, blocks),
+          [problem, blocks](const RmsNormRopeBackwardArgs& args, const RunContext& context) {
+            launch_sm90_rms_norm_rope(problem, blocks, args, context);
+          }};
+    }};
 
 }  // namespace octet

@@ -3,7 +3,6 @@
 
 #include "core/workspace.hpp"
 #include "device/constant.hpp"
-#include "device/cuda_runtime.hpp"
 #include "device/rows/partial_sums.hpp"
 #include "ops/rms_norm_rope/cuda_sm90_back_call.cuh"
 #include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
@@ -120,14 +119,14 @@ void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
   }
 }
 
-void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t blocks,
                                const RmsNormRopeBackwardArgs& args, const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
   RotateBackCall call;
   call.heads = rotated_heads(problem);
   call.rotation = args.rotation;
   call.one_plus_weight = problem.one_plus_weight;
-  call.blocks = rms_norm_rope_backward_blocks(problem, cuda::multiprocessors(problem.device.index));
+  call.blocks = blocks;
   call.stream = context.stream;
   WorkspaceCarver workspace(context.workspace);
   std::vector<cuda::PartialSums> sums;

@@ -11,7 +11,7 @@ std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, in
 // On checked arguments; throw Error where the device says no.
 void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
                                const RmsNormRopeForwardArgs& args, const RunContext& context);
-void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t blocks,
                                const RmsNormRopeBackwardArgs& args, const RunContext& context);
 
 }  // namespace octet

@@ -49,9 +49,9 @@ void run_reference(const RopeProblem& problem, const RopeArgs& args, const RunCo
 const RopeImplementation kRopeCpuReference{
     "cpu_reference",
     [](const RopeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const RopeProblem&, const Machine&) { return std::string("scalar"); },
-    [](const RopeProblem&, const Machine&) { return std::size_t{0}; },
-    run_reference,
+    [](const RopeProblem& problem, const Machine&) {
+      return planned<RopeArgs>(problem, "scalar", 0, run_reference);
+    },
 };
 
 }  // namespace octet

@@ -76,8 +76,9 @@ void copy_others(const RotatedHeads& heads, const TokenHeads& token) {
   }
 }
 
-void run_simd(const RopeProblem& problem, const RopeArgs& args, const RunContext& context) {
-  rope_cpu_simd(problem, args, context.threads, best_instruction_set());
+void run_simd(const RopeProblem& problem, const RopeArgs& args, const RunContext& context,
+              InstructionSet instructions) {
+  rope_cpu_simd(problem, args, context.threads, instructions);
 }
 
 }  // namespace
@@ -127,11 +128,9 @@ const RopeImplementation kRopeCpuSimd{
       if (refusal.empty()) refusal = refuse_without_avx2(machine);
       return refusal.empty() ? refuse_long_rotation(rotated_heads(problem)) : refusal;
     },
-    [](const RopeProblem&, const Machine& machine) {
-      return text(name(best_instruction_set(machine)), " threads=", machine.threads);
+    [](const RopeProblem& problem, const Machine& machine) {
+      return planned_simd<RopeArgs>(problem, machine, 0, run_simd);
     },
-    [](const RopeProblem&, const Machine&) { return std::size_t{0}; },
-    run_simd,
 };
 
 }  // namespace octet

@@ -2,9 +2,9 @@
 // of those that go forward.
 #pragma once
 
-#include "device/launch.hpp"
+#include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
-#include "device/scope.hpp"
+#include "device/cuda/scope.hpp"
 #include "ops/rope/cuda_sm90_heads.cuh"
 #include "ops/rope/cuda_sm90_pairs.hpp"
 #include "ops/rope/rotation.hpp"

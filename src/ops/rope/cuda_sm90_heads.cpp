@@ -10,7 +10,8 @@ constinit const RopeImplementation kRopeCudaSm90Heads{
     [](const RopeProblem& problem, const Machine& machine) {
       return refuse_heads_on_hopper(rotated_heads(problem), machine);
     },
-    [](const RopeProblem&, const Machine&) { return std::string("units of eight pairs"); },
-    [](const RopeProblem&, const Machine&) { return std::size_t{0}; }, launch_sm90_rope};
+    [](const RopeProblem& problem, const Machine&) {
+      return planned<RopeArgs>(problem, "units of eight pairs", 0, launch_sm90_rope);
+    }};
 
 }  // namespace octet

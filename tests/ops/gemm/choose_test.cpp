@@ -1,7 +1,6 @@
 // The configurations of the Hopper product and the choice among them, without a GPU.
 #include "core/checks.hpp"
-#include "ops/gemm/cuda_sm90_choose.hpp"
-#include "ops/gemm/cuda_sm90_pinned.hpp"
+#include "ops/gemm/sm90/choose.hpp"
 #include "ops/gemm/product_case.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +12,6 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace octet::testing {
@@ -178,21 +176,6 @@ TEST(Sm90GemmChoice, PairsColumnsWhereNIsInGroups) {
   }
 }
 
-TEST(Sm90Pinned, NamesCompiledConfigurationsOnceAndNoneThatIsBeaten) {
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>> seen;
-  for (const Sm90Pinned& pinned : sm90_pinned(kH200)) {
-    const std::optional<Sm90GemmConfig> config = parse_sm90_gemm_config(pinned.configuration);
-    ASSERT_TRUE(config.has_value()) << pinned.configuration;
-    EXPECT_GE(1.02 * pinned.tflops, pinned.rival_tflops) << pinned.configuration;
-    const bool rows = config->promotion == Promotion::one_by_one;
-    EXPECT_TRUE(seen.insert({pinned.m, pinned.n, pinned.k, rows}).second) << "twice";
-    const GemmProblem problem =
-        make_problem(pinned.m, pinned.n, pinned.k, rows ? kBlock1x128 : kBlock128x128);
-    EXPECT_TRUE(choose_sm90_gemm(problem, kH200) == *config) << describe(problem);
-    EXPECT_EQ(pinned_sm90_gemm(problem, kH200 + 1), nullptr) << "measured on another device";
-  }
-}
-
 TEST(Sm90GemmChoice, PredictsMoreClocksForMoreWork) {
   const Sm90GemmConfig config;
   const double base =
@@ -239,7 +222,6 @@ TEST(Sm90GemmChoice, TakesLargeTilesForTheDenseShapes) {
     std::printf("%6lldx%6lldx%5lld", static_cast<long long>(s.m), static_cast<long long>(s.n),
                 static_cast<long long>(s.k));
     for (const GemmProblem* problem : {&forward, &dgrad, &wgrad}) {
-      EXPECT_NE(pinned_sm90_gemm(*problem, kH200), nullptr) << describe(*problem);
       const Sm90GemmConfig& config = choose_sm90_gemm(*problem, kH200);
       const double utilisation = predicted_utilisation(*problem, config);
       double& worst = problem == &wgrad ? worst_rows : worst_squares;

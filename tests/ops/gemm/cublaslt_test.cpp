@@ -153,7 +153,7 @@ TEST(GemmCublasLt, ForcedOnACpuProblemGivesItsRefusal) {
 }
 
 TEST(GemmCublasLt, StatesItsWorkspace) {
-  EXPECT_EQ(implementation("cublaslt").workspace_bytes(on_device(fp8_problem()), hopper()),
+  EXPECT_EQ(implementation("cublaslt").plan(on_device(fp8_problem()), hopper()).workspace_bytes,
             std::size_t{32} << 20);
 }
 

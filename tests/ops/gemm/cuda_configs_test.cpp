@@ -3,7 +3,7 @@
 
 #include "core/checks.hpp"
 #include "ops/gemm/cuda_product.hpp"
-#include "ops/gemm/cuda_sm90_wgmma.hpp"
+#include "ops/gemm/sm90/config.hpp"
 
 #include <cctype>
 #include <cmath>
@@ -12,13 +12,12 @@
 namespace octet::testing {
 namespace {
 
-#ifdef OCTET_TESTS_HAVE_CUDA  // set by tests/CMakeLists.txt where the build has CUDA
 void launch(const Sm90GemmConfig& config, const GemmProblem& problem, const GemmArgs& args) {
-  launch_sm90_gemm(config, problem, args, {});
+  const GemmPlan plan =
+      plan_gemm(problem, {.backend = "cuda_sm90_wgmma", .configuration = name(config)});
+  ASSERT_EQ(plan.configuration, name(config));
+  run(plan, args);
 }
-#else
-void launch(const Sm90GemmConfig&, const GemmProblem&, const GemmArgs&) {}  // never without a GPU
-#endif
 
 class GemmCudaConfigs : public ::testing::TestWithParam<Sm90GemmConfig> {};
 

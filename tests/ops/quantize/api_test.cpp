@@ -43,9 +43,9 @@ TEST(QuantizePlan, ConfigurationFollowsTheMachine) {
   Machine machine;
   machine.avx2 = true;
   machine.threads = 5;
-  EXPECT_EQ(kQuantizeCpuSimd.configuration(small_problem(), machine), "avx2 threads=5");
+  EXPECT_EQ(kQuantizeCpuSimd.plan(small_problem(), machine).configuration, "avx2 threads=5");
   machine.avx512 = true;
-  EXPECT_EQ(kQuantizeCpuSimd.configuration(small_problem(), machine), "avx512 threads=5");
+  EXPECT_EQ(kQuantizeCpuSimd.plan(small_problem(), machine).configuration, "avx512 threads=5");
 }
 
 TEST(QuantizeRefuses, ProblemsItCannotMean) {

@@ -1,0 +1,71 @@
+"""The kernels of a CUDA object and how often each instruction occurs in them.
+
+An object compiled with --no-compress holds its cubins as plain ELF images. A Hopper instruction is
+16 bytes, its operation the low 12 bits; of branches a modifier in the upper half is looked at, too. The
+numbers below were found for CUDA 13.0 by compiling kernels whose counts are known, and have to be found
+again when the toolkit changes.
+"""
+import collections
+import struct
+
+EM_CUDA = 190
+
+OPERATIONS = {
+    0x9F3: "QGMMA",  # FP8 wgmma, operands in shared memory
+    0xDF3: "QGMMA_RS",  # FP8 wgmma, a in registers
+    0x223: "FFMA",
+    0x220: "FMUL",
+    0x9C5: "WARPGROUP",  # arrive before, and wait after, a batch of wgmma
+    0x9C8: "SETMAXNREG",
+    0x983: "LDL",  # local memory: spills and stack
+    0x387: "STL",
+}
+BRANCH = 0x947
+# In the upper half: back to the begin of a loop over lanes, around an instruction that takes one.
+WHILE_ANY_LANE = 1 << 20
+
+
+def cubins(data):
+    """Where each embedded cubin begins."""
+    begin = data.find(b"\x7fELF", 1)
+    while begin >= 0:
+        if struct.unpack_from("<H", data, begin + 18)[0] == EM_CUDA:
+            yield begin
+        begin = data.find(b"\x7fELF", begin + 4)
+
+
+def sections(data, begin):
+    """(name, offset, bytes) of each section of the ELF image at `begin`."""
+    (table,) = struct.unpack_from("<Q", data, begin + 40)
+    entry_bytes, count, names_index = struct.unpack_from("<HHH", data, begin + 58)
+    headers = [
+        struct.unpack_from("<IIQQQQ", data, begin + table + i * entry_bytes) for i in range(count)
+    ]
+    names = begin + headers[names_index][4]
+    for name, _, _, _, offset, size in headers:
+        end = data.index(b"\0", names + name)
+        yield data[names + name : end].decode(), begin + offset, size
+
+
+def histogram(machine_code):
+    counts = collections.Counter()
+    for lower, upper in struct.iter_unpack("<QQ", machine_code):
+        operation = lower & 0xFFF
+        loops = operation == BRANCH and upper & WHILE_ANY_LANE
+        counts["LANE_LOOP" if loops else OPERATIONS.get(operation, "other")] += 1
+    return counts
+
+
+def code(data):
+    """{mangled name: machine code} of every kernel in an object file."""
+    found = {}
+    for begin in cubins(data):
+        for name, offset, size in sections(data, begin):
+            if name.startswith(".text."):
+                found[name.removeprefix(".text.")] = data[offset : offset + size]
+    return found
+
+
+def kernels(data):
+    """{mangled name: Counter of operations} of every kernel in an object file."""
+    return {name: histogram(machine_code) for name, machine_code in code(data).items()}

@@ -1,0 +1,43 @@
+#include "device/cuda/launch.hpp"
+#include "device/cuda/scope.hpp"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace octet::cuda {
+namespace {
+
+// The limit of a kernel on a device only ever grows, so launches of other threads keep theirs.
+void allow_shared_memory(const Launch& launch) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, std::size_t> allowed;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const std::lock_guard lock(mutex);
+  std::size_t& limit = allowed[{launch.kernel, device}];
+  if (launch.shared_bytes <= limit) return;
+  check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(launch.shared_bytes)),
+        "cudaFuncSetAttribute");
+  limit = launch.shared_bytes;
+}
+
+}  // namespace
+
+void launch(const Launch& launch, void** arguments) {
+  if (launch.shared_bytes > 0) allow_shared_memory(launch);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(launch.blocks);
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = launch.stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelExC(&config, launch.kernel, arguments), launch.name);
+}
+
+}  // namespace octet::cuda

@@ -1,0 +1,129 @@
+// Runs a product through cuBLASLt: the tensors in its terms, its algorithm, one launch.
+#include "core/checks.hpp"
+#include "device/cuda/scope.hpp"
+#include "ops/gemm/cublaslt.hpp"
+#include "ops/gemm/cuda/cublaslt_matmul.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+cudaDataType_t data_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::e4m3: return CUDA_R_8F_E4M3;
+    case Dtype::e5m2: return CUDA_R_8F_E5M2;
+    case Dtype::bf16: return CUDA_R_16BF;
+    case Dtype::f16: return CUDA_R_16F;
+    default: return CUDA_R_32F;
+  }
+}
+
+// The largest power of two up to 256 that divides the address.
+std::uint32_t align_bytes(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256u;
+  return static_cast<std::uint32_t>(address & (~address + 1));
+}
+
+// Where there is one line, its stride may be anything.
+std::int64_t pitch_of(std::int64_t lines, std::int64_t stride, std::int64_t length) {
+  return lines > 1 ? stride : round_up(length, 16);
+}
+
+// A matrix [rows, K]; the operations are those that read it as the product needs it, where the
+// contraction is contiguous and where the rows are.
+MatmulMatrix as_matrix(const GemmOperand& operand, const TensorView& values,
+                       cublasOperation_t k_contiguous, cublasOperation_t rows_contiguous) {
+  MatmulMatrix matrix{};
+  matrix.type = data_type(operand.dtype);
+  matrix.align_bytes = align_bytes(values.data);
+  matrix.scale_mode = operand.block == kBlock128x128 ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+                                                     : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+  if (operand.major == Major::k) {
+    matrix.rows = values.cols();
+    matrix.cols = values.rows();
+    matrix.pitch = pitch_of(matrix.cols, values.strides[0], matrix.rows);
+    matrix.operation = k_contiguous;
+  } else {
+    matrix.rows = values.rows();
+    matrix.cols = values.cols();
+    matrix.pitch = pitch_of(matrix.cols, values.strides[1], matrix.rows);
+    matrix.operation = rows_contiguous;
+  }
+  return matrix;
+}
+
+Matmul as_matmul(const GemmProblem& problem, const GemmArgs& args) {
+  Matmul matmul{};
+  matmul.device = problem.device.index;
+  matmul.a = as_matrix(problem.b, args.b.values, CUBLAS_OP_T, CUBLAS_OP_N);
+  matmul.b = as_matrix(problem.a, args.a.values, CUBLAS_OP_N, CUBLAS_OP_T);
+  matmul.d.type = data_type(problem.out);
+  matmul.d.rows = problem.n;
+  matmul.d.cols = problem.m;
+  matmul.d.pitch = pitch_of(problem.m, args.d.strides[0], problem.n);
+  matmul.d.align_bytes = align_bytes(args.d.data);
+  return matmul;
+}
+
+[[noreturn]] void refuse_scales(const char* argument, const char* wanted, const TensorView& given) {
+  fail(ErrorCode::unsupported, "cublaslt wants the scale of ", argument, " ", wanted,
+       ", starting on a 16-byte boundary, got ", describe(given),
+       "; repack copies it into such a layout");
+}
+
+// cuBLASLt is told where the scales are, not how far apart they lie.
+void check_scales(const char* argument, const QuantizedView& view) {
+  const TensorView& scales = view.scales;
+  const bool squares = view.block == kBlock128x128;
+  const int along = squares ? 1 : 0;  // the dimension that is contiguous
+  const int across = 1 - along;
+  const std::int64_t pitch =
+      squares ? round_up(scales.shape[along], 4) : scales.shape[along];  // rows are a multiple of 8
+  const bool contiguous = scales.shape[along] == 1 || scales.strides[along] == 1;
+  const bool dense = scales.shape[across] == 1 || scales.strides[across] == pitch;
+  if (contiguous && dense && align_bytes(scales.data) >= 16) return;
+  refuse_scales(argument,
+                squares ? "contiguous along the contraction, with rows padded to 4"
+                        : "contiguous along the rows, with no gap between slices",
+                scales);
+}
+
+void check_fp8(const GemmArgs& args, const Matmul& matmul) {
+  check_scales("a", args.a);
+  check_scales("b", args.b);
+  const std::int64_t pitch_bytes = matmul.d.pitch * size_bytes(args.d.dtype);
+  if (matmul.d.align_bytes < 16 || pitch_bytes % 16 != 0) {
+    fail(ErrorCode::unsupported, "cublaslt wants rows of d that start on 16-byte boundaries, got ",
+         describe(args.d), " at ", args.d.data);
+  }
+}
+
+void launch(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
+  const cuda::DeviceScope scope(problem.device.index);
+  const Matmul matmul = as_matmul(problem, args);
+  if (is_fp8(problem.a.dtype)) check_fp8(args, matmul);
+  const MatmulOperation operation = make_operation(matmul, args.b.scales.data, args.a.scales.data);
+  const auto found = find_algorithm(matmul, operation);
+  const float one = 1;
+  const float keep = problem.accumulate ? 1 : 0;  // how much of what d held
+  cuda::check(
+      cuda::cublaslt().matmul(cuda::cublaslt_handle(problem.device.index), operation.get(), &one,
+                              args.b.values.data, found->a.get(), args.a.values.data,
+                              found->b.get(), &keep, args.d.data, found->d.get(), args.d.data,
+                              found->d.get(), &found->algorithm, context.workspace.data,
+                              kCublasLtWorkspaceBytes, static_cast<cudaStream_t>(context.stream)),
+      "cublasLtMatmul");
+}
+
+}  // namespace
+
+void launch_cublaslt(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
+  try {
+    launch(problem, args, context);
+  } catch (const Error& error) {
+    fail(error.code(), "gemm: ", error.what(), "\n  problem: ", describe(problem));
+  }
+}
+
+}  // namespace octet

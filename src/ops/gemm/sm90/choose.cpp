@@ -1,0 +1,107 @@
+#include "ops/gemm/sm90/choose.hpp"
+
+#include "core/checks.hpp"
+#include "core/message.hpp"
+#include "device/mma/layout.hpp"
+#include "ops/gemm/problem.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+struct Tile {
+  int m;
+  int n;
+  Columns columns;
+  double utilisation;  // of the tensor cores in the main loop
+};
+
+// Measured on an H200, in-kernel clock: 256x128 and 128x256 0.94; with two operations per
+// accumulator and paired columns 0.70. From whole runs: 128x256 is ahead where there is one wave of
+// tiles; 128x128 of squares; the three of 64 rows, which take 410, 280 and 250 clocks per slice. Those of
+// the other tiles are estimates.
+constexpr Tile kRowsBySquares[] = {
+    {256, 128, Columns::in_order, 0.94}, {128, 256, Columns::in_order, 0.95},
+    {128, 128, Columns::in_order, 0.90}, {64, 128, Columns::in_order, 0.62},
+    {64, 64, Columns::in_order, 0.45},   {64, 32, Columns::in_order, 0.25}};
+constexpr Tile kRowsByRows[] = {{256, 128, Columns::paired, 0.70},
+                                {256, 128, Columns::in_order, 0.61},
+                                {128, 128, Columns::in_order, 0.56}};
+
+// Clocks per tile: ring fill and exposed epilogue, from runs of 8 to 64 slices.
+constexpr double kTileOverhead = 3000;
+// Clocks per launch of clusters: until all of one are there, and until they may go.
+constexpr double kClusterOverhead = 1400;
+// The share of its clocks that a cluster saves where power is the limit: what is not read from the L2 cache.
+constexpr double kClusterSaves = 0.02;
+// Where a tile has more rows than the problem and loads them all: those that are not there cost more than
+// those that are.
+constexpr double kAbsentRows = 1.4;
+// Bytes per clock that every multiprocessor gets from the L2 cache when all ask for some.
+constexpr double kL2Bytes = 60;
+
+std::span<const Tile> tiles(Promotion promotion) {
+  if (promotion == Promotion::one_by_one) return kRowsByRows;
+  return kRowsBySquares;
+}
+
+// Bytes that a block asks of the L2 cache for a stage.
+int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
+  const auto absent = static_cast<int>(std::max<std::int64_t>(0, config.tile_m - problem.m));
+  return loaded_bytes(config) - (loads_present_rows(config) ? absent_bytes(absent) : 0);
+}
+
+double utilisation(const Sm90GemmConfig& config) {
+  for (const Tile& tile : tiles(config.promotion)) {
+    if (tile.m == config.tile_m && tile.n == config.tile_n && tile.columns == config.columns) {
+      return tile.utilisation;
+    }
+  }
+  return 0.5;
+}
+
+}  // namespace
+
+std::span<const Sm90GemmConfig> sm90_gemm_configs() { return kSm90GemmConfigs; }
+
+bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config) {
+  const Promotion promotion =
+      scales_one_by_one(problem) ? Promotion::one_by_one : Promotion::product_of_scales;
+  return config.promotion == promotion && config.a == problem.a.dtype &&
+         config.b == problem.b.dtype &&
+         (config.columns == Columns::in_order || problem.n % kPairedGroup == 0);
+}
+
+double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config,
+                        int multiprocessors) {
+  const std::int64_t clusters =
+      ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n * config.cluster);
+  const std::int64_t at_once = std::max(1, multiprocessors / config.cluster);
+  const double waves = static_cast<double>(ceil_div(clusters, at_once));
+  const double slices = static_cast<double>(ceil_div(problem.k, kBlock));
+  const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
+  const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
+  const double absent = problem.m < config.tile_m && !loads_present_rows(config) ? kAbsentRows : 1;
+  const double clocks =
+      waves * (slices * absent * std::max(tensor_clocks, supply_clocks) + kTileOverhead);
+  return config.cluster == 1 ? clocks : clocks * (1 - kClusterSaves) + kClusterOverhead;
+}
+
+const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors) {
+  const Sm90GemmConfig* best = nullptr;
+  double best_clocks = 0;
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
+    if (!sm90_gemm_fits(problem, config)) continue;
+    const double clocks = sm90_gemm_clocks(problem, config, multiprocessors);
+    if (best == nullptr || clocks < best_clocks) {
+      best = &config;
+      best_clocks = clocks;
+    }
+  }
+  if (best == nullptr)
+    fail(ErrorCode::internal, "gemm: no Hopper configuration fits ", describe(problem));
+  return *best;
+}
+
+}  // namespace octet

@@ -1,0 +1,203 @@
+// A consumer of the Hopper product: what it holds, and the steps its main loop is made of.
+#pragma once
+
+#include "device/mma/layout.hpp"
+#include "device/ptx/barrier.cuh"
+#include "device/ptx/shared_memory.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "ops/gemm/sm90/storage.cuh"
+
+namespace octet::sm90 {
+
+// A value ptxas may not recompute from its source: keeps the main loop free of address arithmetic.
+// `opaque` is for what a warp has in common, `opaque_of_lane` for what each lane has of its own.
+template <class T>
+__device__ __forceinline__ T opaque(T value) {
+  return __shfl_sync(~0u, value, 0);
+}
+template <class T>
+__device__ __forceinline__ T opaque_of_lane(T value) {
+  return __shfl_sync(~0u, value, threadIdx.x);
+}
+
+// Asked for where they are used, so that the main loop holds no register for them.
+__device__ __forceinline__ int lane_index() {
+  int lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+__device__ __forceinline__ int warp_index() { return threadIdx.x / 32 % 4; }  // of the warpgroup
+__device__ __forceinline__ int consumer_warpgroup() { return threadIdx.x / 128 - 1; }
+
+template <class C>
+struct Consumer {
+  static constexpr Sm90GemmConfig c = C::value;
+  static constexpr bool kOneByOne = c.promotion == Promotion::one_by_one;
+  static constexpr int kWavesM = waves_m(c);
+  static constexpr int kWavesN = waves_n(c);
+  static constexpr int kWaves = kWavesM * kWavesN;
+  static constexpr int kValues = kWaveM * wave_n(c) / 128;  // of a wave, per thread
+  // Neighbouring columns of a thread in d, whose scales of b are loaded at once.
+  static constexpr int kColumnsAtOnce = c.columns == Columns::paired ? 4 : 2;
+  using Storage = SharedStorage<C>;
+  static_assert(!kOneByOne || kWavesN == 1, "scales of b are held for one wave of columns");
+
+  std::uint32_t base;
+  std::uint32_t a_low;
+  std::uint32_t b_low;
+  std::uint32_t a_scale_address;
+  std::uint32_t b_scale_address;
+  std::uint32_t empty_address;  // of the block a lane releases stages in, where there is a cluster
+  std::uint32_t phases = 0;     // a bit per stage, where they are unrolled
+  int ring_stage = 0;           // at hand, where they are not
+  std::uint32_t ring_parity = 0;
+  float acc[kWaves][kValues];                        // (wave, n/8*4), f32, the whole contraction
+  float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the stage at hand
+  float next[kOneByOne ? 1 : kWavesN][kWavesM][2];
+  float b_scale[kOneByOne ? kValues / 2 : 1];  // (n/8*2) of the stage at hand
+
+  __device__ __forceinline__ explicit Consumer(std::uint32_t base_) : base(opaque(base_)) {
+    const int warpgroup = opaque(consumer_warpgroup());
+    const int lane = lane_index();
+    const int warp = warp_index();
+    const int row = consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0;
+    const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
+    a_low = opaque(descriptor_low(base + offsetof(Storage, a) + row * kSliceBytes));
+    b_low = opaque(descriptor_low(base + offsetof(Storage, b) + col * kSliceBytes));
+    a_scale_address = base + offsetof(Storage, a_scales) + (row + warp * 16 + lane / 4) * 4;
+    b_scale_address = base + offsetof(Storage, b_scales) +
+                      (kOneByOne ? (col + lane % 4 * kColumnsAtOnce) * 4 : col / kScaleBlock * 16);
+    if constexpr (c.cluster > 1) {
+      empty_address =
+          opaque_of_lane(ptx::in_block(base + offsetof(Storage, empty), lane % c.cluster));
+    }
+    // Recomputed, it would be awaited behind every stage; columns in order have no register for it.
+    if constexpr (c.columns == Columns::paired) b_scale_address = opaque_of_lane(b_scale_address);
+  }
+
+  __device__ __forceinline__ void wait_full(int stage, std::uint32_t parity) {
+    ptx::barrier_wait(base + offsetof(Storage, full) + 8 * stage, parity);
+  }
+
+  __device__ __forceinline__ void release(int stage) {
+    if constexpr (c.cluster > 1) {
+      if (lane_index() < c.cluster) ptx::barrier_arrive_in_block(empty_address + 8 * stage);
+    } else {
+      if (ptx::elect_lane()) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
+    }
+  }
+
+  // The products of the next stage's scales, where those of b are uniform.
+  __device__ __forceinline__ void load_scales(int stage, int slice) {
+    const std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
+    const std::uint32_t b_at =
+        b_scale_address + stage * sizeof(Storage::b_scales[0]) + (slice & 3) * 4;
+#pragma unroll
+    for (int m = 0; m < kWavesM; ++m) {
+      const float upper = ptx::load_shared(a_at + m * kWaveM * 4);
+      const float lower = ptx::load_shared(a_at + m * kWaveM * 4 + 32);
+#pragma unroll
+      for (int n = 0; n < kWavesN; ++n) {
+        const float b = ptx::load_shared(b_at + n * 16);
+        next[n][m][0] = __fmul_rn(upper, b);
+        next[n][m][1] = __fmul_rn(lower, b);
+      }
+    }
+  }
+
+  // The scales of a wave's rows, where those of b are not uniform.
+  __device__ __forceinline__ void load_a_scales(int stage, int m) {
+    const std::uint32_t from = a_scale_address + stage * sizeof(Storage::a_scales[0]);
+    scale[0][m][0] = ptx::load_shared(from + m * kWaveM * 4);
+    scale[0][m][1] = ptx::load_shared(from + m * kWaveM * 4 + 32);
+  }
+
+  __device__ __forceinline__ void load_b_scales(int stage) {
+    const std::uint32_t from = b_scale_address + stage * sizeof(Storage::b_scales[0]);
+#pragma unroll
+    for (int i = 0; i < kValues / 2; i += kColumnsAtOnce) {
+      if constexpr (kColumnsAtOnce == 4) {
+        ptx::load_shared(from + i * 16, b_scale[i], b_scale[i + 1], b_scale[i + 2], b_scale[i + 3]);
+      } else {
+        ptx::load_shared(from + i * 16, b_scale[i], b_scale[i + 1]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void take_next_scales() {
+#pragma unroll
+    for (int n = 0; n < kWavesN; ++n) {
+#pragma unroll
+      for (int m = 0; m < kWavesM; ++m) {
+        scale[n][m][0] = next[n][m][0];
+        scale[n][m][1] = next[n][m][1];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void issue(float (&slice)[kValues], int stage, int wave_m,
+                                        int wave_col) {
+    ptx::pin(slice);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const std::uint32_t a = a_low + stage * (c.tile_m * kSliceBytes / 16) +
+                              wave_m * (kWaveM * kSliceBytes / 16) + 2 * k;
+      const std::uint32_t b = b_low + stage * (c.tile_n * kSliceBytes / 16) +
+                              wave_col * (wave_n(c) * kSliceBytes / 16) + 2 * k;
+      std::uint64_t a_descriptor;
+      std::uint64_t b_descriptor;
+      asm("mov.b64 %0, {%1, %2};" : "=l"(a_descriptor) : "r"(a), "r"(kDescriptorHigh));
+      asm("mov.b64 %0, {%1, %2};" : "=l"(b_descriptor) : "r"(b), "r"(kDescriptorHigh));
+      ptx::wgmma<c.a, c.b>(slice, a_descriptor, b_descriptor, k == 0 ? 0 : 1);
+    }
+    ptx::wgmma_commit();
+  }
+
+  // Adds a finished slice to the wave's accumulators.
+  __device__ __forceinline__ void promote(const float (&slice)[kValues], int wave) {
+    const float upper = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][0];
+    const float lower = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][1];
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) {
+      const float row_scale = i % 4 < 2 ? upper : lower;
+      if constexpr (kOneByOne) {
+        const float col_scale = b_scale[i / 4 * 2 + i % 2];
+        acc[wave][i] = fmaf(__fmul_rn(slice[i], row_scale), col_scale, acc[wave][i]);
+      } else {
+        acc[wave][i] = fmaf(slice[i], row_scale, acc[wave][i]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int wave = 0; wave < kWaves; ++wave) {
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) acc[wave][i] = 0;
+    }
+  }
+
+  // Waits for a stage whose number is a constant, and loads its scales.
+  __device__ __forceinline__ void await_unrolled(int stage, int slice) {
+    wait_full(stage, phases >> stage & 1);
+    phases ^= 1u << stage;
+    load_scales(stage, slice);
+  }
+
+  // The ring's first stage, before the first tile.
+  __device__ __forceinline__ void begin() {
+    wait_full(0, 0);
+    phases = 1;
+    if constexpr (kOneByOne) {
+#pragma unroll
+      for (int m = 0; m < kWavesM; ++m) load_a_scales(0, m);
+      load_b_scales(0);
+    } else {
+      load_scales(0, 0);
+      take_next_scales();
+    }
+  }
+};
+
+}  // namespace octet::sm90

@@ -1,0 +1,161 @@
+// Launches the Hopper product: tensor maps, the kernel of a configuration, the store of d.
+#include "ops/gemm/sm90/kernel.cuh"
+
+#include "core/checks.hpp"
+#include "device/cuda/launch.hpp"
+#include "device/cuda/scope.hpp"
+#include "device/cuda/tensor_map.hpp"
+#include "ops/gemm/sm90/kernels.hpp"
+#include "ops/gemm/sm90/launch.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace {
+
+using sm90::GemmMaps;
+using sm90::GemmParams;
+using sm90::Store;
+
+cuda::MatrixMap operand(const TensorView& values, int box_rows) {
+  const std::int64_t pitch = values.rows() > 1 ? values.strides[0] : round_up(values.cols(), 16);
+  return {CU_TENSOR_MAP_DATA_TYPE_UINT8,
+          1,
+          values.data,
+          values.rows(),
+          values.cols(),
+          pitch,
+          box_rows,
+          kSliceBytes,
+          CU_TENSOR_MAP_SWIZZLE_128B};
+}
+
+// 1x128 scales as the kernel reads them: [slice][row].
+CUtensorMap scale_map(const char* argument, const TensorView& scales, int box_rows) {
+  const bool one_slice = scales.cols() == 1;
+  if ((scales.rows() > 1 && scales.strides[0] != 1) || (!one_slice && scales.strides[1] % 4 != 0) ||
+      reinterpret_cast<std::uintptr_t>(scales.data) % 16 != 0) {
+    refuse_argument("gemm: scale of ", argument,
+                    " must be contiguous along the rows, with 16-byte slices, got ",
+                    describe(scales), "; repack copies it into such a layout");
+  }
+  const std::int64_t pitch = one_slice ? round_up(scales.rows(), 4) : scales.strides[1];
+  return cuda::encode({CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, scales.data, scales.cols(),
+                       scales.rows(), pitch * 4, 1, box_rows, CU_TENSOR_MAP_SWIZZLE_NONE});
+}
+
+void check_square_scales(const TensorView& scales) {
+  if ((scales.cols() > 1 && scales.strides[1] != 1) ||
+      (scales.rows() > 1 && scales.strides[0] % 4 != 0) ||
+      reinterpret_cast<std::uintptr_t>(scales.data) % 16 != 0) {
+    refuse_argument(
+        "gemm: scale of b must be contiguous along the contraction, with rows padded to "
+        "16 bytes, got ",
+        describe(scales), "; repack copies it into such a layout");
+  }
+}
+
+// The copy engine needs 16-byte rows and writes whole 16-byte pieces: beyond the last column too, which
+// may be another's memory.
+Store store_of(const GemmProblem& problem, const TensorView& d, Columns columns) {
+  const int bytes = size_bytes(d.dtype);
+  const bool boxes = reinterpret_cast<std::uintptr_t>(d.data) % 16 == 0 &&
+                     (d.rows() == 1 || d.strides[0] * bytes % 16 == 0) &&
+                     d.cols() * bytes % 16 == 0;
+  const bool is_f32 = d.dtype == Dtype::f32;
+  if (problem.accumulate && !is_f32) return Store::elements;
+  if (boxes) return Store::boxes;
+  return is_f32 || columns == Columns::paired ? Store::elements : Store::rows;
+}
+
+CUtensorMap output_map(const TensorView& d, Store store, const Sm90GemmConfig& config) {
+  if (store != Store::boxes) return {};
+  const int bytes = size_bytes(d.dtype);
+  const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
+  const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                   : d.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  const int cols = box_cols(config, bytes);
+  return cuda::encode(
+      {type, bytes, d.data, d.rows(), d.cols(), pitch, kBoxRows, cols,
+       cols * bytes == kBoxBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B});
+}
+
+// Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
+int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.tile_m); }
+
+// What every run of one problem with one configuration has in common.
+class Sm90GemmRun {
+ public:
+  Sm90GemmRun(const GemmProblem& problem, const Sm90GemmConfig& config, int multiprocessors)
+      : problem_(problem), config_(config), kernel_(sm90_gemm_kernel(config)) {
+    params_.m = static_cast<int>(problem.m);
+    params_.n = static_cast<int>(problem.n);
+    params_.slices = static_cast<int>(ceil_div(problem.k, kBlock));
+    params_.raster = Raster(static_cast<int>(ceil_div(problem.m, config.tile_m)),
+                            static_cast<int>(ceil_div(problem.n, config.tile_n * config.cluster)),
+                            group_of(config));
+    params_.d_dtype = problem.out;
+    params_.accumulate = problem.accumulate;
+    const int clusters = multiprocessors / config.cluster;
+    blocks_ = static_cast<unsigned>(std::min(params_.raster.count(), clusters) * config.cluster);
+  }
+
+  void run(const GemmArgs& args, const RunContext& context) const {
+    const cuda::DeviceScope scope(problem_.device.index);
+    GemmMaps maps = operand_maps(args);
+    GemmParams params = params_;
+    if (config_.promotion == Promotion::product_of_scales) {
+      check_square_scales(args.b.scales);
+      params.b_scales = static_cast<const float*>(args.b.scales.data);
+      params.b_scale_pitch = args.b.scales.strides[0];
+      params.b_scale_rows = static_cast<int>(args.b.scales.rows());
+    }
+    params.store = store_of(problem_, args.d, config_.columns);
+    params.d = args.d.data;
+    params.d_pitch = args.d.strides[0];
+    maps.d = output_map(args.d, params.store, config_);
+    void* arguments[] = {&maps, &params};
+    cuda::launch(
+        {kernel_.function, "launch of cuda_sm90_wgmma", blocks_, kThreads,
+         static_cast<std::size_t>(kernel_.shared_bytes), static_cast<cudaStream_t>(context.stream)},
+        arguments);
+  }
+
+ private:
+  // All but that of d.
+  GemmMaps operand_maps(const GemmArgs& args) const {
+    GemmMaps maps{};
+    maps.a.values = cuda::encode(operand(args.a.values, config_.tile_m / config_.cluster));
+    maps.a.scales = scale_map("a", args.a.scales, config_.tile_m);
+    if (loads_present_rows(config_)) {
+      const auto rows = static_cast<int>((problem_.m - 1) % config_.tile_m + 1);
+      maps.a_last.values = cuda::encode(operand(args.a.values, rows));
+      maps.a_last.scales = scale_map("a", args.a.scales, round_up(rows, 4));
+    }
+    maps.b.values = config_.columns == Columns::paired
+                        ? cuda::encode_paired_rows(operand(args.b.values, config_.tile_n))
+                        : cuda::encode(operand(args.b.values, config_.tile_n));
+    if (config_.promotion == Promotion::one_by_one) {
+      maps.b.scales = scale_map("b", args.b.scales, config_.tile_n);
+    }
+    return maps;
+  }
+
+  GemmProblem problem_;
+  Sm90GemmConfig config_;
+  const Sm90GemmKernel& kernel_;
+  GemmParams params_{};
+  unsigned blocks_;
+};
+
+}  // namespace
+
+std::function<void(const GemmArgs&, const RunContext&)> sm90_gemm_run(const GemmProblem& problem,
+                                                                      const Sm90GemmConfig& config,
+                                                                      int multiprocessors) {
+  return [run = Sm90GemmRun(problem, config, multiprocessors)](
+             const GemmArgs& args, const RunContext& context) { run.run(args, context); };
+}
+
+}  // namespace octet

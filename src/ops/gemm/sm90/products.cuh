@@ -1,0 +1,131 @@
+// The main loops of the Hopper product's consumers: which stage is multiplied when, and when the next one
+// is awaited.
+#pragma once
+
+#include "ops/gemm/sm90/consumer.cuh"
+
+#include <utility>
+
+namespace octet::sm90 {
+
+// The waves of one stage. `prefetch` gets the next stage's scales ready, under the last wave.
+template <class C, class Stage, class Prefetch>
+__device__ __forceinline__ void multiply_stage(Consumer<C>& consumer, Stage stage,
+                                               Prefetch prefetch) {
+  using Consumer = Consumer<C>;
+  float slice[Consumer::kValues];
+#pragma unroll
+  for (int wave = 0; wave < Consumer::kWaves; ++wave) {
+    const bool last = wave == Consumer::kWaves - 1;
+    consumer.issue(slice, stage, wave / Consumer::kWavesN, wave % Consumer::kWavesN);
+    if (last) prefetch();
+    ptx::wgmma_wait();
+    ptx::pin(slice);
+    if (last) consumer.release(stage);
+    consumer.promote(slice, wave);
+  }
+}
+
+// One stage; `next_stage` < 0: there is none, and the tile is the last one. It is awaited under
+// the last wave, unless it is this very stage, which has to be released first: so it is where a
+// tile ends in the stage the next one begins with.
+template <class C, class Stage>
+__device__ __forceinline__ void step_unrolled(Consumer<C>& consumer, Stage stage, int next_stage,
+                                              int next_slice) {
+  const bool same_stage = next_stage == stage;
+  multiply_stage(consumer, stage, [&] {
+    if (next_stage >= 0 && !same_stage) consumer.await_unrolled(next_stage, next_slice);
+  });
+  if (same_stage) consumer.await_unrolled(next_stage, next_slice);
+  consumer.take_next_scales();
+}
+
+// Of two stages, by their numbers even and odd.
+template <class C>
+using ProductsOfTwo = float[2][Consumer<C>::kValues];
+
+// The same where the products of `stage` are on their way: issues those of the next stage, if it is of
+// the same tile, before it adds them up.
+template <class C, class Stage>
+__device__ __forceinline__ void step_ahead(Consumer<C>& consumer, ProductsOfTwo<C>& products,
+                                           Stage stage, int next_stage, int next_slice,
+                                           bool same_tile) {
+  const bool same_stage = next_stage == stage;
+  if (next_stage >= 0 && !same_stage) consumer.await_unrolled(next_stage, next_slice);
+  if (same_tile) {
+    consumer.issue(products[next_stage % 2], next_stage, 0, 0);
+    ptx::wgmma_wait<1>();
+  } else {
+    ptx::wgmma_wait();
+  }
+  ptx::pin(products[stage % 2]);
+  consumer.release(stage);
+  consumer.promote(products[stage % 2], 0);
+  if (same_stage) consumer.await_unrolled(next_stage, next_slice);
+  consumer.take_next_scales();
+}
+
+// The first stage of a tile follows the last of the one before; `more_tiles`: there is another.
+template <class C, int... kStages>
+__device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int slices,
+                                                  bool more_tiles,
+                                                  std::integer_sequence<int, kStages...>) {
+  ProductsOfTwo<C> products;
+  if constexpr (issues_ahead(C::value)) consumer.issue(products[0], 0, 0, 0);
+  const auto multiply = [&](auto stage, int next_stage, int next_slice, bool same_tile) {
+    if constexpr (issues_ahead(C::value)) {
+      step_ahead(consumer, products, stage, next_stage, next_slice, same_tile);
+    } else {
+      step_unrolled(consumer, stage, next_stage, next_slice);
+    }
+  };
+  int slice = 0;
+  const auto step = [&](auto stage) {
+    constexpr int following =
+        decltype(stage)::value + 1 == C::value.stages ? 0 : decltype(stage)::value + 1;
+    ++slice;
+    if (slice < slices) {
+      multiply(stage, following, slice, true);
+      return true;
+    }
+    multiply(stage, more_tiles ? 0 : -1, 0, false);
+    return false;
+  };
+  while ((step(std::integral_constant<int, kStages>()) && ...)) {
+  }
+}
+
+// The stage as a run-time value, which goes on from tile to tile. The stage behind the last one
+// is awaited like any other: the producer fills it with nothing. A wave's scales are replaced as
+// soon as they have been used, those of the last wave and of b behind its promotion.
+template <class C>
+__device__ __forceinline__ void multiply_rolled(Consumer<C>& consumer, int slices) {
+#pragma unroll 1
+  for (int left = slices; left > 0; --left) {
+    const int following = consumer.ring_stage + 1 == C::value.stages ? 0 : consumer.ring_stage + 1;
+    if (following == 0) consumer.ring_parity ^= 1;
+    multiply_stage(consumer, consumer.ring_stage, [&] {
+      consumer.wait_full(following, consumer.ring_parity);
+#pragma unroll
+      for (int m = 0; m + 1 < Consumer<C>::kWavesM; ++m) consumer.load_a_scales(following, m);
+    });
+    consumer.load_a_scales(following, Consumer<C>::kWavesM - 1);
+    consumer.load_b_scales(following);
+    consumer.ring_stage = following;
+  }
+}
+
+// The contraction of a tile.
+template <class C>
+__device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const GemmParams& params,
+                                              bool more_tiles) {
+  consumer.clear();
+  if constexpr (stages_unrolled(C::value)) {
+    multiply_unrolled(consumer, opaque(params.slices), more_tiles,
+                      std::make_integer_sequence<int, C::value.stages>());
+  } else {
+    multiply_rolled(consumer, params.slices);
+  }
+}
+
+}  // namespace octet::sm90

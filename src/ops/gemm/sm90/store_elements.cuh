@@ -1,0 +1,55 @@
+// Finished tiles that leave element by element: f32 ones and sums where rows do not lie on 16-byte
+// boundaries, and sums in bf16.
+#pragma once
+
+#include "device/mma/layout.hpp"
+#include "device/ptx/shared_memory.cuh"
+#include "ops/gemm/sm90/storage.cuh"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace octet::sm90 {
+
+// A lane's column of a box of 16 rows by 32, element by element. What is added to is read four rows at a
+// time; more would take registers from the main loop. The addition is an ordinary one: an atomic one
+// would count subnormals as zero.
+template <class T>
+__device__ __forceinline__ void leave_column(std::uint32_t staging, int lane,
+                                             const GemmParams& params, int row, int col) {
+  T* to = static_cast<T*>(params.d) + row * params.d_pitch + col + lane;
+  const int rows = col + lane < params.n ? params.m - row : 0;
+  constexpr int kRows = 4;
+#pragma unroll 1
+  for (int first = 0; first < kBoxRows; first += kRows) {
+    float had[kRows] = {};
+    if (params.accumulate) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (first + i < rows) had[i] = static_cast<float>(to[(first + i) * params.d_pitch]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float value =
+          ptx::load_shared(staging + swizzle128(first + i, lane / 4) + lane % 4 * 4);
+      if (first + i < rows) {
+        to[(first + i) * params.d_pitch] =
+            static_cast<T>(params.accumulate ? had[i] + value : value);
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void leave_in_elements(std::uint32_t staging, int lane,
+                                                  const GemmParams& params, int row, int col) {
+  if (params.d_dtype == Dtype::f32) {
+    leave_column<float>(staging, lane, params, row, col);
+  } else if (params.d_dtype == Dtype::bf16) {
+    leave_column<__nv_bfloat16>(staging, lane, params, row, col);
+  } else {
+    leave_column<__half>(staging, lane, params, row, col);
+  }
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,113 @@
+// How finished tiles of the Hopper product leave.
+#pragma once
+
+#include "ops/gemm/sm90/consumer.cuh"
+#include "ops/gemm/sm90/store_boxes.cuh"
+#include "ops/gemm/sm90/store_elements.cuh"
+#include "ops/gemm/sm90/store_rows.cuh"
+
+#include <utility>
+
+namespace octet::sm90 {
+
+template <class Fill, int... kParts>
+__device__ __forceinline__ void fill_part(const Fill& fill, int part,
+                                          std::integer_sequence<int, kParts...>) {
+  ((part == kParts ? fill(std::integral_constant<int, kParts>()) : void()), ...);
+}
+
+// Each part of the accumulators is put into shared memory and leaves from there. The code that fills is
+// there once per part, since registers have no index; the code that leaves is there once.
+template <int kParts, class Fill, class Leave>
+__device__ __forceinline__ void in_turn(const Fill& fill, const Leave& leave) {
+#pragma unroll 1
+  for (int part = 0; part < kParts; ++part) {
+    __syncwarp();
+    fill_part(fill, part, std::make_integer_sequence<int, kParts>());
+    __syncwarp();
+    leave(part);
+  }
+}
+
+struct Corner {
+  int row;
+  int col;
+};
+
+// Where a warp's part of a tile begins in d.
+template <class C>
+__device__ __forceinline__ Corner warp_corner(TileIndex tile) {
+  constexpr Sm90GemmConfig c = C::value;
+  const int warpgroup = consumer_warpgroup();
+  const int row = warp_index() * 16 + (consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0);
+  const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
+  return {tile.m * c.tile_m + row, tile.n * c.tile_n + col};
+}
+
+template <class C>
+__device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const GemmMaps& maps,
+                                           const GemmParams& params, TileIndex tile) {
+  constexpr Columns kColumns = C::value.columns;
+  constexpr int kCols = wave_n(C::value);  // of a wave
+  constexpr int kBoxCols16 = box_cols(C::value, 2);
+  constexpr int kBoxCols32 = box_cols(C::value, 4);
+  static_assert(kBoxCols32 == 32, "a lane's f32 elements are those of 32 columns");
+  using Consumer = Consumer<C>;
+  const int lane = lane_index();
+  const std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
+                                (consumer_warpgroup() * 4 + warp_index()) * kStagingBytes;
+  const std::uint32_t zero = opaque(0u);
+  const Corner corner = warp_corner<C>(tile);
+  const auto row_of = [&](int wave) { return corner.row + wave / Consumer::kWavesN * kWaveM; };
+  const auto col_of = [&](int wave) { return corner.col + wave % Consumer::kWavesN * kCols; };
+  if (params.store == Store::boxes) {
+    const auto leave_boxes = [&](auto box_cols, auto fill) {
+      constexpr int kBoxCols = decltype(box_cols)::value;
+#pragma unroll
+      for (int wave = 0; wave < Consumer::kWaves; ++wave) {
+#pragma unroll
+        for (int col = 0; col < kCols; col += kBoxCols) {
+          ptx::wait_stores_read();
+          __syncwarp();
+          fill(&consumer.acc[wave][col / 2]);
+          leave_as_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
+        }
+      }
+    };
+    if (params.d_dtype == Dtype::f32) {
+      leave_boxes(std::integral_constant<int, kBoxCols32>(),
+                  [&](const float* acc) { fill_box32<kColumns>(acc, staging, lane, zero); });
+    } else {
+      leave_boxes(std::integral_constant<int, kBoxCols16>(), [&](const float* acc) {
+        fill_box16<kColumns, kBoxCols16>(acc, staging, lane, params.d_dtype);
+      });
+    }
+    return;
+  }
+  if constexpr (kColumns == Columns::in_order) {
+    if (params.store == Store::rows) {
+      const Rows16<C> rows{staging, lane};
+      in_turn<2 * Consumer::kWaves>(
+          [&](auto part) {
+            fill_rows16<kColumns, kCols>(&consumer.acc[part / 2][part % 2 * 2], staging, lane,
+                                         params.d_dtype);
+          },
+          [&](int part) {
+            rows.leave(params, row_of(part / 2) + part % 2 * kAtomRows, col_of(part / 2));
+          });
+      return;
+    }
+  }
+  constexpr int kBoxes = kCols / kBoxCols32;
+  in_turn<kBoxes * Consumer::kWaves>(
+      [&](auto part) {
+        fill_box32<kColumns>(&consumer.acc[part / kBoxes][part % kBoxes * kBoxCols32 / 2], staging,
+                             lane, zero);
+      },
+      [&](int part) {
+        leave_in_elements(staging, lane, params, row_of(part / kBoxes),
+                          col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
+      });
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,62 @@
+// cuda_sm90_wgmma: what the Hopper product takes and how it is planned, known with and without CUDA in
+// the build.
+#include "core/checks.hpp"
+#include "device/mma/layout.hpp"
+#include "ops/gemm/sm90/choose.hpp"
+#include "ops/gemm/sm90/launch.hpp"
+
+namespace octet {
+namespace {
+
+std::string refuse(const GemmProblem& problem, const Machine& machine) {
+  if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (!is_fp8(problem.a.dtype)) return text("operands are ", name(problem.a.dtype), ", not FP8");
+  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
+  constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+  if (problem.m > kLargest || problem.n > kLargest || problem.k > kLargest) {
+    return "M, N and K must be at most 2^30";
+  }
+  return "";
+}
+
+Planned<GemmArgs> plan_config(const GemmProblem& problem, const Machine& machine,
+                              const Sm90GemmConfig& config) {
+  return {name(config), 0, sm90_gemm_run(problem, config, machine.multiprocessors)};
+}
+
+Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
+  return plan_config(problem, machine, choose_sm90_gemm(problem, machine.multiprocessors));
+}
+
+std::string fitting_configs(const GemmProblem& problem) {
+  std::string result;
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
+    if (sm90_gemm_fits(problem, config)) result += "\n    " + name(config);
+  }
+  return result;
+}
+
+std::variant<Planned<GemmArgs>, Refusal> plan_with(const GemmProblem& problem,
+                                                   const Machine& machine,
+                                                   std::string_view configuration) {
+  const std::optional<Sm90GemmConfig> config = parse_sm90_gemm_config(configuration);
+  if (config && sm90_gemm_fits(problem, *config)) return plan_config(problem, machine, *config);
+  if (!config) {
+    return Refusal{"no kernel of this name is compiled; these run the problem:" +
+                   fitting_configs(problem)};
+  }
+  if (config->columns == Columns::paired && problem.n % kPairedGroup != 0) {
+    return Refusal{
+        text("paired columns need N in groups of ", kPairedGroup, ", the problem has ", problem.n)};
+  }
+  return Refusal{"it is for other dtypes or blocks; these run the problem:" +
+                 fitting_configs(problem)};
+}
+
+}  // namespace
+
+constinit const GemmImplementation kGemmCudaSm90Wgmma{"cuda_sm90_wgmma", refuse, plan, plan_with};
+
+}  // namespace octet
