@@ -9,6 +9,7 @@ import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "same"
 sys.path.insert(0, str(TOOLS))
+import counts
 import record
 
 RECORDING = {
@@ -115,6 +116,33 @@ class Record(unittest.TestCase):
         two = {"rows": [{"M": 1, "N": 2}, {"M": 3, "N": 4}], "op": "gemm"}
         self.assertEqual(record.json_keys(one), [".rows[].M", ".rows[].N", ".op"])
         self.assertEqual(record.json_keys(one), record.json_keys(two))
+
+
+class Counts(unittest.TestCase):
+    def test_a_tree_is_counted_by_the_rules_at_the_head(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            tree = pathlib.Path(scratch)
+            for name, lines in (
+                ("src/core/a.cpp", 100), ("src/core/b.hpp", 39), ("src/core/c.inl", 5), ("tool/main.cpp", 40),
+                ("include/octet/d.h", 10), ("tests/core/a_test.cpp", 300),
+            ):
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                (tree / name).write_text("line\n" * lines)
+            subprocess.run(["git", "init", "-q", tree], check=True)
+            found = counts.count(tree)
+        self.assertEqual((found["files"], found["lines"]), (4, 189))
+        self.assertEqual(found["median lines per file"], "39.5")
+        self.assertEqual(found["files under 40 lines in src and tool"], 1)
+        self.assertEqual(found["folders of more than 30 files"], "0")
+
+    def test_pairs_of_like_blocks_are_lines(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            report = pathlib.Path(scratch) / "like"
+            report.write_text("# a comment\na.cpp:1 b.cpp:7 exact\n\na.cpp:9 c.cpp:3 0.9\n")
+            self.assertEqual(
+                counts.count_like_blocks(report),
+                {"pairs of like blocks": 2, "  of them to the letter": 1},
+            )
 
 
 if __name__ == "__main__":
