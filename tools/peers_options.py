@@ -7,7 +7,7 @@ import pathlib
 import peers_table
 
 COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
-# The dozen shapes of docs/kernels.md, and those of the memory-bound operators there.
+# The dozen shapes of docs/experiments.md, and those of docs/memory_bound_kernels.md.
 SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x4608x3584",
                    "8192x8192x8192", "32768x4096x4096", "16384x4096x14336", "8192x8192x29568",
                    "16384x8192x28672", "8192x37888x3584", "8192x57344x8192", "8192x106496x16384"],
@@ -42,7 +42,7 @@ def make_parser(description):
     parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
                         help="of the operands of gemm (fp8)")
     parser.add_argument("--shape", action="append",
-                        help="as often as wanted; those of docs/kernels.md otherwise")
+                        help="repeatable [default: those of docs/experiments.md]")
     parser.add_argument("--head-dim", type=int,
                         help=f"of rope and rms-norm-rope ({HEAD_DIM})")
     parser.add_argument("--kv-heads", type=int, help=f"heads of k in rope ({KV_HEADS})")
