@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Refreshes the parts of README.md and docs/bench_api.md that come from elsewhere: the examples, the
-support table and whether the published numbers are those of the kernels as they are.
+"""Refreshes the parts of README.md and docs/ that come from elsewhere: the examples, the support table
+and whether the published numbers were measured with the kernels of this tree.
 
     docs/update_readme.py [--octet build/release/octet]           rewrite them in place
     docs/update_readme.py --check [--octet build/release/octet]   say what is stale, exit status 1
 
 A part lies between <!-- NAME --> and <!-- /NAME -->. The examples are quoted from between the
-[readme] and [/readme] lines of examples/linear.*, bench_my_kernel.cpp is quoted whole; the table is
-what `octet ops --markdown` prints; which results are stale is what the octet_stale_results beside
-it prints.
+[readme] and [/readme] lines of examples/linear.*; bench_my_kernel.cpp is quoted whole. The table of
+docs/support.md is what `octet ops --markdown` prints. Which results are stale is what the
+octet_stale_results beside it prints.
 --check also follows every relative link of README.md, CONTRIBUTING.md and docs/*.md.
 """
 import argparse
@@ -20,6 +20,8 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "docs/architecture.md"
+SUPPORT = ROOT / "docs/support.md"
 BENCH_API = ROOT / "docs/bench_api.md"
 
 
@@ -83,10 +85,10 @@ def parts_by_page(octet):
     return {
         README: [
             ("example:cpp", quote_example("examples/linear.cpp", "cpp")),
-            ("example:c", quote_example("examples/linear.c", "c")),
-            ("ops", output_of(octet, "ops", "--markdown")),
             ("freshness", freshness(octet)),
         ],
+        ARCHITECTURE: [("example:c", quote_example("examples/linear.c", "c"))],
+        SUPPORT: [("ops", output_of(octet, "ops", "--markdown"))],
         BENCH_API: [("example:bench", quote_file("examples/bench_my_kernel.cpp", "cpp"))],
     }
 
