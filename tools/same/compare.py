@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds two recordings of record.py side by side.
 
-    compare.py OUT_BEFORE OUT_AFTER [--show 10]
+    compare.py OUT_BEFORE OUT_AFTER [--only PART,...] [--show 10]
 
 Exit status 0: everything is equal. 1: something differs, or only one of the two recorded it.
 """
@@ -38,7 +38,8 @@ def in_pairs(lines):
 def compare_part(before, after):
     """The differences of one file of both folders. Kernels have no order; every other part has."""
     if not before.exists() or not after.exists():
-        return [f"recorded only in {(before if before.exists() else after).parent}"]
+        where = [path.parent for path in (before, after) if path.exists()]
+        return [f"recorded only in {where[0]}" if where else "recorded in neither folder"]
     old, new = before.read_text().splitlines(), after.read_text().splitlines()
     found = in_pairs(differences(old, new))
     if not found and old != new and before.name != "kernels.txt":
@@ -53,9 +54,13 @@ def main():
     parser.add_argument("before", type=pathlib.Path)
     parser.add_argument("after", type=pathlib.Path)
     parser.add_argument("--show", type=int, default=10, help="differences printed per part [default: 10]")
+    parser.add_argument("--only", help="parts, separated by commas [default: all that were recorded]")
     options = parser.parse_args()
 
-    names = sorted({file.name for folder in (options.before, options.after) for file in folder.glob("*.txt")})
+    folders = (options.before, options.after)
+    names = sorted({file.name for folder in folders for file in folder.glob("*.txt")})
+    if options.only:
+        names = [f"{part}.txt" for part in options.only.split(",")]
     if not names:
         raise SystemExit(f"compare.py: nothing recorded in {options.before} or {options.after}")
     different = []
