@@ -169,7 +169,7 @@ def record_reports(options):
 def bench_lines(options, call):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        words = f"bench {call} --device cpu --max-seconds 1 --seconds-per-case 0.05 --iters 5 --seed 1".split()
+        words = f"bench {call} --device cpu --max-seconds 60 --seconds-per-case 0.05 --iters 5 --seed 1".split()
         octet(options, *words, "-o", "rows.csv", "--json", "rows.json", folder=folder)
         if not (folder / "rows.csv").exists():
             return [f"{call}: wrote no rows"]
