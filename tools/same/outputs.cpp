@@ -236,19 +236,24 @@ int main(int count, char** words) {
   octet::Device device = octet::kCpu;
   int problems = 200;
   std::string only;
-  for (int i = 1; i + 1 < count; i += 2) {
-    const std::string option = words[i];
-    if (option == "--device") device = octet::parse_device(words[i + 1]);
-    if (option == "--problems") problems = std::atoi(words[i + 1]);
-    if (option == "--op") only = words[i + 1];
-  }
-  for (const auto& [name, run] : octet::same::kTrials) {
-    if (!only.empty() && only != name) continue;
-    for (int index = 0; index < problems; ++index) {
-      octet::same::Trial trial(name, index, device);
-      run(trial);
-      trial.write();
+  try {
+    for (int i = 1; i + 1 < count; i += 2) {
+      const std::string option = words[i];
+      if (option == "--device") device = octet::parse_device(words[i + 1]);
+      if (option == "--problems") problems = std::atoi(words[i + 1]);
+      if (option == "--op") only = words[i + 1];
     }
+    for (const auto& [name, run] : octet::same::kTrials) {
+      if (!only.empty() && only != name) continue;
+      for (int index = 0; index < problems; ++index) {
+        octet::same::Trial trial(name, index, device);
+        run(trial);
+        trial.write();
+      }
+    }
+  } catch (const octet::Error& error) {
+    std::fprintf(stderr, "octet_same_outputs: %s\n", error.what());
+    return 1;
   }
   return 0;
 }
