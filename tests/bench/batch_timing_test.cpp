@@ -1,5 +1,5 @@
 // The timing protocol of a device, with a clock that passes only where a call says so.
-#include "bench/timing/batch_timing.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // What is said of a GPU's clocks, with readings that are made up.
 #include "bench/timing/gpu_monitor.hpp"
-#include "bench/timing/nvml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
 // A noisy measurement is made again, with a clock that passes only where a call says so.
-#include "bench/timing/repeat.hpp"
 #include "bench/timing/timing.hpp"
 
 #include <gtest/gtest.h>

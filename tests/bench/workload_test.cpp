@@ -1,5 +1,5 @@
 // What is timed computes what it says: the workloads are run for real, on small layers.
-#include "bench/timing/cache_flush.hpp"
+#include "bench/timing/device_timing.hpp"
 #include "bench/workloads/f16_error.hpp"
 #include "bench/workloads/inputs.hpp"
 #include "bench/workloads/memory.hpp"

@@ -1,5 +1,5 @@
-// Work queued on a CUDA device, and the time it takes there. cuda/device_queue.cpp is it where the
-// build has CUDA; cuda/absent.cpp, which refuses, where it has not.
+// Work queued on a CUDA device, and the time it takes there. cuda_device_queue.cpp implements it where
+// the build has CUDA; cuda_absent.cpp, which refuses, where it has not.
 #pragma once
 
 #include <octet/device.hpp>

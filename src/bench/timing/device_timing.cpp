@@ -1,12 +1,21 @@
 #include "bench/timing/device_timing.hpp"
 
-#include "bench/timing/nvml.hpp"
-#include "bench/timing/repeat.hpp"
+#include "bench/workloads/copy.hpp"
+#include "bench/workloads/memory.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"
+#include "cpu/threads.hpp"
+
+#include <octet/bench/metrics.hpp>
+
+#include <algorithm>
+#include <cstring>
 
 namespace octet::bench {
 namespace {
+
+// Where the system does not say how large the cache is.
+constexpr std::size_t kLeastCache = std::size_t{32} << 20;
 
 void check_task(const char* caller, const Task& task) {
   if (task.empty()) refuse_argument(caller, ": the task has no parts");
@@ -16,6 +25,21 @@ void check_task(const char* caller, const Task& task) {
 }
 
 }  // namespace
+
+CacheFlush::CacheFlush(Device device, void* stream)
+    : memory_(2 * std::max(cache_bytes(device), kLeastCache), device), stream_(stream) {}
+
+// On the CPU by every thread, since cores have caches of their own that the last level need not
+// include.
+void CacheFlush::operator()() const {
+  if (memory_.device().type == DeviceType::cuda) {
+    queue_clear(memory_.data(), memory_.bytes(), memory_.device(), stream_);
+    return;
+  }
+  for_each_piece(memory_.bytes(), default_threads(), [&](std::size_t begin, std::size_t end) {
+    std::memset(static_cast<char*>(memory_.data()) + begin, 0, end - begin);
+  });
+}
 
 Clock DeviceTiming::Instruments::clock() {
   Clock clock = steady_clock();
@@ -89,6 +113,22 @@ Comparison DeviceTiming::compare(const Task& ours, const Task& peer, const Proto
         return compare_batches(counting_from(first, ours), counting_from(first, peer), protocol,
                                clock);
       });
+}
+
+double gemm_tflops(std::int64_t m, std::int64_t n, std::int64_t k, double seconds) {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds /
+         1e12;
+}
+
+double gigabytes_per_second(std::size_t bytes, double seconds) {
+  return static_cast<double>(bytes) / seconds / 1e9;
+}
+
+Comparison compare_with_copy(DeviceTiming& timing, const Part& kernel, std::size_t bytes,
+                             const Protocol& protocol) {
+  if (bytes < 2) refuse_argument("compare_with_copy: bytes must be at least 2, got ", bytes);
+  const Copies copies(bytes / 2, timing.device(), timing.stream(), most_calls(protocol));
+  return timing.compare({kernel}, {[&](std::int64_t call) { copies.copy(call); }}, protocol);
 }
 
 }  // namespace octet::bench

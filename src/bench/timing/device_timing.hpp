@@ -2,12 +2,27 @@
 // batches, with the GPU watched while it is timed, on CUDA.
 #pragma once
 
-#include "bench/timing/batch_timing.hpp"
-#include "bench/timing/cache_flush.hpp"
 #include "bench/timing/device_queue.hpp"
 #include "bench/timing/gpu_monitor.hpp"
+#include "bench/timing/timing.hpp"
+
+#include <octet/buffer.hpp>
 
 namespace octet::bench {
+
+// Empties the last-level cache of a device by writing a buffer twice its size.
+class CacheFlush {
+ public:
+  // Queued on `stream` where the device is a CUDA one.
+  CacheFlush(Device device, void* stream);
+
+  void operator()() const;
+  std::size_t bytes() const { return memory_.bytes(); }
+
+ private:
+  Buffer memory_;
+  void* stream_;
+};
 
 struct DeviceTiming::Instruments {
   Device device;

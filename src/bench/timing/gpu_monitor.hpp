@@ -18,6 +18,11 @@ std::string throttle_text(std::uint64_t reasons);
 // One reading now; nothing where the system does not say.
 using ReadGpu = std::function<std::optional<GpuReading>()>;
 
+// Reads a CUDA device through NVML, NVIDIA's management library, which is loaded when it is asked for.
+// Where libnvidia-ml.so.1 is missing or does not know the device, every reading is empty: a result
+// without clocks is still a result.
+ReadGpu nvml_reader(Device device);
+
 // Reads in a thread of its own from begin() to end(), at both ends and every `interval_seconds`.
 class GpuMonitor {
  public:

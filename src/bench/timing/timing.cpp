@@ -1,6 +1,6 @@
 #include "bench/timing/timing.hpp"
 
-#include "bench/timing/comparison.hpp"
+#include "bench/timing/statistics.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +8,52 @@
 
 namespace octet::bench {
 namespace {
+
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+// Of the times of each part.
+std::vector<double> medians(const std::vector<std::vector<double>>& parts) {
+  std::vector<double> result;
+  result.reserve(parts.size());
+  for (const auto& part : parts) result.push_back(median(part));
+  return result;
+}
+
+// Collects one ratio per round and part, peer's time over ours.
+class RoundRatios {
+ public:
+  explicit RoundRatios(std::size_t parts) : parts_(parts) {}
+
+  void add(const std::vector<double>& our_times, const std::vector<double>& peer_times) {
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      parts_[part].push_back(peer_times[part] / our_times[part]);
+    }
+    wholes_.push_back(total(peer_times) / total(our_times));
+  }
+
+  Comparison comparison(const Samples& ours, const Samples& peer) const {
+    return {ours, peer, medians(parts_), median(wholes_)};
+  }
+
+ private:
+  std::vector<std::vector<double>> parts_;  // [part][round]
+  std::vector<double> wholes_;
+};
+
+// One round. Who begins alternates, so that neither always runs on the warmer machine.
+template <class OurTurn, class PeerTurn>
+void take_turns(int round, OurTurn our_turn, PeerTurn peer_turn, RoundRatios& ratios) {
+  const bool ours_first = round % 2 == 0;
+  std::vector<double> our_times;
+  if (ours_first) our_times = our_turn();
+  const std::vector<double> peer_times = peer_turn();
+  if (!ours_first) our_times = our_turn();
+  ratios.add(our_times, peer_times);
+}
 
 // A task and how often it has been called.
 class Runner {
@@ -65,6 +111,87 @@ class Runner {
   std::int64_t calls_ = 0;
 };
 
+// A task and how often it has been queued.
+class BatchRunner {
+ public:
+  BatchRunner(const Task& task, const Protocol& protocol, const BatchClock& clock)
+      : task_(task), clock_(clock) {
+    samples_.parts.resize(task.size());
+    samples_.cold = protocol.cold;
+  }
+
+  // At least one call, in a quarter of `seconds` at most. The first pays for loading the kernels
+  // and does not say how long the others take.
+  void warm_up(int calls, double seconds) {
+    step_seconds_ = total(queue([] {}, 0, 1));
+    samples_.warmup = 1;
+    if (calls > 1) {
+      step_seconds_ = total(queue([] {}, 0, 1));
+      samples_.warmup = 2;
+    }
+    const int more = calls_within(seconds / 4, calls) - samples_.warmup;
+    if (more > 0) {
+      step_seconds_ = total(queue([] {}, 0, more)) / more;
+      samples_.warmup += more;
+    }
+  }
+
+  // How many calls of all parts fit the time, at most `most`, by what the warm-ups took.
+  int calls_within(double seconds, int most) const {
+    if (step_seconds_ * most <= seconds) return most;
+    return std::max(1, static_cast<int>(seconds / step_seconds_));
+  }
+
+  // Back to back as one batch; cold one by one, of which the median stands for all. The seconds per
+  // call of each part.
+  std::vector<double> turn(int calls) {
+    if (!samples_.cold) return batch(calls);
+    std::vector<std::vector<double>> by_part(task_.size());
+    for (int i = 0; i < calls; ++i) {
+      const std::vector<double> times = batch(1);
+      for (std::size_t part = 0; part < times.size(); ++part) by_part[part].push_back(times[part]);
+    }
+    return medians(by_part);
+  }
+
+  const Samples& samples() const { return samples_; }
+
+ private:
+  std::vector<double> batch(int calls) {
+    std::vector<double> times =
+        samples_.cold ? queue(clock_.flush_cache, 0, calls) : queue([] {}, 1, calls);
+    for (std::size_t part = 0; part < times.size(); ++part) {
+      times[part] /= calls;
+      samples_.parts[part].push_back(times[part]);
+    }
+    samples_.timed_calls += calls;
+    return times;
+  }
+
+  // Of every part in turn: `first` and some calls ahead, then some that are timed. Their seconds.
+  std::vector<double> queue(const std::function<void()>& first, int ahead, int timed) {
+    std::vector<double> times;
+    for (const Part& part : task_) {
+      times.push_back(clock_.seconds(
+          [&] {
+            first();
+            for (int i = 0; i < ahead; ++i) part(calls_ + i);
+          },
+          [&] {
+            for (int i = 0; i < timed; ++i) part(calls_ + ahead + i);
+          }));
+    }
+    calls_ += ahead + timed;
+    return times;
+  }
+
+  const Task& task_;
+  const BatchClock& clock_;
+  Samples samples_;
+  std::int64_t calls_ = 0;
+  double step_seconds_ = 0;
+};
+
 }  // namespace
 
 Clock steady_clock() {
@@ -106,6 +233,57 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
         ratios);
   }
   return ratios.comparison(our_runner.samples(), peer_runner.samples());
+}
+
+std::vector<int> batch_sizes(int iterations, int rounds) {
+  const int batches = std::clamp(iterations, 1, std::max(rounds, 1));
+  std::vector<int> sizes(static_cast<std::size_t>(batches));
+  for (int i = 0; i < batches; ++i) {
+    sizes[static_cast<std::size_t>(i)] =
+        std::max(1, iterations / batches + (i < iterations % batches ? 1 : 0));
+  }
+  return sizes;
+}
+
+Samples measure_batches(const Task& task, const Protocol& protocol, const BatchClock& clock) {
+  BatchRunner runner(task, protocol, clock);
+  runner.warm_up(protocol.warmup, protocol.seconds);
+  clock.timing_begins();
+  const int fitting = runner.calls_within(protocol.seconds, protocol.iterations);
+  const int least = std::min(protocol.iterations, protocol.rounds);
+  for (const int calls : batch_sizes(std::max(fitting, least), protocol.rounds)) {
+    runner.turn(calls);
+  }
+  return runner.samples();
+}
+
+Comparison compare_batches(const Task& ours, const Task& peer, const Protocol& protocol,
+                           const BatchClock& clock) {
+  BatchRunner our_runner(ours, protocol, clock);
+  BatchRunner peer_runner(peer, protocol, clock);
+  our_runner.warm_up(protocol.warmup, protocol.seconds / 2);
+  peer_runner.warm_up(protocol.warmup, protocol.seconds / 2);
+  clock.timing_begins();
+  const int rounds = std::max(protocol.rounds, 1);
+  const int most = std::max((protocol.iterations + rounds - 1) / rounds, 1);
+  const double turn_seconds = protocol.seconds / (2 * rounds);
+  const int our_calls = our_runner.calls_within(turn_seconds, most);
+  const int peer_calls = peer_runner.calls_within(turn_seconds, most);
+  RoundRatios ratios(ours.size());
+  for (int round = 0; round < rounds; ++round) {
+    take_turns(
+        round, [&] { return our_runner.turn(our_calls); },
+        [&] { return peer_runner.turn(peer_calls); }, ratios);
+  }
+  return ratios.comparison(our_runner.samples(), peer_runner.samples());
+}
+
+Task counting_from(std::int64_t first, const Task& task) {
+  Task result;
+  for (const Part& part : task) {
+    result.push_back([&part, first](std::int64_t call) { part(first + call); });
+  }
+  return result;
 }
 
 }  // namespace octet::bench

@@ -1,11 +1,18 @@
-// The timing protocol of octet/bench/timing.hpp on the CPU, with any clock.
+// The timing protocol of octet/bench/timing.hpp, with any clock. On the CPU every call is timed. On a
+// device calls are queued back to back, so that a single one has no time of its own: a sample is the
+// time of a batch over its calls; the iterations are dealt over at least five batches (where there are
+// as many), and median and spread are over the batches.
+//
+// One call goes ahead of every batch untimed: while the device works on it the host is already
+// queueing the batch, so that the time to the first launch is not counted. Cold, a sample is one
+// call, and the flush of the cache goes ahead of it.
 #pragma once
 
 #include <octet/bench/timing.hpp>
 
 namespace octet::bench {
 
-// Time as the protocol sees it; tests bring their own.
+// Time as the protocol sees it on the CPU; tests bring their own.
 struct Clock {
   std::function<double()> seconds;  // never goes back
   std::function<void(double)> sleep_seconds;
@@ -13,9 +20,47 @@ struct Clock {
 };
 Clock steady_clock();
 
+// The same on a device; DeviceQueue has it.
+struct BatchClock {
+  // Queues the first, then the second between two events, and waits; the seconds between them.
+  std::function<double(const std::function<void()>& lead_in, const std::function<void()>& timed)>
+      seconds;
+  // Called once, after the warm-ups.
+  std::function<void()> timing_begins = [] {};
+  std::function<void()> flush_cache = [] {};  // queues it; of a cold protocol
+};
+
 Samples measure(const Task& task, const Protocol& protocol, const Clock& clock);
 // Both tasks have the same number of parts.
 Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
                    const Clock& clock);
+
+// Protocol::least_iterations and settle_seconds say nothing here: every round has a call at least,
+// and nothing spins between them.
+Samples measure_batches(const Task& task, const Protocol& protocol, const BatchClock& clock);
+// One turn of each contestant a round.
+Comparison compare_batches(const Task& ours, const Task& peer, const Protocol& protocol,
+                           const BatchClock& clock);
+// `iterations` dealt over `rounds` batches, or over fewer where there are fewer iterations.
+std::vector<int> batch_sizes(int iterations, int rounds);
+
+inline Samples& samples_of(Samples& samples) { return samples; }
+inline Samples& samples_of(Comparison& comparison) { return comparison.ours; }
+
+// The same task, its calls numbered from `first`: a second try goes on through the inputs.
+Task counting_from(std::int64_t first, const Task& task);
+
+// Calls measure(first_call), which returns Samples or a Comparison. Noisy ones are measured once more,
+// and the quieter of both is kept: a neighbour who came and went costs a second try, not a result.
+template <class Measure>
+auto repeat_where_noisy(const Protocol& protocol, const Measure& measure) {
+  auto first = measure(std::int64_t{0});
+  if (!samples_of(first).noisy()) return first;
+  auto second = measure(most_calls(protocol) / 2);
+  const bool quieter = samples_of(second).spread() < samples_of(first).spread();
+  auto kept = quieter ? std::move(second) : std::move(first);
+  samples_of(kept).repeated = true;
+  return kept;
+}
 
 }  // namespace octet::bench
