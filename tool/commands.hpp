@@ -24,9 +24,9 @@ inline void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()
   });
 }
 
-void add_bench_gemm(CLI::App& bench, Chosen& chosen);
+void add_bench_operators(CLI::App& bench, Chosen& chosen);
 void add_bench_suite(CLI::App& bench, Chosen& chosen);
-void add_check_gemm(CLI::App& check, Chosen& chosen);
+void add_check_operators(CLI::App& check, Chosen& chosen);
 void add_compare(CLI::App& octet, Chosen& chosen);
 void add_report(CLI::App& octet, Chosen& chosen);
 void add_summarize(CLI::App& octet, Chosen& chosen);

@@ -1,7 +1,6 @@
 // octet: how fast and how right the operators are on this machine.
 // Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
 // wrong or asks for what this machine or build does not have, as room on a disk.
-#include "tool/operators/bench_ops.hpp"
 #include "tool/commands.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/provenance.hpp"
@@ -60,10 +59,8 @@ int run_command(int argc, char** argv) {
   CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
   bench->require_subcommand(0, 1);
   check->require_subcommand(1);
-  for (const BenchOp& op : bench_ops()) {
-    op.add(*bench, chosen);
-    op.add_check(*check, chosen);
-  }
+  add_bench_operators(*bench, chosen);
+  add_check_operators(*check, chosen);
   add_bench_suite(*bench, chosen);
   add_summarize(octet, chosen);
   add_compare(octet, chosen);

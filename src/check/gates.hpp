@@ -70,27 +70,27 @@ struct GateReport {
   double snr_db(const std::string& gate, const std::string& tensor) const;
 };
 
-struct GateOptions {
+// The data an operator is checked and timed with, and the implementations that are forced.
+struct DataOptions {
   Distribution distribution = Distribution::normal;
   std::uint64_t seed = 1;
   int threads = 0;               // as PlanOptions
-  std::string gemm_backend;      // forced, or empty
-  std::string quantize_backend;  // forced, or empty
-  std::string backend;           // of the operator itself where it has one; forced, or empty
+  std::string backend;           // of the operator, of layers and MLPs of their products; or empty
+  std::string quantize_backend;  // of the casts of a layer; or empty
   // Elements behind every row of the second call's outputs: not a multiple of a vector. 0 for a
-  // backend that writes dense rows alone.
+  // backend that writes dense rows alone. Gates ask for it.
   std::int64_t row_gap = 5;
 };
 
 // Each makes its own data, runs the operator and judges all it wrote.
-GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& options);
-GateReport check_gemm(const GemmProblem& problem, const GateOptions& options);
-GateReport check_quantize(const QuantizeProblem& problem, const GateOptions& options);
-GateReport check_gated_mlp(const GatedMlpProblem& problem, const GateOptions& options);
-GateReport check_rms_norm(const RmsNormProblem& problem, const GateOptions& options);
-GateReport check_rope(const RopeProblem& problem, const GateOptions& options);
-GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options);
+GateReport check_fp8_linear(const Fp8LinearProblem& problem, const DataOptions& options);
+GateReport check_gemm(const GemmProblem& problem, const DataOptions& options);
+GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
+GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);
+GateReport check_rms_norm(const RmsNormProblem& problem, const DataOptions& options);
+GateReport check_rope(const RopeProblem& problem, const DataOptions& options);
+GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const DataOptions& options);
 GateReport check_gated_activation(const GatedActivationProblem& problem,
-                                  const GateOptions& options);
+                                  const DataOptions& options);
 
 }  // namespace octet

@@ -1,11 +1,9 @@
 // What is timed computes what it says: the workloads are run for real, on small layers.
 #include "bench/timing/device_timing.hpp"
-#include "bench/workloads/f16_error.hpp"
-#include "bench/workloads/inputs.hpp"
-#include "bench/workloads/memory.hpp"
 #include "bench/workloads/openblas.hpp"
-#include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
+#include "ops/fp8_linear/parts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +51,7 @@ TEST(Inputs, WhatIsNotFreeIsRefusedWithBothNumbers) {
 }
 
 TEST(Inputs, EverySetHoldsTheSameNumbers) {
-  const std::vector<LayerInputs> sets = make_layer_inputs({8, 16, 32}, Dtype::bf16, kCpu, {}, 3);
+  const std::vector<LayerInputs> sets = make_layer_inputs({.m = 8, .n = 16, .k = 32}, {}, 3);
   ASSERT_EQ(sets.size(), 3u);
   for (const LayerInputs& set : sets) {
     EXPECT_EQ(set.x.bytes(), 8u * 32 * 2);
@@ -64,10 +62,11 @@ TEST(Inputs, EverySetHoldsTheSameNumbers) {
 }
 
 TEST(Workload, PlainProductsDescribeViewsOfTheSameTensors) {
-  const LayerProducts products =
-      plain_layer_products({2, 3, 4}, Dtype::f16, Dtype::f32, true, kCpu);
-  EXPECT_EQ(describe(products.forward),
-            "gemm --shape 2x3x4 --a f16 --b f16 --out f16 --device cpu");
+  Fp8LinearProblem problem{.m = 2, .n = 3, .k = 4, .dtype = Dtype::f16};
+  problem.dw = Dtype::f32;
+  problem.accumulate_dw = true;
+  const LinearProducts products = plain_products(problem);
+  EXPECT_EQ(describe(products.y), "gemm --shape 2x3x4 --a f16 --b f16 --out f16 --device cpu");
   EXPECT_EQ(describe(products.dx), "gemm --shape 2x4x3 --a f16 --b f16:mn --out f16 --device cpu");
   EXPECT_EQ(describe(products.dw),
             "gemm --shape 3x4x2 --a f16:mn --b f16:mn --out f32 --accumulate --device cpu");
@@ -78,21 +77,25 @@ TEST(Workload, EveryKindRunsAForwardAndABackward) {
   problem.m = 5;
   problem.n = 130;
   problem.k = 129;
-  const LayerShape shape{problem.m, problem.n, problem.k};
-  const auto products = plain_layer_products(shape, Dtype::bf16, Dtype::bf16, false, kCpu);
   std::vector<std::unique_ptr<Workload>> workloads;
-  workloads.push_back(make_fp8_layer(problem, {}));
+  workloads.push_back(make_workload(problem, {}));
   workloads.push_back(make_fp8_products(problem, {}));
-  workloads.push_back(make_plain_products(products, {}));
+  workloads.push_back(make_plain_products(problem, {}));
+  workloads.push_back(beside(make_workload(problem, {}), make_fp8_products(problem, {})));
   for (const auto& workload : workloads) {
     EXPECT_NE(workload->implementation().find("cpu_"), std::string::npos);
     EXPECT_FALSE(workload->configuration().empty());
+    EXPECT_EQ(workload->calls().size(), 2u);
     workload->allocate(2);
+    ASSERT_EQ(workload->task().size(), 2u);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_NO_THROW(workload->forward(i));
-      EXPECT_NO_THROW(workload->backward(i));
+      for (const Part& part : workload->task()) EXPECT_NO_THROW(part(i));
+      for (const Part& part : workload->peer()) EXPECT_NO_THROW(part(i));
     }
   }
+  EXPECT_TRUE(workloads[0]->peer().empty());
+  EXPECT_EQ(workloads[3]->peer().size(), 2u);
+  EXPECT_EQ(workloads[3]->implementation(), workloads[0]->implementation()) << "ours is named";
 }
 
 TEST(Workload, CountsWhatItAllocates) {
@@ -105,7 +108,7 @@ TEST(Workload, CountsWhatItAllocates) {
   const std::size_t y = std::size_t{128} * 256;
   // x, w, dy, y, dx and dw in bf16, and FP8 copies of x, w and dy at least.
   const std::size_t least = 2 * (2 * x + 2 * w + 2 * y) + x + w + 2 * y;
-  for (const auto& workload : {make_fp8_layer(problem, {}), make_fp8_products(problem, {})}) {
+  for (const auto& workload : {make_workload(problem, {}), make_fp8_products(problem, {})}) {
     EXPECT_GE(workload->bytes(), least);
     EXPECT_LE(workload->bytes(), 2 * least + (1 << 22)) << "and the scratch of the CPU's products";
   }
@@ -114,9 +117,9 @@ TEST(Workload, CountsWhatItAllocates) {
 TEST(Workload, UnknownBackendIsRefusedBeforeAnyAllocation) {
   Fp8LinearProblem problem;
   problem.m = problem.n = problem.k = 1;
-  WorkloadOptions options;
-  options.gemm_backend = "nonsense";
-  EXPECT_THROW(make_fp8_layer(problem, options), Error);
+  DataOptions options;
+  options.backend = "nonsense";
+  EXPECT_THROW(make_workload(problem, options), Error);
   EXPECT_THROW(make_fp8_products(problem, options), Error);
 }
 
@@ -137,14 +140,14 @@ TEST(OpenBlas, MultipliesByTheTransposeAndAccumulates) {
 
 TEST(F16Error, OfANormalProductIsThatOfElevenBits) {
   // Rounding the output to 11 bits leaves about 74 dB; operands of 8 bits are exact in f16.
-  const double snr = f16_product_snr_db({70, 300, 256}, Dtype::bf16, kCpu, {});
+  const double snr = f16_product_snr_db({.m = 70, .n = 300, .k = 256}, {});
   EXPECT_GT(snr, 70);
   EXPECT_LT(snr, 78);
 }
 
 // Runs every call and copy of a workload, so often that its sets are met again; its calls.
 template <class Problem>
-std::vector<StepWorkload::Call> calls_of(const Problem& problem) {
+std::vector<Workload::Call> calls_of(const Problem& problem) {
   const auto workload = make_workload(problem, {});
   workload->allocate(2);
   for (int i = 0; i < 3; ++i) {

@@ -5,10 +5,10 @@
 namespace octet {
 namespace {
 
-GateOptions options_of_seed(std::uint64_t seed) {
+DataOptions options_of_seed(std::uint64_t seed) {
   constexpr Distribution kDistributions[] = {Distribution::normal, Distribution::skewed,
                                              Distribution::one_signed};
-  GateOptions options;
+  DataOptions options;
   options.seed = seed;
   options.distribution = kDistributions[seed % 3];
   return options;
@@ -120,8 +120,8 @@ TEST(CorrectOperators, WhatCannotRunIsRefusedBeforeDataIsMade) {
   problem.m = problem.n = 4;
   EXPECT_THROW(check_gemm(problem, {}), Error);
   problem.k = 4;
-  GateOptions options;
-  options.gemm_backend = "nonsense";
+  DataOptions options;
+  options.backend = "nonsense";
   EXPECT_THROW(check_gemm(problem, options), Error);
   EXPECT_THROW(check_fp8_linear(layer_of({1, 0, 1}), {}), Error);
 }

@@ -15,7 +15,7 @@ inline constexpr Device kCuda{DeviceType::cuda, 0};
 
 inline Tensor random_on(Device device, Dtype dtype, std::int64_t rows, std::int64_t cols,
                         Distribution distribution, std::uint32_t stream) {
-  GateOptions options;
+  DataOptions options;
   options.distribution = distribution;
   return random_matrix(dtype, rows, cols, stream, options, device);
 }

@@ -11,8 +11,8 @@ struct OperatorCase {
 
 class CorrectCudaOperators : public ::testing::TestWithParam<OperatorCase> {
  protected:
-  static GateOptions options() {
-    GateOptions result;
+  static DataOptions options() {
+    DataOptions result;
     result.distribution = GetParam().distribution;
     return result;
   }

@@ -25,7 +25,7 @@ GatedActivationProblem problem_of(std::uint64_t seed) {
 TEST(CorrectGatedActivation, PassesOnManySeeds) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const GatedActivationProblem problem = problem_of(seed);
-    GateOptions options;
+    DataOptions options;
     options.seed = seed;
     options.distribution = seed % 7 == 0 ? Distribution::skewed : Distribution::normal;
     for (const char* backend : {"", problem.fp8 ? "unfused" : "cpu_reference"}) {

@@ -22,7 +22,7 @@ TEST(Dense84, EveryCaseFitsOneH200BesideItsBaseline) {
     problem.k = layer.k;
     problem.dw = Dtype::f32;
     for (const auto& workload :
-         {bench::make_fp8_layer(problem, {}), bench::make_fp8_products(problem, {})}) {
+         {bench::make_workload(problem, {}), bench::make_fp8_products(problem, {})}) {
       EXPECT_LE(2 * workload->bytes(), kH200Bytes) << layer.name();
       largest = std::max(largest, workload->bytes());
     }

@@ -1,7 +1,6 @@
 // The rows of gated-mlp: rates of forward and backward, launches and bytes, and of an FP8 layer the
 // unfused chain beside them, timed in the same run.
-#include "tool/bench/gemm_row.hpp"
-#include "tool/bench/step_row.hpp"
+#include "tool/bench/case_result.hpp"
 
 #include "bench/report/result_columns.hpp"
 #include "bench/report/result_table.hpp"
@@ -12,27 +11,15 @@ namespace octet::tool {
 namespace {
 
 // Of forward: a product of 2F features, and with --down one of F; backward has twice as many.
-double forward_operations(const StepRow& row) {
+double forward_operations(const CaseResult& result) {
   double volume = 1;
-  for (const double extent : row.step_case.extents) volume *= extent;
-  const bool down = row.step_case.arguments.find(" --down ") != std::string::npos;
+  for (const double extent : result.chosen.extents) volume *= extent;
+  const bool down = result.chosen.arguments.find(" --down ") != std::string::npos;
   return (down ? 6 : 4) * volume;
 }
 
-CsvRow time_fields(const StepRow& row) {
-  if (!row.times) return CsvRow(6);
-  const double operations = forward_operations(row);
-  const auto fields = [](double amount, double seconds) {
-    return CsvRow{number(seconds * 1e3), number(amount / seconds / 1e12)};
-  };
-  CsvRow result = fields(operations, row.seconds(0));
-  append(result, fields(2 * operations, row.seconds(1)));
-  append(result, fields(3 * operations, row.seconds(0) + row.seconds(1)));
-  return result;
-}
-
 // Launches and bytes of forward and of backward.
-CsvRow cost_fields(const std::vector<bench::StepWorkload::Call>& calls) {
+CsvRow cost_fields(const std::vector<bench::Workload::Call>& calls) {
   if (calls.empty()) return CsvRow(4);
   CsvRow fields;
   for (const auto& call : calls) {
@@ -51,10 +38,10 @@ std::string same_bits(const GateReport& gates) {
              : "no";
 }
 
-CsvRow unfused_fields(const StepRow& row) {
-  CsvRow fields = cost_fields(row.peer_calls);
-  if (row.comparison) {
-    const bench::Comparison& comparison = *row.comparison;
+CsvRow unfused_fields(const CaseResult& result) {
+  CsvRow fields = cost_fields(result.peer_calls);
+  if (result.comparison) {
+    const bench::Comparison& comparison = *result.comparison;
     append(fields,
            {number(comparison.peer.median_seconds(0) * 1e3),
             number(comparison.peer.median_seconds(1) * 1e3), number(comparison.part_ratios[0]),
@@ -62,40 +49,40 @@ CsvRow unfused_fields(const StepRow& row) {
   } else {
     append(fields, CsvRow(5));
   }
-  fields.push_back(same_bits(row.gates));
+  fields.push_back(same_bits(result.gates));
   return fields;
 }
 
-CsvRow mlp_fields(const StepRow& row) {
-  const StepCase& one = row.step_case;
-  CsvRow fields = place_fields(row);
-  append(fields, {one.name, row.op});
+CsvRow mlp_fields(const CaseResult& result) {
+  const Case& one = result.chosen;
+  CsvRow fields = place_fields(result);
+  append(fields, {one.name, result.op});
   for (const std::int64_t extent : one.extents) fields.push_back(std::to_string(extent));
-  append(fields, {option_of(one.arguments, "--dtype"), other_options(one.arguments), row.check});
-  append(fields, time_fields(row));
-  append(fields, cost_fields(row.calls));
-  append(fields, unfused_fields(row));
-  append(fields, {number(least_snr_db(row.gates, false)), number(least_snr_db(row.gates, true))});
-  append(fields, provenance_fields(row));
+  append(fields, {option_of(one.arguments, "--dtype"), other_options(one.arguments), result.check});
+  append(fields, step_fields(result, forward_operations(result)));
+  append(fields, cost_fields(result.calls));
+  append(fields, unfused_fields(result));
+  append(fields,
+         {number(least_snr_db(result.gates, false)), number(least_snr_db(result.gates, true))});
+  append(fields, run_fields(result));
+  append(fields, origin_fields(result));
   return fields;
 }
 
 }  // namespace
 
-const StepLayout& mlp_layout() {
-  static const StepLayout layout{
-      bench::mlp_columns(),
-      mlp_fields,
-      bench::mlp_table,
-      4,
-      "Case",
-      {{"Combined Step TFLOPS",
-        "score: {:.4g} TFLOPS, the geometric mean of Combined Step TFLOPS\n"},
-       {"Combined Ratio",
-        "ratio: {:.3f}, the geometric mean of the unfused chain's time over ours\n"},
-       {"Forward Ratio", "  forward: {:.3f}\n"},
-       {"Backward Ratio", "  backward: {:.3f}\n"}}};
-  return layout;
+RowLayout mlp_layout() {
+  return {bench::mlp_columns(),
+          mlp_fields,
+          bench::mlp_table,
+          4,
+          "Case",
+          {{"score: {:.4g} TFLOPS, the geometric mean of Combined Step TFLOPS\n",
+            {"Combined Step TFLOPS"}},
+           {"ratio: {:.3f}, the geometric mean of the unfused chain's time over ours\n",
+            {"Combined Ratio"}},
+           {"  forward: {:.3f}\n", {"Forward Ratio"}},
+           {"  backward: {:.3f}\n", {"Backward Ratio"}}}};
 }
 
 }  // namespace octet::tool

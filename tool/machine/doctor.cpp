@@ -1,5 +1,5 @@
 // octet doctor: what this machine has that octet could use.
-#include "tool/operators/bench_ops.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/machine/first_call.hpp"
@@ -9,6 +9,7 @@
 #include "bench/timing/host.hpp"
 #include "cpu/threads.hpp"
 #include "device/cuda_runtime.hpp"
+#include "dispatch/choose.hpp"
 #include "dispatch/machine.hpp"
 
 #include <octet/error.hpp>
@@ -84,13 +85,24 @@ void add_library(Table& table, const std::string& library, const std::vector<con
   table.push_back({library, fmt::format("not found ({})", purpose)});
 }
 
+// Those of the library: dequantize and repack are no commands of the tool.
+std::vector<std::string> operators_with_backends() {
+  std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack"};
+  for (const MakeOperator make : operators()) {
+    for (const std::string& name : make()->chosen_operators()) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 void add_environment(Table& table) {
-  for (const char* name :
-       {"OCTET_GEMM_BACKEND", "OCTET_QUANTIZE_BACKEND", "OCTET_DEQUANTIZE_BACKEND",
-        "OCTET_REPACK_BACKEND", "OCTET_RMS_NORM_BACKEND", "OCTET_ROPE_BACKEND",
-        "OCTET_RMS_NORM_ROPE_BACKEND", "OCTET_GATED_ACTIVATION_BACKEND", "OCTET_NUM_THREADS",
-        "OCTET_LOG", "OCTET_HISTORY", "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"}) {
-    const char* value = std::getenv(name);
+  std::vector<std::string> names;
+  for (const std::string& op : operators_with_backends()) names.push_back(backend_variable(op));
+  names.insert(names.end(), {"OCTET_NUM_THREADS", "OCTET_LOG", "OCTET_HISTORY",
+                             "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"});
+  for (const std::string& name : names) {
+    const char* value = std::getenv(name.c_str());
     table.push_back({name, value != nullptr ? value : "not set"});
   }
 }
@@ -98,14 +110,15 @@ void add_environment(Table& table) {
 // "dd29ac3a9b8e gemm quantize": operators that share kernels share a line.
 void add_device_sources(Table& table) {
   std::vector<std::pair<std::string, std::string>> ops_of;  // by hash
-  for (const BenchOp& op : bench_ops()) {
-    const std::string hash = device_sources(op.name);
+  for (const MakeOperator make : operators()) {
+    const std::string name = make()->name();
+    const std::string hash = device_sources(name);
     const auto same = std::find_if(ops_of.begin(), ops_of.end(),
                                    [&](const auto& entry) { return entry.first == hash; });
     if (same == ops_of.end()) {
-      ops_of.emplace_back(hash, " " + op.name);
+      ops_of.emplace_back(hash, " " + name);
     } else {
-      same->second += " " + op.name;
+      same->second += " " + name;
     }
   }
   for (const auto& [hash, ops] : ops_of) {

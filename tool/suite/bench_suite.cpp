@@ -1,6 +1,7 @@
 // octet bench suite: a batch of benchmarks from a YAML file, dealt over the GPUs. Each is a process
 // of its own, so that none disturbs another and what was done is kept whatever happens to the rest.
-#include "tool/operators/bench_ops.hpp"
+#include "tool/commands.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/console.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/stored_results.hpp"
@@ -43,11 +44,9 @@ std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
 void require_bench_command(const Task& task, const std::string& device) {
   CLI::App bench("", "octet bench");
   Chosen chosen;
+  add_bench_operators(bench, chosen);
   std::vector<std::string> names;
-  for (const BenchOp& op : bench_ops()) {
-    op.add(bench, chosen);
-    names.push_back(op.name);
-  }
+  for (const MakeOperator make : operators()) names.emplace_back(make()->name());
   const std::string place = fmt::format("{}: task {}", task.place, task.label);
   if (std::find(names.begin(), names.end(), task.op) == names.end()) {
     refuse_usage("{}: there is no op \"{}\"; there are: {}", place, task.op,

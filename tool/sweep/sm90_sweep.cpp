@@ -7,7 +7,7 @@
 #include "tool/cases/suites.hpp"
 #include "tool/options/usage_error.hpp"
 
-#include "bench/workloads/inputs.hpp"
+#include "bench/workloads/tensors.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/gemm/sm90/choose.hpp"

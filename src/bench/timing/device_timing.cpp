@@ -1,6 +1,5 @@
 #include "bench/timing/device_timing.hpp"
 
-#include "bench/workloads/copy.hpp"
 #include "bench/workloads/memory.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"

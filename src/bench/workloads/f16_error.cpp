@@ -1,6 +1,6 @@
-#include "bench/workloads/f16_error.hpp"
-
-#include "bench/workloads/memory.hpp"
+// The error of an f16 product, to set an FP8 product's error beside.
+#include "bench/workloads/tensors.hpp"
+#include "bench/workloads/workload.hpp"
 #include "core/numeric.hpp"
 #include "cpu/threads.hpp"
 #include "dispatch/machine.hpp"
@@ -43,9 +43,9 @@ SampledRows sample_rows(const TensorView& matrix, std::int64_t most) {
   return sample;
 }
 
-Tensor filled(Dtype dtype, std::int64_t rows, std::int64_t cols, Device device,
-              const WorkloadOptions& options, std::uint32_t stream) {
-  Tensor tensor(dtype, {rows, cols}, device);
+Tensor filled(const Fp8LinearProblem& layer, std::int64_t rows, const DataOptions& options,
+              std::uint32_t stream) {
+  Tensor tensor(layer.dtype, {rows, layer.k}, layer.device);
   fill_input(tensor, options, stream);
   return tensor;
 }
@@ -62,14 +62,13 @@ double dot(const double* a, const double* b, std::int64_t k) {
 
 }  // namespace
 
-double f16_product_snr_db(const LayerShape& shape, Dtype dtype, Device device,
-                          const WorkloadOptions& options) {
-  const SampledRows x = sample_rows(filled(dtype, shape.m, shape.k, device, options, 0), 64);
-  const SampledRows w = sample_rows(filled(dtype, shape.n, shape.k, device, options, 1), 256);
+double f16_product_snr_db(const Fp8LinearProblem& layer, const DataOptions& options) {
+  const SampledRows x = sample_rows(filled(layer, layer.m, options, 0), 64);
+  const SampledRows w = sample_rows(filled(layer, layer.n, options, 1), 256);
   GemmProblem problem;
   problem.m = x.rounded.view().rows();
   problem.n = w.rounded.view().rows();
-  problem.k = shape.k;
+  problem.k = layer.k;
   problem.a = problem.b = {Dtype::f16, {}, Major::k};
   problem.out = Dtype::f16;
   // By name, so that OCTET_GEMM_BACKEND with the name of a GPU's implementation does no harm.
@@ -83,8 +82,8 @@ double f16_product_snr_db(const LayerShape& shape, Dtype dtype, Device device,
   std::vector<double> noise(signal.size());
   parallel_for(this_machine(kCpu, options.threads).threads, problem.m, [&](std::int64_t m) {
     for (std::int64_t n = 0; n < problem.n; ++n) {
-      const double exact = dot(&x.exact[static_cast<std::size_t>(m * shape.k)],
-                               &w.exact[static_cast<std::size_t>(n * shape.k)], shape.k);
+      const double exact = dot(&x.exact[static_cast<std::size_t>(m * layer.k)],
+                               &w.exact[static_cast<std::size_t>(n * layer.k)], layer.k);
       const double error = exact - load_f32(y.data(), m * problem.n + n, Dtype::f16);
       signal[static_cast<std::size_t>(m)] += exact * exact;
       noise[static_cast<std::size_t>(m)] += error * error;

@@ -1,6 +1,5 @@
-#include "bench/workloads/fp8_tensors.hpp"
-#include "bench/workloads/memory.hpp"
 #include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
@@ -8,7 +7,7 @@ namespace {
 // gate and up are the halves of one tensor, as a product leaves them, and so are their gradients.
 class GatedActivationWorkload : public MemoryWorkload {
  public:
-  GatedActivationWorkload(const GatedActivationProblem& problem, const WorkloadOptions& options)
+  GatedActivationWorkload(const GatedActivationProblem& problem, const DataOptions& options)
       : MemoryWorkload(problem.device, options),
         forward_(plan_gated_activation_forward(problem, plan_options())),
         backward_(plan_gated_activation_backward(problem, plan_options())) {
@@ -77,8 +76,8 @@ class GatedActivationWorkload : public MemoryWorkload {
 
 }  // namespace
 
-std::unique_ptr<StepWorkload> make_workload(const GatedActivationProblem& problem,
-                                            const WorkloadOptions& options) {
+std::unique_ptr<Workload> make_workload(const GatedActivationProblem& problem,
+                                        const DataOptions& options) {
   return std::make_unique<GatedActivationWorkload>(problem, options);
 }
 

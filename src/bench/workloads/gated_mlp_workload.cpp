@@ -1,8 +1,5 @@
-#include "bench/workloads/fp8_tensors.hpp"
-#include "bench/workloads/memory.hpp"
-#include "bench/workloads/step_workload.hpp"
-
-#include <algorithm>
+#include "bench/workloads/tensors.hpp"
+#include "bench/workloads/workload.hpp"
 
 namespace octet::bench {
 namespace {
@@ -12,14 +9,14 @@ struct Plans {
   GatedMlpForwardPlan forward;
   GatedMlpBackwardPlan backward;
 
-  Plans(const GatedMlpProblem& problem, const WorkloadOptions& options)
+  Plans(const GatedMlpProblem& problem, const DataOptions& options)
       : forward(plan_gated_mlp_forward(problem, {options.backend, "", options.threads})),
         backward(plan_gated_mlp_backward(problem, {options.backend, "", options.threads})) {}
 
-  std::vector<StepWorkload::Call> calls() const { return {call_of(forward), call_of(backward)}; }
+  std::vector<Workload::Call> calls() const { return {call_of(forward), call_of(backward)}; }
 
   template <class Plan>
-  static StepWorkload::Call call_of(const Plan& plan) {
+  static Workload::Call call_of(const Plan& plan) {
     const GatedMlpCost moved = cost(plan);
     return {plan.implementation, plan.configuration, plan.workspace_bytes,
             static_cast<std::size_t>(moved.bytes), moved.launches};
@@ -31,9 +28,9 @@ GatedMlpProblem unfused(GatedMlpProblem problem) {
   return problem;
 }
 
-class GatedMlpWorkload : public StepWorkload {
+class GatedMlpWorkload : public Workload {
  public:
-  GatedMlpWorkload(const GatedMlpProblem& problem, const WorkloadOptions& options)
+  GatedMlpWorkload(const GatedMlpProblem& problem, const DataOptions& options)
       : problem_(problem), options_(options), saved_(gated_mlp_saved_layout(problem)) {
     ways_.emplace_back(problem, options);
     calls_ = ways_[0].calls();
@@ -42,16 +39,12 @@ class GatedMlpWorkload : public StepWorkload {
     peer_calls_ = ways_[1].calls();
   }
 
+  std::size_t bytes() const override { return set_bytes() + output_bytes() + workspace_bytes(); }
+
   void allocate(std::int64_t uses) override {
     const Device device = problem_.device;
-    std::size_t workspace_bytes = 0;
-    for (const auto* calls : {&calls_, &peer_calls_}) {
-      for (const Call& call : *calls) {
-        workspace_bytes = std::max(workspace_bytes, call.workspace_bytes);
-      }
-    }
-    require_free(set_bytes() + output_bytes() + workspace_bytes, free_bytes(device), device);
-    workspace_ = Buffer(workspace_bytes, device);
+    require_free(bytes(), free_bytes(device), device);
+    workspace_ = Buffer(workspace_bytes(), device);
     make_outputs();
     // Backward reads the saved views and one more gradient: no less than the weights of forward.
     const std::int64_t count = input_set_count(weight_bytes(), set_bytes(), device, uses);
@@ -171,7 +164,7 @@ class GatedMlpWorkload : public StepWorkload {
   }
 
   GatedMlpProblem problem_;
-  WorkloadOptions options_;
+  DataOptions options_;
   GatedMlpSavedLayout saved_;
   std::vector<Plans> ways_;  // ours, then the unfused chain where it is another
   std::vector<Set> sets_;
@@ -182,8 +175,8 @@ class GatedMlpWorkload : public StepWorkload {
 
 }  // namespace
 
-std::unique_ptr<StepWorkload> make_workload(const GatedMlpProblem& problem,
-                                            const WorkloadOptions& options) {
+std::unique_ptr<Workload> make_workload(const GatedMlpProblem& problem,
+                                        const DataOptions& options) {
   return std::make_unique<GatedMlpWorkload>(problem, options);
 }
 

@@ -1,4 +1,4 @@
-// What a device has room for, and what a workload takes of it.
+// The memory of a device: what it has room for, what a workload takes of it, and how it is copied.
 #pragma once
 
 #include <octet/buffer.hpp>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <vector>
 
 namespace octet::bench {
 
@@ -33,5 +34,27 @@ void require_free(std::size_t bytes, std::size_t free, Device device);
 std::int64_t input_set_count(std::size_t touched_bytes, std::size_t cache, std::int64_t uses);
 std::int64_t input_set_count(std::size_t touched_bytes, std::size_t set_bytes, Device device,
                              std::int64_t uses);
+
+// On the CPU with `threads`, done when it returns; on a CUDA device queued.
+void copy_on_device(void* to, const void* from, std::size_t bytes, Device device, void* stream,
+                    int threads);
+
+// Buffers that are copied, in turn, as many as pass twice the cache: the yardstick of a memory-bound
+// kernel.
+class Copies {
+ public:
+  // `bytes` are copied by each of `uses` calls.
+  Copies(std::size_t bytes, Device device, void* stream, std::int64_t uses);
+
+  void copy(std::int64_t call) const;
+
+ private:
+  struct Pair {
+    Buffer from;
+    Buffer to;
+  };
+  std::vector<Pair> pairs_;
+  void* stream_;
+};
 
 }  // namespace octet::bench

@@ -1,35 +1,37 @@
 #include "bench/workloads/memory_workload.hpp"
 
-#include "bench/workloads/copy.hpp"
-#include "bench/workloads/memory.hpp"
+#include "bench/workloads/tensors.hpp"
 #include "dispatch/machine.hpp"
 
 #include <algorithm>
 
 namespace octet::bench {
 
-MemoryWorkload::MemoryWorkload(Device device, const WorkloadOptions& options)
+MemoryWorkload::MemoryWorkload(Device device, const DataOptions& options)
     : device_(device), options_(options), threads_(this_machine(kCpu, options.threads).threads) {}
 
-void MemoryWorkload::allocate(std::int64_t uses) {
+std::size_t MemoryWorkload::most_bytes() const {
   std::size_t most = 0;
-  std::size_t least = calls_.front().bytes;
+  for (const Call& call : calls_) most = std::max(most, call.bytes);
+  return most;
+}
+
+std::size_t MemoryWorkload::set_bytes() const {
   std::size_t all = 0;
-  std::size_t workspace_bytes = 0;
-  for (const Call& call : calls_) {
-    most = std::max(most, call.bytes);
-    least = std::min(least, call.bytes);
-    all += call.bytes;
-    workspace_bytes = std::max(workspace_bytes, call.workspace_bytes);
-  }
-  const std::size_t set_bytes = all + most;
-  require_free(set_bytes + workspace_bytes, free_bytes(device_), device_);
-  workspace_ = Buffer(workspace_bytes, device_);
+  for (const Call& call : calls_) all += call.bytes;
+  return all + most_bytes();
+}
+
+void MemoryWorkload::allocate(std::int64_t uses) {
+  require_free(bytes(), free_bytes(device_), device_);
+  workspace_ = Buffer(workspace_bytes(), device_);
+  std::size_t least = calls_.front().bytes;
+  for (const Call& call : calls_) least = std::min(least, call.bytes);
   // A call reads half of its bytes at least.
-  const std::int64_t count = input_set_count(least / 2, set_bytes, device_, uses);
+  const std::int64_t count = input_set_count(least / 2, set_bytes(), device_, uses);
   for (std::int64_t i = 0; i < count; ++i) {
     add_set();
-    add_copies(most / 2);
+    add_copies(most_bytes() / 2);
   }
   // What backward reads is what forward wrote.
   for (std::int64_t i = 0; i < count; ++i) task().front()(i);

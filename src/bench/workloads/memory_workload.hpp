@@ -1,20 +1,21 @@
-// An operator that memory bounds, and beside each of its calls a copy of as many bytes: on the CPU
+// A memory-bound operator, and beside each of its calls a copy of as many bytes: on the CPU
 // with the same threads, on a CUDA device from its memory to its memory. Calls are rotated over sets
 // of tensors, as memory.hpp says.
 #pragma once
 
-#include "bench/workloads/step_workload.hpp"
+#include "bench/workloads/workload.hpp"
 
 namespace octet::bench {
 
-class MemoryWorkload : public StepWorkload {
+class MemoryWorkload : public Workload {
  public:
+  std::size_t bytes() const override { return set_bytes() + workspace_bytes(); }
   void allocate(std::int64_t uses) override;
   Task task() override;
   Task peer() override;
 
  protected:
-  MemoryWorkload(Device device, const WorkloadOptions& options);
+  MemoryWorkload(Device device, const DataOptions& options);
 
   template <class Problem>
   void add_call(const Plan<Problem>& plan, std::size_t bytes) {
@@ -37,12 +38,14 @@ class MemoryWorkload : public StepWorkload {
     Buffer from;  // half of the bytes of the largest call: a copy reads and writes them
     Buffer to;
   };
+  std::size_t most_bytes() const;  // of the largest call
+  std::size_t set_bytes() const;   // of the tensors of all calls and the copies
   void add_copies(std::size_t bytes);
   // Backward is half of the sets away from forward, which would leave it its inputs in the cache.
   std::size_t set_of(std::size_t call, std::int64_t iteration) const;
 
   Device device_;
-  WorkloadOptions options_;
+  DataOptions options_;
   int threads_;
   std::vector<CopyPair> copies_;  // one per set
   Buffer workspace_;

@@ -1,13 +1,12 @@
-#include "bench/workloads/fp8_tensors.hpp"
-#include "bench/workloads/memory.hpp"
 #include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
 
 class QuantizeWorkload : public MemoryWorkload {
  public:
-  QuantizeWorkload(const QuantizeProblem& problem, const WorkloadOptions& options)
+  QuantizeWorkload(const QuantizeProblem& problem, const DataOptions& options)
       : MemoryWorkload(problem.device, options), plan_(plan_quantize(problem, plan_options())) {
     fp8_.format = problem.format;
     fp8_.block = problem.block;
@@ -40,8 +39,8 @@ class QuantizeWorkload : public MemoryWorkload {
 
 }  // namespace
 
-std::unique_ptr<StepWorkload> make_workload(const QuantizeProblem& problem,
-                                            const WorkloadOptions& options) {
+std::unique_ptr<Workload> make_workload(const QuantizeProblem& problem,
+                                        const DataOptions& options) {
   return std::make_unique<QuantizeWorkload>(problem, options);
 }
 

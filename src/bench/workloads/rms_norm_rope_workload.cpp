@@ -1,12 +1,12 @@
-#include "bench/workloads/heads.hpp"
 #include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
 
 class RmsNormRopeWorkload : public MemoryWorkload {
  public:
-  RmsNormRopeWorkload(const RmsNormRopeProblem& problem, const WorkloadOptions& options)
+  RmsNormRopeWorkload(const RmsNormRopeProblem& problem, const DataOptions& options)
       : MemoryWorkload(problem.device, options),
         forward_(plan_rms_norm_rope_forward(problem, plan_options())),
         backward_(plan_rms_norm_rope_backward(problem, plan_options())) {
@@ -93,8 +93,8 @@ class RmsNormRopeWorkload : public MemoryWorkload {
 
 }  // namespace
 
-std::unique_ptr<StepWorkload> make_workload(const RmsNormRopeProblem& problem,
-                                            const WorkloadOptions& options) {
+std::unique_ptr<Workload> make_workload(const RmsNormRopeProblem& problem,
+                                        const DataOptions& options) {
   return std::make_unique<RmsNormRopeWorkload>(problem, options);
 }
 

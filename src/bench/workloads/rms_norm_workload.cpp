@@ -1,6 +1,5 @@
-#include "bench/workloads/fp8_tensors.hpp"
-#include "bench/workloads/memory.hpp"
 #include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
@@ -9,7 +8,7 @@ namespace {
 // sum on another way, as in a layer before whose norm the residual is added.
 class RmsNormWorkload : public MemoryWorkload {
  public:
-  RmsNormWorkload(const RmsNormProblem& problem, const WorkloadOptions& options)
+  RmsNormWorkload(const RmsNormProblem& problem, const DataOptions& options)
       : MemoryWorkload(problem.device, options),
         forward_(plan_rms_norm_forward(problem, plan_options())),
         backward_(plan_rms_norm_backward(problem, plan_options())) {
@@ -74,8 +73,7 @@ class RmsNormWorkload : public MemoryWorkload {
 
 }  // namespace
 
-std::unique_ptr<StepWorkload> make_workload(const RmsNormProblem& problem,
-                                            const WorkloadOptions& options) {
+std::unique_ptr<Workload> make_workload(const RmsNormProblem& problem, const DataOptions& options) {
   return std::make_unique<RmsNormWorkload>(problem, options);
 }
 

@@ -1,5 +1,5 @@
-#include "bench/workloads/heads.hpp"
 #include "bench/workloads/memory_workload.hpp"
+#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
@@ -12,7 +12,7 @@ RopeProblem turned(RopeProblem problem, bool inverse) {
 // Backward is the inverse rotation of the same tensors.
 class RopeWorkload : public MemoryWorkload {
  public:
-  RopeWorkload(const RopeProblem& problem, const WorkloadOptions& options)
+  RopeWorkload(const RopeProblem& problem, const DataOptions& options)
       : MemoryWorkload(problem.device, options),
         forward_(plan_rope(turned(problem, false), plan_options())),
         backward_(plan_rope(turned(problem, true), plan_options())) {
@@ -63,8 +63,7 @@ class RopeWorkload : public MemoryWorkload {
 
 }  // namespace
 
-std::unique_ptr<StepWorkload> make_workload(const RopeProblem& problem,
-                                            const WorkloadOptions& options) {
+std::unique_ptr<Workload> make_workload(const RopeProblem& problem, const DataOptions& options) {
   return std::make_unique<RopeWorkload>(problem, options);
 }
 

@@ -7,7 +7,7 @@ namespace octet {
 
 QuantizedOperand::QuantizedOperand(const std::string& tensor, const TensorView& input,
                                    Turned turned, const OracleRules& rules,
-                                   const GateOptions& options, GateReport& report) {
+                                   const DataOptions& options, GateReport& report) {
   const TensorView matrix = turned == Turned::yes ? transposed(input) : input;
   if (input.device.type == DeviceType::cpu) {
     oracle_ = quantize_oracle(matrix, rules, options.threads);
@@ -20,7 +20,7 @@ QuantizedOperand::QuantizedOperand(const std::string& tensor, const TensorView& 
 }
 
 void QuantizedOperand::write_on_cuda(const TensorView& input, Turned turned,
-                                     const OracleRules& rules, const GateOptions& options) {
+                                     const OracleRules& rules, const DataOptions& options) {
   const bool is_turned = turned == Turned::yes;
   QuantizeProblem problem;
   problem.rows = input.rows();

@@ -18,13 +18,13 @@ class QuantizedOperand {
   QuantizedOperand() = default;
   // `input`: columns contiguous. `tensor` names it in the report, to which CUDA adds gate Q.
   QuantizedOperand(const std::string& tensor, const TensorView& input, Turned turned,
-                   const OracleRules& rules, const GateOptions& options, GateReport& report);
+                   const OracleRules& rules, const DataOptions& options, GateReport& report);
 
   const QuantizedView& view() const { return view_; }
 
  private:
   void write_on_cuda(const TensorView& input, Turned turned, const OracleRules& rules,
-                     const GateOptions& options);
+                     const DataOptions& options);
 
   OracleTensor oracle_;
   QuantizedTensor written_;

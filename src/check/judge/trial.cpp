@@ -18,7 +18,7 @@ double GateReport::snr_db(const std::string& gate, const std::string& tensor) co
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-JudgeOptions judge_options(const GateOptions& options, Device device) {
+JudgeOptions judge_options(const DataOptions& options, Device device) {
   JudgeOptions result;
   result.zero_mean = options.distribution != Distribution::one_signed;
   result.device = device.type;
@@ -29,7 +29,7 @@ JudgeOptions judge_options(const GateOptions& options, Device device) {
 }
 
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
-                     const GateOptions& options, Device device) {
+                     const DataOptions& options, Device device) {
   Tensor matrix(dtype, {rows, cols}, device);
   fill_random(matrix, options.distribution, {options.seed, stream}, options.threads);
   return matrix;

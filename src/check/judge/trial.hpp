@@ -11,11 +11,11 @@
 
 namespace octet {
 
-JudgeOptions judge_options(const GateOptions& options, Device device);
+JudgeOptions judge_options(const DataOptions& options, Device device);
 
 // A random matrix; `stream` tells those of one seed apart.
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
-                     const GateOptions& options, Device device);
+                     const DataOptions& options, Device device);
 
 // A quantised tensor in our own layout, on its device.
 QuantizedTensor in_our_layout(const QuantizedView& view);

@@ -12,7 +12,7 @@ struct Inputs {
   Tensor dy;      // [M, N]
   Tensor old_dw;  // [N, K], where dw is added to
 
-  Inputs(const Fp8LinearProblem& problem, const GateOptions& options)
+  Inputs(const Fp8LinearProblem& problem, const DataOptions& options)
       : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
         w(random_matrix(problem.dtype, problem.n, problem.k, 1, options, problem.device)) {
     if (!problem.training) return;
@@ -31,7 +31,7 @@ struct Operands {
   QuantizedOperand dy_t;  // [N, M] 1x128
   QuantizedOperand x_t;   // [K, M] 1x128 or 128x128
 
-  Operands(const Fp8LinearProblem& problem, const Inputs& inputs, const GateOptions& options,
+  Operands(const Fp8LinearProblem& problem, const Inputs& inputs, const DataOptions& options,
            GateReport& report) {
     const auto cast = [&](const char* tensor, const Tensor& input, Turned turned, Dtype format,
                           BlockShape block) {
@@ -86,10 +86,9 @@ struct Weights {
   }
 };
 
-void run_layer(const Fp8LinearProblem& problem, const GateOptions& options, const Inputs& inputs,
+void run_layer(const Fp8LinearProblem& problem, const DataOptions& options, const Inputs& inputs,
                const Weights& weights, const Outputs& outputs) {
-  const Fp8LinearOptions plan_options{options.gemm_backend, options.quantize_backend,
-                                      options.threads};
+  const Fp8LinearOptions plan_options{options.backend, options.quantize_backend, options.threads};
   Fp8LinearSaved saved;
   if (outputs.x_t) saved.x_t = outputs.x_t->view();
   saved.w_t = outputs.w_t ? outputs.w_t->view() : weights.w_t.view();
@@ -152,7 +151,7 @@ void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const 
   }
 }
 
-GateReport judge_layer(const Fp8LinearProblem& problem, const GateOptions& options) {
+GateReport judge_layer(const Fp8LinearProblem& problem, const DataOptions& options) {
   GateReport report;
   const Inputs inputs(problem, options);
   const Operands operands(problem, inputs, options, report);
@@ -168,10 +167,10 @@ GateReport judge_layer(const Fp8LinearProblem& problem, const GateOptions& optio
 
 }  // namespace
 
-GateReport check_fp8_linear(const Fp8LinearProblem& problem, const GateOptions& options) {
+GateReport check_fp8_linear(const Fp8LinearProblem& problem, const DataOptions& options) {
   // Plans refuse what cannot run before any data is made.
   (void)plan_fp8_linear_forward(problem,
-                                {options.gemm_backend, options.quantize_backend, options.threads});
+                                {options.backend, options.quantize_backend, options.threads});
   return within_memory("fp8_linear", describe(problem),
                        [&] { return judge_layer(problem, options); });
 }

@@ -27,7 +27,7 @@ struct Inputs {
   Tensor dy;
   Tensor row_weight;
 
-  Inputs(const GatedActivationProblem& problem, const GateOptions& options)
+  Inputs(const GatedActivationProblem& problem, const DataOptions& options)
       : gate(random_matrix(problem.dtype, problem.rows, problem.cols, 0, options, problem.device)),
         up(random_matrix(problem.dtype, problem.rows, problem.cols, 1, options, problem.device)),
         both(problem.dtype, {problem.rows, 2 * problem.cols + options.row_gap}, problem.device),
@@ -152,7 +152,7 @@ GateReport judge_outputs(const GatedActivationProblem& problem, const Inputs& in
 }
 
 GateReport judge_gated_activation(const GatedActivationProblem& problem,
-                                  const GateOptions& options) {
+                                  const DataOptions& options) {
   const Inputs inputs(problem, options);
   const Outputs outputs(problem, options.row_gap);
   const Tensor spare(Dtype::f32, {1, problem.rows}, problem.device);
@@ -171,7 +171,7 @@ GateReport judge_gated_activation(const GatedActivationProblem& problem,
 }  // namespace
 
 GateReport check_gated_activation(const GatedActivationProblem& problem,
-                                  const GateOptions& options) {
+                                  const DataOptions& options) {
   check_extent("check gated_activation", "rows", problem.rows);
   // Plans refuse what cannot run before any data is made.
   (void)plan_gated_activation_forward(problem, {options.backend, options.threads});

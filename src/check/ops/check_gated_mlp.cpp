@@ -35,7 +35,7 @@ double least_db(const GatedMlpProblem& problem, Dtype out) {
 
 class Judge {
  public:
-  Judge(const GatedMlpProblem& problem, const GateOptions& options)
+  Judge(const GatedMlpProblem& problem, const DataOptions& options)
       : problem_(problem),
         options_(options),
         judge_(judge_options(options, problem.device)),
@@ -161,7 +161,7 @@ class Judge {
   }
 
   const GatedMlpProblem& problem_;
-  const GateOptions& options_;
+  const DataOptions& options_;
   const JudgeOptions judge_;
   GateReport report_;
   GatedMlpInputs inputs_;
@@ -171,10 +171,10 @@ class Judge {
 
 }  // namespace
 
-GateReport check_gated_mlp(const GatedMlpProblem& problem, const GateOptions& options) {
+GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options) {
   // Plans refuse what cannot run before any data is made.
   (void)plan_gated_mlp_forward(problem,
-                               {options.gemm_backend, options.quantize_backend, options.threads});
+                               {options.backend, options.quantize_backend, options.threads});
   return within_memory("gated_mlp", describe(problem),
                        [&] { return Judge(problem, options).report(); });
 }

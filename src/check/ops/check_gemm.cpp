@@ -15,7 +15,7 @@ struct Operand {
 };
 
 Operand make_operand(const char* tensor, const GemmOperand& kind, std::int64_t rows, std::int64_t k,
-                     std::uint32_t stream, const GateOptions& options, Device device,
+                     std::uint32_t stream, const DataOptions& options, Device device,
                      GateReport& report) {
   Operand operand;
   if (!is_fp8(kind.dtype)) {
@@ -38,7 +38,7 @@ Operand make_operand(const char* tensor, const GemmOperand& kind, std::int64_t r
   return operand;
 }
 
-GateReport judge_gemm(const GemmProblem& problem, const GateOptions& options,
+GateReport judge_gemm(const GemmProblem& problem, const DataOptions& options,
                       const GemmPlan& plan) {
   const Device device = problem.device;
   GateReport report;
@@ -72,8 +72,8 @@ GateReport judge_gemm(const GemmProblem& problem, const GateOptions& options,
 
 }  // namespace
 
-GateReport check_gemm(const GemmProblem& problem, const GateOptions& options) {
-  const GemmPlan plan = plan_gemm(problem, {options.gemm_backend, options.threads});
+GateReport check_gemm(const GemmProblem& problem, const DataOptions& options) {
+  const GemmPlan plan = plan_gemm(problem, {options.backend, options.threads});
   return within_memory("gemm", describe(problem),
                        [&] { return judge_gemm(problem, options, plan); });
 }

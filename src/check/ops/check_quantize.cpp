@@ -4,7 +4,7 @@
 namespace octet {
 namespace {
 
-GateReport judge_quantize(const QuantizeProblem& problem, const GateOptions& options,
+GateReport judge_quantize(const QuantizeProblem& problem, const DataOptions& options,
                           const QuantizePlan& plan) {
   const Tensor input =
       random_matrix(problem.input, problem.rows, problem.cols, 0, options, problem.device);
@@ -22,8 +22,8 @@ GateReport judge_quantize(const QuantizeProblem& problem, const GateOptions& opt
 
 }  // namespace
 
-GateReport check_quantize(const QuantizeProblem& problem, const GateOptions& options) {
-  const QuantizePlan plan = plan_quantize(problem, {options.quantize_backend, options.threads});
+GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options) {
+  const QuantizePlan plan = plan_quantize(problem, {options.backend, options.threads});
   return within_memory("quantize", describe(problem),
                        [&] { return judge_quantize(problem, options, plan); });
 }

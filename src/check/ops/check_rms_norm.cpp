@@ -13,7 +13,7 @@ struct Inputs {
   Tensor dy;
   Tensor dsum;
 
-  Inputs(const RmsNormProblem& problem, const GateOptions& options) {
+  Inputs(const RmsNormProblem& problem, const DataOptions& options) {
     const auto random_rows = [&](std::uint32_t stream) {
       return random_matrix(problem.dtype, problem.rows, problem.cols, stream, options,
                            problem.device);
@@ -59,7 +59,7 @@ TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
 }
 
 // Forward and, behind it, backward on what forward wrote. With fp8 there is no y.
-void run_call(const RmsNormProblem& problem, const GateOptions& options, const Inputs& inputs,
+void run_call(const RmsNormProblem& problem, const DataOptions& options, const Inputs& inputs,
               const Outputs& outputs, int call) {
   RmsNormForwardArgs forward;
   forward.x = inputs.x;
@@ -87,7 +87,7 @@ void run_call(const RmsNormProblem& problem, const GateOptions& options, const I
 }
 
 // What the operator gives where it writes no FP8: the input of the quantiser.
-void run_plain(RmsNormProblem problem, const GateOptions& options, const Inputs& inputs,
+void run_plain(RmsNormProblem problem, const DataOptions& options, const Inputs& inputs,
                const Outputs& outputs) {
   problem.fp8.reset();
   problem.training = false;
@@ -135,7 +135,7 @@ void judge_outputs(const RmsNormProblem& problem, const Inputs& inputs, const Ou
   outputs.dg->judge("dg", copy_of(sums.dg), options, report);
 }
 
-GateReport judge_rms_norm(const RmsNormProblem& problem, const GateOptions& options) {
+GateReport judge_rms_norm(const RmsNormProblem& problem, const DataOptions& options) {
   const Inputs inputs(problem, options);
   const Outputs outputs(problem, options.row_gap);
   run_call(problem, options, inputs, outputs, 0);
@@ -148,7 +148,7 @@ GateReport judge_rms_norm(const RmsNormProblem& problem, const GateOptions& opti
 
 }  // namespace
 
-GateReport check_rms_norm(const RmsNormProblem& problem, const GateOptions& options) {
+GateReport check_rms_norm(const RmsNormProblem& problem, const DataOptions& options) {
   check_extent("check rms_norm", "rows", problem.rows);
   // Plans refuse what cannot run before any data is made.
   (void)plan_rms_norm_forward(problem, {options.backend, options.threads});

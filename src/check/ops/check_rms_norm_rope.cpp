@@ -23,7 +23,7 @@ struct Side {
 };
 
 Side make_side(const RmsNormRopeProblem& problem, const std::string& name, const TensorView& x,
-               std::uint32_t stream, const GateOptions& options) {
+               std::uint32_t stream, const DataOptions& options) {
   const std::int64_t length = problem.norm == NormScope::row ? x.cols() : problem.head_dim;
   const auto heads_matrix = [&] {
     return WrittenTwice(problem.dtype, x.rows(), x.cols(), options.row_gap, problem.device);
@@ -40,7 +40,7 @@ Side make_side(const RmsNormRopeProblem& problem, const std::string& name, const
 }
 
 std::vector<Side> make_sides(const RmsNormRopeProblem& problem, const Tensor& packed,
-                             const GateOptions& options) {
+                             const DataOptions& options) {
   const std::int64_t q_cols = problem.q_heads * problem.head_dim;
   const std::int64_t k_cols = problem.k_heads * problem.head_dim;
   std::vector<Side> sides;
@@ -56,7 +56,7 @@ TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
 }
 
 // Forward and, behind it, backward with what forward wrote.
-void run_call(const RmsNormRopeProblem& problem, const GateOptions& options,
+void run_call(const RmsNormRopeProblem& problem, const DataOptions& options,
               const TokenShape& shape, const RotationArgs& rotation, const std::vector<Side>& sides,
               int call) {
   const auto heads = [&](const TensorView& matrix) {
@@ -113,7 +113,7 @@ void judge_side(const RmsNormRopeProblem& problem, const Side& side,
   side.dg->judge("dg_" + side.name, copy_of(sums.dg), options, report);
 }
 
-GateReport judge_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options) {
+GateReport judge_rms_norm_rope(const RmsNormRopeProblem& problem, const DataOptions& options) {
   const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
   const RotationReference rotation(problem.rotation, shape, options.seed);
   const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
@@ -131,7 +131,7 @@ GateReport judge_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOpti
 
 }  // namespace
 
-GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options) {
+GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const DataOptions& options) {
   check_extent("check rms_norm_rope", "batch", problem.batch);
   check_extent("check rms_norm_rope", "seq", problem.seq);
   // Plans refuse what cannot run before any data is made.

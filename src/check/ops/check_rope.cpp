@@ -14,7 +14,7 @@ struct Side {
 };
 
 std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
-                             const GateOptions& options) {
+                             const DataOptions& options) {
   std::vector<Side> sides;
   const std::int64_t tokens = problem.batch * problem.seq;
   const auto add_side = [&](const char* tensor, std::int64_t begin, std::int64_t heads) {
@@ -29,7 +29,7 @@ std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
   return sides;
 }
 
-void judge_rope(const RopeProblem& problem, const GateOptions& options, GateReport& report) {
+void judge_rope(const RopeProblem& problem, const DataOptions& options, GateReport& report) {
   const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
   const RotationReference rotation(problem.rotation, shape, options.seed);
   const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
@@ -63,7 +63,7 @@ void judge_rope(const RopeProblem& problem, const GateOptions& options, GateRepo
 
 }  // namespace
 
-GateReport check_rope(const RopeProblem& problem, const GateOptions& options) {
+GateReport check_rope(const RopeProblem& problem, const DataOptions& options) {
   check_extent("check rope", "batch", problem.batch);
   check_extent("check rope", "seq", problem.seq);
   // Plans refuse what cannot run before any data is made.

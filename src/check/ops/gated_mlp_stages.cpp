@@ -37,7 +37,7 @@ std::vector<GateResult> judge_any_product(const std::string& tensor, const Produ
                                       : judge_float_product(tensor, claim, options);
 }
 
-GatedMlpStages::GatedMlpStages(const GatedMlpProblem& problem, const GateOptions& options,
+GatedMlpStages::GatedMlpStages(const GatedMlpProblem& problem, const DataOptions& options,
                                const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                                const GatedMlpOutputs& outputs, GateReport& report)
     : problem_(problem),
@@ -104,7 +104,7 @@ TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView&
   tensors_.emplace_back(problem_.dtype, std::initializer_list<std::int64_t>{product.m, product.n},
                         problem_.device);
   args.d = tensors_.back();
-  run_once(plan_gemm(product, {options_.gemm_backend, options_.threads}), args, problem_.device);
+  run_once(plan_gemm(product, {options_.backend, options_.threads}), args, problem_.device);
   return args.d;
 }
 

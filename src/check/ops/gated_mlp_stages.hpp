@@ -11,7 +11,7 @@ namespace octet {
 
 class GatedMlpStages {
  public:
-  GatedMlpStages(const GatedMlpProblem& problem, const GateOptions& options,
+  GatedMlpStages(const GatedMlpProblem& problem, const DataOptions& options,
                  const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                  const GatedMlpOutputs& outputs, GateReport& report);
 
@@ -33,7 +33,7 @@ class GatedMlpStages {
   void judge_elements_of(const char* name, const TensorView& out, ReferenceOf row);
 
   const GatedMlpProblem& problem_;
-  const GateOptions& options_;
+  const DataOptions& options_;
   const JudgeOptions judge_;
   GateReport& report_;
   TensorView gate_up_;  // [M, 2F]

@@ -12,7 +12,7 @@ namespace {
 
 // The same numbers on every device: made on the host.
 Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
-                      const GateOptions& options, Device device) {
+                      const DataOptions& options, Device device) {
   Tensor weights = random_matrix(dtype, rows, cols, stream, options, kCpu);
   const auto factor =
       static_cast<float>(std::exp2(-std::round(std::log2(std::sqrt(static_cast<double>(cols))))));
@@ -43,13 +43,13 @@ BlockShape wgrad_block(const GatedMlpProblem& problem) {
 }
 
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
-                      Turned turned, Dtype format, BlockShape block, const GateOptions& options,
+                      Turned turned, Dtype format, BlockShape block, const DataOptions& options,
                       GateReport& report) {
   const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
   return {text("quantised ", name), tensor, turned, rules, options, report};
 }
 
-GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const GateOptions& options)
+GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions& options)
     : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
       w_gate_up(
           random_weights(problem.dtype, 2 * problem.f, problem.k, 1, options, problem.device)) {
@@ -67,7 +67,7 @@ GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const GateOptions
 }
 
 GatedMlpOperands::GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
-                                   const GateOptions& options, GateReport& report) {
+                                   const DataOptions& options, GateReport& report) {
   const auto operand = [&](const char* name, const TensorView& tensor, Turned turned, Dtype format,
                            BlockShape block) -> QuantizedView {
     if (!problem.fp8) return turned == Turned::yes ? transposed(tensor) : tensor;
@@ -162,11 +162,10 @@ std::vector<GatedMlpOutputs::NamedQuantized> GatedMlpOutputs::quantized() const 
   return result;
 }
 
-void run_layer(const GatedMlpProblem& problem, const GateOptions& options,
+void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
                const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                const GatedMlpOutputs& outputs) {
-  const Fp8LinearOptions plan_options{options.gemm_backend, options.quantize_backend,
-                                      options.threads};
+  const Fp8LinearOptions plan_options{options.backend, options.quantize_backend, options.threads};
   GatedMlpForwardArgs forward;
   forward.x = inputs.x;
   forward.w_gate_up = inputs.w_gate_up;

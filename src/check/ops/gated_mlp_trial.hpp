@@ -19,7 +19,7 @@ struct GatedMlpInputs {
   Tensor old_dw_gate_up;  // where dw is added to
   Tensor old_dw_down;
 
-  GatedMlpInputs(const GatedMlpProblem& problem, const GateOptions& options);
+  GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions& options);
 };
 
 // The casts of the inputs by the oracle, or judged by it; the inputs themselves where there are none.
@@ -33,7 +33,7 @@ struct GatedMlpOperands {
   GatedMlpWeights weights;  // in our own layout; where they come quantised
 
   GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
-                   const GateOptions& options, GateReport& report);
+                   const DataOptions& options, GateReport& report);
 
  private:
   std::vector<QuantizedOperand> casts_;
@@ -42,7 +42,7 @@ struct GatedMlpOperands {
 
 // Casts as the layer makes them: `tensor` [rows, cols], or its transpose.
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
-                      Turned turned, Dtype format, BlockShape block, const GateOptions& options,
+                      Turned turned, Dtype format, BlockShape block, const DataOptions& options,
                       GateReport& report);
 BlockShape wgrad_block(const GatedMlpProblem& problem);
 
@@ -68,7 +68,7 @@ struct GatedMlpOutputs {
   std::vector<NamedQuantized> quantized() const;
 };
 
-void run_layer(const GatedMlpProblem& problem, const GateOptions& options,
+void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
                const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                const GatedMlpOutputs& outputs);
 

@@ -13,7 +13,7 @@ constexpr std::int64_t kCols[] = {33, 128, 513, 4096};
 constexpr std::int64_t kRows[] = {1, 511, 130};
 
 void expect_pass(const GatedActivationProblem& problem, const char* backend = "") {
-  GateOptions options;
+  DataOptions options;
   options.backend = backend;
   const GateReport report = check_gated_activation(problem, options);
   EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report.results);

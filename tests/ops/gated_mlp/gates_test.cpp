@@ -27,7 +27,7 @@ std::string asked(const GateReport& report, const std::string& gate) {
 }
 
 GateReport expect_pass(const GatedMlpProblem& problem, Distribution distribution) {
-  GateOptions options;
+  DataOptions options;
   options.distribution = distribution;
   GateReport report = check_gated_mlp(problem, options);
   EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report);

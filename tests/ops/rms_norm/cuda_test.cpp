@@ -20,7 +20,7 @@ RmsNormProblem problem_of(std::int64_t rows, std::int64_t cols) {
 
 void expect_pass(RmsNormProblem problem, const std::string& backend = "") {
   problem.device = OnCuda::kDevice;
-  GateOptions options;
+  DataOptions options;
   options.backend = backend;
   const GateReport report = check_rms_norm(problem, options);
   for (const GateResult& gate : report.results) {

@@ -22,7 +22,7 @@ std::string failures(const GateReport& report) {
   return result;
 }
 
-void expect_pass(const RmsNormProblem& problem, const GateOptions& options = {}) {
+void expect_pass(const RmsNormProblem& problem, const DataOptions& options = {}) {
   const GateReport report = check_rms_norm(problem, options);
   EXPECT_TRUE(report.pass()) << "octet check " << describe(problem) << failures(report);
 }
@@ -58,7 +58,7 @@ TEST(RmsNormGates, PassForEveryDtypeAndOption) {
       problem.residual = number % 2 == 0;
       problem.one_plus_weight = number % 4 < 2;
       problem.eps = 1e-2f;
-      GateOptions options;
+      DataOptions options;
       options.seed = static_cast<std::uint64_t>(++number);
       options.distribution = number % 3 == 0 ? Distribution::skewed : Distribution::normal;
       expect_pass(problem, options);
@@ -77,7 +77,7 @@ TEST(RmsNormGates, PassForFp8OutputsWithTails) {
     problem.fp8->transposed_block.reset();
     problem.fp8->pow2_scales = true;
     expect_pass(problem);
-    GateOptions unfused;
+    DataOptions unfused;
     unfused.backend = "unfused";
     expect_pass(problem, unfused);
   }

@@ -153,7 +153,7 @@ TEST(RmsNormRope, PassesItsGates) {
     const RmsNormRopeProblem problem = random_norm_rope(random);
     for (const auto& implementation : rms_norm_rope_forward_implementations()) {
       if (!implementation.refuse(problem, this_machine(kCpu, 1)).empty()) continue;
-      GateOptions options;
+      DataOptions options;
       options.backend = implementation.name;
       for (const GateResult& result : check_rms_norm_rope(problem, options).results) {
         EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value

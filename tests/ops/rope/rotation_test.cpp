@@ -11,7 +11,7 @@ namespace octet::testing {
 namespace {
 
 void expect_pass(const RopeProblem& problem, const std::string& backend) {
-  GateOptions options;
+  DataOptions options;
   options.backend = backend;
   const GateReport report = check_rope(problem, options);
   EXPECT_TRUE(report.pass()) << backend << ": " << describe(problem);

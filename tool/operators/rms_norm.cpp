@@ -1,12 +1,12 @@
 // Which norms, of which tensors.
 #include "tool/options/fp8_options.hpp"
-#include "tool/operators/step_op.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/options/norm_options.hpp"
 
 namespace octet::tool {
 namespace {
 
-class RmsNormOp : public StepOp {
+class RmsNorm : public ShapeOperator {
  public:
   const char* name() const override { return "rms-norm"; }
   const char* about() const override { return "RMSNorm, with residual and FP8 output if asked"; }
@@ -18,8 +18,8 @@ class RmsNormOp : public StepOp {
     add_fp8_options(app, fp8_, "write y in this format instead");
   }
 
-  std::vector<StepCase> cases_on(Device device) const override {
-    std::vector<StepCase> cases;
+  std::vector<Case> cases_on(Device device) const override {
+    std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       RmsNormProblem problem;
       problem.rows = shape.extents[0];
@@ -29,7 +29,7 @@ class RmsNormOp : public StepOp {
       problem.fp8 = wanted_fp8(fp8_);
       problem.device = device;
       apply(norm_, problem);
-      cases.push_back(step_case(shape, problem, check_rms_norm));
+      cases.push_back(shape_case(shape, problem, check_rms_norm));
     }
     return cases;
   }
@@ -41,6 +41,6 @@ class RmsNormOp : public StepOp {
 
 }  // namespace
 
-std::unique_ptr<StepOp> make_rms_norm_op() { return std::make_unique<RmsNormOp>(); }
+std::unique_ptr<Operator> make_rms_norm_operator() { return std::make_unique<RmsNorm>(); }
 
 }  // namespace octet::tool

@@ -1,12 +1,12 @@
 // Which gated activations, of which tensors.
 #include "tool/options/fp8_options.hpp"
 #include "tool/options/gate_activation_option.hpp"
-#include "tool/operators/step_op.hpp"
+#include "tool/operators/operator.hpp"
 
 namespace octet::tool {
 namespace {
 
-class GatedActivationOp : public StepOp {
+class GatedActivation : public ShapeOperator {
  public:
   const char* name() const override { return "gated-activation"; }
   const char* about() const override { return "act(gate) * up, with FP8 output if asked"; }
@@ -20,8 +20,8 @@ class GatedActivationOp : public StepOp {
     add_fp8_options(app, fp8_, "write y and the gradients in this format instead");
   }
 
-  std::vector<StepCase> cases_on(Device device) const override {
-    std::vector<StepCase> cases;
+  std::vector<Case> cases_on(Device device) const override {
+    std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       GatedActivationProblem problem;
       problem.rows = shape.extents[0];
@@ -31,7 +31,7 @@ class GatedActivationOp : public StepOp {
       problem.row_weight = row_weight_;
       problem.fp8 = wanted_fp8(fp8_);
       problem.device = device;
-      cases.push_back(step_case(shape, problem, check_gated_activation));
+      cases.push_back(shape_case(shape, problem, check_gated_activation));
     }
     return cases;
   }
@@ -43,6 +43,8 @@ class GatedActivationOp : public StepOp {
 
 }  // namespace
 
-std::unique_ptr<StepOp> make_gated_activation_op() { return std::make_unique<GatedActivationOp>(); }
+std::unique_ptr<Operator> make_gated_activation_operator() {
+  return std::make_unique<GatedActivation>();
+}
 
 }  // namespace octet::tool

@@ -1,17 +1,11 @@
 // Which casts, of which tensors.
 #include "tool/options/fp8_options.hpp"
-#include "tool/operators/step_op.hpp"
+#include "tool/operators/operator.hpp"
 
 namespace octet::tool {
 namespace {
 
-GateReport check_cast(const QuantizeProblem& problem, const GateOptions& options) {
-  GateOptions own = options;
-  own.quantize_backend = options.backend;
-  return check_quantize(problem, own);
-}
-
-class QuantizeOp : public StepOp {
+class Quantize : public ShapeOperator {
  public:
   const char* name() const override { return "quantize"; }
   const char* about() const override { return "block-scaled casts to FP8"; }
@@ -20,13 +14,13 @@ class QuantizeOp : public StepOp {
  private:
   void add_own_options(CLI::App& app, bool /*timed*/) override { add_cast_options(app, fp8_); }
 
-  std::vector<StepCase> cases_on(Device device) const override {
+  std::vector<Case> cases_on(Device device) const override {
     std::vector<Fp8Output> outputs{cast_output(fp8_)};
     if (fp8_.block.empty() && fp8_.transposed_block.empty()) {
       outputs.push_back(outputs[0]);
       outputs[1].block = outputs[1].transposed_block = kBlock128x128;
     }
-    std::vector<StepCase> cases;
+    std::vector<Case> cases;
     for (const Fp8Output& output : outputs) {
       for (const ShapeCase& shape : shapes_on(device)) {
         QuantizeProblem problem;
@@ -39,7 +33,7 @@ class QuantizeOp : public StepOp {
         problem.amax_floor = output.amax_floor;
         problem.pow2_scales = output.pow2_scales;
         problem.device = device;
-        cases.push_back(step_case(shape, problem, check_cast));
+        cases.push_back(shape_case(shape, problem, check_quantize));
       }
     }
     return cases;
@@ -50,6 +44,6 @@ class QuantizeOp : public StepOp {
 
 }  // namespace
 
-std::unique_ptr<StepOp> make_quantize_op() { return std::make_unique<QuantizeOp>(); }
+std::unique_ptr<Operator> make_quantize_operator() { return std::make_unique<Quantize>(); }
 
 }  // namespace octet::tool

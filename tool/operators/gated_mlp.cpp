@@ -1,24 +1,21 @@
 // Which gated MLPs, in which precision.
 #include "tool/options/data_options.hpp"
 #include "tool/options/gate_activation_option.hpp"
-#include "tool/operators/step_op.hpp"
+#include "tool/operators/operator.hpp"
 
 namespace octet::tool {
 namespace {
 
-GateReport check_mlp(const GatedMlpProblem& problem, const GateOptions& options) {
-  GateOptions own = options;
-  own.gemm_backend = options.backend;
-  return check_gated_mlp(problem, own);
-}
-
-class GatedMlpOp : public StepOp {
+class GatedMlp : public ShapeOperator {
  public:
   const char* name() const override { return "gated-mlp"; }
   const char* about() const override {
     return "act(x Wg^T) * (x Wu^T), and the product that follows with --down";
   }
   RowKind rows() const override { return RowKind::mlp; }
+  std::vector<std::string> chosen_operators() const override {
+    return {"gemm", "quantize", "gated_activation"};
+  }
 
  private:
   const char* shape_form() const override { return "MxFxK"; }
@@ -56,9 +53,9 @@ class GatedMlpOp : public StepOp {
     }
   }
 
-  std::vector<StepCase> cases_on(Device device) const override {
+  std::vector<Case> cases_on(Device device) const override {
     check_options_fit();
-    std::vector<StepCase> cases;
+    std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       GatedMlpProblem problem;
       problem.m = shape.extents[0];
@@ -77,7 +74,7 @@ class GatedMlpOp : public StepOp {
       problem.dw = dw_.value_or(Dtype::bf16);
       problem.accumulate_dw = accumulate_dw_;
       problem.device = device;
-      cases.push_back(step_case(shape, problem, check_mlp));
+      cases.push_back(shape_case(shape, problem, check_gated_mlp));
     }
     return cases;
   }
@@ -95,6 +92,6 @@ class GatedMlpOp : public StepOp {
 
 }  // namespace
 
-std::unique_ptr<StepOp> make_gated_mlp_op() { return std::make_unique<GatedMlpOp>(); }
+std::unique_ptr<Operator> make_gated_mlp_operator() { return std::make_unique<GatedMlp>(); }
 
 }  // namespace octet::tool

@@ -1,12 +1,12 @@
 // Which norms with rotation, of which heads.
-#include "tool/operators/step_op.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/options/norm_options.hpp"
 #include "tool/options/rope_options.hpp"
 
 namespace octet::tool {
 namespace {
 
-class RmsNormRopeOp : public StepOp {
+class RmsNormRope : public ShapeOperator {
  public:
   const char* name() const override { return "rms-norm-rope"; }
   const char* about() const override { return "RMSNorm and rotation of q and k, fused"; }
@@ -24,8 +24,8 @@ class RmsNormRopeOp : public StepOp {
     add_norm_options(app, norm_, timed);
   }
 
-  std::vector<StepCase> cases_on(Device device) const override {
-    std::vector<StepCase> cases;
+  std::vector<Case> cases_on(Device device) const override {
+    std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       RmsNormRopeProblem problem;
       apply(rope_, shape, problem);
@@ -33,7 +33,7 @@ class RmsNormRopeOp : public StepOp {
       problem.norm = scope_of(shape);
       problem.dtype = dtype();
       problem.device = device;
-      cases.push_back(step_case(shape, problem, check_rms_norm_rope));
+      cases.push_back(shape_case(shape, problem, check_rms_norm_rope));
     }
     return cases;
   }
@@ -51,6 +51,6 @@ class RmsNormRopeOp : public StepOp {
 
 }  // namespace
 
-std::unique_ptr<StepOp> make_rms_norm_rope_op() { return std::make_unique<RmsNormRopeOp>(); }
+std::unique_ptr<Operator> make_rms_norm_rope_operator() { return std::make_unique<RmsNormRope>(); }
 
 }  // namespace octet::tool

@@ -1,11 +1,11 @@
 // Which rotations, of which heads.
-#include "tool/operators/step_op.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/options/rope_options.hpp"
 
 namespace octet::tool {
 namespace {
 
-class RopeOp : public StepOp {
+class Rope : public ShapeOperator {
  public:
   const char* name() const override { return "rope"; }
   const char* about() const override { return "rotary position embedding of q and k"; }
@@ -21,15 +21,15 @@ class RopeOp : public StepOp {
     if (!timed) add_flag(app, "--inverse", inverse_, "turn the other way, as backward does");
   }
 
-  std::vector<StepCase> cases_on(Device device) const override {
-    std::vector<StepCase> cases;
+  std::vector<Case> cases_on(Device device) const override {
+    std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       RopeProblem problem;
       apply(rope_, shape, problem);
       problem.dtype = dtype();
       problem.inverse = inverse_;
       problem.device = device;
-      cases.push_back(step_case(shape, problem, check_rope));
+      cases.push_back(shape_case(shape, problem, check_rope));
     }
     return cases;
   }
@@ -40,6 +40,6 @@ class RopeOp : public StepOp {
 
 }  // namespace
 
-std::unique_ptr<StepOp> make_rope_op() { return std::make_unique<RopeOp>(); }
+std::unique_ptr<Operator> make_rope_operator() { return std::make_unique<Rope>(); }
 
 }  // namespace octet::tool

@@ -1,0 +1,99 @@
+#include "bench/workloads/tensors.hpp"
+
+#include "device/cuda_runtime.hpp"
+#include "dispatch/machine.hpp"
+
+namespace octet::bench {
+namespace {
+
+LayerInputs allocate(const Fp8LinearProblem& layer) {
+  return {Tensor(layer.dtype, {layer.m, layer.k}, layer.device),
+          Tensor(layer.dtype, {layer.n, layer.k}, layer.device),
+          Tensor(layer.dtype, {layer.m, layer.n}, layer.device)};
+}
+
+void copy(const Tensor& from, const Tensor& to) {
+  copy_bytes(to.data(), from.data(), from.bytes(), from.view().device);
+}
+
+std::size_t quantized_bytes(Dtype format, std::int64_t rows, std::int64_t cols,
+                            const std::optional<BlockShape>& block) {
+  if (!block) return 0;
+  const QuantizedLayout layout(rows, cols, format, *block);
+  const auto values = static_cast<std::size_t>(rows * cols);
+  const auto scales = static_cast<std::size_t>(layout.scale_shape[0] * layout.scale_shape[1]);
+  return values + scales * sizeof(float);
+}
+
+}  // namespace
+
+void fill_input(const TensorView& matrix, const DataOptions& options, std::uint32_t stream) {
+  fill_random(matrix, options.distribution, {options.seed, stream},
+              this_machine(kCpu, options.threads).threads);
+  if (matrix.device.type == DeviceType::cuda) cuda::synchronize(matrix.device.index);
+}
+
+std::size_t LayerInputs::bytes(const Fp8LinearProblem& layer, Dtype dtype) {
+  return tensor_bytes(dtype, {layer.m, layer.k}) + tensor_bytes(dtype, {layer.n, layer.k}) +
+         tensor_bytes(dtype, {layer.m, layer.n});
+}
+
+std::vector<LayerInputs> make_layer_inputs(const Fp8LinearProblem& layer,
+                                           const DataOptions& options, std::int64_t count) {
+  std::vector<LayerInputs> sets;
+  sets.reserve(static_cast<std::size_t>(count));
+  sets.push_back(allocate(layer));
+  fill_input(sets[0].x, options, 0);
+  fill_input(sets[0].w, options, 1);
+  fill_input(sets[0].dy, options, 2);
+  while (static_cast<std::int64_t>(sets.size()) < count) {
+    sets.push_back(allocate(layer));
+    copy(sets[0].x, sets.back().x);
+    copy(sets[0].w, sets.back().w);
+    copy(sets[0].dy, sets.back().dy);
+  }
+  return sets;
+}
+
+LayerOutputs::LayerOutputs(const Fp8LinearProblem& layer, std::size_t workspace_bytes)
+    : y(layer.dtype, {layer.m, layer.n}, layer.device),
+      dx(layer.dtype, {layer.m, layer.k}, layer.device),
+      dw(layer.dw, {layer.n, layer.k}, layer.device),
+      workspace(workspace_bytes, layer.device) {}
+
+std::size_t LayerOutputs::bytes(const Fp8LinearProblem& layer, std::size_t workspace_bytes) {
+  return tensor_bytes(layer.dtype, {layer.m, layer.n}) +
+         tensor_bytes(layer.dtype, {layer.m, layer.k}) +
+         tensor_bytes(layer.dw, {layer.n, layer.k}) + workspace_bytes;
+}
+
+std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols) {
+  return quantized_bytes(fp8.format, rows, cols, fp8.block) +
+         quantized_bytes(fp8.format, cols, rows, fp8.transposed_block);
+}
+
+Fp8Tensors::Fp8Tensors(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device) {
+  if (fp8.block) out = QuantizedTensor(rows, cols, fp8.format, *fp8.block, device);
+  if (fp8.transposed_block) {
+    transposed = QuantizedTensor(cols, rows, fp8.format, *fp8.transposed_block, device);
+  }
+}
+
+Tensor make_positions(Dtype dtype, std::int64_t batch, std::int64_t seq, Device device) {
+  Tensor positions(dtype, {batch, seq}, device);
+  const auto fill = [&](auto zero) {
+    std::vector<decltype(zero)> values(static_cast<std::size_t>(batch * seq));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<decltype(zero)>(static_cast<std::int64_t>(i) % seq);
+    }
+    copy_bytes(positions.data(), values.data(), positions.bytes(), device);
+  };
+  if (dtype == Dtype::i64) {
+    fill(std::int64_t{0});
+  } else {
+    fill(std::int32_t{0});
+  }
+  return positions;
+}
+
+}  // namespace octet::bench

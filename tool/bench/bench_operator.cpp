@@ -1,0 +1,245 @@
+// octet bench OP: the gates of every case, then its times, beside what it is compared with where there
+// is such a thing; a row each, then a table and the score.
+#include "tool/bench/case_result.hpp"
+#include "tool/commands.hpp"
+#include "tool/console.hpp"
+#include "tool/history/history.hpp"
+#include "tool/results/json_rows.hpp"
+#include "tool/results/result_file.hpp"
+#include "tool/results/result_kind.hpp"
+
+#include <octet/bench/timing.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace octet::tool {
+namespace {
+
+struct BenchCommand {
+  std::unique_ptr<Operator> op;
+  TimingOptions timing;
+};
+
+// A case, what was planned for it and what it comes to.
+struct Planned {
+  CaseResult result;
+  std::unique_ptr<bench::Workload> workload;
+  std::string no_baseline;  // why --baseline does not take the case
+};
+
+std::string in_one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// "G1 of y: 20.1 dB, wanted > 25 dB; ..."; empty where all passed.
+std::string failed_gates(const GateReport& report) {
+  std::string result;
+  for (const GateResult& gate : report.results) {
+    if (gate.pass) continue;
+    result += fmt::format("{}{} of {}: {}, wanted {}", result.empty() ? "" : "; ", gate.gate,
+                          gate.tensor, gate.value, gate.bound);
+  }
+  return result;
+}
+
+Planned plan_case(const Case& one, std::size_t number, const BenchCommand& command) {
+  const Operator& op = *command.op;
+  Planned planned;
+  CaseResult& result = planned.result;
+  result.op = op.name();
+  result.chosen = one;
+  result.test_id = one.test_id.empty() ? std::to_string(number) : one.test_id;
+  result.data = op.data_options();
+  result.baseline = op.baseline();
+  result.command = op.bench_command(one, command.timing);
+  planned.workload = one.workload(result.data);
+  result.implementation = planned.workload->implementation();
+  result.configuration = planned.workload->configuration();
+  result.calls = planned.workload->calls();
+  result.peer_calls = planned.workload->peer_calls();
+  return planned;
+}
+
+// A baseline that takes no case at all is an error of the command line; one that refuses some is not
+// timed there.
+void plan_baselines(std::vector<Planned>& cases, const Operator& op) {
+  std::optional<Error> refusal;
+  bool any = false;
+  for (Planned& planned : cases) {
+    const Case& one = planned.result.chosen;
+    op.check_baseline(one.device);
+    try {
+      auto baseline = one.baseline(planned.result.data);
+      planned.workload = bench::beside(std::move(planned.workload), std::move(baseline));
+      any = true;
+    } catch (const Error& error) {
+      if (!refusal) refusal = error;
+      planned.no_baseline = "no baseline: " + in_one_line(error.what());
+    }
+  }
+  if (!any) throw *refusal;  // NOLINT: there is one of every case
+}
+
+// Throws octet::Error where a case cannot be planned: nothing has been run or written yet.
+std::vector<Planned> plan_cases(const BenchCommand& command) {
+  std::vector<Planned> cases;
+  for (const Case& one : command.op->chosen_cases()) {
+    cases.push_back(plan_case(one, cases.size() + 1, command));
+  }
+  if (!command.op->baseline().empty()) plan_baselines(cases, *command.op);
+  return cases;
+}
+
+void time_case(Planned& planned, const bench::Protocol& protocol) {
+  CaseResult& result = planned.result;
+  bench::DeviceTiming timing(result.chosen.device);
+  planned.workload->set_stream(timing.stream());
+  planned.workload->allocate(bench::most_calls(protocol));
+  if (const bench::Task peer = planned.workload->peer(); !peer.empty()) {
+    result.comparison = timing.compare(planned.workload->task(), peer, protocol);
+    result.times = result.comparison->ours;
+  } else {
+    result.times = timing.measure(planned.workload->task(), protocol);
+  }
+  result.note = result.times->note();
+  if (!planned.no_baseline.empty()) {
+    result.note += (result.note.empty() ? "" : "; ") + planned.no_baseline;
+  }
+}
+
+// Whatever goes wrong with one case is its row's ERROR; the others are still run.
+void run_case(Planned& planned, const bench::Protocol& protocol) {
+  CaseResult& result = planned.result;
+  const Case& one = result.chosen;
+  try {
+    result.gates = one.check(result.data);
+    result.check = result.gates.pass() ? "PASS" : "FAIL";
+    result.note = failed_gates(result.gates);
+    if (result.gates.pass()) {
+      if (one.f16_snr_db) result.f16_snr_db = one.f16_snr_db(result.data);
+      time_case(planned, protocol);
+    }
+  } catch (const std::exception& error) {
+    result.check = "ERROR";
+    result.note = in_one_line(error.what());
+    result.times.reset();
+    result.comparison.reset();
+  }
+  planned.workload.reset();
+}
+
+// What was kept and what is left, where there is anything to say.
+void print_rest(std::size_t kept, std::size_t not_begun, const ResultFile& file,
+                const TimingOptions& options) {
+  const std::size_t total = file.rows().size();
+  if (kept > 0) {
+    fmt::print("{} of {} cases were in {} already (--fresh measures them again)\n", kept, total,
+               options.output);
+  }
+  if (file.others() > 0) {
+    fmt::print("{} rows of other cases stay in {} (--fresh drops them)\n", file.others(),
+               options.output);
+  }
+  if (not_begun > 0) {
+    fmt::print("{} of {} cases were not begun: --max-seconds is over{}\n", not_begun, total,
+               options.output.empty() ? "" : "; the same command goes on with them");
+  }
+}
+
+// A case is run where it belongs to the shard, no earlier run has left its row, and time is left. Rows go
+// to the history too; at the end the file is finished and what --json names is written.
+void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile& file,
+               const BenchCommand& command, const RunClock& clock) {
+  const Operator& op = *command.op;
+  const ResultKind& kind = result_kind(op.name());
+  std::size_t kept = 0;
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (file.rows()[i]) {
+      ++kept;
+    } else if (in_shard(command.timing, i)) {
+      wanted.push_back(i);
+    }
+  }
+  JsonFile json(command.timing.json);
+  HistoryWriter history(kind, layout.header);
+  Progress progress(wanted.size());
+  std::size_t done = 0;
+  while (done < wanted.size() && !clock.is_over()) {
+    Planned& planned = cases[wanted[done]];
+    const Case& one = planned.result.chosen;
+    progress.show(done, op.progress_text(one));
+    run_case(planned, make_protocol(command.timing, one.device, op.cpu_seconds()));
+    const CsvRow row = layout.fields(planned.result);
+    // The history first: a run that is killed in between measures the case again.
+    if (const auto warning = history.add(row)) {
+      progress.clear();
+      fmt::print(stderr, "octet: {}\n", *warning);
+    }
+    file.add(wanted[done], row);
+    ++done;
+  }
+  progress.clear();
+  file.finish();
+  json.write(kind, layout.header, file.rows());
+  print_rest(kept, wanted.size() - done, file, command.timing);
+}
+
+void check_options(const BenchCommand& command) {
+  command.op->check_bench_options();
+  check_timing_options(command.timing);
+}
+
+// Of a GPU the planning is left to the run: it would open it.
+void check_cases(const BenchCommand& command) {
+  check_options(command);
+  const Operator& op = *command.op;
+  for (const Case& one : op.chosen_cases()) {
+    if (!op.baseline().empty()) op.check_baseline(one.device);
+    if (one.device.type == DeviceType::cpu) one.workload(op.data_options());
+  }
+}
+
+int bench_operator(const BenchCommand& command) {
+  check_options(command);
+  const Operator& op = *command.op;
+  const RunClock clock(command.timing.max_seconds);
+  const RowLayout layout = layout_of(op.rows(), op.baseline());
+  std::vector<Planned> cases = plan_cases(command);
+  std::vector<CsvRow> planned_rows;
+  std::vector<std::string> repeats;
+  for (const Planned& planned : cases) {
+    planned_rows.push_back(layout.fields(planned.result));
+    repeats.push_back(op.check_command(planned.result.chosen));
+  }
+  ResultFile file(command.timing.output, layout.header, planned_rows, command.timing.fresh);
+  run_cases(cases, layout, file, command, clock);
+  return print_summary(layout, file.rows(), repeats);
+}
+
+}  // namespace
+
+void add_bench_operators(CLI::App& bench, Chosen& chosen) {
+  for (const MakeOperator make : operators()) {
+    const auto command = std::make_shared<BenchCommand>(BenchCommand{make(), {}});
+    Operator& op = *command->op;
+    CLI::App* app = bench.add_subcommand(op.name(), op.about());
+    op.add_options(*app, true);
+    add_timing_options(*app, command->timing);
+    op.add_bench_options(*app);
+    choose_when_given(
+        *app, chosen, [command] { return bench_operator(*command); },
+        [command] { check_cases(*command); });
+  }
+  // Without a subcommand it does the main job.
+  bench.callback([&bench, &chosen] {
+    if (!bench.get_subcommands().empty()) return;
+    const auto command = std::make_shared<BenchCommand>(BenchCommand{operators().front()(), {}});
+    chosen = {&bench, [command] { return bench_operator(*command); }, {}};
+  });
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,88 @@
+// The rows of linear layers: rates of forward and backward, and with --baseline another library's times
+// beside them, taken in the same run.
+#include "tool/bench/case_result.hpp"
+
+#include "bench/report/result_columns.hpp"
+#include "bench/report/result_table.hpp"
+
+#include <fmt/format.h>
+
+namespace octet::tool {
+namespace {
+
+CsvRow case_fields(const CaseResult& result) {
+  const Case& layer = result.chosen;
+  const std::string granularity = option_of(layer.arguments, "--granularity");
+  CsvRow fields = place_fields(result);
+  append(fields, {layer.name, layer.mbs == 0 ? "" : std::to_string(layer.mbs)});
+  for (const std::int64_t extent : layer.extents) fields.push_back(std::to_string(extent));
+  append(fields, {option_of(layer.arguments, "--dtype"), granularity.empty() ? "none" : granularity,
+                  result.check});
+  return fields;
+}
+
+// 2 MNK; backward has two products of as many.
+double forward_operations(const CaseResult& result) {
+  double operations = 2;
+  for (const std::int64_t extent : result.chosen.extents) operations *= static_cast<double>(extent);
+  return operations;
+}
+
+CsvRow error_fields(const CaseResult& result) {
+  CsvRow fields;
+  for (const char* gate : {"G1", "G2", "G4"}) {
+    for (const char* tensor : {"y", "dx", "dw"}) {
+      fields.push_back(number(result.gates.snr_db(gate, tensor)));
+    }
+  }
+  fields.push_back(number(result.f16_snr_db));
+  return fields;
+}
+
+CsvRow baseline_fields(const CaseResult& result) {
+  CsvRow fields{result.baseline};
+  if (!result.comparison) {
+    append(fields, CsvRow(6));
+    return fields;
+  }
+  const bench::Comparison& comparison = *result.comparison;
+  const double forward_ms = comparison.peer.median_seconds(0) * 1e3;
+  const double backward_ms = comparison.peer.median_seconds(1) * 1e3;
+  append(fields, {number(comparison.part_ratios[0]), number(comparison.part_ratios[1]),
+                  number(comparison.ratio), number(forward_ms), number(backward_ms),
+                  number(forward_ms + backward_ms)});
+  return fields;
+}
+
+CsvRow layer_fields(const CaseResult& result) {
+  CsvRow fields = case_fields(result);
+  append(fields, step_fields(result, forward_operations(result)));
+  append(fields, error_fields(result));
+  append(fields, run_fields(result));
+  fields.push_back(option_of(result.chosen.arguments, "--wgrad-blocks"));
+  append(fields, origin_fields(result));
+  if (!result.baseline.empty()) append(fields, baseline_fields(result));
+  return fields;
+}
+
+}  // namespace
+
+RowLayout layer_layout(const std::string& baseline) {
+  RowLayout layout{bench::gemm_columns(!baseline.empty()),
+                   layer_fields,
+                   bench::gemm_table,
+                   2,
+                   "Case",
+                   {{"score: {:.4g} TFLOPS, the geometric mean of Combined Step TFLOPS\n",
+                     {"Combined Step TFLOPS"}},
+                    {"  Forward: {:.4g} TFLOPS\n", {"Forward TFLOPS"}},
+                    {"  Backward: {:.4g} TFLOPS\n", {"Backward TFLOPS"}}}};
+  if (!baseline.empty()) {
+    layout.scores.push_back({"ratio: {:.3f}, the geometric mean of " + baseline +
+                                 "'s time over ours (forward {:.3f}, backward {:.3f})\n",
+                             {"Combined Ratio", "Forward Ratio", "Backward Ratio"}});
+  }
+  return layout;
+}
+
+}  // namespace octet::tool

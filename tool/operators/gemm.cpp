@@ -1,0 +1,320 @@
+// Which linear layers, in which precision; and for octet check single products, by their operands.
+#include "tool/cases/cases.hpp"
+#include "tool/cases/suites.hpp"
+#include "tool/operators/operator.hpp"
+#include "tool/options/data_options.hpp"
+
+#include "ops/fp8_linear/parts.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+namespace octet::tool {
+namespace {
+
+// Those of a layer, which a product would leave unread.
+constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
+                                   "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
+                                   "--amax-floor",  "--pow2-scales"};
+
+LayerCase case_of_shape(const std::string& text, std::size_t number) {
+  std::int64_t shape[3] = {0, 0, 0};
+  if (!parse_shape(text, shape, 3)) {
+    refuse_usage("--shape must be MxNxK, three whole numbers between 1 and {}, got \"{}\"",
+                 std::numeric_limits<std::int64_t>::max(), text);
+  }
+  LayerCase layer;
+  layer.test_id = std::to_string(number);
+  layer.op = "shape";
+  layer.m = shape[0];
+  layer.n = shape[1];
+  layer.k = shape[2];
+  return layer;
+}
+
+// "e4m3:1x128", "bf16", "bf16:mn"
+GemmOperand parse_operand(const std::string& option, const std::string& text) {
+  const auto refuse = [&]() {
+    refuse_usage("{} must be e4m3|e5m2:1x128|128x128 or bf16|f16|f32[:mn], got \"{}\"", option,
+                 text);
+  };
+  const std::size_t colon = text.find(':');
+  const auto dtype = parse_dtype(text.substr(0, colon));
+  if (!dtype || *dtype > Dtype::e5m2) refuse();
+  GemmOperand operand{*dtype, {}, Major::k};
+  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (is_fp8(*dtype)) {
+    const auto block = parse_block(rest);
+    if (!block) refuse();
+    operand.block = *block;
+  } else if (rest == "mn") {
+    operand.major = Major::mn;
+  } else if (colon != std::string::npos) {
+    refuse();
+  }
+  return operand;
+}
+
+// The three products of a layer of plain operands, each judged by itself.
+GateReport check_plain_layer(const Fp8LinearProblem& layer, const DataOptions& options) {
+  const LinearProducts products = plain_products(layer);
+  GateReport all;
+  const auto add = [&](const GemmProblem& product, const char* tensor) {
+    for (GateResult& result : check_gemm(product, options).results) {
+      result.tensor = tensor;
+      all.results.push_back(std::move(result));
+    }
+  };
+  add(products.y, "y");
+  add(products.dx, "dx");
+  add(products.dw, "dw");
+  return all;
+}
+
+std::string describe_plain_layer(const Fp8LinearProblem& layer) {
+  std::string result =
+      fmt::format("gemm --dtype {} --shape {}x{}x{}", name(layer.dtype), layer.m, layer.n, layer.k);
+  if (layer.dw != layer.dtype) result += fmt::format(" --dw {}", name(layer.dw));
+  if (layer.accumulate_dw) result += " --accumulate-dw";
+  return result + " --device " + name(layer.device);
+}
+
+class Gemm : public Operator {
+ public:
+  const char* name() const override { return "gemm"; }
+  const char* about() const override { return "the linear layer: forward and backward"; }
+  const char* about_check() const override {
+    return "a linear layer, or one product (--a, --b, --out)";
+  }
+  RowKind rows() const override { return RowKind::layer; }
+  std::vector<std::string> chosen_operators() const override { return {"gemm", "quantize"}; }
+  std::string progress_text(const Case& one) const override { return one.name; }
+  // Sixteen cases of a suite and their gates fit three minutes; a shape that was asked for by itself
+  // may take longer.
+  double cpu_seconds() const override { return common_.shapes.empty() ? 1 : 5; }
+
+  void add_options(CLI::App& app, bool timed) override {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    app_ = &app;
+    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "of the products");
+    add_choice(app, "--granularity", granularity_, {"blockwise"}, "of the scales of fp8");
+    add_texts(app, "--shape", common_.shapes, "MxNxK",
+              "tokens x output x input features; repeatable");
+    add_texts(app, "--model", models_, "NAME", "the layers of a model; repeatable");
+    add_wholes(app, "--mbs", mbs_, 1, kMost, "the layers at this micro-batch; repeatable");
+    add_text(app, "--suite", suite_, "NAME|FILE.csv", "a list of layers; quick");
+    add_text(app, "--backend", common_.backend, "NAME", "the implementation of the products");
+    add_text(app, "--quantize-backend", common_.quantize_backend, "NAME",
+             "the implementation of the casts");
+    add_device(app, common_.device);
+    add_dtype(app, "--input", input_, kFloats, "of x, w, dy, y and dx of an fp8 layer; bf16");
+    add_dtype(app, "--format", format_, kFp8, "of x and w; e4m3");
+    add_dtype(app, "--grad-format", grad_format_, kFp8, "of dy; e4m3");
+    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
+               "x^T in 1x128 or in 128x128 blocks");
+    add_dtype(app, "--dw", dw_, kFloats, "of the weight gradient; bf16, or that of --dtype");
+    add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradient to dw");
+    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block; 0");
+    add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
+    add_data_options(app, common_.threads, common_.seed, common_.distribution);
+    if (!timed) add_product_options(app);
+  }
+
+  void add_bench_options(CLI::App& app) override {
+    add_flag(app, "--prequantized", prequantized_, "time the products alone");
+    // openblas: sgemm of the same products, on the CPU. cublaslt: the same layer, or with
+    // --prequantized its products, with cuBLASLt multiplying.
+    add_choice(app, "--baseline", baseline_, {"openblas", "cublaslt"},
+               "time a peer interleaved and report its time over ours");
+  }
+
+  std::string bench_arguments() const override {
+    return std::string(prequantized_ ? " --prequantized" : "") +
+           (baseline_.empty() ? "" : " --baseline " + baseline_);
+  }
+
+  void check_bench_options() const override {
+    if (prequantized_ && !is_fp8()) {
+      refuse_usage("--prequantized goes with --dtype fp8, got --dtype {}", dtype_);
+    }
+  }
+
+  std::string baseline() const override { return baseline_; }
+
+  void check_baseline(Device device) const override {
+    const bool on_cpu = device.type == DeviceType::cpu;
+    if (on_cpu != (baseline_ == "openblas")) {
+      refuse_usage("--baseline {} runs on {}, the layer on {}; give --device or another baseline",
+                   baseline_, on_cpu ? "a GPU" : "the CPU", octet::name(device));
+    }
+  }
+
+  // Each on the best device for itself.
+  std::vector<Case> chosen_cases() const override {
+    const bool products = !a_.empty() || !b_.empty() || out_ || accumulate_;
+    if (products) check_product_options();
+    const std::vector<LayerCase> layers = chosen_layers();
+    if (!products) check_layer_options();
+    std::vector<Case> cases;
+    for (const LayerCase& layer : layers) {
+      cases.push_back(products ? product_case(layer) : layer_case(layer));
+    }
+    return cases;
+  }
+
+ private:
+  bool is_fp8() const { return dtype_ == "fp8"; }
+
+  // What --shape, --suite, --model and --mbs name; the quick suite where none is given.
+  std::vector<LayerCase> chosen_layers() const {
+    std::vector<LayerCase> cases;
+    for (const std::string& shape : common_.shapes) {
+      cases.push_back(case_of_shape(shape, cases.size() + 1));
+    }
+    const bool filtered = !models_.empty() || !mbs_.empty();
+    if (!cases.empty() && suite_.empty() && !filtered) return cases;
+    const std::string suite = !suite_.empty() ? suite_ : filtered ? "dense84" : "quick";
+    const std::vector<LayerCase> selected = select_cases(load_suite(suite), models_, mbs_);
+    if (selected.empty()) {
+      refuse_usage("--model and --mbs together leave no case of suite {}", suite);
+    }
+    cases.insert(cases.end(), selected.begin(), selected.end());
+    return cases;
+  }
+
+  void check_layer_options() const {
+    if (is_fp8()) return;
+    if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || wgrad_blocks_ != "1d" ||
+        !common_.quantize_backend.empty()) {
+      refuse_usage(
+          "--input, --format, --grad-format, --wgrad-blocks, --amax-floor, --pow2-scales and "
+          "--quantize-backend go with --dtype fp8, got --dtype {}",
+          dtype_);
+    }
+  }
+
+  Fp8LinearProblem problem_on(const LayerCase& layer, Device device) const {
+    Fp8LinearProblem problem;
+    problem.m = layer.m;
+    problem.n = layer.n;
+    problem.k = layer.k;
+    problem.dtype = is_fp8() ? input_.value_or(Dtype::bf16) : *parse_dtype(dtype_);
+    problem.format = format_.value_or(Dtype::e4m3);
+    problem.grad_format = grad_format_.value_or(Dtype::e4m3);
+    problem.dw = dw_.value_or(is_fp8() ? Dtype::bf16 : problem.dtype);
+    problem.accumulate_dw = accumulate_dw_;
+    problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
+    problem.amax_floor = amax_floor_.value_or(0);
+    problem.pow2_scales = pow2_scales_;
+    problem.device = device;
+    return problem;
+  }
+
+  Case layer_case(const LayerCase& layer) const {
+    return on_best_device(
+        common_.device, [&](Device device) { return layer_on(layer, device); },
+        [&](const Case& one) { one.workload(data_options()); });
+  }
+
+  Case layer_on(const LayerCase& layer, Device device) const {
+    using Make = std::unique_ptr<bench::Workload> (*)(const Fp8LinearProblem&, const DataOptions&);
+    const Make make = !is_fp8()       ? bench::make_plain_products
+                      : prequantized_ ? bench::make_fp8_products
+                                      : Make(bench::make_workload);
+    const Fp8LinearProblem problem = problem_on(layer, device);
+    Case one;
+    one.name = layer.name();
+    one.extents = {layer.m, layer.n, layer.k};
+    one.arguments = is_fp8() ? describe(problem) : describe_plain_layer(problem);
+    one.device = device;
+    one.check = [problem, check = is_fp8() ? check_fp8_linear : check_plain_layer](
+                    const DataOptions& data) { return check(problem, data); };
+    one.workload = [problem, make](const DataOptions& data) { return make(problem, data); };
+    one.test_id = layer.test_id;
+    one.mbs = layer.mbs;
+    one.f16_snr_db = [problem](const DataOptions& data) {
+      return bench::f16_product_snr_db(problem, data);
+    };
+    one.baseline = [problem, make, baseline = baseline_](DataOptions data) {
+      if (baseline == "openblas") return bench::make_openblas_products(problem, data);
+      data.backend = baseline;
+      return make(problem, data);
+    };
+    return one;
+  }
+
+  void add_product_options(CLI::App& app) {
+    add_text(app, "--a", a_, "DTYPE[:BLOCK|:mn]", "left operand of one product");
+    add_text(app, "--b", b_, "DTYPE[:BLOCK|:mn]", "right operand of one product");
+    add_dtype(app, "--out", out_, kFloats, "of one product; bf16");
+    add_flag(app, "--accumulate", accumulate_, "add one product to its output");
+  }
+
+  void check_product_options() const {
+    if (a_.empty() || b_.empty()) {
+      refuse_usage(
+          "--a and --b name the operands of a product: give both, as --a e4m3:1x128 --b "
+          "e4m3:128x128");
+    }
+    std::vector<std::string> given;
+    for (const char* option : kLayerOptions) {
+      if (app_->count(option) > 0) given.emplace_back(option);
+    }
+    if (given.empty()) return;
+    refuse_usage("{} {} with a layer, not with --a and --b", fmt::join(given, ", "),
+                 given.size() == 1 ? "goes" : "go");
+  }
+
+  Case product_case(const LayerCase& shape) const {
+    const auto product_on = [&](Device device) {
+      GemmProblem problem;
+      problem.m = shape.m;
+      problem.n = shape.n;
+      problem.k = shape.k;
+      problem.a = parse_operand("--a", a_);
+      problem.b = parse_operand("--b", b_);
+      problem.out = out_.value_or(Dtype::bf16);
+      problem.accumulate = accumulate_;
+      problem.device = device;
+      return problem;
+    };
+    const GemmProblem problem =
+        on_best_device(common_.device, product_on, [&](const GemmProblem& made) {
+          plan_gemm(made, {common_.backend, 0});
+        });
+    return {shape.name(),
+            {shape.m, shape.n, shape.k},
+            describe(problem),
+            problem.device,
+            [problem](const DataOptions& data) { return check_gemm(problem, data); },
+            nullptr};
+  }
+
+  const CLI::App* app_ = nullptr;
+  std::string dtype_ = "fp8";              // fp8, bf16, f16
+  std::string granularity_ = "blockwise";  // of fp8
+  std::vector<std::string> models_;
+  std::vector<std::int64_t> mbs_;
+  std::string suite_;
+  std::optional<Dtype> input_, format_, grad_format_, dw_;
+  std::string wgrad_blocks_ = "1d";
+  bool accumulate_dw_ = false;
+  std::optional<float> amax_floor_;
+  bool pow2_scales_ = false;
+  // Of octet bench.
+  bool prequantized_ = false;
+  std::string baseline_;
+  // Of octet check: "e4m3:1x128"; a product where any of them is given, a layer where not.
+  std::string a_, b_;
+  std::optional<Dtype> out_;
+  bool accumulate_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> make_gemm_operator() { return std::make_unique<Gemm>(); }
+
+}  // namespace octet::tool

@@ -1,0 +1,94 @@
+#include "tool/operators/operator.hpp"
+
+#include "tool/options/data_options.hpp"
+
+#include "dispatch/choose.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace octet::tool {
+
+std::vector<std::string> Operator::chosen_operators() const {
+  std::string own = name();
+  std::replace(own.begin(), own.end(), '-', '_');
+  return {own};
+}
+
+DataOptions Operator::data_options() const {
+  DataOptions data;
+  data.distribution = parse_distribution(common_.distribution);
+  data.seed = static_cast<std::uint64_t>(common_.seed);
+  data.threads = static_cast<int>(common_.threads);
+  data.backend = common_.backend;
+  data.quantize_backend = common_.quantize_backend;
+  return data;
+}
+
+std::string Operator::bench_command(const Case& one, const TimingOptions& timing) const {
+  return forced_backends() + "octet bench " + one.arguments + data_arguments() + bench_arguments() +
+         timing_arguments(timing);
+}
+
+std::string Operator::check_command(const Case& one) const {
+  return forced_backends() + "octet check " + one.arguments + data_arguments();
+}
+
+// " --backend ... --threads ... --seed ... --distribution ...", where they are not the defaults.
+std::string Operator::data_arguments() const {
+  std::string result;
+  if (!common_.backend.empty()) result += " --backend " + common_.backend;
+  if (!common_.quantize_backend.empty()) {
+    result += " --quantize-backend " + common_.quantize_backend;
+  }
+  if (common_.threads != 0) result += fmt::format(" --threads {}", common_.threads);
+  if (common_.seed != 1) result += fmt::format(" --seed {}", common_.seed);
+  if (common_.distribution != "normal") result += " --distribution " + common_.distribution;
+  return result;
+}
+
+std::string Operator::forced_backends() const {
+  std::string forced;
+  for (const std::string& op : chosen_operators()) {
+    const std::string variable = backend_variable(op);
+    const char* value = std::getenv(variable.c_str());
+    if (value != nullptr && *value != '\0') forced += fmt::format("{}={} ", variable, value);
+  }
+  return forced;
+}
+
+void ShapeOperator::add_options(CLI::App& app, bool timed) {
+  add_texts(app, "--shape", common_.shapes, shape_form(), shape_help());
+  add_dtype_option(app);
+  add_own_options(app, timed);
+  add_text(app, "--backend", common_.backend, "NAME", "the implementation");
+  add_device(app, common_.device);
+  add_data_options(app, common_.threads, common_.seed, common_.distribution);
+}
+
+void ShapeOperator::add_dtype_option(CLI::App& app) {
+  add_dtype(app, "--dtype", common_.dtype, kFloats, "of the tensors; bf16");
+}
+
+std::vector<ShapeCase> ShapeOperator::shapes_on(Device device) const {
+  if (common_.shapes.empty()) {
+    return embedded_shape_cases(name(), shape_form(), device.type == DeviceType::cuda);
+  }
+  std::vector<ShapeCase> shapes;
+  for (const std::string& text : common_.shapes) {
+    shapes.push_back({"shape", parse_extents("--shape", text, shape_form()), {}});
+  }
+  return shapes;
+}
+
+std::vector<Case> ShapeOperator::chosen_cases() const {
+  return on_best_device(
+      common_.device, [&](Device device) { return cases_on(device); },
+      [&](const std::vector<Case>& cases) {
+        for (const Case& one : cases) one.workload(data_options());
+      });
+}
+
+}  // namespace octet::tool
