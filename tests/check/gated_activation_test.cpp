@@ -1,7 +1,7 @@
 // gated_activation passes its gates, whatever the shape, the dtype and the data; what judges it has
 // the right values and slopes.
-#include "check/ops/gated_activation_reference.hpp"
 #include "check/gates.hpp"
+#include "check/ops/gated_activation_reference.hpp"
 #include "check/product_case.hpp"
 
 namespace octet {

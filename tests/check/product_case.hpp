@@ -1,11 +1,11 @@
 // A product with its operands, before and after quantisation, and a correct output to be spoilt.
 #pragma once
 
-#include "check/reference/decode.hpp"
-#include "check/judge/judge.hpp"
-#include "check/reference/quantize_oracle.hpp"
-#include "check/data/quantized_copies.hpp"
 #include "check/data/random.hpp"
+#include "check/judge/judge.hpp"
+#include "check/judge/quantized_operand.hpp"
+#include "check/reference/decode.hpp"
+#include "check/reference/quantize_oracle.hpp"
 
 #include <octet/octet.hpp>
 
@@ -61,10 +61,7 @@ struct ProductCase {
 
   static QuantizedTensor quantized(const Tensor& matrix, BlockShape block,
                                    Dtype format = Dtype::e4m3) {
-    const OracleTensor oracle = quantize_oracle(matrix, {format, block}, 2);
-    QuantizedTensor result(oracle.rows, oracle.cols, format, block);
-    copy_quantized(oracle.view(), result);
-    return result;
+    return in_our_layout(quantize_oracle(matrix, {format, block}, 2).view());
   }
   // out = left right^T through the operator.
   void multiply(const QuantizedView& left, const QuantizedView& right, const TensorView& to) const {

@@ -1,7 +1,10 @@
-#include "check/reference/rotation_reference.hpp"
+// rope, forward and backward, on q and k inside one tensor of q, k and v.
 #include "check/judge/trial.hpp"
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
+#include "check/reference/on_host.hpp"
+#include "check/reference/rotation_reference.hpp"
 #include "core/checks.hpp"
+#include "core/views.hpp"
 
 namespace octet {
 namespace {
@@ -19,7 +22,7 @@ std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
   const std::int64_t tokens = problem.batch * problem.seq;
   const auto add_side = [&](const char* tensor, std::int64_t begin, std::int64_t heads) {
     const std::int64_t cols = heads * problem.head_dim;
-    sides.push_back({tensor, columns_of(packed, begin, cols),
+    sides.push_back({tensor, columns(packed, begin, cols),
                      WrittenTwice(problem.dtype, tokens, cols, options.row_gap, problem.device)});
   };
   add_side(problem.inverse ? "dq" : "q_out", 0, problem.q_heads);

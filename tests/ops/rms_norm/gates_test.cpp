@@ -2,6 +2,7 @@
 #include "check/gates.hpp"
 #include "check/ops/rms_norm_reference.hpp"
 #include "core/message.hpp"
+#include "core/views.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
