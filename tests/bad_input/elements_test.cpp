@@ -163,6 +163,12 @@ TEST(GatedActivationBadInput, RefusesBadProblems) {
   problem.fp8->amax_floor = -1;
   expect_gated_refused(
       kInvalid, "gated_activation: amax_floor must be finite and at least 0, got -1", problem);
+  problem.fp8->amax_floor = 1e30f;
+  expect_gated_refused(
+      kInvalid,
+      "gated_activation: amax_floor must be at most 1e+18, so that products of two "
+      "scales stay finite, got 1e+30",
+      problem);
 }
 
 TEST(GatedActivationBadInput, RefusesBadTensors) {

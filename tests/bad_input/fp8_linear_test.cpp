@@ -91,6 +91,11 @@ TEST(Fp8LinearBadInput, RefusesBadProblems) {
   problem.amax_floor = -2;
   expect_both_plans_refused(
       kInvalid, "fp8_linear: amax_floor must be finite and at least 0, got -2", problem);
+  problem.amax_floor = 1e30f;
+  expect_both_plans_refused(kInvalid,
+                            "fp8_linear: amax_floor must be at most 1e+18, so that products of two "
+                            "scales stay finite, got 1e+30",
+                            problem);
   problem = small_problem();
   problem.accumulate_dw = true;
   problem.dw = Dtype::f16;

@@ -94,6 +94,17 @@ TEST(QuantizeBadInput, RefusesFloorsThatAreNone) {
                       problem);
 }
 
+TEST(QuantizeBadInput, RefusesAFloorWhoseScalesOverflowAProduct) {
+  QuantizeProblem problem = dual_problem();
+  problem.amax_floor = 1e18f;
+  EXPECT_NO_THROW(plan_quantize(problem));
+  problem.amax_floor = std::nextafter(1e18f, 2e18f);
+  expect_plan_refused(kInvalid,
+                      "quantize: amax_floor must be at most 1e+18, so that products of two scales "
+                      "stay finite, got 1.00000005e+18",
+                      problem);
+}
+
 TEST(QuantizeBadInput, RefusesADeviceThatIsNotThere) {
   QuantizeProblem problem = dual_problem();
   const int count = cuda_device_count();
