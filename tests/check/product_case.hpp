@@ -30,6 +30,9 @@ struct ProductKind {
   Dtype out;
   Distribution distribution;
   BlockShape b_block;
+  // The gates that see one scale of a, or of b, replaced by its neighbour's.
+  const char* failed_with_scale_of_a = "G2 G3";
+  const char* failed_with_scale_of_b = "G2 G3";
 };
 
 inline TensorView operator+(const TensorView& view, std::int64_t elements) {

@@ -1,19 +1,13 @@
 // Problems drawn at random, for the tests that compare implementations of quantize.
 #pragma once
 
+#include "support/simd.hpp"
+
 #include <octet/octet.hpp>
 
 #include <optional>
-#include <random>
 
 namespace octet {
-
-using Random = std::mt19937_64;
-
-template <class T, std::size_t N>
-T any_of(const T (&choices)[N], Random& random) {
-  return choices[random() % N];
-}
 
 // One copy or both, in blocks of those given; nullopt among them stands for no copy.
 template <std::size_t N>

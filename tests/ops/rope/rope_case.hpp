@@ -17,8 +17,8 @@ inline RopeProblem random_rope(Random& random) {
   problem.seq = 1 + static_cast<std::int64_t>(random() % 9);
   problem.q_heads = 1 + static_cast<std::int64_t>(random() % 5);
   problem.k_heads = static_cast<std::int64_t>(random() % 4);
-  problem.head_dim = one_of(kHeadDims, random);
-  problem.dtype = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
+  problem.head_dim = any_of(kHeadDims, random);
+  problem.dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
   problem.inverse = random() % 2 == 0;
   problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
   return problem;
