@@ -12,10 +12,7 @@ constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 constexpr std::int64_t kRows = 130, kCols = 70;
 
 RmsNormProblem norm_problem() {
-  RmsNormProblem problem;
-  problem.rows = kRows;
-  problem.cols = kCols;
-  problem.residual = true;
+  RmsNormProblem problem{.rows = kRows, .cols = kCols, .residual = true};
   return problem;
 }
 
@@ -135,10 +132,7 @@ TEST(RmsNormBadInput, RefusesGradientsOverInputs) {
 }
 
 GatedActivationProblem gated_problem() {
-  GatedActivationProblem problem;
-  problem.rows = kRows;
-  problem.cols = kCols;
-  problem.row_weight = true;
+  GatedActivationProblem problem{.rows = kRows, .cols = kCols, .row_weight = true};
   return problem;
 }
 

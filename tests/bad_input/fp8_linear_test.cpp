@@ -11,10 +11,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 
 Fp8LinearProblem small_problem() {
-  Fp8LinearProblem problem;
-  problem.m = 5;
-  problem.n = 24;
-  problem.k = 40;
+  Fp8LinearProblem problem{.m = 5, .n = 24, .k = 40};
   return problem;
 }
 

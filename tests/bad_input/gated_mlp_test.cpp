@@ -9,10 +9,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr std::int64_t kM = 3, kF = 5, kK = 4;
 
 GatedMlpProblem plain_problem() {
-  GatedMlpProblem problem;
-  problem.m = kM;
-  problem.f = kF;
-  problem.k = kK;
+  GatedMlpProblem problem{.m = kM, .f = kF, .k = kK};
   return problem;
 }
 

@@ -73,10 +73,7 @@ struct CudaProduct {
   }
 
   void multiply() const {
-    GemmProblem problem;
-    problem.m = shape.m;
-    problem.n = shape.n;
-    problem.k = shape.k;
+    GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.b.block = qb.view().block;
     problem.out = out.view().dtype;
     problem.device = kCuda;

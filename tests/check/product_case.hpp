@@ -6,6 +6,7 @@
 #include "check/judge/quantized_operand.hpp"
 #include "check/reference/decode.hpp"
 #include "check/reference/quantize_oracle.hpp"
+#include "support/gates.hpp"
 
 #include <octet/octet.hpp>
 
@@ -68,10 +69,7 @@ struct ProductCase {
   }
   // out = left right^T through the operator.
   void multiply(const QuantizedView& left, const QuantizedView& right, const TensorView& to) const {
-    GemmProblem problem;
-    problem.m = shape.m;
-    problem.n = shape.n;
-    problem.k = shape.k;
+    GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.a.dtype = left.values.dtype;
     problem.a.block = left.block;
     problem.b.block = right.block;
@@ -112,15 +110,6 @@ inline std::string failed_gates(const std::vector<GateResult>& results) {
     if (!result.pass) failed += (failed.empty() ? "" : " ") + result.gate;
   }
   return failed;
-}
-
-inline std::string describe(const std::vector<GateResult>& results) {
-  std::string text;
-  for (const GateResult& result : results) {
-    text += result.gate + " " + result.tensor + (result.pass ? " passes: " : " FAILS: ") +
-            result.value + ", wanted " + result.bound + "\n";
-  }
-  return text;
 }
 
 }  // namespace octet

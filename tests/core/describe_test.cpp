@@ -38,9 +38,7 @@ TEST(Describe, NumbersReadBackAsTheyWere) {
     quantize.amax_floor = number;
     Fp8LinearProblem linear;
     linear.amax_floor = number;
-    GatedMlpProblem mlp;
-    mlp.fp8 = true;
-    mlp.amax_floor = number;
+    GatedMlpProblem mlp{.fp8 = true, .amax_floor = number};
     GatedActivationProblem activation;
     activation.fp8 = fp8;
     RmsNormProblem norm;

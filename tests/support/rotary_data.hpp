@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace octet::testing {
@@ -44,6 +45,8 @@ inline void fill_normal(const TensorView& view, Random& random) {
 }
 
 enum class HeadsLayout { dense, packed, heads_first };
+inline constexpr HeadsLayout kHeadsLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
+                                                HeadsLayout::heads_first};
 
 // [batch, seq, heads, head_dim] somewhere in bytes that begin as 0xA5.
 class HeadsMemory {
@@ -130,9 +133,25 @@ inline Rotation random_rotation(std::int64_t seq, std::int64_t head_dim, Random&
   return rotation;
 }
 
+// Calls expect_the_same(way, threads) with each of `ways` by some numbers of threads, and by two
+// callers at once.
+template <class ExpectTheSame>
+void by_any_threads(const std::vector<std::string>& ways, const ExpectTheSame& expect_the_same) {
+  for (const std::string& way : ways) {
+    for (const int threads : {1, 3}) expect_the_same(way, threads);
+    std::thread other([&] { expect_the_same(way, 2); });
+    expect_the_same(way, 2);
+    other.join();
+  }
+}
+
 // cos and sin of theta 10000, and positions where the rotation has them.
 class RotationData {
  public:
+  // Of a rope or rms_norm_rope.
+  template <class Problem>
+  RotationData(const Problem& problem, Random& random)
+      : RotationData(problem.rotation, problem.batch, problem.seq, problem.head_dim, random) {}
   RotationData(const Rotation& rotation, std::int64_t batch, std::int64_t seq,
                std::int64_t head_dim, Random& random) {
     const std::int64_t dim = rotation.rotary_dim != 0 ? rotation.rotary_dim : head_dim;

@@ -18,6 +18,14 @@ JudgeOptions judge_options(const GateOptions& options, Device device);
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
                      const GateOptions& options, Device device);
 
+// q, k and v of every token side by side, as rope and rms_norm_rope read them.
+template <class Problem>
+Tensor random_qkv(const Problem& problem, const GateOptions& options) {
+  const std::int64_t heads = problem.q_heads + 2 * problem.k_heads;
+  return random_matrix(problem.dtype, problem.batch * problem.seq, heads * problem.head_dim, 0,
+                       options, problem.device);
+}
+
 void add(GateReport& report, std::vector<GateResult> results);
 
 // G5 and G6 of what two calls wrote.

@@ -102,11 +102,9 @@ void judge_side(const RmsNormRopeProblem& problem, const Side& side,
 }
 
 GateReport judge_rms_norm_rope(const RmsNormRopeProblem& problem, const GateOptions& options) {
-  const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
+  const TokenShape shape = token_shape(problem);
   const RotationReference rotation(problem.rotation, shape, options.seed);
-  const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
-  const Tensor packed = random_matrix(problem.dtype, problem.batch * problem.seq,
-                                      packed_heads * problem.head_dim, 0, options, problem.device);
+  const Tensor packed = random_qkv(problem, options);
   const std::vector<Side> sides = make_sides(problem, packed, options);
   run_call(problem, options, shape, rotation.args(), sides, 0);
   run_call(problem, options, shape, rotation.args(), sides, 1);

@@ -33,11 +33,9 @@ std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
 }
 
 void judge_rope(const RopeProblem& problem, const GateOptions& options, GateReport& report) {
-  const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
+  const TokenShape shape = token_shape(problem);
   const RotationReference rotation(problem.rotation, shape, options.seed);
-  const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
-  const Tensor packed = random_matrix(problem.dtype, problem.batch * problem.seq,
-                                      packed_heads * problem.head_dim, 0, options, problem.device);
+  const Tensor packed = random_qkv(problem, options);
   const std::vector<Side> sides = make_sides(problem, packed, options);
   const RopePlan plan = plan_rope(problem, {options.backend, options.threads});
   for (int call = 0; call < 2; ++call) {

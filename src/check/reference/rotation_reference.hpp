@@ -17,6 +17,11 @@ struct TokenShape {
   Device device{};
 };
 
+template <class Problem>
+TokenShape token_shape(const Problem& problem) {
+  return {problem.batch, problem.seq, problem.head_dim, problem.device};
+}
+
 class RotationReference {
  public:
   RotationReference(const Rotation& rotation, const TokenShape& shape, std::uint64_t seed);

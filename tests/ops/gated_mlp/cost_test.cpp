@@ -20,10 +20,7 @@ constexpr std::int64_t squares(std::int64_t rows, std::int64_t cols) {
 constexpr std::int64_t bf16(std::int64_t rows, std::int64_t cols) { return rows * cols * 2; }
 
 GatedMlpProblem problem_to_count() {
-  GatedMlpProblem problem;
-  problem.m = kM;
-  problem.f = kF;
-  problem.k = kK;
+  GatedMlpProblem problem{.m = kM, .f = kF, .k = kK};
   problem.fp8 = problem.down = true;
   problem.unfused = true;
   return problem;
@@ -108,10 +105,7 @@ TEST(GatedMlpCost, AnEmptyPlanCostsNothing) {
 }
 
 TEST(GatedMlp, DescribesWhatIsNotTheDefault) {
-  GatedMlpProblem problem;
-  problem.m = 8192;
-  problem.f = 14336;
-  problem.k = 4096;
+  GatedMlpProblem problem{.m = 8192, .f = 14336, .k = 4096};
   EXPECT_EQ(describe(problem),
             "gated-mlp --shape 8192x14336x4096 --dtype bf16 --activation silu --device cpu");
   problem.fp8 = problem.down = problem.unfused = problem.accumulate_dw = problem.pow2_scales = true;

@@ -18,12 +18,11 @@ RmsNormProblem random_problem(Random& random) {
   constexpr std::int64_t kCols[] = {1,   2,   3,   7,   8,   15,  16,  17,  31,  32,  33,  63,  64,
                                     100, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1000};
   constexpr Dtype kDtypes[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
-  RmsNormProblem problem;
-  problem.rows = static_cast<std::int64_t>(random() % 140);
-  problem.cols = any_of(kCols, random);
-  problem.dtype = any_of(kDtypes, random);
-  problem.weight = any_of(kDtypes, random);
-  problem.dg = any_of(kDtypes, random);
+  RmsNormProblem problem{.rows = static_cast<std::int64_t>(random() % 140),
+                         .cols = any_of(kCols, random),
+                         .dtype = any_of(kDtypes, random),
+                         .weight = any_of(kDtypes, random),
+                         .dg = any_of(kDtypes, random)};
   problem.eps = any_of({0.0f, 1e-6f, 1.0f}, random);
   problem.residual = random() % 2 == 0;
   problem.one_plus_weight = random() % 2 == 0;
