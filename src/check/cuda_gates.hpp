@@ -3,9 +3,9 @@
 // has ended when it returns; device memory is what the caller gives and a few bytes.
 #pragma once
 
-#include "check/judge/compare_outputs.hpp"
 #include "check/data/memory_rectangle.hpp"
 #include "check/data/random.hpp"
+#include "check/judge/compare_outputs.hpp"
 
 #include <octet/quantized.hpp>
 

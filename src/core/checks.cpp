@@ -265,6 +265,10 @@ void check_amax_floor(std::string_view op, float amax_floor) {
   if (!(amax_floor >= 0) || std::isinf(amax_floor)) {
     refuse_argument(op, ": amax_floor must be finite and at least 0, got ", amax_floor);
   }
+  if (amax_floor > kMaxAmaxFloor) {
+    refuse_argument(op, ": amax_floor must be at most ", exact_text(kMaxAmaxFloor),
+                    ", so that products of two scales stay finite, got ", exact_text(amax_floor));
+  }
 }
 
 void check_fp8(Argument argument, Dtype dtype) {

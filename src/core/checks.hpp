@@ -35,6 +35,9 @@ void check_device(std::string_view op, Device device);
 void check_float(Argument argument, Dtype dtype);
 void check_fp8(Argument argument, Dtype dtype);
 // Finite, >= 0.
+// The largest power of ten whose square, summed over a slice of 128 products, is finite in f32. Beyond
+// about 8e21 the product of two scales is infinite, and zeros become NaN.
+inline constexpr float kMaxAmaxFloor = 1e18f;
 void check_amax_floor(std::string_view op, float amax_floor);
 
 // [rows, cols] of `dtype` on `device`, not null, aligned to its element, columns contiguous, rows

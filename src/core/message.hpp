@@ -3,6 +3,9 @@
 
 #include <octet/error.hpp>
 
+#include <charconv>
+#include <iterator>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -13,6 +16,20 @@ std::string text(const Parts&... parts) {
   std::ostringstream stream;
   (stream << ... << parts);
   return stream.str();
+}
+
+// A finite number in as few digits as read back to the same f32, and at least as "%g" has.
+inline std::string exact_text(float value) {
+  char digits[32];
+  for (int precision = 6;; ++precision) {
+    const auto end =
+        std::to_chars(digits, std::end(digits), value, std::chars_format::general, precision).ptr;
+    float read = 0;
+    std::from_chars(digits, end, read);
+    if (read == value || precision >= std::numeric_limits<float>::max_digits10) {
+      return {digits, end};
+    }
+  }
 }
 
 template <class... Parts>

@@ -12,10 +12,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 
 octet_gemm_problem c_problem() {
-  GemmProblem problem;
-  problem.m = 2;
-  problem.n = 3;
-  problem.k = 4;
+  GemmProblem problem{.m = 2, .n = 3, .k = 4};
   problem.a = problem.b = {Dtype::f32};
   problem.out = Dtype::f32;
   return to_c(problem);

@@ -117,12 +117,9 @@ inline octet_repack_args to_c(const RepackArgs& args) {
   return c;
 }
 
-inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
-  octet_fp8_linear_problem c;
-  octet_fp8_linear_problem_init(&c);
-  c.m = problem.m;
-  c.n = problem.n;
-  c.k = problem.k;
+// What a linear layer and an MLP of such layers have in common.
+template <class Problem, class CProblem>
+void set_layer_fields(const Problem& problem, CProblem& c) {
   c.dtype = static_cast<octet_dtype>(problem.dtype);
   c.format = static_cast<octet_dtype>(problem.format);
   c.grad_format = static_cast<octet_dtype>(problem.grad_format);
@@ -136,6 +133,15 @@ inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
   c.amax_floor = problem.amax_floor;
   c.pow2_scales = problem.pow2_scales;
   c.device = to_c(problem.device);
+}
+
+inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
+  octet_fp8_linear_problem c;
+  octet_fp8_linear_problem_init(&c);
+  c.m = problem.m;
+  c.n = problem.n;
+  c.k = problem.k;
+  set_layer_fields(problem, c);
   return c;
 }
 inline octet_fp8_linear_saved to_c(const Fp8LinearSaved& saved) {

@@ -11,23 +11,11 @@ inline octet_gated_mlp_problem to_c(const GatedMlpProblem& problem) {
   c.m = problem.m;
   c.f = problem.f;
   c.k = problem.k;
-  c.dtype = static_cast<octet_dtype>(problem.dtype);
   c.activation = static_cast<octet_gate_activation>(problem.activation);
   c.down = problem.down;
   c.fp8 = problem.fp8;
-  c.format = static_cast<octet_dtype>(problem.format);
-  c.grad_format = static_cast<octet_dtype>(problem.grad_format);
-  c.weights_quantized = problem.weights_quantized;
-  c.training = problem.training;
-  c.need_dx = problem.need_dx;
-  c.need_dw = problem.need_dw;
-  c.dw = static_cast<octet_dtype>(problem.dw);
-  c.accumulate_dw = problem.accumulate_dw;
-  c.wgrad_blocks = static_cast<octet_wgrad_blocks>(problem.wgrad_blocks);
-  c.amax_floor = problem.amax_floor;
-  c.pow2_scales = problem.pow2_scales;
+  set_layer_fields(problem, c);
   c.unfused = problem.unfused;
-  c.device = to_c(problem.device);
   return c;
 }
 

@@ -12,10 +12,7 @@ constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 constexpr std::int64_t kRows = 130, kCols = 70;
 
 RmsNormProblem norm_problem() {
-  RmsNormProblem problem;
-  problem.rows = kRows;
-  problem.cols = kCols;
-  problem.residual = true;
+  RmsNormProblem problem{.rows = kRows, .cols = kCols, .residual = true};
   return problem;
 }
 
@@ -135,10 +132,7 @@ TEST(RmsNormBadInput, RefusesGradientsOverInputs) {
 }
 
 GatedActivationProblem gated_problem() {
-  GatedActivationProblem problem;
-  problem.rows = kRows;
-  problem.cols = kCols;
-  problem.row_weight = true;
+  GatedActivationProblem problem{.rows = kRows, .cols = kCols, .row_weight = true};
   return problem;
 }
 
@@ -163,6 +157,12 @@ TEST(GatedActivationBadInput, RefusesBadProblems) {
   problem.fp8->amax_floor = -1;
   expect_gated_refused(
       kInvalid, "gated_activation: amax_floor must be finite and at least 0, got -1", problem);
+  problem.fp8->amax_floor = 1e30f;
+  expect_gated_refused(
+      kInvalid,
+      "gated_activation: amax_floor must be at most 1e+18, so that products of two "
+      "scales stay finite, got 1e+30",
+      problem);
 }
 
 TEST(GatedActivationBadInput, RefusesBadTensors) {

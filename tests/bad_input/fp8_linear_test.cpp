@@ -11,10 +11,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 
 Fp8LinearProblem small_problem() {
-  Fp8LinearProblem problem;
-  problem.m = 5;
-  problem.n = 24;
-  problem.k = 40;
+  Fp8LinearProblem problem{.m = 5, .n = 24, .k = 40};
   return problem;
 }
 
@@ -91,6 +88,11 @@ TEST(Fp8LinearBadInput, RefusesBadProblems) {
   problem.amax_floor = -2;
   expect_both_plans_refused(
       kInvalid, "fp8_linear: amax_floor must be finite and at least 0, got -2", problem);
+  problem.amax_floor = 1e30f;
+  expect_both_plans_refused(kInvalid,
+                            "fp8_linear: amax_floor must be at most 1e+18, so that products of two "
+                            "scales stay finite, got 1e+30",
+                            problem);
   problem = small_problem();
   problem.accumulate_dw = true;
   problem.dw = Dtype::f16;

@@ -9,10 +9,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr std::int64_t kM = 3, kF = 5, kK = 4;
 
 GatedMlpProblem plain_problem() {
-  GatedMlpProblem problem;
-  problem.m = kM;
-  problem.f = kF;
-  problem.k = kK;
+  GatedMlpProblem problem{.m = kM, .f = kF, .k = kK};
   return problem;
 }
 
@@ -35,6 +32,14 @@ TEST(GatedMlpBadInput, RefusesBadProblems) {
   problem = plain_problem();
   problem.unfused = true;
   refused("gated_mlp: unfused needs fp8 = true", problem);
+  problem = plain_problem();
+  problem.fp8 = true;
+  problem.amax_floor = 1e30f;
+  refused(
+      "gated_mlp: amax_floor must be at most 1e+18, so that products of two scales stay finite, "
+      "got "
+      "1e+30",
+      problem);
 }
 
 struct ForwardCall {

@@ -11,10 +11,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 
 GemmProblem small_problem() {
-  GemmProblem problem;
-  problem.m = 5;
-  problem.n = 130;
-  problem.k = 200;
+  GemmProblem problem{.m = 5, .n = 130, .k = 200};
   return problem;
 }
 

@@ -10,12 +10,7 @@ constexpr std::int64_t kBatch = 2, kSeq = 5, kQHeads = 3, kKHeads = 1, kHeadDim 
 
 template <class Problem>
 Problem heads_problem() {
-  Problem problem;
-  problem.batch = kBatch;
-  problem.seq = kSeq;
-  problem.q_heads = kQHeads;
-  problem.k_heads = kKHeads;
-  problem.head_dim = kHeadDim;
+  Problem problem{kBatch, kSeq, kQHeads, kKHeads, kHeadDim};
   problem.rotation.positions = Dtype::i32;
   return problem;
 }

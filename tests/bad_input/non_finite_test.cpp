@@ -40,10 +40,7 @@ struct Layer {
     at(x, 2, 5) = x_value;
     at(w, 129, 131) = w_value;
     at(dy, 4, 7) = dy_value;
-    Fp8LinearProblem problem;
-    problem.m = kTokens;
-    problem.n = kOutputs;
-    problem.k = kInputs;
+    Fp8LinearProblem problem{.m = kTokens, .n = kOutputs, .k = kInputs};
     problem.dtype = problem.dw = Dtype::f32;
     Fp8Linear layer(problem);
     layer.forward(x, w, y);

@@ -12,10 +12,7 @@ constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 
 QuantizeProblem dual_problem() {
-  QuantizeProblem problem;
-  problem.rows = 130;
-  problem.cols = 70;
-  problem.transposed_block = kBlock1x128;
+  QuantizeProblem problem{.rows = 130, .cols = 70, .transposed_block = kBlock1x128};
   return problem;
 }
 
@@ -94,6 +91,17 @@ TEST(QuantizeBadInput, RefusesFloorsThatAreNone) {
                       problem);
 }
 
+TEST(QuantizeBadInput, RefusesAFloorWhoseScalesOverflowAProduct) {
+  QuantizeProblem problem = dual_problem();
+  problem.amax_floor = 1e18f;
+  EXPECT_NO_THROW(plan_quantize(problem));
+  problem.amax_floor = std::nextafter(1e18f, 2e18f);
+  expect_plan_refused(kInvalid,
+                      "quantize: amax_floor must be at most 1e+18, so that products of two scales "
+                      "stay finite, got 1.00000005e+18",
+                      problem);
+}
+
 TEST(QuantizeBadInput, RefusesADeviceThatIsNotThere) {
   QuantizeProblem problem = dual_problem();
   const int count = cuda_device_count();
@@ -168,9 +176,7 @@ TEST(QuantizeBadInput, CountsPaddingAsPartOfAnOutputThatOwnsIt) {
 
 // dequantize and repack share the checks of their operands with the others.
 TEST(DequantizeBadInput, RefusesBadSizesAndOperands) {
-  DequantizeProblem problem;
-  problem.rows = 0;
-  problem.cols = 4;
+  DequantizeProblem problem{.rows = 0, .cols = 4};
   expect_plan_refused(kInvalid, "dequantize: rows must be at least 1, got 0", problem);
   problem.rows = 3;
   Arena arena(1 << 16);
@@ -182,9 +188,7 @@ TEST(DequantizeBadInput, RefusesBadSizesAndOperands) {
 }
 
 TEST(DequantizeBadInput, RefusesOutputsOverInputs) {
-  DequantizeProblem problem;
-  problem.rows = 3;
-  problem.cols = 4;
+  DequantizeProblem problem{.rows = 3, .cols = 4};
   Arena arena(1 << 16);
   DequantizeArgs args;
   args.input = arena.quantized(3, 4, Dtype::e4m3, kBlock1x128);
@@ -196,9 +200,7 @@ TEST(DequantizeBadInput, RefusesOutputsOverInputs) {
 }
 
 TEST(RepackBadInput, RefusesBadSizesAndOperands) {
-  RepackProblem problem;
-  problem.rows = 3;
-  problem.cols = -4;
+  RepackProblem problem{.rows = 3, .cols = -4};
   expect_plan_refused(kInvalid, "repack: cols must be at least 1, got -4", problem);
   problem.cols = 4;
   Arena arena(1 << 16);

@@ -15,10 +15,7 @@ constexpr int kThreads = 8;
 constexpr int kRounds = 20;
 
 GemmProblem small_problem() {
-  GemmProblem problem;
-  problem.m = 17;
-  problem.n = 33;
-  problem.k = 150;
+  GemmProblem problem{.m = 17, .n = 33, .k = 150};
   problem.a = problem.b = {Dtype::f32};
   problem.out = Dtype::f32;
   return problem;

@@ -110,11 +110,7 @@ TEST(CApi, ADenseTensorOfTooManyDimensionsKeepsItsRank) {
 }
 
 TEST(CApi, LayoutsOfTheLayerAreThoseOfCpp) {
-  Fp8LinearProblem problem;
-  problem.m = 30;
-  problem.n = 130;
-  problem.k = 70;
-  problem.weights_quantized = true;
+  Fp8LinearProblem problem{.m = 30, .n = 130, .k = 70, .weights_quantized = true};
   const octet_fp8_linear_problem c = bad_input::to_c(problem);
   octet_fp8_linear_saved_layout saved;
   ASSERT_EQ(octet_layout_fp8_linear_saved(&c, &saved), OCTET_OK) << octet_last_error();

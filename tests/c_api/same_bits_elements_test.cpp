@@ -19,14 +19,13 @@ Fp8Copies copies(Arena& arena, const Fp8Output& output, std::int64_t rows, std::
 }
 
 RmsNormProblem norm_problem() {
-  RmsNormProblem problem;
-  problem.rows = kRows;
-  problem.cols = kCols;
-  problem.weight = Dtype::f32;
-  problem.eps = 0.25f;
-  problem.residual = true;
-  problem.one_plus_weight = true;
-  problem.dg = Dtype::f16;
+  RmsNormProblem problem{.rows = kRows,
+                         .cols = kCols,
+                         .weight = Dtype::f32,
+                         .eps = 0.25f,
+                         .residual = true,
+                         .one_plus_weight = true,
+                         .dg = Dtype::f16};
   return problem;
 }
 
@@ -118,12 +117,7 @@ TensorView heads(Arena& arena, std::int64_t count) {
 
 template <class Problem>
 Problem heads_problem() {
-  Problem problem;
-  problem.batch = kBatch;
-  problem.seq = kSeq;
-  problem.q_heads = kQHeads;
-  problem.k_heads = kKHeads;
-  problem.head_dim = kHeadDim;
+  Problem problem{kBatch, kSeq, kQHeads, kKHeads, kHeadDim};
   problem.rotation = rotation();
   return problem;
 }
@@ -200,11 +194,8 @@ TEST(CApiSameBits, RmsNormRopeBackward) {
 }
 
 GatedActivationProblem gated_problem() {
-  GatedActivationProblem problem;
-  problem.rows = kRows;
-  problem.cols = kCols;
-  problem.activation = GateActivation::gelu_erf;
-  problem.row_weight = true;
+  GatedActivationProblem problem{
+      .rows = kRows, .cols = kCols, .activation = GateActivation::gelu_erf, .row_weight = true};
   return problem;
 }
 

@@ -7,10 +7,7 @@ namespace {
 constexpr std::int64_t kM = 20, kF = 70, kK = 130;
 
 GatedMlpProblem mlp_problem(bool fp8, bool down) {
-  GatedMlpProblem problem;
-  problem.m = kM;
-  problem.f = kF;
-  problem.k = kK;
+  GatedMlpProblem problem{.m = kM, .f = kF, .k = kK};
   problem.dtype = problem.dw = Dtype::f32;
   problem.activation = GateActivation::gelu_tanh;
   problem.fp8 = fp8;
@@ -90,10 +87,7 @@ TEST(CApiGatedMlp, ForwardAndBackwardHaveTheSameBits) {
 }
 
 Fp8LinearWeights quantized_ahead(Arena& arena, const TensorView& w) {
-  QuantizeProblem cast;
-  cast.rows = w.rows();
-  cast.cols = w.cols();
-  cast.input = Dtype::f32;
+  QuantizeProblem cast{.rows = w.rows(), .cols = w.cols(), .input = Dtype::f32};
   cast.block = cast.transposed_block = kBlock128x128;
   const Fp8LinearWeights weights{arena.quantized(cast.rows, cast.cols, Dtype::e4m3, kBlock128x128),
                                  arena.quantized(cast.cols, cast.rows, Dtype::e4m3, kBlock128x128)};

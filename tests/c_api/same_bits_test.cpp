@@ -5,12 +5,11 @@ namespace octet {
 namespace {
 
 TEST(CApiSameBits, Quantize) {
-  QuantizeProblem problem;
-  problem.rows = 150;
-  problem.cols = 131;
-  problem.input = Dtype::f32;
-  problem.transposed_block = kBlock128x128;
-  problem.pow2_scales = true;
+  QuantizeProblem problem{.rows = 150,
+                          .cols = 131,
+                          .input = Dtype::f32,
+                          .transposed_block = kBlock128x128,
+                          .pow2_scales = true};
   expect_same_bits(problem, [&](Arena& arena) {
     QuantizeArgs args;
     args.input = arena.matrix(Dtype::f32, 150, 131);
@@ -22,12 +21,7 @@ TEST(CApiSameBits, Quantize) {
 }
 
 TEST(CApiSameBits, Gemm) {
-  GemmProblem problem;
-  problem.m = 9;
-  problem.n = 140;
-  problem.k = 300;
-  problem.out = Dtype::f32;
-  problem.accumulate = true;
+  GemmProblem problem{.m = 9, .n = 140, .k = 300, .out = Dtype::f32, .accumulate = true};
   expect_same_bits(problem, [&](Arena& arena) {
     GemmArgs args;
     const TensorView a = arena.matrix(Dtype::f32, 9, 300);
@@ -51,10 +45,7 @@ TEST(CApiSameBits, Gemm) {
 }
 
 QuantizeArgs quantized_input(Arena& arena) {
-  QuantizeProblem cast;
-  cast.rows = 20;
-  cast.cols = 150;
-  cast.input = Dtype::f32;
+  QuantizeProblem cast{.rows = 20, .cols = 150, .input = Dtype::f32};
   QuantizeArgs args;
   args.input = arena.matrix(Dtype::f32, 20, 150);
   fill(args.input, 4);
@@ -64,9 +55,7 @@ QuantizeArgs quantized_input(Arena& arena) {
 }
 
 TEST(CApiSameBits, Dequantize) {
-  DequantizeProblem problem;
-  problem.rows = 20;
-  problem.cols = 150;
+  DequantizeProblem problem{.rows = 20, .cols = 150};
   expect_same_bits(problem, [&](Arena& arena) {
     DequantizeArgs args;
     args.input = quantized_input(arena).out;
@@ -76,9 +65,7 @@ TEST(CApiSameBits, Dequantize) {
 }
 
 TEST(CApiSameBits, Repack) {
-  RepackProblem problem;
-  problem.rows = 20;
-  problem.cols = 150;
+  RepackProblem problem{.rows = 20, .cols = 150};
   expect_same_bits(problem, [&](Arena& arena) {
     RepackArgs args;
     args.input = quantized_input(arena).out;
@@ -140,10 +127,7 @@ TEST_F(CApiLayer, ForwardTakesWeightsQuantisedAheadOfTime) {
     const Fp8LinearWeightsLayout layout = fp8_linear_weights_layout(problem_);
     args.weights.w = layout.w.view(arena.take(layout.w.bytes));
     args.weights.w_t = layout.w_t.view(arena.take(layout.w_t.bytes));
-    QuantizeProblem cast;
-    cast.rows = 130;
-    cast.cols = 70;
-    cast.input = Dtype::f32;
+    QuantizeProblem cast{.rows = 130, .cols = 70, .input = Dtype::f32};
     cast.block = cast.transposed_block = kBlock128x128;
     run_cpp(cast, QuantizeArgs{args.w, args.weights.w, args.weights.w_t});
     args.w = TensorView();

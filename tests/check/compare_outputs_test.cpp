@@ -1,6 +1,6 @@
 // Whole outputs compared, the distance of two elements, and the tiles a quantiser is judged by.
 #include "check/judge/compare_outputs.hpp"
-#include "check/judge/judge_quantizer.hpp"
+#include "check/judge/judge.hpp"
 #include "check/product_case.hpp"
 
 #include <set>

@@ -15,10 +15,7 @@ DataOptions options_of_seed(std::uint64_t seed) {
 }
 
 Fp8LinearProblem layer_of(ProductShape shape) {
-  Fp8LinearProblem problem;
-  problem.m = shape.m;
-  problem.n = shape.n;
-  problem.k = shape.k;
+  Fp8LinearProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
   return problem;
 }
 
@@ -36,7 +33,7 @@ TEST(CorrectOperators, TheLayerPassesOnAHundredSeeds) {
       problem.dw = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
       problem.accumulate_dw = seed % 4 == 1;
       const GateReport report = check_fp8_linear(problem, options_of_seed(seed));
-      ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+      ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                  << describe(report.results);
     }
   }
@@ -44,12 +41,11 @@ TEST(CorrectOperators, TheLayerPassesOnAHundredSeeds) {
 
 TEST(CorrectOperators, ProductsPassOnAHundredSeeds) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    GemmProblem problem;
-    problem.m = 1 + static_cast<std::int64_t>(seed * 7 % 90);
-    problem.n = 1 + static_cast<std::int64_t>(seed * 13 % 150);
-    problem.k = 1 + static_cast<std::int64_t>(seed * 29 % 300);
-    problem.out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16;
-    problem.accumulate = seed % 3 == 0;
+    GemmProblem problem{.m = 1 + static_cast<std::int64_t>(seed * 7 % 90),
+                        .n = 1 + static_cast<std::int64_t>(seed * 13 % 150),
+                        .k = 1 + static_cast<std::int64_t>(seed * 29 % 300),
+                        .out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16,
+                        .accumulate = seed % 3 == 0};
     if (seed % 4 == 0) problem.b.block = kBlock1x128;
     if (seed % 5 == 0) {
       const Dtype dtype = seed % 10 == 0 ? Dtype::f32 : Dtype::f16;
@@ -57,7 +53,7 @@ TEST(CorrectOperators, ProductsPassOnAHundredSeeds) {
       problem.b = {dtype, {}, seed % 4 < 2 ? Major::mn : Major::k};
     }
     const GateReport report = check_gemm(problem, options_of_seed(seed));
-    ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+    ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                << describe(report.results);
   }
 }
@@ -66,19 +62,18 @@ TEST(CorrectOperators, QuantisersPassOnAHundredSeeds) {
   constexpr Dtype kInputs[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
   constexpr BlockShape kBlocks[] = {kBlock1x128, kBlock128x1, kBlock128x128};
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    QuantizeProblem problem;
-    problem.rows = 1 + static_cast<std::int64_t>(seed * 11 % 300);
-    problem.cols = 1 + static_cast<std::int64_t>(seed * 17 % 400);
-    problem.input = kInputs[seed % 3];
-    problem.format = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2;
-    problem.block = kBlocks[seed / 2 % 3];
+    QuantizeProblem problem{.rows = 1 + static_cast<std::int64_t>(seed * 11 % 300),
+                            .cols = 1 + static_cast<std::int64_t>(seed * 17 % 400),
+                            .input = kInputs[seed % 3],
+                            .format = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2,
+                            .block = kBlocks[seed / 2 % 3]};
     if (seed % 3 != 0) problem.transposed_block = kBlocks[seed / 3 % 3];
     if (seed % 7 == 0) problem.block.reset();
     if (seed % 21 == 0) problem.transposed_block = kBlock1x128;
     problem.pow2_scales = seed % 5 == 0;
     problem.amax_floor = seed % 4 == 0 ? 1e-4f : 0;
     const GateReport report = check_quantize(problem, options_of_seed(seed));
-    ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+    ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                << describe(report.results);
   }
 }
@@ -92,7 +87,7 @@ TEST(CorrectOperators, ALayerOfSeveralTilesPassesWithEveryOption) {
     problem.weights_quantized = variant == 3;
     problem.pow2_scales = variant == 2;
     const GateReport report = check_fp8_linear(problem, options_of_seed(7));
-    EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report.results);
+    EXPECT_TRUE(report.pass()) << describe(problem) << "\n" << describe(report.results);
     EXPECT_EQ(count(report, "G1"), 3);
     EXPECT_EQ(count(report, "G2"), 3);
     EXPECT_EQ(count(report, "G3"), 3);

@@ -1,12 +1,12 @@
 // Tensors and products on a CUDA device for the tests of the gates.
 #pragma once
 
-#include "check/judge/compare_outputs.hpp"
-#include "check/judge/judge_quantizer.hpp"
 #include "check/data/memory_rectangle.hpp"
-#include "check/product_case.hpp"
-#include "check/data/quantized_operand.hpp"
+#include "check/judge/compare_outputs.hpp"
+#include "check/judge/judge.hpp"
+#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
+#include "check/product_case.hpp"
 #include "support/on_cuda.hpp"
 
 namespace octet {
@@ -73,10 +73,7 @@ struct CudaProduct {
   }
 
   void multiply() const {
-    GemmProblem problem;
-    problem.m = shape.m;
-    problem.n = shape.n;
-    problem.k = shape.k;
+    GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.b.block = qb.view().block;
     problem.out = out.view().dtype;
     problem.device = kCuda;

@@ -151,11 +151,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, GuardedCudaOutput,
 class GuardedCudaCopy : public ::testing::TestWithParam<BlockShape> {
  protected:
   static void write(const TensorView& input, const GuardedQuantized& copy) {
-    QuantizeProblem problem;
-    problem.rows = input.rows();
-    problem.cols = input.cols();
-    problem.block = GetParam();
-    problem.device = kCuda;
+    QuantizeProblem problem{
+        .rows = input.rows(), .cols = input.cols(), .block = GetParam(), .device = kCuda};
     run_once(plan_quantize(problem), QuantizeArgs{input, copy.view(), {}}, kCuda);
   }
 };

@@ -16,38 +16,33 @@ class CorrectCudaOperators : public ::testing::TestWithParam<OperatorCase> {
     result.distribution = GetParam().distribution;
     return result;
   }
-  static void expect_pass(const std::string& problem, const GateReport& report) {
-    EXPECT_TRUE(report.pass()) << problem << "\n" << describe(report.results);
-  }
 };
 
 TEST_P(CorrectCudaOperators, TheLayerPassesWithBothBlocksOfTheWeightGradient) {
   OCTET_NEEDS_HOPPER();
   for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
-    Fp8LinearProblem problem;
-    problem.m = GetParam().shape.m;
-    problem.n = GetParam().shape.n;
-    problem.k = GetParam().shape.k;
-    problem.wgrad_blocks = blocks;
-    problem.device = kCuda;
-    expect_pass(octet::describe(problem), check_fp8_linear(problem, options()));
+    Fp8LinearProblem problem{.m = GetParam().shape.m,
+                             .n = GetParam().shape.n,
+                             .k = GetParam().shape.k,
+                             .wgrad_blocks = blocks,
+                             .device = kCuda};
+    expect_pass(check_fp8_linear(problem, options()), describe(problem));
     problem.dw = Dtype::f32;
     problem.accumulate_dw = true;
-    expect_pass(octet::describe(problem), check_fp8_linear(problem, options()));
+    expect_pass(check_fp8_linear(problem, options()), describe(problem));
   }
 }
 
 TEST_P(CorrectCudaOperators, TheLayerPassesWithQuantisedWeightsAndHybridFormats) {
   OCTET_NEEDS_HOPPER();
-  Fp8LinearProblem problem;
-  problem.m = GetParam().shape.m;
-  problem.n = GetParam().shape.n;
-  problem.k = GetParam().shape.k;
-  problem.grad_format = Dtype::e5m2;
-  problem.weights_quantized = true;
-  problem.device = kCuda;
+  Fp8LinearProblem problem{.m = GetParam().shape.m,
+                           .n = GetParam().shape.n,
+                           .k = GetParam().shape.k,
+                           .grad_format = Dtype::e5m2,
+                           .weights_quantized = true,
+                           .device = kCuda};
   const GateReport report = check_fp8_linear(problem, options());
-  expect_pass(octet::describe(problem), report);
+  expect_pass(report, describe(problem));
   // x, w, dy, dy^T and x^T as quantised for the reference, and the saved x_t.
   std::int64_t judged = 0;
   for (const GateResult& result : report.results) judged += result.gate == "Q";
@@ -58,15 +53,13 @@ TEST_P(CorrectCudaOperators, ProductsPass) {
   OCTET_NEEDS_HOPPER();
   for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
     for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
-      GemmProblem problem;
-      problem.m = GetParam().shape.m;
-      problem.n = GetParam().shape.n;
-      problem.k = GetParam().shape.k;
+      GemmProblem problem{
+          .m = GetParam().shape.m, .n = GetParam().shape.n, .k = GetParam().shape.k};
       problem.b.block = block;
       problem.out = out;
       problem.accumulate = out == Dtype::f32;
       problem.device = kCuda;
-      expect_pass(octet::describe(problem), check_gemm(problem, options()));
+      expect_pass(check_gemm(problem, options()), describe(problem));
     }
   }
 }
@@ -74,13 +67,11 @@ TEST_P(CorrectCudaOperators, ProductsPass) {
 TEST_P(CorrectCudaOperators, QuantisersPass) {
   OCTET_NEEDS_HOPPER();
   for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
-    QuantizeProblem problem;
-    problem.rows = GetParam().shape.m;
-    problem.cols = GetParam().shape.k;
+    QuantizeProblem problem{.rows = GetParam().shape.m, .cols = GetParam().shape.k};
     problem.block = problem.transposed_block = block;
     problem.device = kCuda;
     const GateReport report = check_quantize(problem, options());
-    expect_pass(octet::describe(problem), report);
+    expect_pass(report, describe(problem));
     EXPECT_EQ(report.results.size(), 6u);
   }
 }

@@ -1,7 +1,7 @@
 // gated_activation passes its gates, whatever the shape, the dtype and the data; what judges it has
 // the right values and slopes.
-#include "check/ops/gated_activation_reference.hpp"
 #include "check/gates.hpp"
+#include "check/ops/gated_activation_reference.hpp"
 #include "check/product_case.hpp"
 
 namespace octet {
@@ -12,12 +12,11 @@ constexpr GateActivation kActivations[] = {GateActivation::silu, GateActivation:
 constexpr Dtype kDtypes[] = {Dtype::bf16, Dtype::f16, Dtype::f32};
 
 GatedActivationProblem problem_of(std::uint64_t seed) {
-  GatedActivationProblem problem;
-  problem.rows = 1 + static_cast<std::int64_t>(seed * 37 % 140);
-  problem.cols = 1 + static_cast<std::int64_t>(seed * 53 % 300);
-  problem.dtype = kDtypes[seed % 3];
-  problem.activation = kActivations[seed % 4];
-  problem.row_weight = seed % 2 == 1;
+  GatedActivationProblem problem{.rows = 1 + static_cast<std::int64_t>(seed * 37 % 140),
+                                 .cols = 1 + static_cast<std::int64_t>(seed * 53 % 300),
+                                 .dtype = kDtypes[seed % 3],
+                                 .activation = kActivations[seed % 4],
+                                 .row_weight = seed % 2 == 1};
   if (seed % 5 == 0) problem.fp8 = Fp8Output{};
   return problem;
 }
@@ -31,7 +30,7 @@ TEST(CorrectGatedActivation, PassesOnManySeeds) {
     for (const char* backend : {"", problem.fp8 ? "unfused" : "cpu_reference"}) {
       options.backend = backend;
       const GateReport report = check_gated_activation(problem, options);
-      ASSERT_TRUE(report.pass()) << octet::describe(problem) << ", seed " << seed << "\n"
+      ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                  << describe(report.results);
     }
   }

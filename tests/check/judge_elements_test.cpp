@@ -1,5 +1,5 @@
 // E1 and E2 over outputs that are spoilt on purpose, one way at a time.
-#include "check/judge/judge_elements.hpp"
+#include "check/judge/judge.hpp"
 #include "check/product_case.hpp"
 #include "core/message.hpp"
 

@@ -77,10 +77,7 @@ class GuardedCopy : public testing::TestWithParam<BlockShape> {
 
   void SetUp() override { fill_random(input_, Distribution::normal, {1, 0}, 1); }
   void write(const GuardedQuantized& copy) const {
-    QuantizeProblem problem;
-    problem.rows = 131;
-    problem.cols = 300;
-    problem.block = GetParam();
+    QuantizeProblem problem{.rows = 131, .cols = 300, .block = GetParam()};
     const QuantizePlan plan = plan_quantize(problem);
     const Buffer workspace(plan.workspace_bytes);
     run(plan, {input_, copy.view(), {}}, {workspace.data(), workspace.bytes()});

@@ -1,11 +1,12 @@
 // A product with its operands, before and after quantisation, and a correct output to be spoilt.
 #pragma once
 
-#include "check/reference/decode.hpp"
-#include "check/judge/judge.hpp"
-#include "check/reference/quantize_oracle.hpp"
-#include "check/data/quantized_copies.hpp"
 #include "check/data/random.hpp"
+#include "check/judge/judge.hpp"
+#include "check/judge/quantized_operand.hpp"
+#include "check/reference/decode.hpp"
+#include "check/reference/quantize_oracle.hpp"
+#include "support/gates.hpp"
 
 #include <octet/octet.hpp>
 
@@ -30,6 +31,9 @@ struct ProductKind {
   Dtype out;
   Distribution distribution;
   BlockShape b_block;
+  // The gates that see one scale of a, or of b, replaced by its neighbour's.
+  const char* failed_with_scale_of_a = "G2 G3";
+  const char* failed_with_scale_of_b = "G2 G3";
 };
 
 inline TensorView operator+(const TensorView& view, std::int64_t elements) {
@@ -61,17 +65,11 @@ struct ProductCase {
 
   static QuantizedTensor quantized(const Tensor& matrix, BlockShape block,
                                    Dtype format = Dtype::e4m3) {
-    const OracleTensor oracle = quantize_oracle(matrix, {format, block}, 2);
-    QuantizedTensor result(oracle.rows, oracle.cols, format, block);
-    copy_quantized(oracle.view(), result);
-    return result;
+    return in_our_layout(quantize_oracle(matrix, {format, block}, 2).view());
   }
   // out = left right^T through the operator.
   void multiply(const QuantizedView& left, const QuantizedView& right, const TensorView& to) const {
-    GemmProblem problem;
-    problem.m = shape.m;
-    problem.n = shape.n;
-    problem.k = shape.k;
+    GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.a.dtype = left.values.dtype;
     problem.a.block = left.block;
     problem.b.block = right.block;
@@ -112,15 +110,6 @@ inline std::string failed_gates(const std::vector<GateResult>& results) {
     if (!result.pass) failed += (failed.empty() ? "" : " ") + result.gate;
   }
   return failed;
-}
-
-inline std::string describe(const std::vector<GateResult>& results) {
-  std::string text;
-  for (const GateResult& result : results) {
-    text += result.gate + " " + result.tensor + (result.pass ? " passes: " : " FAILS: ") +
-            result.value + ", wanted " + result.bound + "\n";
-  }
-  return text;
 }
 
 }  // namespace octet

@@ -1,8 +1,8 @@
 // The independent quantiser against what docs/numerics.md says of single values and blocks.
+#include "check/data/random.hpp"
+#include "check/judge/compare_outputs.hpp"
 #include "check/reference/decode.hpp"
 #include "check/reference/quantize_oracle.hpp"
-#include "check/data/quantized_copies.hpp"
-#include "check/data/random.hpp"
 
 #include <octet/buffer.hpp>
 

@@ -1,6 +1,6 @@
 // The f64 product against sums written out, and the decoders against the formats' tables.
-#include "check/reference/decode.hpp"
 #include "check/data/random.hpp"
+#include "check/reference/decode.hpp"
 #include "check/reference/reference.hpp"
 
 #include <octet/octet.hpp>

@@ -64,13 +64,25 @@ TEST(TensorView, StridesPassTwoToTheThirtyOneWithoutWrapping) {
 }
 
 TEST(Dtype, NamesAndSizesRoundTrip) {
-  const std::vector<std::pair<Dtype, int>> sizes{{Dtype::f32, 4},  {Dtype::f16, 2},
-                                                 {Dtype::bf16, 2}, {Dtype::e4m3, 1},
-                                                 {Dtype::e5m2, 1}, {Dtype::ue8m0, 1}};
-  for (const auto& [dtype, bytes] : sizes) {
-    EXPECT_EQ(size_bytes(dtype), bytes) << name(dtype);
-    EXPECT_EQ(parse_dtype(name(dtype)), dtype);
+  struct Entry {
+    Dtype dtype;
+    std::string_view name;
+    int bytes;
+  };
+  const std::vector<Entry> entries{{Dtype::f32, "f32", 4},   {Dtype::f16, "f16", 2},
+                                   {Dtype::bf16, "bf16", 2}, {Dtype::e4m3, "e4m3", 1},
+                                   {Dtype::e5m2, "e5m2", 1}, {Dtype::ue8m0, "ue8m0", 1},
+                                   {Dtype::i32, "i32", 4},   {Dtype::i64, "i64", 8}};
+  for (const Entry& entry : entries) {
+    EXPECT_EQ(name(entry.dtype), entry.name);
+    EXPECT_EQ(size_bytes(entry.dtype), entry.bytes) << entry.name;
+    EXPECT_EQ(parse_dtype(entry.name), entry.dtype) << entry.name;
   }
+  std::size_t with_a_size = 0;
+  for (int number = -1; number < 100; ++number) {
+    with_a_size += size_bytes(static_cast<Dtype>(number)) != 0 ? 1 : 0;
+  }
+  EXPECT_EQ(with_a_size, entries.size()) << "a dtype is missing in this test";
   EXPECT_EQ(parse_dtype("fp32"), std::nullopt);
   EXPECT_EQ(parse_dtype(""), std::nullopt);
   EXPECT_EQ(name(static_cast<Dtype>(77)), "unknown dtype");

@@ -1,7 +1,7 @@
 // parallel_for: every index once, from any number of callers, in IEEE arithmetic.
 #include "cpu/threads.hpp"
 
-#include "dispatch/environment.hpp"
+#include "support/environment.hpp"
 
 #include <octet/error.hpp>
 

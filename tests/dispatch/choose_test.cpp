@@ -1,7 +1,7 @@
 // Who runs a problem: argument before environment before order, and a sentence where nobody does.
 #include "dispatch/choose.hpp"
 
-#include "dispatch/environment.hpp"
+#include "support/environment.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>

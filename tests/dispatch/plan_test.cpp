@@ -1,8 +1,8 @@
 // The same rules through a real operator: what a plan says of itself.
-#include "dispatch/environment.hpp"
 #include "device/pretended.hpp"
 #include "dispatch/machine.hpp"
 #include "ops/gemm/problem.hpp"
+#include "support/environment.hpp"
 #include "support/refusal.hpp"
 
 #include <octet/octet.hpp>

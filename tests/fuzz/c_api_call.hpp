@@ -38,6 +38,39 @@ Plan plan_with(const Make& make) {
   return {made, octet_plan_destroy};
 }
 
+// A plan of the forward or of the backward pass.
+struct PlannedPass {
+  Plan plan;  // null where the problem was refused
+  bool forward;
+
+  // Calls one of the two with the plan: the one of its pass or, spoilt, the other.
+  template <class Forward, class Backward>
+  void run(Input& input, const Forward& run_forward, const Backward& run_backward) const {
+    const bool other_plan = input.spoilt();
+    if (forward != other_plan) {
+      run_forward(plan.get());
+    } else {
+      run_backward(plan.get());
+    }
+  }
+};
+
+template <class Problem, class Options>
+using PlanPass = octet_status(const Problem*, const Options*, octet_plan**);
+
+template <class Problem, class Options>
+PlannedPass plan_pass(Input& input, const Problem& problem, const char* Options::*backend,
+                      PlanPass<Problem, Options>* plan_forward,
+                      PlanPass<Problem, Options>* plan_backward) {
+  Options storage;
+  const Options* options = input.options(&storage, backend);
+  const bool forward = input.coin();
+  return {plan_with([&](octet_plan** out) {
+            return (forward ? plan_forward : plan_backward)(&problem, options, out);
+          }),
+          forward};
+}
+
 // The memory of one execution: on the heap, so that the sanitizer guards its ends.
 class Memory {
  public:
@@ -85,6 +118,19 @@ inline bool is_long(std::initializer_list<std::int64_t> extents) {
     if (product > kWorkLimit) return true;
   }
   return false;
+}
+
+// How an FP8 layer, or an MLP of such layers, is trained.
+template <class Problem>
+void read_training(Input& input, Problem* problem) {
+  problem->training = input.spoilt() ? input.flag() : 1;
+  problem->need_dx = input.flag();
+  problem->need_dw = input.flag();
+  problem->dw = input.float_dtype();
+  problem->accumulate_dw = input.flag();
+  problem->wgrad_blocks = input.number(OCTET_WGRAD_ROWS, OCTET_WGRAD_SQUARE);
+  problem->amax_floor = input.real();
+  problem->pow2_scales = input.flag();
 }
 
 template <class Struct>

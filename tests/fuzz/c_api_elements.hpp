@@ -80,20 +80,12 @@ inline void fuzz_rms_norm(Input& input, Memory& memory) {
   p.fp8 = fp8_output(input);
   p.device = input.device();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const bool forward = input.coin();
-  const Plan plan = plan_with([&](octet_plan** out) {
-    return forward ? octet_plan_rms_norm_forward(&p, options, out)
-                   : octet_plan_rms_norm_backward(&p, options, out);
-  });
-  if (plan == nullptr || is_long({p.rows, p.cols})) return;
-  const bool other_plan = input.spoilt();
-  if (forward != other_plan) {
-    fuzz_rms_norm_forward(input, memory, plan.get(), p);
-  } else {
-    fuzz_rms_norm_backward(input, memory, plan.get(), p);
-  }
+  const PlannedPass pass = plan_pass(input, p, &octet_plan_options::backend,
+                                     octet_plan_rms_norm_forward, octet_plan_rms_norm_backward);
+  if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
+  pass.run(
+      input, [&](const octet_plan* plan) { fuzz_rms_norm_forward(input, memory, plan, p); },
+      [&](const octet_plan* plan) { fuzz_rms_norm_backward(input, memory, plan, p); });
 }
 
 inline void fuzz_gated_forward(Input& input, Memory& memory, const octet_plan* plan,
@@ -145,20 +137,13 @@ inline void fuzz_gated_activation(Input& input, Memory& memory) {
   p.fp8 = fp8_output(input);
   p.device = input.device();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const bool forward = input.coin();
-  const Plan plan = plan_with([&](octet_plan** out) {
-    return forward ? octet_plan_gated_activation_forward(&p, options, out)
-                   : octet_plan_gated_activation_backward(&p, options, out);
-  });
-  if (plan == nullptr || is_long({p.rows, p.cols})) return;
-  const bool other_plan = input.spoilt();
-  if (forward != other_plan) {
-    fuzz_gated_forward(input, memory, plan.get(), p);
-  } else {
-    fuzz_gated_backward(input, memory, plan.get(), p);
-  }
+  const PlannedPass pass =
+      plan_pass(input, p, &octet_plan_options::backend, octet_plan_gated_activation_forward,
+                octet_plan_gated_activation_backward);
+  if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
+  pass.run(
+      input, [&](const octet_plan* plan) { fuzz_gated_forward(input, memory, plan, p); },
+      [&](const octet_plan* plan) { fuzz_gated_backward(input, memory, plan, p); });
 }
 
 }  // namespace octet::fuzz

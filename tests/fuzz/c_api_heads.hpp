@@ -150,22 +150,16 @@ inline void fuzz_rms_norm_rope(Input& input, Memory& memory) {
   p.training = input.flag();
   p.dg = input.float_dtype();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const bool forward = input.coin();
-  const Plan plan = plan_with([&](octet_plan** out) {
-    return forward ? octet_plan_rms_norm_rope_forward(&p, options, out)
-                   : octet_plan_rms_norm_rope_backward(&p, options, out);
-  });
-  if (plan == nullptr || takes_long(p)) return;
+  const PlannedPass pass =
+      plan_pass(input, p, &octet_plan_options::backend, octet_plan_rms_norm_rope_forward,
+                octet_plan_rms_norm_rope_backward);
+  if (pass.plan == nullptr || takes_long(p)) return;
   const NormedHeads q = normed_heads(input, p, p.q_heads);
   const NormedHeads k = normed_heads(input, p, p.k_heads);
-  const bool other_plan = input.spoilt();
-  if (forward != other_plan) {
-    fuzz_rms_norm_rope_forward(input, memory, plan.get(), p, q, k);
-  } else {
-    fuzz_rms_norm_rope_backward(input, memory, plan.get(), p, q, k);
-  }
+  pass.run(
+      input,
+      [&](const octet_plan* plan) { fuzz_rms_norm_rope_forward(input, memory, plan, p, q, k); },
+      [&](const octet_plan* plan) { fuzz_rms_norm_rope_backward(input, memory, plan, p, q, k); });
 }
 
 }  // namespace octet::fuzz

@@ -18,14 +18,7 @@ inline octet_gated_mlp_problem mlp_problem(Input& input) {
   p.format = input.fp8_dtype();
   p.grad_format = input.fp8_dtype();
   p.weights_quantized = p.fp8 != 0 || input.spoilt() ? input.flag() : 0;
-  p.training = input.spoilt() ? input.flag() : 1;
-  p.need_dx = input.flag();
-  p.need_dw = input.flag();
-  p.dw = input.float_dtype();
-  p.accumulate_dw = input.flag();
-  p.wgrad_blocks = input.number(OCTET_WGRAD_ROWS, OCTET_WGRAD_SQUARE);
-  p.amax_floor = input.real();
-  p.pow2_scales = input.flag();
+  read_training(input, &p);
   p.unfused = p.fp8 != 0 || input.spoilt() ? input.flag() : 0;
   p.device = input.device();
   return p;
@@ -107,20 +100,12 @@ inline void fuzz_gated_mlp(Input& input, Memory& memory) {
   input.grow(&problem);
   octet_gated_mlp_saved_layout layout;
   check_status(octet_layout_gated_mlp_saved(&p, &layout));
-  octet_fp8_linear_options storage;
-  const auto* options = input.options(&storage, &octet_fp8_linear_options::gemm_backend);
-  const bool forward = input.coin();
-  const Plan plan = plan_with([&](octet_plan** out) {
-    return forward ? octet_plan_gated_mlp_forward(&p, options, out)
-                   : octet_plan_gated_mlp_backward(&p, options, out);
-  });
-  if (plan == nullptr || is_long({p.m, p.f, p.k})) return;
-  const bool other_plan = input.spoilt();
-  if (forward != other_plan) {
-    fuzz_mlp_forward(input, memory, plan.get(), p);
-  } else {
-    fuzz_mlp_backward(input, memory, plan.get(), p);
-  }
+  const PlannedPass pass = plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
+                                     octet_plan_gated_mlp_forward, octet_plan_gated_mlp_backward);
+  if (pass.plan == nullptr || is_long({p.m, p.f, p.k})) return;
+  pass.run(
+      input, [&](const octet_plan* plan) { fuzz_mlp_forward(input, memory, plan, p); },
+      [&](const octet_plan* plan) { fuzz_mlp_backward(input, memory, plan, p); });
 }
 
 }  // namespace octet::fuzz

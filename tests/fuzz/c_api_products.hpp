@@ -51,14 +51,7 @@ inline octet_fp8_linear_problem layer_problem(Input& input) {
   p.format = input.fp8_dtype();
   p.grad_format = input.fp8_dtype();
   p.weights_quantized = input.flag();
-  p.training = input.spoilt() ? input.flag() : 1;
-  p.need_dx = input.flag();
-  p.need_dw = input.flag();
-  p.dw = input.float_dtype();
-  p.accumulate_dw = input.flag();
-  p.wgrad_blocks = input.number(OCTET_WGRAD_ROWS, OCTET_WGRAD_SQUARE);
-  p.amax_floor = input.real();
-  p.pow2_scales = input.flag();
+  read_training(input, &p);
   p.device = input.device();
   return p;
 }
@@ -74,14 +67,9 @@ inline void fuzz_layer(Input& input, Memory& memory) {
   input.grow(&problem);
   octet_fp8_linear_saved_layout saved_layout;
   check_status(octet_layout_fp8_linear_saved(&p, &saved_layout));
-  octet_fp8_linear_options storage;
-  const auto* options = input.options(&storage, &octet_fp8_linear_options::gemm_backend);
-  const bool forward = input.coin();
-  const Plan plan = plan_with([&](octet_plan** out) {
-    return forward ? octet_plan_fp8_linear_forward(&p, options, out)
-                   : octet_plan_fp8_linear_backward(&p, options, out);
-  });
-  if (plan == nullptr || is_long({p.m, p.n, p.k})) return;
+  const PlannedPass pass = plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
+                                     octet_plan_fp8_linear_forward, octet_plan_fp8_linear_backward);
+  if (pass.plan == nullptr || is_long({p.m, p.n, p.k})) return;
   const octet_fp8_linear_saved saved = {
       input.quantized(p.format, p.k, p.m, x_t_block(p)),
       input.quantized(p.format, p.k, p.n, octet_block_of(128, 128))};
@@ -90,7 +78,7 @@ inline void fuzz_layer(Input& input, Memory& memory) {
   OCTET_INIT(&f);
   OCTET_INIT(&b);
   f.saved = b.saved = saved;
-  if (forward) {
+  if (pass.forward) {
     f.x = input.tensor(p.dtype, p.m, p.k);
     f.w = input.tensor(p.dtype, p.n, p.k);
     f.weights.w = input.quantized(p.format, p.n, p.k, octet_block_of(128, 128));
@@ -100,12 +88,14 @@ inline void fuzz_layer(Input& input, Memory& memory) {
     b.dx = input.tensor(p.dtype, p.m, p.k);
     b.dw = input.tensor(p.dw, p.n, p.k);
   }
-  const bool other_plan = input.spoilt();
-  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
-    return forward != other_plan
-               ? octet_run_fp8_linear_forward(plan.get(), &f, workspace, bytes, nullptr)
-               : octet_run_fp8_linear_backward(plan.get(), &b, workspace, bytes, nullptr);
-  });
+  const auto run_with = [&](const octet_plan* plan, auto* run, const auto* args) {
+    memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+      return run(plan, args, workspace, bytes, nullptr);
+    });
+  };
+  pass.run(
+      input, [&](const octet_plan* plan) { run_with(plan, octet_run_fp8_linear_forward, &f); },
+      [&](const octet_plan* plan) { run_with(plan, octet_run_fp8_linear_backward, &b); });
 }
 
 }  // namespace octet::fuzz

@@ -3,36 +3,20 @@
 #pragma once
 
 #include "core/numeric.hpp"
-#include "dispatch/machine.hpp"
+#include "support/simd.hpp"
 
 #include <octet/octet.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace octet::testing {
 
-using Random = std::mt19937_64;
-
-template <class T, std::size_t N>
-T one_of(const T (&choices)[N], Random& random) {
-  return choices[random() % N];
-}
-
-// The instruction sets of this machine that the SIMD kernels are compiled for.
-inline std::vector<std::string> simd_names() {
-  const Machine machine = this_machine(kCpu, 1);
-  std::vector<std::string> names;
-  if (machine.avx2) names.emplace_back("avx2");
-  if (machine.avx512) names.emplace_back("avx512");
-  return names;
-}
-
-// Those, and the reference.
+// Every instruction set, and the reference.
 inline std::vector<std::string> all_ways() {
   std::vector<std::string> ways = simd_names();
   ways.emplace_back("cpu_reference");
@@ -61,6 +45,8 @@ inline void fill_normal(const TensorView& view, Random& random) {
 }
 
 enum class HeadsLayout { dense, packed, heads_first };
+inline constexpr HeadsLayout kHeadsLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
+                                                HeadsLayout::heads_first};
 
 // [batch, seq, heads, head_dim] somewhere in bytes that begin as 0xA5.
 class HeadsMemory {
@@ -134,22 +120,38 @@ inline bool equal_elements(const TensorView& x, const TensorView& y) {
 
 inline Rotation random_rotation(std::int64_t seq, std::int64_t head_dim, Random& random) {
   Rotation rotation;
-  rotation.style = one_of({RopeStyle::rotate_half, RopeStyle::interleaved}, random);
+  rotation.style = any_of({RopeStyle::rotate_half, RopeStyle::interleaved}, random);
   if (random() % 2 == 0) {
     rotation.rotary_dim = 2 + 2 * static_cast<std::int64_t>(random() % (head_dim / 2));
   }
   rotation.full_cache = random() % 3 == 0;
-  rotation.cache = one_of({Dtype::f32, Dtype::f32, Dtype::bf16, Dtype::f16}, random);
+  rotation.cache = any_of({Dtype::f32, Dtype::f32, Dtype::bf16, Dtype::f16}, random);
   if (random() % 2 == 0) {
-    rotation.positions = one_of({Dtype::i32, Dtype::i64}, random);
-    rotation.cache_rows = one_of<std::int64_t>({1, 3, seq + 5}, random);
+    rotation.positions = any_of({Dtype::i32, Dtype::i64}, random);
+    rotation.cache_rows = any_of<std::int64_t>({1, 3, seq + 5}, random);
   }
   return rotation;
+}
+
+// Calls expect_the_same(way, threads) with each of `ways` by some numbers of threads, and by two
+// callers at once.
+template <class ExpectTheSame>
+void by_any_threads(const std::vector<std::string>& ways, const ExpectTheSame& expect_the_same) {
+  for (const std::string& way : ways) {
+    for (const int threads : {1, 3}) expect_the_same(way, threads);
+    std::thread other([&] { expect_the_same(way, 2); });
+    expect_the_same(way, 2);
+    other.join();
+  }
 }
 
 // cos and sin of theta 10000, and positions where the rotation has them.
 class RotationData {
  public:
+  // Of a rope or rms_norm_rope.
+  template <class Problem>
+  RotationData(const Problem& problem, Random& random)
+      : RotationData(problem.rotation, problem.batch, problem.seq, problem.head_dim, random) {}
   RotationData(const Rotation& rotation, std::int64_t batch, std::int64_t seq,
                std::int64_t head_dim, Random& random) {
     const std::int64_t dim = rotation.rotary_dim != 0 ? rotation.rotary_dim : head_dim;

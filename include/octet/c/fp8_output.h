@@ -15,7 +15,7 @@ typedef struct octet_fp8_output {
   octet_dtype format;           /* e4m3 or e5m2 */
   octet_block block;            /* {0, 0}: no copy as the output lies */
   octet_block transposed_block; /* {0, 0}: no transposed copy */
-  float amax_floor;             /* finite, >= 0 */
+  float amax_floor;             /* 0 to 1e18 */
   int32_t pow2_scales;
 } octet_fp8_output;
 

@@ -17,7 +17,7 @@ typedef struct octet_quantize_problem {
   int32_t pow2_scales;          /* scales are rounded up to powers of two */
   octet_block block;            /* {0, 0}: no copy in the input's orientation */
   octet_block transposed_block; /* of the copy [cols, rows], in its coordinates; {0, 0}: no copy */
-  float amax_floor;             /* finite, >= 0 */
+  float amax_floor;             /* 0 to 1e18 */
   int32_t reserved0;
   octet_device device;
   uint64_t reserved[4];

@@ -31,7 +31,7 @@ struct QuantizeProblem {
   Dtype format = Dtype::e4m3;
   std::optional<BlockShape> block = kBlock1x128;  // empty: no copy in the input's orientation
   std::optional<BlockShape> transposed_block{};   // empty: no transposed copy
-  float amax_floor = 0;                           // finite, >= 0
+  float amax_floor = 0;                           // 0 to 1e18
   bool pow2_scales = false;
   Device device{};
 };

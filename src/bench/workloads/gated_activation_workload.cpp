@@ -1,5 +1,6 @@
 #include "bench/workloads/memory_workload.hpp"
 #include "bench/workloads/tensors.hpp"
+#include "core/views.hpp"
 
 namespace octet::bench {
 namespace {
@@ -46,27 +47,17 @@ class GatedActivationWorkload : public MemoryWorkload {
 
   void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
     const Set& set = sets_[number];
-    const TensorView gate = half_of(set.gate_up, 0);
-    const TensorView up = half_of(set.gate_up, 1);
+    const auto [gate, up] = Halves(set.gate_up);
     const TensorView row_weight = as_vector(set.row_weight);
     if (call == 0) {
       octet::run(forward_, {gate, up, row_weight, set.y, set.y_fp8.views()}, workspace, stream);
     } else {
-      octet::run(
-          backward_,
-          {set.dy, gate, up, row_weight, half_of(set.d_gate_up, 0), half_of(set.d_gate_up, 1),
-           set.d_gate_up_fp8.views(), as_vector(set.d_row_weight)},
-          workspace, stream);
+      const auto [dgate, dup] = Halves(set.d_gate_up);
+      octet::run(backward_,
+                 {set.dy, gate, up, row_weight, dgate, dup, set.d_gate_up_fp8.views(),
+                  as_vector(set.d_row_weight)},
+                 workspace, stream);
     }
-  }
-
-  // The columns of gate, or of up; nothing of nothing.
-  static TensorView half_of(const Tensor& both, int half) {
-    const TensorView& view = both.view();
-    if (view.data == nullptr) return {};
-    const std::int64_t cols = view.cols() / 2;
-    char* begin = static_cast<char*>(view.data) + half * cols * size_bytes(view.dtype);
-    return make_matrix(begin, view.dtype, view.rows(), cols, view.strides[0], view.device);
   }
 
   GatedActivationForwardPlan forward_;

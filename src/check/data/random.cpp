@@ -1,9 +1,9 @@
 #include "check/data/random.hpp"
 
-#include "check/reference/clones.hpp"
 #include "check/cuda_gates.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"
+#include "cpu/instruction_set.hpp"
 #include "cpu/threads.hpp"
 
 #include <algorithm>

@@ -69,4 +69,9 @@ OutputDifferences compare_whole_outputs(const TensorView& x, const TensorView& y
   return result;
 }
 
+std::int64_t count_differences(const QuantizedView& given, const QuantizedView& wanted) {
+  return compare_whole_outputs(given.values, wanted.values).different +
+         compare_whole_outputs(given.scales, wanted.scales).different;
+}
+
 }  // namespace octet

@@ -4,7 +4,7 @@
 
 #include "core/numeric.hpp"
 
-#include <octet/tensor.hpp>
+#include <octet/quantized.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -20,6 +20,8 @@ inline constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
 
 // `x` and `y`: matrices of one shape and dtype in any strides, on one device.
 OutputDifferences compare_whole_outputs(const TensorView& x, const TensorView& y);
+// Values and scales of two quantised tensors of one shape and block that differ in any bit.
+std::int64_t count_differences(const QuantizedView& given, const QuantizedView& wanted);
 
 // The largest bits, without the sign, that are no NaN.
 OCTET_HOST_DEVICE constexpr std::uint32_t largest_bits_of_numbers(Dtype dtype) {

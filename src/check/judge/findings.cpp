@@ -1,8 +1,8 @@
 #include "check/judge/findings.hpp"
 
+#include "check/data/random.hpp"
 #include "check/reference/decode.hpp"
 #include "check/reference/on_host.hpp"
-#include "check/data/random.hpp"
 #include "check/reference/reference.hpp"
 #include "core/message.hpp"
 
@@ -21,8 +21,9 @@ double decibels(double signal, double noise) {
   return 10 * std::log10(signal / noise);
 }
 
-// The output as the reference sees it: perhaps transposed, perhaps only some of its rows.
-struct Comparison {
+// One pass over the tiles of the reference, and the output as it sees it: perhaps transposed, perhaps
+// only some of its rows.
+struct SearchPass {
   ProductClaim claim;
   ElementBound bound;
   std::vector<std::int64_t> rows;  // empty: all
@@ -58,12 +59,11 @@ struct Strip {
 
 class TileSearch {
  public:
-  TileSearch(const Comparison& comparison, const ReferenceTile& tile)
-      : comparison_(comparison), tile_(tile) {}
+  TileSearch(const SearchPass& pass, const ReferenceTile& tile) : pass_(pass), tile_(tile) {}
 
   Findings search() {
     for (int row = 0; row < tile_.rows; ++row) search_row(row);
-    for (int col = 0; comparison_.strips_down && col < tile_.cols; ++col) {
+    for (int col = 0; pass_.strips_down && col < tile_.cols; ++col) {
       judge_strip({signal_[col], noise_[col], scale_[col], tile_.rows}, col, true);
     }
     return std::move(findings_);
@@ -71,16 +71,16 @@ class TileSearch {
 
  private:
   void read_row(const RowsOnHost& matrix, int row, double* to) const {
-    const std::int64_t at = matrix.find(tile_.first_row + row, comparison_.row_of(tile_, row));
+    const std::int64_t at = matrix.find(tile_.first_row + row, pass_.row_of(tile_, row));
     decode_panel(matrix.view(), &at, 1, 1, tile_.first_col, tile_.cols, to);
   }
 
   // The old output is part of the reference, and one more term of the sum of magnitudes.
   void prepare_row(int row) {
     row_.cols = tile_.cols;
-    read_row(comparison_.out, row, row_.out);
+    read_row(pass_.out, row, row_.out);
     double old[kTile] = {};
-    if (!comparison_.old.empty()) read_row(comparison_.old, row, old);
+    if (!pass_.old.empty()) read_row(pass_.old, row, old);
     for (int col = 0; col < tile_.cols; ++col) {
       const int i = row * kTile + col;
       row_.ref[col] = tile_.value[i] + old[col];
@@ -91,18 +91,18 @@ class TileSearch {
 
   void search_row(int row) {
     prepare_row(row);
-    row_.judge(comparison_.bound, comparison_.format);
+    row_.judge(pass_.bound, pass_.format);
     const Largest worst = largest(row_.share);
     if (worst.value > findings_.element_share) {
-      name_element(comparison_.row_of(tile_, row), tile_.first_col + worst.index, worst.value,
+      name_element(pass_.row_of(tile_, row), tile_.first_col + worst.index, worst.value,
                    row_.out[worst.index], row_.ref[worst.index]);
     }
-    if (comparison_.closeness) find_closeness();
+    if (pass_.closeness) find_closeness();
     const Strip along{energy(row_.ref), energy(row_.error), energy(row_.magnitude), row_.counted};
     findings_.signal += along.signal;
     findings_.noise += along.noise;
     judge_strip(along, row, false);
-    if (!comparison_.strips_down) return;
+    if (!pass_.strips_down) return;
     add_squares(row_.ref, signal_);
     add_squares(row_.error, noise_);
     add_squares(row_.magnitude, scale_);
@@ -112,14 +112,14 @@ class TileSearch {
     for (int col = 0; col < tile_.cols; ++col) {
       if (row_.error[col] == 0) continue;
       const double wanted =
-          0.01 * (std::fabs(row_.ref[col]) + row_.magnitude[col] * comparison_.close_factor);
+          0.01 * (std::fabs(row_.ref[col]) + row_.magnitude[col] * pass_.close_factor);
       findings_.close_share =
           std::max(findings_.close_share, wanted > 0 ? row_.error[col] / wanted : Findings::kNone);
     }
   }
 
   void name_element(std::int64_t row, std::int64_t col, double share, double out, double ref) {
-    if (comparison_.transposed) std::swap(row, col);
+    if (pass_.transposed) std::swap(row, col);
     findings_.element_share = share;
     if (share <= 1) return;
     findings_.element = text("row ", row, ", column ", col, ": ", out, " instead of ", ref);
@@ -130,15 +130,15 @@ class TileSearch {
     const double db = decibels(strip.signal, strip.noise);
     if (!(db < findings_.strip_db)) return;
     findings_.strip_db = db;
-    const std::int64_t across = down ? tile_.first_col + index : comparison_.row_of(tile_, index);
+    const std::int64_t across = down ? tile_.first_col + index : pass_.row_of(tile_, index);
     const std::int64_t first = down ? tile_.first_row : tile_.first_col;
-    const bool is_column = down != comparison_.transposed;
+    const bool is_column = down != pass_.transposed;
     findings_.strip =
         text(is_column ? "column " : "row ", across, is_column ? ", rows " : ", columns ", first,
              "..", first + (down ? tile_.rows : tile_.cols) - 1);
   }
 
-  const Comparison& comparison_;
+  const SearchPass& pass_;
   const ReferenceTile& tile_;
   RowErrors row_;
   double signal_[kTile] = {};  // of the strips down the columns
@@ -161,16 +161,15 @@ void merge(Findings& into, Findings&& part) {
   }
 }
 
-void search_tiles(Comparison& comparison, int threads, Findings& findings) {
-  comparison.read_outputs();
+void search_tiles(SearchPass& pass, int threads, Findings& findings) {
+  pass.read_outputs();
   std::mutex mutex;
-  for_each_tile(
-      {comparison.claim.a, comparison.claim.b, comparison.rows, comparison.elements, threads},
-      [&](const ReferenceTile& tile) {
-        Findings part = TileSearch(comparison, tile).search();
-        const std::lock_guard lock(mutex);
-        merge(findings, std::move(part));
-      });
+  for_each_tile({pass.claim.a, pass.claim.b, pass.rows, pass.elements, threads},
+                [&](const ReferenceTile& tile) {
+                  Findings part = TileSearch(pass, tile).search();
+                  const std::lock_guard lock(mutex);
+                  merge(findings, std::move(part));
+                });
 }
 
 ProductClaim transposed(const ProductClaim& claim) {
@@ -193,28 +192,28 @@ std::vector<std::int64_t> sample_rows(std::int64_t rows, RandomStream stream) {
 
 double Findings::snr_db() const { return decibels(signal, noise); }
 
-Findings compare(const ProductClaim& claim, const SearchOptions& options) {
-  Comparison comparison;
-  comparison.claim = claim;
-  comparison.bound = options.elements ? options.bound : ElementBound{0, kAnyError};
-  comparison.elements = options.elements;
-  comparison.closeness = options.closeness;
-  comparison.format = float_format(claim.out.dtype);
-  comparison.close_factor = 1 / std::sqrt(static_cast<double>(claim.a.values.cols()));
+Findings search_product(const ProductClaim& claim, const SearchOptions& options) {
+  SearchPass pass;
+  pass.claim = claim;
+  pass.bound = options.elements ? options.bound : ElementBound{0, kAnyError};
+  pass.elements = options.elements;
+  pass.closeness = options.closeness;
+  pass.format = float_format(claim.out.dtype);
+  pass.close_factor = 1 / std::sqrt(static_cast<double>(claim.a.values.cols()));
   Findings findings;
   findings.outputs = claim.out.rows() * claim.out.cols();
   findings.sampled = findings.outputs > options.sample_beyond;
   if (!findings.sampled) {
-    search_tiles(comparison, options.threads, findings);
+    search_tiles(pass, options.threads, findings);
     return findings;
   }
-  comparison.strips_down = false;
-  comparison.rows = sample_rows(claim.out.rows(), {options.seed, 0});
-  search_tiles(comparison, options.threads, findings);
-  comparison.claim = transposed(claim);
-  comparison.transposed = true;
-  comparison.rows = sample_rows(claim.out.cols(), {options.seed, 1});
-  search_tiles(comparison, options.threads, findings);
+  pass.strips_down = false;
+  pass.rows = sample_rows(claim.out.rows(), {options.seed, 0});
+  search_tiles(pass, options.threads, findings);
+  pass.claim = transposed(claim);
+  pass.transposed = true;
+  pass.rows = sample_rows(claim.out.cols(), {options.seed, 1});
+  search_tiles(pass, options.threads, findings);
   return findings;
 }
 

@@ -5,7 +5,7 @@
 // Its SNR is asked where it has at least kStripLength outputs and does not cancel: its energy is at
 // least kCancelling^2 of that of sum |a * b|. Below, the rounding of sums can be as large as the
 // result, in a correct kernel too, and the bound per element, which every output has to keep,
-// judges alone.
+// is the only judge.
 #pragma once
 
 #include "check/judge/row_errors.hpp"
@@ -58,6 +58,6 @@ struct Findings {
   double snr_db() const;
 };
 
-Findings compare(const ProductClaim& claim, const SearchOptions& options);
+Findings search_product(const ProductClaim& claim, const SearchOptions& options);
 
 }  // namespace octet

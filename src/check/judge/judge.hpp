@@ -1,10 +1,13 @@
 // The gates over an output that is given, whoever made it. gates.hpp says what each one asks.
 #pragma once
 
-#include "check/judge/findings.hpp"
-#include "check/gates.hpp"
 #include "check/data/guarded.hpp"
+#include "check/gates.hpp"
+#include "check/judge/findings.hpp"
+#include "check/reference/quantize_oracle.hpp"
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,5 +49,50 @@ GateResult judge_g6(const std::string& tensor, const GuardFindings& first,
 // Q: a quantised tensor against that of quantize_oracle.
 GateResult judge_quantized(const std::string& tensor, const QuantizedView& given,
                            const QuantizedView& wanted);
+
+// All tiles of a tensor on CUDA are judged up to this many; beyond, as many drawn ones, and the
+// four at the corners.
+inline constexpr std::int64_t kJudgedTiles = 256;
+
+// Q of a quantised tensor whose input is known: against quantize_oracle, whole on the CPU; on CUDA in
+// 128x128 tiles, which the oracle quantises one by one as no block crosses their edges. `given`:
+// [R, C]; `input`: the same shape, one dimension contiguous.
+GateResult judge_quantizer(const std::string& tensor, const QuantizedView& given,
+                           const TensorView& input, const OracleRules& rules,
+                           const JudgeOptions& options);
+
+// The tiles of a row_tiles x col_tiles tensor that are judged, numbered row by row, ascending.
+std::vector<std::int64_t> judged_tiles(std::int64_t row_tiles, std::int64_t col_tiles,
+                                       std::uint64_t seed);
+
+// Writes row `row` of the reference; called by several threads at once.
+using ReferenceRow = std::function<void(std::int64_t row, std::span<double> values)>;
+
+// The rows that a member function of a reference writes.
+template <class Reference>
+ReferenceRow rows_of(const Reference& reference,
+                     void (Reference::*row)(std::int64_t, std::span<double>) const) {
+  return
+      [&reference, row](std::int64_t r, std::span<double> values) { (reference.*row)(r, values); };
+}
+// A vector that is known whole, as the only row.
+ReferenceRow row_of(const std::vector<double>& values);
+
+struct ElementsClaim {
+  TensorView out;  // [rows, cols] of f32, f16 or bf16, columns contiguous, on any device
+  ReferenceRow reference;
+  // The reference is rounded as the output is (see rounded()), and every element is equal to it.
+  bool exact = false;
+};
+
+// E1 where there are kSnrOutputs outputs to compare, and E2.
+std::vector<GateResult> judge_elements(const std::string& tensor, const ElementsClaim& claim,
+                                       const JudgeOptions& options);
+
+// The rows of an output that are judged, ascending: all of them, or beyond options.sample_beyond
+// elements as many rows as have those, drawn one from each of as many equal runs, with the first and the
+// last row.
+std::vector<std::int64_t> judged_rows(std::int64_t rows, std::int64_t cols,
+                                      const JudgeOptions& options);
 
 }  // namespace octet

@@ -1,5 +1,6 @@
-#include "check/judge/judge_elements.hpp"
-
+// E1 and E2: outputs of elementwise and row-wise operators, row by row.
+#include "check/judge/judge.hpp"
+#include "check/reference/on_host.hpp"
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
 
@@ -134,6 +135,12 @@ GateResult closeness_result(const std::string& tensor, const ElementFindings& fi
 }
 
 }  // namespace
+
+ReferenceRow row_of(const std::vector<double>& values) {
+  return [&values](std::int64_t, std::span<double> to) {
+    std::copy(values.begin(), values.end(), to.begin());
+  };
+}
 
 std::vector<GateResult> judge_elements(const std::string& tensor, const ElementsClaim& claim,
                                        const JudgeOptions& options) {

@@ -1,7 +1,7 @@
 // G1 to G4: products against their reference.
 #include "check/cuda_gates.hpp"
-#include "check/reference/decode.hpp"
 #include "check/judge/judge.hpp"
+#include "check/reference/decode.hpp"
 #include "core/message.hpp"
 
 #include <algorithm>
@@ -138,16 +138,16 @@ GateResult judge_g1(const std::string& tensor, const ProductClaim& claim,
     SearchOptions search = search_options(options, {});
     search.elements = false;
     const bool e4m3 = formats.a == Dtype::e4m3 && formats.b == Dtype::e4m3;
-    return snr_result("G1", tensor, compare(claim, search), e4m3 ? 25 : 20);
+    return snr_result("G1", tensor, search_product(claim, search), e4m3 ? 25 : 20);
   }
   const ElementBound bound = quantisation_bound(claim, formats, options.device);
-  return element_result("G1", tensor, compare(claim, search_options(options, bound)));
+  return element_result("G1", tensor, search_product(claim, search_options(options, bound)));
 }
 
 std::vector<GateResult> judge_kernel(const std::string& tensor, const ProductClaim& claim,
                                      const JudgeOptions& options) {
   const Findings findings =
-      compare(claim, search_options(options, {summation_error(options.device), 0}));
+      search_product(claim, search_options(options, {summation_error(options.device), 0}));
   const Dtype out = claim.out.dtype;
   const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs;
   return {has_snr ? snr_result("G2", tensor, findings, kernel_bound_db(out, options.device))
@@ -160,7 +160,7 @@ std::vector<GateResult> judge_float_product(const std::string& tensor, const Pro
                                             const JudgeOptions& options) {
   SearchOptions search = search_options(options, {summation_error(options.device), 0});
   search.closeness = true;
-  const Findings findings = compare(claim, search);
+  const Findings findings = search_product(claim, search);
   const bool is_f32 = claim.a.values.dtype == Dtype::f32 && claim.out.dtype == Dtype::f32;
   const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs;
   GateResult g4 = has_snr ? snr_result("G4", tensor, findings, is_f32 ? 100 : 45)

@@ -1,6 +1,6 @@
 #include "check/judge/row_errors.hpp"
 
-#include "check/reference/clones.hpp"
+#include "cpu/instruction_set.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -59,12 +59,6 @@ void judge_closely(RowErrors& row, int i, const ElementBound& bound, const Float
 }
 
 }  // namespace
-
-FloatFormat float_format(Dtype dtype) {
-  if (dtype == Dtype::f16) return {std::ldexp(1, -11), std::ldexp(1, -14), 65520};
-  const double half_ulp_of_one = std::ldexp(1, dtype == Dtype::bf16 ? -8 : -24);
-  return {half_ulp_of_one, std::ldexp(1, -126), std::ldexp(2 - half_ulp_of_one, 127)};
-}
 
 void RowErrors::judge(const ElementBound& bound, const FloatFormat& format) {
   counted = cols;

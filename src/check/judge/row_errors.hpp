@@ -1,9 +1,8 @@
 // How far the outputs of one row are from their reference, and how far they may be.
 #pragma once
 
-#include "check/reference/product_kernel.hpp"
-
-#include <octet/dtype.hpp>
+#include "check/reference/decode.hpp"
+#include "check/reference/reference.hpp"
 
 namespace octet {
 
@@ -13,14 +12,6 @@ struct ElementBound {
   double relative = 0;
   double absolute = 0;
 };
-
-struct FloatFormat {
-  double half_ulp_of_one = 0;
-  double smallest_normal = 0;
-  double overflow = 0;  // the smallest magnitude that rounds to infinity
-};
-
-FloatFormat float_format(Dtype dtype);
 
 // Part of a row within one tile. Behind the last column everything is 0.
 struct RowErrors {

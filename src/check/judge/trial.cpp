@@ -35,13 +35,6 @@ Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uin
   return matrix;
 }
 
-QuantizedTensor in_our_layout(const QuantizedView& view) {
-  QuantizedTensor result(view.values.rows(), view.values.cols(), view.values.dtype, view.block,
-                         view.values.device);
-  copy_quantized(view, result);
-  return result;
-}
-
 void add(GateReport& report, std::vector<GateResult> results) {
   for (GateResult& result : results) report.results.push_back(std::move(result));
 }

@@ -1,13 +1,14 @@
-// What the three checks share: test data, and calls of an operator that are judged.
+// What every check of src/check/ops shares: test data, calls of an operator, and what is judged of all
+// its outputs.
 #pragma once
 
 #include "check/judge/judge.hpp"
-#include "check/reference/quantize_oracle.hpp"
-#include "check/data/quantized_copies.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
 
 #include <octet/octet.hpp>
+
+#include <optional>
 
 namespace octet {
 
@@ -17,10 +18,31 @@ JudgeOptions judge_options(const DataOptions& options, Device device);
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
                      const DataOptions& options, Device device);
 
-// A quantised tensor in our own layout, on its device.
-QuantizedTensor in_our_layout(const QuantizedView& view);
+// q, k and v of every token side by side, as rope and rms_norm_rope read them.
+template <class Problem>
+Tensor random_qkv(const Problem& problem, const DataOptions& options) {
+  const std::int64_t heads = problem.q_heads + 2 * problem.k_heads;
+  return random_matrix(problem.dtype, problem.batch * problem.seq, heads * problem.head_dim, 0,
+                       options, problem.device);
+}
 
 void add(GateReport& report, std::vector<GateResult> results);
+
+// G5 and G6 of what two calls wrote.
+template <class Guarded>
+void judge_memory(const std::string& tensor, const Guarded& first, const Guarded& second,
+                  GateReport& report) {
+  report.results.push_back(judge_g5(tensor, first.view(), second.view()));
+  report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
+}
+
+// The view of an output that a problem may not have.
+inline TensorView view_of(const std::optional<GuardedMatrix>& output) {
+  return output ? output->view() : TensorView();
+}
+inline QuantizedView view_of(const std::optional<GuardedQuantized>& output) {
+  return output ? output->view() : QuantizedView();
+}
 
 // Runs a plan with a workspace of its own, and waits for the end of it.
 template <class Plan, class Args>

@@ -1,6 +1,7 @@
-#include "check/reference/decode.hpp"
-#include "check/data/quantized_operand.hpp"
+// fp8_linear, forward and backward: every product, and the copies that are saved for backward.
+#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
+#include "check/reference/decode.hpp"
 
 namespace octet {
 namespace {
@@ -90,7 +91,7 @@ void run_layer(const Fp8LinearProblem& problem, const DataOptions& options, cons
                const Weights& weights, const Outputs& outputs) {
   const Fp8LinearOptions plan_options{options.backend, options.quantize_backend, options.threads};
   Fp8LinearSaved saved;
-  if (outputs.x_t) saved.x_t = outputs.x_t->view();
+  saved.x_t = view_of(outputs.x_t);
   saved.w_t = outputs.w_t ? outputs.w_t->view() : weights.w_t.view();
   Fp8LinearForwardArgs forward;
   forward.x = inputs.x;
@@ -103,8 +104,8 @@ void run_layer(const Fp8LinearProblem& problem, const DataOptions& options, cons
   Fp8LinearBackwardArgs backward;
   backward.dy = inputs.dy;
   backward.saved = saved;
-  if (outputs.dx) backward.dx = outputs.dx->view();
-  if (outputs.dw) backward.dw = outputs.dw->view();
+  backward.dx = view_of(outputs.dx);
+  backward.dw = view_of(outputs.dw);
   run_once(plan_fp8_linear_backward(problem, plan_options), backward, problem.device);
 }
 
@@ -114,15 +115,13 @@ void judge_matrix(const char* tensor, const GuardedMatrix& first, const GuardedM
   exact.out = quantized.out = first.view();
   report.results.push_back(judge_g1(tensor, exact, formats, options));
   add(report, judge_kernel(tensor, quantized, options));
-  report.results.push_back(judge_g5(tensor, first.view(), second.view()));
-  report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
+  judge_memory(tensor, first, second, report);
 }
 
 void judge_saved(const char* tensor, const GuardedQuantized& first, const GuardedQuantized& second,
                  const QuantizedView& wanted, GateReport& report) {
   report.results.push_back(judge_quantized(tensor, first.view(), wanted));
-  report.results.push_back(judge_g5(tensor, first.view(), second.view()));
-  report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
+  judge_memory(tensor, first, second, report);
 }
 
 void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const Operands& operands,

@@ -1,24 +1,14 @@
-#include "check/ops/gated_activation_reference.hpp"
+// gated_activation, forward and backward, on tensors of their own and on halves of one.
 #include "check/data/guarded.hpp"
 #include "check/judge/trial.hpp"
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
+#include "check/ops/gated_activation_reference.hpp"
 #include "core/checks.hpp"
+#include "core/views.hpp"
 #include "cpu/threads.hpp"
 
 namespace octet {
 namespace {
-
-// Columns [first, first + cols) of a matrix.
-TensorView columns_of(const TensorView& matrix, std::int64_t first, std::int64_t cols) {
-  TensorView view = matrix;
-  view.data = static_cast<char*>(matrix.data) + first * size_bytes(matrix.dtype);
-  view.shape[1] = cols;
-  return view;
-}
-
-TensorView as_vector(const TensorView& row) {
-  return make_view(row.data, row.dtype, {row.cols()}, row.device);
-}
 
 struct Inputs {
   Tensor gate;
@@ -33,7 +23,7 @@ struct Inputs {
         both(problem.dtype, {problem.rows, 2 * problem.cols + options.row_gap}, problem.device),
         dy(random_matrix(problem.dtype, problem.rows, problem.cols, 2, options, problem.device)) {
     for (std::uint32_t half = 0; half < 2; ++half) {
-      fill_random(columns_of(both, half * problem.cols, problem.cols), options.distribution,
+      fill_random(columns(both, half * problem.cols, problem.cols), options.distribution,
                   {options.seed, half}, options.threads);
     }
     if (problem.row_weight) {
@@ -42,10 +32,10 @@ struct Inputs {
     }
   }
   TensorView gate_of(int call) const {
-    return call == 0 ? gate.view() : columns_of(both, 0, gate.view().cols());
+    return call == 0 ? gate.view() : columns(both, 0, gate.view().cols());
   }
   TensorView up_of(int call) const {
-    return call == 0 ? up.view() : columns_of(both, up.view().cols(), up.view().cols());
+    return call == 0 ? up.view() : columns(both, up.view().cols(), up.view().cols());
   }
 };
 
@@ -87,14 +77,14 @@ void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
   backward.gate = forward.gate;
   backward.up = forward.up;
   backward.row_weight = forward.row_weight;
-  backward.dgate = columns_of(gradients, 0, problem.cols);
-  backward.dup = columns_of(gradients, problem.cols, problem.cols);
+  backward.dgate = columns(gradients, 0, problem.cols);
+  backward.dup = columns(gradients, problem.cols, problem.cols);
   if (problem.fp8) backward.fp8 = outputs.gradients_fp8->copies(call);
   backward.d_row_weight = as_vector(d_row_weight);
   run_once(plan_gated_activation_backward(problem, options), backward, problem.device);
 }
 
-// Sums over rows, of those rows alone that are judged.
+// Sums over rows, of the judged rows only.
 void judge_d_row_weight(const GuardedMatrix (&given)[2], const GatedActivationReference& reference,
                         const std::vector<std::int64_t>& rows, const JudgeOptions& options,
                         GateReport& report) {
@@ -110,12 +100,8 @@ void judge_d_row_weight(const GuardedMatrix (&given)[2], const GatedActivationRe
                  static_cast<float*>(judged.data())[i] = static_cast<float>(value);
                  wanted[static_cast<std::size_t>(i)] = reference.d_row_weight(row);
                });
-  const auto copy_wanted = [&](std::int64_t, std::span<double> values) {
-    std::copy(wanted.begin(), wanted.end(), values.begin());
-  };
-  add(report, judge_elements("d_row_weight", {judged, copy_wanted}, options));
-  report.results.push_back(judge_g5("d_row_weight", given[0].view(), given[1].view()));
-  report.results.push_back(judge_g6("d_row_weight", given[0].inspect(), given[1].inspect()));
+  add(report, judge_elements("d_row_weight", {judged, row_of(wanted)}, options));
+  judge_memory("d_row_weight", given[0], given[1], report);
 }
 
 GateReport judge_outputs(const GatedActivationProblem& problem, const Inputs& inputs,
@@ -123,24 +109,18 @@ GateReport judge_outputs(const GatedActivationProblem& problem, const Inputs& in
   const std::vector<std::int64_t> rows = judged_rows(problem.rows, problem.cols, options);
   const GatedActivationReference reference(problem.activation, inputs.dy, inputs.gate, inputs.up,
                                            inputs.row_weight, rows);
-  const auto rows_of = [&](auto row) {
-    return [&reference, row](std::int64_t r, std::span<double> values) {
-      (reference.*row)(r, values);
-    };
-  };
   const auto& [dense, gapped] = outputs.gradients;
   GateReport report;
-  outputs.y.judge("y", rows_of(&GatedActivationReference::y_row), options, report);
+  outputs.y.judge("y", rows_of(reference, &GatedActivationReference::y_row), options, report);
   add(report, judge_elements("dgate",
-                             {columns_of(dense.view(), 0, problem.cols),
-                              rows_of(&GatedActivationReference::dgate_row)},
+                             {columns(dense.view(), 0, problem.cols),
+                              rows_of(reference, &GatedActivationReference::dgate_row)},
                              options));
   add(report, judge_elements("dup",
-                             {columns_of(dense.view(), problem.cols, problem.cols),
-                              rows_of(&GatedActivationReference::dup_row)},
+                             {columns(dense.view(), problem.cols, problem.cols),
+                              rows_of(reference, &GatedActivationReference::dup_row)},
                              options));
-  report.results.push_back(judge_g5("dgate, dup", dense.view(), gapped.view()));
-  report.results.push_back(judge_g6("dgate, dup", dense.inspect(), gapped.inspect()));
+  judge_memory("dgate, dup", dense, gapped, report);
   if (problem.row_weight) {
     judge_d_row_weight(outputs.d_row_weight, reference, rows, options, report);
   }

@@ -1,4 +1,4 @@
-// A gated MLP, stage by stage (gated_mlp_stages.hpp), and as a whole:
+// A gated MLP, stage by stage (gated_mlp_stages.cpp), and as a whole:
 //
 //   G1   y, dx and dw against f64 on the unquantised inputs
 //        FP8 > 20 dB, > 15 dB where a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
@@ -13,9 +13,8 @@
 // four), 47.1 dB, the gradients five. As for products, SNRs need kSnrOutputs elements in every
 // tensor: with fewer, the stages judge alone.
 #include "check/judge/compare_outputs.hpp"
+#include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
-#include "check/ops/gated_mlp_reference.hpp"
-#include "check/ops/gated_mlp_stages.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -92,7 +91,7 @@ class Judge {
     search.sample_beyond = judge_.sample_beyond;
     search.seed = judge_.seed;
     search.threads = judge_.threads;
-    const Findings findings = compare({out->view(), a, b, old.view()}, search);
+    const Findings findings = search_product({out->view(), a, b, old.view()}, search);
     const double bound_db = least_db(problem_, out->view().dtype);
     char value[64];
     std::snprintf(value, sizeof value, "%.1f dB%s", findings.snr_db(),
@@ -124,17 +123,13 @@ class Judge {
     const bool dense = !problem_.fp8 && problem_.device.type == DeviceType::cuda;
     const GatedMlpOutputs second(problem_, inputs_, dense ? 0 : options_.row_gap, false);
     run_layer(problem_, options_, inputs_, operands_, second);
-    const auto judge = [&](const char* name, const auto& one, const auto& other) {
-      report_.results.push_back(judge_g5(name, one.view(), other.view()));
-      report_.results.push_back(judge_g6(name, one.inspect(), other.inspect()));
-    };
     const auto matrices = second.matrices();
     const auto quantized = second.quantized();
     for (std::size_t i = 0; i < matrices.size(); ++i) {
-      judge(matrices[i].name, *first_.matrices()[i].matrix, *matrices[i].matrix);
+      judge_memory(matrices[i].name, *first_.matrices()[i].matrix, *matrices[i].matrix, report_);
     }
     for (std::size_t i = 0; i < quantized.size(); ++i) {
-      judge(quantized[i].name, *first_.quantized()[i].tensor, *quantized[i].tensor);
+      judge_memory(quantized[i].name, *first_.quantized()[i].tensor, *quantized[i].tensor, report_);
     }
   }
 

@@ -1,6 +1,7 @@
-#include "check/reference/decode.hpp"
-#include "check/data/quantized_operand.hpp"
+// gemm, of FP8 operands with scales and of plain ones.
+#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
+#include "check/reference/decode.hpp"
 
 namespace octet {
 namespace {
@@ -65,8 +66,7 @@ GateReport judge_gemm(const GemmProblem& problem, const DataOptions& options,
   } else {
     add(report, judge_float_product("d", {first.view(), a.given, b.given, old.view()}, judge));
   }
-  report.results.push_back(judge_g5("d", first.view(), second.view()));
-  report.results.push_back(judge_g6("d", first.inspect(), second.inspect()));
+  judge_memory("d", first, second, report);
   return report;
 }
 

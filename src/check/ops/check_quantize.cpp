@@ -1,5 +1,6 @@
+// quantize: both copies against the oracle.
 #include "check/judge/trial.hpp"
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
 
 namespace octet {
 namespace {

@@ -1,7 +1,9 @@
-#include "check/ops/rms_norm_reference.hpp"
+// rms_norm, forward and backward, with its residual and its FP8 output.
 #include "check/judge/trial.hpp"
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
+#include "check/ops/rms_norm_reference.hpp"
 #include "core/checks.hpp"
+#include "core/views.hpp"
 
 namespace octet {
 namespace {
@@ -54,10 +56,6 @@ struct Outputs {
   }
 };
 
-TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
-  return output ? output->view(call) : TensorView();
-}
-
 // Forward and, behind it, backward on what forward wrote. With fp8 there is no y.
 void run_call(const RmsNormProblem& problem, const DataOptions& options, const Inputs& inputs,
               const Outputs& outputs, int call) {
@@ -107,32 +105,23 @@ void judge_outputs(const RmsNormProblem& problem, const Inputs& inputs, const Ou
                    const JudgeOptions& options, GateReport& report) {
   const RmsNormReference reference(problem, inputs.views(),
                                    judged_rows(problem.rows, problem.cols, options));
-  const auto rows_of = [&](auto row) {
-    return [&reference, row](std::int64_t r, std::span<double> values) {
-      (reference.*row)(r, values);
-    };
-  };
-  const auto copy_of = [](const std::vector<double>& wanted) {
-    return [&wanted](std::int64_t, std::span<double> values) {
-      std::copy(wanted.begin(), wanted.end(), values.begin());
-    };
-  };
-  outputs.y.judge("y", rows_of(&RmsNormReference::y_row), options, report);
+  outputs.y.judge("y", rows_of(reference, &RmsNormReference::y_row), options, report);
   if (outputs.fp8) outputs.fp8->judge("fp8.", outputs.y.view(0), options, report);
   if (outputs.sum) {
-    outputs.sum->judge_exact("sum", rows_of(&RmsNormReference::sum_row), options, report);
+    outputs.sum->judge_exact("sum", rows_of(reference, &RmsNormReference::sum_row), options,
+                             report);
   }
   if (!problem.training) return;
   const RmsNormSums sums(problem, inputs.views(), options.threads);
-  outputs.rstd->judge("rstd", copy_of(sums.rstd), options, report);
-  outputs.dx->judge("dx", rows_of(&RmsNormReference::dx_row), options, report);
+  outputs.rstd->judge("rstd", row_of(sums.rstd), options, report);
+  outputs.dx->judge("dx", rows_of(reference, &RmsNormReference::dx_row), options, report);
   if (outputs.dresidual) {
     const DecodedRows dx(outputs.dx->view(0), judged_rows(problem.rows, problem.cols, options));
     outputs.dresidual->judge_exact(
         "dresidual", [&](std::int64_t row, std::span<double> values) { dx.read(row, values); },
         options, report);
   }
-  outputs.dg->judge("dg", copy_of(sums.dg), options, report);
+  outputs.dg->judge("dg", row_of(sums.dg), options, report);
 }
 
 GateReport judge_rms_norm(const RmsNormProblem& problem, const DataOptions& options) {

@@ -1,7 +1,9 @@
-#include "check/ops/rms_norm_rope_reference.hpp"
+// rms_norm_rope, forward and backward, on q and k inside one tensor of q, k and v.
 #include "check/judge/trial.hpp"
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
+#include "check/ops/rms_norm_reference.hpp"
 #include "core/checks.hpp"
+#include "core/views.hpp"
 
 #include <optional>
 
@@ -44,15 +46,11 @@ std::vector<Side> make_sides(const RmsNormRopeProblem& problem, const Tensor& pa
   const std::int64_t q_cols = problem.q_heads * problem.head_dim;
   const std::int64_t k_cols = problem.k_heads * problem.head_dim;
   std::vector<Side> sides;
-  sides.push_back(make_side(problem, "q", columns_of(packed, 0, q_cols), 1, options));
+  sides.push_back(make_side(problem, "q", columns(packed, 0, q_cols), 1, options));
   if (k_cols > 0) {
-    sides.push_back(make_side(problem, "k", columns_of(packed, q_cols, k_cols), 3, options));
+    sides.push_back(make_side(problem, "k", columns(packed, q_cols, k_cols), 3, options));
   }
   return sides;
-}
-
-TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
-  return output ? output->view(call) : TensorView();
 }
 
 // Forward and, behind it, backward with what forward wrote.
@@ -94,31 +92,19 @@ void judge_side(const RmsNormRopeProblem& problem, const Side& side,
                 GateReport& report) {
   const NormRopeReference reference(problem, side.inputs(), rotation,
                                     judged_rows(side.x.rows(), side.x.cols(), options));
-  const auto copy_of = [](const std::vector<double>& wanted) {
-    return [&wanted](std::int64_t, std::span<double> values) {
-      std::copy(wanted.begin(), wanted.end(), values.begin());
-    };
-  };
-  side.out.judge(
-      side.name + "_out",
-      [&](std::int64_t token, std::span<double> values) { reference.out_row(token, values); },
-      options, report);
+  side.out.judge(side.name + "_out", rows_of(reference, &NormRopeReference::out_row), options,
+                 report);
   if (!problem.training) return;
   const NormRopeSums sums(problem, side.inputs(), rotation, options.threads);
-  side.rstd->judge("rstd_" + side.name, copy_of(sums.rstd), options, report);
-  side.dx->judge(
-      "d" + side.name,
-      [&](std::int64_t token, std::span<double> values) { reference.dx_row(token, values); },
-      options, report);
-  side.dg->judge("dg_" + side.name, copy_of(sums.dg), options, report);
+  side.rstd->judge("rstd_" + side.name, row_of(sums.rstd), options, report);
+  side.dx->judge("d" + side.name, rows_of(reference, &NormRopeReference::dx_row), options, report);
+  side.dg->judge("dg_" + side.name, row_of(sums.dg), options, report);
 }
 
 GateReport judge_rms_norm_rope(const RmsNormRopeProblem& problem, const DataOptions& options) {
-  const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
+  const TokenShape shape = token_shape(problem);
   const RotationReference rotation(problem.rotation, shape, options.seed);
-  const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
-  const Tensor packed = random_matrix(problem.dtype, problem.batch * problem.seq,
-                                      packed_heads * problem.head_dim, 0, options, problem.device);
+  const Tensor packed = random_qkv(problem, options);
   const std::vector<Side> sides = make_sides(problem, packed, options);
   run_call(problem, options, shape, rotation.args(), sides, 0);
   run_call(problem, options, shape, rotation.args(), sides, 1);

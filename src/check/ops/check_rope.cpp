@@ -1,7 +1,10 @@
-#include "check/reference/rotation_reference.hpp"
+// rope, forward and backward, on q and k inside one tensor of q, k and v.
 #include "check/judge/trial.hpp"
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
+#include "check/reference/on_host.hpp"
+#include "check/reference/rotation_reference.hpp"
 #include "core/checks.hpp"
+#include "core/views.hpp"
 
 namespace octet {
 namespace {
@@ -19,7 +22,7 @@ std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
   const std::int64_t tokens = problem.batch * problem.seq;
   const auto add_side = [&](const char* tensor, std::int64_t begin, std::int64_t heads) {
     const std::int64_t cols = heads * problem.head_dim;
-    sides.push_back({tensor, columns_of(packed, begin, cols),
+    sides.push_back({tensor, columns(packed, begin, cols),
                      WrittenTwice(problem.dtype, tokens, cols, options.row_gap, problem.device)});
   };
   add_side(problem.inverse ? "dq" : "q_out", 0, problem.q_heads);
@@ -30,11 +33,9 @@ std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
 }
 
 void judge_rope(const RopeProblem& problem, const DataOptions& options, GateReport& report) {
-  const TokenShape shape{problem.batch, problem.seq, problem.head_dim, problem.device};
+  const TokenShape shape = token_shape(problem);
   const RotationReference rotation(problem.rotation, shape, options.seed);
-  const std::int64_t packed_heads = problem.q_heads + 2 * problem.k_heads;
-  const Tensor packed = random_matrix(problem.dtype, problem.batch * problem.seq,
-                                      packed_heads * problem.head_dim, 0, options, problem.device);
+  const Tensor packed = random_qkv(problem, options);
   const std::vector<Side> sides = make_sides(problem, packed, options);
   const RopePlan plan = plan_rope(problem, {options.backend, options.threads});
   for (int call = 0; call < 2; ++call) {

@@ -2,7 +2,9 @@
 // judged.
 #pragma once
 
-#include "check/judge/judge_elements.hpp"
+#include "check/reference/on_host.hpp"
+
+#include <octet/octet.hpp>
 
 #include <span>
 #include <vector>

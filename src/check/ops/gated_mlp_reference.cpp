@@ -1,7 +1,6 @@
-#include "check/ops/gated_mlp_reference.hpp"
-
+// h and d_gate_up of a gated MLP in f64.
+#include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
-#include "check/ops/gated_activation_reference.hpp"
 #include "check/reference/on_host.hpp"
 #include "check/reference/reference.hpp"
 #include "cpu/threads.hpp"

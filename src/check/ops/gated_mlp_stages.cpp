@@ -1,27 +1,11 @@
-#include "check/ops/gated_mlp_stages.hpp"
-
+// The tensors between the products of a gated MLP, made and judged one after the other.
+#include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
-#include "check/ops/gated_activation_reference.hpp"
+#include "core/views.hpp"
+#include "ops/gated_mlp/state.hpp"
 
 namespace octet {
 namespace {
-
-TensorView half(const TensorView& both, int index) {
-  TensorView view = both;
-  view.shape[1] = both.cols() / 2;
-  view.data = static_cast<char*>(both.data) + index * view.cols() * size_bytes(both.dtype);
-  return view;
-}
-
-GatedActivationProblem activation_problem(const GatedMlpProblem& problem) {
-  GatedActivationProblem result;
-  result.rows = problem.m;
-  result.cols = problem.f;
-  result.dtype = problem.dtype;
-  result.activation = problem.activation;
-  result.device = problem.device;
-  return result;
-}
 
 // Which dimension of an operand is the contiguous one.
 GemmOperand operand_of(const QuantizedView& view) {
@@ -69,8 +53,8 @@ void GatedMlpStages::backward(const GatedMlpInputs& inputs, const GatedMlpOperan
     add(report_, judge_any_product("dh", {dh_, operands.dy, w_down_t}, judge_));
   }
   const TensorView plain = activate_backward_plain();
-  judge_elements_of("dgate", half(plain, 0), &GatedActivationReference::dgate_row);
-  judge_elements_of("dup", half(plain, 1), &GatedActivationReference::dup_row);
+  judge_elements_of("dgate", Halves(plain).gate, &GatedActivationReference::dgate_row);
+  judge_elements_of("dup", Halves(plain).up, &GatedActivationReference::dup_row);
   if (problem_.need_dx) {
     d_gate_up = operand("d_gate_up", plain, Turned::no, problem_.grad_format, kBlock1x128);
   }
@@ -80,11 +64,10 @@ void GatedMlpStages::backward(const GatedMlpInputs& inputs, const GatedMlpOperan
 }
 
 void GatedMlpStages::judge_elements_of(const char* name, const TensorView& out, ReferenceOf row) {
-  const GatedActivationReference reference(problem_.activation, dh_, half(gate_up_, 0),
-                                           half(gate_up_, 1), {},
+  const Halves halves(gate_up_);
+  const GatedActivationReference reference(problem_.activation, dh_, halves.gate, halves.up, {},
                                            judged_rows(problem_.m, problem_.f, judge_));
-  const auto values = [&](std::int64_t r, std::span<double> to) { (reference.*row)(r, to); };
-  add(report_, judge_elements(name, {out, values}, judge_));
+  add(report_, judge_elements(name, {out, rows_of(reference, row)}, judge_));
 }
 
 TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView& b) {
@@ -112,8 +95,8 @@ TensorView GatedMlpStages::activate_plain() {
   tensors_.emplace_back(problem_.dtype, std::initializer_list<std::int64_t>{problem_.m, problem_.f},
                         problem_.device);
   GatedActivationForwardArgs args;
-  args.gate = half(gate_up_, 0);
-  args.up = half(gate_up_, 1);
+  args.gate = Halves(gate_up_).gate;
+  args.up = Halves(gate_up_).up;
   args.y = tensors_.back();
   run_once(plan_gated_activation_forward(activation_problem(problem_), {"", options_.threads}),
            args, problem_.device);
@@ -127,10 +110,10 @@ TensorView GatedMlpStages::activate_backward_plain() {
   const TensorView both = tensors_.back();
   GatedActivationBackwardArgs args;
   args.dy = dh_;
-  args.gate = half(gate_up_, 0);
-  args.up = half(gate_up_, 1);
-  args.dgate = half(both, 0);
-  args.dup = half(both, 1);
+  args.gate = Halves(gate_up_).gate;
+  args.up = Halves(gate_up_).up;
+  args.dgate = Halves(both).gate;
+  args.dup = Halves(both).up;
   run_once(plan_gated_activation_backward(activation_problem(problem_), {"", options_.threads}),
            args, problem_.device);
   return both;

@@ -1,5 +1,5 @@
-#include "check/ops/gated_mlp_trial.hpp"
-
+// What the layer reads, what one call of it writes, and the call.
+#include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
 #include "core/numeric.hpp"
 #include "cpu/threads.hpp"
@@ -27,13 +27,6 @@ Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::ui
   Tensor copy(dtype, {rows, cols}, device);
   cuda::copy(copy.data(), weights.data(), copy.bytes(), device.index);
   return copy;
-}
-
-QuantizedView view_of(const std::optional<GuardedQuantized>& output) {
-  return output ? output->view() : QuantizedView();
-}
-TensorView view_of(const std::optional<GuardedMatrix>& output) {
-  return output ? output->view() : TensorView();
 }
 
 }  // namespace

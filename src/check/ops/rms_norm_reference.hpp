@@ -1,7 +1,11 @@
-// rms_norm in f64: of the rows that are judged, and of what is a sum over all of them.
+// rms_norm, and rms_norm_rope of q or of k, in f64: the rows that are judged, and what is a sum over
+// all of them.
 #pragma once
 
-#include "check/judge/judge_elements.hpp"
+#include "check/reference/on_host.hpp"
+#include "check/reference/rotation_reference.hpp"
+
+#include <octet/octet.hpp>
 
 #include <span>
 #include <vector>
@@ -12,7 +16,7 @@ struct RmsNormInputs {
   TensorView x;
   TensorView residual;  // no data: none
   TensorView g;
-  TensorView dy;    // no data: forward alone
+  TensorView dy;    // no data: forward only
   TensorView dsum;  // no data: none
 };
 
@@ -45,6 +49,42 @@ struct RmsNormSums {
   std::vector<double> dg;    // [cols]
 
   RmsNormSums(const RmsNormProblem& problem, const RmsNormInputs& inputs, int threads);
+};
+
+struct NormRopeInputs {
+  TensorView x;     // [tokens, heads * head_dim]
+  TensorView g;     // a vector
+  TensorView dout;  // as x; no data: forward only
+};
+
+class NormRopeReference {
+ public:
+  // `rotation` has to live as long; `tokens`: those whose out and dx will be asked for.
+  NormRopeReference(const RmsNormRopeProblem& problem, const NormRopeInputs& inputs,
+                    const RotationReference& rotation, const std::vector<std::int64_t>& tokens);
+
+  void out_row(std::int64_t token, std::span<double> out) const;
+  void dx_row(std::int64_t token, std::span<double> dx) const;
+
+ private:
+  void read_dn(std::int64_t token, std::span<double> dn) const;  // the gradient before the rotation
+
+  const RotationReference& rotation_;
+  double eps_;
+  std::vector<double> w_;  // as many as are normed together
+  DecodedRows x_;
+  DecodedRows dout_;
+
+  friend struct NormRopeSums;
+};
+
+// Over all tokens: rstd of each norm, and dg where there is a dout.
+struct NormRopeSums {
+  std::vector<double> rstd;
+  std::vector<double> dg;
+
+  NormRopeSums(const RmsNormRopeProblem& problem, const NormRopeInputs& inputs,
+               const RotationReference& rotation, int threads);
 };
 
 }  // namespace octet

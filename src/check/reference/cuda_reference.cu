@@ -3,7 +3,7 @@
 // rows of a and of b, 16 of K at a time, into shared memory, and each thread sums 4x4 outputs.
 // Shares no code with src/ops; the values of FP8 codes come from decode.cpp's table.
 #include "check/cuda_gates.hpp"
-#include "check/reference/product_kernel.hpp"
+#include "check/reference/reference.hpp"
 #include "core/message.hpp"
 #include "device/cuda/scope.hpp"
 

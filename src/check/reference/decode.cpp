@@ -1,6 +1,8 @@
 #include "check/reference/decode.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -161,6 +163,24 @@ void decode_panel(const QuantizedView& view, const std::int64_t* rows, int count
   for (int k = 0; count < width && k < depth; ++k) {
     for (int i = count; i < width; ++i) out[k * width + i] = 0;
   }
+}
+
+FloatFormat float_format(Dtype dtype) {
+  if (dtype == Dtype::f16) return {std::ldexp(1, -11), std::ldexp(1, -14), 65520};
+  const double half_ulp_of_one = std::ldexp(1, dtype == Dtype::bf16 ? -8 : -24);
+  return {half_ulp_of_one, std::ldexp(1, -126), std::ldexp(2 - half_ulp_of_one, 127)};
+}
+
+double rounded(double value, Dtype dtype) {
+  const FloatFormat format = float_format(dtype);
+  if (!std::isfinite(value)) return value;
+  if (std::fabs(value) >= format.overflow) return std::copysign(kInfinity, value);
+  // Adding 1.5 * 2^52 steps leaves no bit below the step, rounded to nearest even.
+  const double power_of_two = std::bit_cast<double>(
+      std::bit_cast<std::uint64_t>(std::max(std::fabs(value), format.smallest_normal)) &
+      0x7FF0000000000000u);
+  const double anchor = std::ldexp(1.5, 53) * format.half_ulp_of_one * power_of_two;
+  return (value + anchor) - anchor;
 }
 
 }  // namespace octet

@@ -26,4 +26,14 @@ QuantizedView transposed(const QuantizedView& view);
 void decode_panel(const QuantizedView& view, const std::int64_t* rows, int count, int width,
                   std::int64_t first, int depth, double* out);
 
+// What rounding to f32, f16 or bf16 needs to know.
+struct FloatFormat {
+  double half_ulp_of_one = 0;
+  double smallest_normal = 0;
+  double overflow = 0;  // the smallest magnitude that rounds to infinity
+};
+FloatFormat float_format(Dtype dtype);
+// To nearest even in f32, f16 or bf16.
+double rounded(double value, Dtype dtype);
+
 }  // namespace octet

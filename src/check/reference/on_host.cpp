@@ -1,9 +1,12 @@
 #include "check/reference/on_host.hpp"
 
 #include "check/cuda_gates.hpp"
+#include "check/reference/decode.hpp"
 #include "core/message.hpp"
+#include "core/views.hpp"
 #include "device/cuda_runtime.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace octet {
@@ -54,6 +57,21 @@ PartOnHost::PartOnHost(const TensorView& matrix, const Part& part) : view_(part_
   }
   copy_ = copy_to_host(turned ? transposed(view_) : view_);
   view_ = turned ? transposed(copy_.view()) : copy_.view();
+}
+
+DecodedRows::DecodedRows(const TensorView& matrix, const std::vector<std::int64_t>& rows)
+    : rows_(rows), host_(matrix, rows) {}
+
+void DecodedRows::read(std::int64_t row, std::span<double> values) const {
+  const auto index = std::lower_bound(rows_.begin(), rows_.end(), row) - rows_.begin();
+  const std::int64_t where = host_.find(index, row);
+  decode_panel(host_.view(), &where, 1, 1, 0, static_cast<int>(values.size()), values.data());
+}
+
+std::vector<double> decoded(const TensorView& vector) {
+  std::vector<double> values(static_cast<std::size_t>(vector.shape[0]));
+  DecodedRows(as_row(vector), {0}).read(0, values);
+  return values;
 }
 
 }  // namespace octet

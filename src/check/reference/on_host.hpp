@@ -1,10 +1,11 @@
-// Parts of a matrix where the host can read them: the matrix itself on the CPU, a copy of a part on
-// a CUDA device.
+// Tensors of any device where the host can read them: the tensor itself on the CPU, a copy of a part
+// on a CUDA device; as they are, or as numbers in f64.
 #pragma once
 
 #include <octet/buffer.hpp>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace octet {
@@ -45,5 +46,23 @@ class PartOnHost {
   Tensor copy_;
   TensorView view_;
 };
+
+// Some rows of a matrix on any device, as f64: what a reference reads.
+class DecodedRows {
+ public:
+  DecodedRows() = default;
+  // `rows`: ascending. A matrix without data has none.
+  DecodedRows(const TensorView& matrix, const std::vector<std::int64_t>& rows);
+
+  bool empty() const { return host_.empty(); }
+  // Row `row` of the matrix, one of the list.
+  void read(std::int64_t row, std::span<double> values) const;
+
+ private:
+  std::vector<std::int64_t> rows_;
+  RowsOnHost host_;
+};
+// All of a vector, on any device, as f64.
+std::vector<double> decoded(const TensorView& vector);
 
 }  // namespace octet

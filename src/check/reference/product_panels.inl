@@ -1,4 +1,4 @@
-// The body of product_kernel.cpp, included once per instruction set inside a namespace that says how
+// The panel product of reference.cpp, included once per instruction set inside a namespace that says how
 // wide its vectors are (kVectorBytes) and how many rows keep their sums in registers (kRowStep).
 
 template <class T>

@@ -1,7 +1,7 @@
 #include "check/reference/quantize_oracle.hpp"
 
-#include "check/reference/clones.hpp"
 #include "check/reference/decode.hpp"
+#include "cpu/instruction_set.hpp"
 #include "cpu/threads.hpp"
 
 #include <algorithm>

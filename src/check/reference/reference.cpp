@@ -1,15 +1,75 @@
 #include "check/reference/reference.hpp"
 
 #include "check/reference/decode.hpp"
-#include "check/reference/reference_on_cuda.hpp"
 #include "core/message.hpp"
+#include "cpu/instruction_set.hpp"
 #include "cpu/threads.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace octet {
 namespace {
+
+constexpr int kPanelRows = 8;
+constexpr int kPanelCols = 16;
+
+// The innermost loop of the product, over packed panels.
+struct PanelProducts {
+  void (*values)(const double*, const double*, int, double*);
+  void (*magnitudes)(const float*, const float*, int, float*);
+};
+
+namespace plain {
+constexpr int kVectorBytes = 16;
+constexpr int kRowStep = 1;
+#include "check/reference/product_panels.inl"
+}  // namespace plain
+
+#if defined(__x86_64__) && !defined(__clang__)
+#define OCTET_WIDER_PANELS
+#pragma GCC push_options
+#pragma GCC target("avx2")
+namespace avx2 {
+constexpr int kVectorBytes = 32;
+constexpr int kRowStep = 2;
+#include "check/reference/product_panels.inl"
+}  // namespace avx2
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+namespace avx512 {
+constexpr int kVectorBytes = 64;
+constexpr int kRowStep = 8;
+#include "check/reference/product_panels.inl"
+}  // namespace avx512
+#pragma GCC pop_options
+#endif
+
+const PanelProducts& products() {
+#ifdef OCTET_WIDER_PANELS
+  static const PanelProducts& chosen = __builtin_cpu_supports("avx512f") ? avx512::kProducts
+                                       : __builtin_cpu_supports("avx2")  ? avx2::kProducts
+                                                                         : plain::kProducts;
+  return chosen;
+#else
+  return plain::kProducts;
+#endif
+}
+
+// value[i * kTile + j] += sum over k < depth of a[k * kPanelRows + i] * b[k * kPanelCols + j]
+void multiply_panels(const double* a, const double* b, int depth, double* value) {
+  products().values(a, b, depth, value);
+}
+// The same for magnitudes, in f32: they only make the bounds of errors.
+void multiply_panels(const float* a, const float* b, int depth, float* value) {
+  products().magnitudes(a, b, depth, value);
+}
+// to[i] = |from[i]|
+OCTET_CPU_CLONES void magnitudes_of(const double* from, long count, float* to) {
+  for (long i = 0; i < count; ++i) to[i] = static_cast<float>(std::fabs(from[i]));
+}
 
 constexpr int kDepth = 128;            // of one pass over a tile: its panels fit the L1 cache
 constexpr int kGroupRows = 2 * kTile;  // of a, decoded once for all of b
@@ -44,7 +104,7 @@ struct DecodedGroup {
     parallel_for(threads, passes, [&](std::int64_t pass) {
       double* out = values.data() + pass * kPass;
       decode_rows<kPanelRows>(product.a, rows, count, pass, out);
-      if (product.magnitudes) octet::magnitudes(out, kPass, magnitudes.data() + pass * kPass);
+      if (product.magnitudes) magnitudes_of(out, kPass, magnitudes.data() + pass * kPass);
     });
   }
 };
@@ -80,7 +140,7 @@ void multiply_group(const ReferenceProduct& product, const DecodedGroup& group,
     decode_rows<kPanelCols>(product.b, b_rows.data(), cols, pass, b.data());
     multiply_pass(group.values.data() + pass * kPass, rows, b.data(), cols, depth, value.data());
     if (!product.magnitudes) continue;
-    magnitudes(b.data(), static_cast<long>(b.size()), b_magnitudes.data());
+    magnitudes_of(b.data(), static_cast<long>(b.size()), b_magnitudes.data());
     multiply_pass(group.magnitudes.data() + pass * kPass, rows, b_magnitudes.data(), cols, depth,
                   magnitude.data());
   }

@@ -1,4 +1,4 @@
-#include "check/reference/reference_on_cuda.hpp"
+#include "check/reference/reference.hpp"
 
 #include "check/cuda_gates.hpp"
 #include "check/reference/decode.hpp"

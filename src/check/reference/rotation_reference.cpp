@@ -1,7 +1,7 @@
 #include "check/reference/rotation_reference.hpp"
 
-#include "check/reference/decode.hpp"
 #include "check/data/random.hpp"
+#include "check/reference/decode.hpp"
 #include "core/numeric.hpp"
 #include "device/cuda_runtime.hpp"
 
@@ -102,13 +102,6 @@ void RotationReference::turn(std::int64_t token, bool inverse, std::span<double>
       a = turned;
     }
   }
-}
-
-TensorView columns_of(const TensorView& packed, std::int64_t begin, std::int64_t count) {
-  TensorView view = packed;
-  view.data = static_cast<char*>(packed.data) + begin * size_bytes(packed.dtype);
-  view.shape[1] = count;
-  return view;
 }
 
 TensorView as_heads(const TensorView& matrix, const TokenShape& shape) {

@@ -17,6 +17,11 @@ struct TokenShape {
   Device device{};
 };
 
+template <class Problem>
+TokenShape token_shape(const Problem& problem) {
+  return {problem.batch, problem.seq, problem.head_dim, problem.device};
+}
+
 class RotationReference {
  public:
   RotationReference(const Rotation& rotation, const TokenShape& shape, std::uint64_t seed);
@@ -44,8 +49,6 @@ class RotationReference {
   std::vector<std::int64_t> position_values_;  // empty where none are given
 };
 
-// Part of the rows of q, k and v in one tensor.
-TensorView columns_of(const TensorView& packed, std::int64_t begin, std::int64_t count);
 // [tokens, heads * head_dim] seen as [batch, seq, heads, head_dim].
 TensorView as_heads(const TensorView& matrix, const TokenShape& shape);
 

@@ -34,7 +34,7 @@ std::string describe(const Fp8LinearProblem& problem) {
   if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
   if (problem.dw != Dtype::bf16) result += text(" --dw ", name(problem.dw));
   if (problem.accumulate_dw) result += " --accumulate-dw";
-  if (problem.amax_floor != 0) result += text(" --amax-floor ", problem.amax_floor);
+  if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
   return result + " --device " + name(problem.device);
 }

@@ -20,7 +20,7 @@ std::string describe(const Fp8Output& fp8) {
   std::string result =
       text(" --fp8 ", name(fp8.format), " --block ", fp8.block ? name(*fp8.block) : "none",
            " --transposed-block ", fp8.transposed_block ? name(*fp8.transposed_block) : "none");
-  if (fp8.amax_floor != 0) result += text(" --amax-floor ", fp8.amax_floor);
+  if (fp8.amax_floor != 0) result += " --amax-floor " + exact_text(fp8.amax_floor);
   if (fp8.pow2_scales) result += " --pow2-scales";
   return result;
 }

@@ -1,3 +1,4 @@
+#include "core/views.hpp"
 #include "ops/fp8_output/unfused.hpp"
 
 #include "ops/gated_activation/problem.hpp"
@@ -37,10 +38,8 @@ struct BackwardSteps {
   // The gradients are the halves of the columns.
   static GatedActivationBackwardArgs into(GatedActivationBackwardArgs args,
                                           const TensorView& output) {
-    args.dgate = output;
-    args.dgate.shape[1] = output.cols() / 2;
-    args.dup = args.dgate;
-    args.dup.data = static_cast<char*>(output.data) + args.dup.cols() * size_bytes(output.dtype);
+    args.dgate = Halves(output).gate;
+    args.dup = Halves(output).up;
     return args;
   }
   static std::span<const GatedActivationBackwardImplementation> list() {

@@ -36,7 +36,7 @@ std::string describe_fp8(const GatedMlpProblem& problem) {
     result += text(" --grad-format ", name(problem.grad_format));
   }
   if (problem.wgrad_blocks == WgradBlocks::square) result += " --wgrad-blocks 2d";
-  if (problem.amax_floor != 0) result += text(" --amax-floor ", problem.amax_floor);
+  if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
   return result;
 }

@@ -6,16 +6,6 @@
 namespace octet {
 namespace {
 
-GatedActivationProblem activation_problem(const GatedMlpProblem& problem) {
-  GatedActivationProblem result;
-  result.rows = problem.m;
-  result.cols = problem.f;
-  result.dtype = problem.dtype;
-  result.activation = problem.activation;
-  result.device = problem.device;
-  return result;
-}
-
 // What a cast of the same tensor would write.
 Fp8Output fp8_output(const QuantizeProblem& cast) {
   return {cast.format, cast.block, cast.transposed_block, cast.amax_floor, cast.pow2_scales};

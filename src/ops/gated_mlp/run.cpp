@@ -1,5 +1,6 @@
 // The parts in turn, once the arguments of the call are checked.
 #include "dispatch/implementation.hpp"
+#include "core/views.hpp"
 #include "ops/gated_mlp/state.hpp"
 
 namespace octet {
@@ -32,18 +33,6 @@ class Pieces {
  private:
   const GatedMlpProblem& problem_;
   WorkspaceCarver carver_;
-};
-
-// gate | up, side by side in one tensor.
-struct Halves {
-  TensorView gate;
-  TensorView up;
-
-  explicit Halves(const TensorView& both) : gate(both), up(both) {
-    if (both.data == nullptr) return;
-    gate.shape[1] = up.shape[1] = both.cols() / 2;
-    up.data = static_cast<char*>(both.data) + gate.cols() * size_bytes(both.dtype);
-  }
 };
 
 // Weights nobody has to quantise.

@@ -55,6 +55,17 @@ inline LinearProducts products(const GatedMlpProblem& problem, const Fp8LinearPr
   return problem.fp8 ? fp8_products(layer) : plain_products(layer);
 }
 
+// The activation between the two, without casts.
+inline GatedActivationProblem activation_problem(const GatedMlpProblem& problem) {
+  GatedActivationProblem result;
+  result.rows = problem.m;
+  result.cols = problem.f;
+  result.dtype = problem.dtype;
+  result.activation = problem.activation;
+  result.device = problem.device;
+  return result;
+}
+
 inline bool has_backward(const GatedMlpProblem& problem) {
   return problem.training && (problem.need_dx || problem.need_dw);
 }

@@ -27,7 +27,7 @@ std::string describe(const QuantizeProblem& problem) {
                             name(problem.input), " --format ", name(problem.format), " --block ",
                             problem.block ? name(*problem.block) : "none");
   if (problem.transposed_block) result += " --transposed-block " + name(*problem.transposed_block);
-  if (problem.amax_floor != 0) result += text(" --amax-floor ", problem.amax_floor);
+  if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
   return result + " --device " + name(problem.device);
 }

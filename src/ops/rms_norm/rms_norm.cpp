@@ -41,7 +41,7 @@ std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations
 std::string describe(const RmsNormProblem& problem) {
   std::string result = text("rms-norm --shape ", problem.rows, "x", problem.cols, " --dtype ",
                             name(problem.dtype), " --weight ", name(problem.weight));
-  if (problem.eps != 1e-6f) result += text(" --eps ", problem.eps);
+  if (problem.eps != 1e-6f) result += " --eps " + exact_text(problem.eps);
   if (problem.residual) result += " --residual";
   if (problem.one_plus_weight) result += " --one-plus-weight";
   if (!problem.training) result += " --inference";

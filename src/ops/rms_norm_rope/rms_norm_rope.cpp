@@ -35,7 +35,7 @@ std::string describe(const RmsNormRopeProblem& problem) {
       text("rms-norm-rope", describe_shape(rotated_heads(problem)), " --norm ",
            problem.norm == NormScope::head ? "head" : "row", " --dtype ", name(problem.dtype));
   if (problem.weight != Dtype::bf16) result += text(" --weight ", name(problem.weight));
-  if (problem.eps != 1e-6f) result += text(" --eps ", problem.eps);
+  if (problem.eps != 1e-6f) result += " --eps " + exact_text(problem.eps);
   if (problem.one_plus_weight) result += " --one-plus-weight";
   if (!problem.training) result += " --inference";
   if (problem.dg != Dtype::f32) result += text(" --dg ", name(problem.dg));

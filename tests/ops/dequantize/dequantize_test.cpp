@@ -132,9 +132,7 @@ TEST(Dequantize, LeavesGapsBetweenRowsAlone) {
 }
 
 TEST(Dequantize, UndoesQuantizeUpToHalfAStep) {
-  QuantizeProblem problem;
-  problem.rows = 64;
-  problem.cols = 300;
+  QuantizeProblem problem{.rows = 64, .cols = 300};
   Input input(problem.rows, problem.cols, problem.input);
   std::mt19937 random(2);
   std::normal_distribution<float> normal;

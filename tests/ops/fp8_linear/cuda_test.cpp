@@ -77,12 +77,8 @@ struct Layer {
 TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
   OCTET_NEEDS_HOPPER();
   for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
-    Fp8LinearProblem problem;
-    problem.m = 600;
-    problem.n = 770;
-    problem.k = 650;
-    problem.wgrad_blocks = blocks;
-    problem.device = OnCuda::kDevice;
+    Fp8LinearProblem problem{
+        .m = 600, .n = 770, .k = 650, .wgrad_blocks = blocks, .device = OnCuda::kDevice};
     const Layer layer(problem);
     const Stream stream;
     layer.step(stream.handle());
@@ -109,13 +105,12 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
 // The first call of a process may itself be the one that is recorded.
 TEST(Fp8LinearCuda, CanBeRecordedBeforeItEverRan) {
   OCTET_NEEDS_HOPPER();
-  Fp8LinearProblem problem;
-  problem.m = 130;
-  problem.n = 70;
-  problem.k = 390;
-  problem.dtype = Dtype::bf16;
-  problem.grad_format = Dtype::e5m2;
-  problem.device = OnCuda::kDevice;
+  Fp8LinearProblem problem{.m = 130,
+                           .n = 70,
+                           .k = 390,
+                           .dtype = Dtype::bf16,
+                           .grad_format = Dtype::e5m2,
+                           .device = OnCuda::kDevice};
   const Layer layer(problem);
   const Stream stream;
   const Graph graph(stream, [&](void* handle) { layer.step(handle); });

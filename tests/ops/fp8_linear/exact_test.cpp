@@ -130,11 +130,7 @@ constexpr std::int64_t kShapes[][3] = {{128, 128, 128}, {1, 1, 1},      {129, 12
 TEST(Fp8LinearExact, EqualsIntegerProductsInEveryBit) {
   for (const auto& shape : kShapes) {
     for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
-      Fp8LinearProblem problem;
-      problem.m = shape[0];
-      problem.n = shape[1];
-      problem.k = shape[2];
-      problem.wgrad_blocks = blocks;
+      Fp8LinearProblem problem{.m = shape[0], .n = shape[1], .k = shape[2], .wgrad_blocks = blocks};
       expect_exact_layer(problem);
     }
   }
@@ -145,13 +141,8 @@ TEST(Fp8LinearExact, HoldsForEveryDtypeAndMainGradient) {
     for (const Dtype dw : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
       for (const bool accumulate : {false, true}) {
         if (accumulate && dw == Dtype::f16) continue;
-        Fp8LinearProblem problem;
-        problem.m = 140;
-        problem.n = 133;
-        problem.k = 150;
-        problem.dtype = dtype;
-        problem.dw = dw;
-        problem.accumulate_dw = accumulate;
+        Fp8LinearProblem problem{
+            .m = 140, .n = 133, .k = 150, .dtype = dtype, .dw = dw, .accumulate_dw = accumulate};
         expect_exact_layer(problem);
       }
     }

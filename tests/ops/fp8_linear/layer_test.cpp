@@ -17,13 +17,12 @@ bool equal(const Tensor& x, const Tensor& y) {
 }
 
 void multiply(const QuantizedView& a, const QuantizedView& b, const TensorView& d) {
-  GemmProblem problem;
-  problem.m = a.values.rows();
-  problem.n = b.values.rows();
-  problem.k = a.values.cols();
-  problem.a = {a.values.dtype, a.block};
-  problem.b = {b.values.dtype, b.block};
-  problem.out = d.dtype;
+  GemmProblem problem{.m = a.values.rows(),
+                      .n = b.values.rows(),
+                      .k = a.values.cols(),
+                      .a = {a.values.dtype, a.block},
+                      .b = {b.values.dtype, b.block},
+                      .out = d.dtype};
   const GemmPlan plan = plan_gemm(problem);
   const Buffer workspace(plan.workspace_bytes);
   run(plan, {a, b, d}, {workspace.data(), workspace.bytes()});
@@ -36,12 +35,11 @@ struct BothWays {
   BothWays(const Tensor& input, Dtype format, BlockShape block, BlockShape transposed_block)
       : out(input.view().rows(), input.view().cols(), format, block),
         transposed(input.view().cols(), input.view().rows(), format, transposed_block) {
-    QuantizeProblem problem;
-    problem.rows = input.view().rows();
-    problem.cols = input.view().cols();
-    problem.format = format;
-    problem.block = block;
-    problem.transposed_block = transposed_block;
+    QuantizeProblem problem{.rows = input.view().rows(),
+                            .cols = input.view().cols(),
+                            .format = format,
+                            .block = block,
+                            .transposed_block = transposed_block};
     const QuantizePlan plan = plan_quantize(problem);
     const Buffer workspace(plan.workspace_bytes);
     run(plan, {input, out, transposed}, {workspace.data(), workspace.bytes()});
@@ -80,10 +78,7 @@ struct Layer {
 };
 
 Fp8LinearProblem small_problem() {
-  Fp8LinearProblem problem;
-  problem.m = 140;
-  problem.n = 270;
-  problem.k = 200;
+  Fp8LinearProblem problem{.m = 140, .n = 270, .k = 200};
   return problem;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/numeric.hpp"
 #include "ops/gated_activation/cpu_simd.hpp"
+#include "support/simd.hpp"
 
 #include <octet/octet.hpp>
 
@@ -17,14 +18,6 @@ inline constexpr GateActivation kActivations[] = {GateActivation::silu, GateActi
                                                   GateActivation::gelu_erf,
                                                   GateActivation::relu_squared};
 inline constexpr Dtype kFloats[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
-
-inline std::vector<InstructionSet> instruction_sets() {
-  const Machine machine = this_machine(kCpu, 1);
-  std::vector<InstructionSet> result;
-  if (machine.avx2) result.push_back(InstructionSet::avx2);
-  if (machine.avx512) result.push_back(InstructionSet::avx512);
-  return result;
-}
 
 inline float at(const TensorView& matrix, std::int64_t r, std::int64_t c) {
   return load_f32(matrix.data, r * matrix.strides[0] + c, matrix.dtype);

@@ -1,7 +1,6 @@
 // The gates on a Hopper GPU: every activation and dtype, tails in both directions, FP8 copies.
-#include "check/gates.hpp"
-#include "check/product_case.hpp"
 #include "ops/gated_activation/case.hpp"
+#include "support/gates.hpp"
 #include "support/on_cuda.hpp"
 
 #include <gtest/gtest.h>
@@ -15,8 +14,7 @@ constexpr std::int64_t kRows[] = {1, 511, 130};
 void expect_pass(const GatedActivationProblem& problem, const char* backend = "") {
   DataOptions options;
   options.backend = backend;
-  const GateReport report = check_gated_activation(problem, options);
-  EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report.results);
+  expect_pass(check_gated_activation(problem, options), describe(problem));
 }
 
 TEST(GatedActivationCuda, PassesTheGates) {

@@ -1,6 +1,6 @@
 // FP8 outputs are, in every bit, what quantize makes of the plain outputs of the same kernels: y,
 // and dgate beside dup in one tensor whose blocks may hold columns of both.
-#include "check/data/quantized_copies.hpp"
+#include "check/judge/compare_outputs.hpp"
 #include "core/message.hpp"
 #include "ops/gated_activation/case.hpp"
 

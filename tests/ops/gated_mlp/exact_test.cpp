@@ -139,12 +139,11 @@ void expect_exact(const GatedMlpProblem& problem) {
 constexpr std::int64_t kShapes[][3] = {{1, 1, 1}, {5, 33, 7}, {40, 100, 136}, {130, 64, 129}};
 
 GatedMlpProblem exact_problem(const std::int64_t (&shape)[3]) {
-  GatedMlpProblem problem;
-  problem.m = shape[0];
-  problem.f = shape[1];
-  problem.k = shape[2];
-  problem.activation = GateActivation::relu_squared;
-  problem.pow2_scales = true;
+  GatedMlpProblem problem{.m = shape[0],
+                          .f = shape[1],
+                          .k = shape[2],
+                          .activation = GateActivation::relu_squared,
+                          .pow2_scales = true};
   return problem;
 }
 

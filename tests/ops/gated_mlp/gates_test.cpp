@@ -1,21 +1,11 @@
 // The layer passes every gate in every variant, and each gate is really asked.
 #include <gtest/gtest.h>
 
-#include "check/gates.hpp"
-#include "core/message.hpp"
 #include "ops/gated_mlp/layer.hpp"
+#include "support/gates.hpp"
 
 namespace octet::testing {
 namespace {
-
-std::string describe(const GateReport& report) {
-  std::string result;
-  for (const GateResult& gate : report.results) {
-    result += text(gate.pass ? "pass " : "FAIL ", gate.gate, " ", gate.tensor, ": ", gate.value,
-                   " (", gate.bound, ")\n");
-  }
-  return result;
-}
 
 // "y dx": the tensors a gate was asked of.
 std::string asked(const GateReport& report, const std::string& gate) {
@@ -30,7 +20,7 @@ GateReport expect_pass(const GatedMlpProblem& problem, Distribution distribution
   DataOptions options;
   options.distribution = distribution;
   GateReport report = check_gated_mlp(problem, options);
-  EXPECT_TRUE(report.pass()) << octet::describe(problem) << "\n" << describe(report);
+  expect_pass(report, describe(problem));
   return report;
 }
 

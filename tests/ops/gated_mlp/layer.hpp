@@ -5,6 +5,8 @@
 
 #include <octet/octet.hpp>
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -45,11 +47,10 @@ struct BothWays {
   BothWays(const Tensor& input, Dtype format)
       : w(input.view().rows(), input.view().cols(), format, kBlock128x128),
         w_t(input.view().cols(), input.view().rows(), format, kBlock128x128) {
-    QuantizeProblem problem;
-    problem.rows = input.view().rows();
-    problem.cols = input.view().cols();
-    problem.input = input.view().dtype;
-    problem.format = format;
+    QuantizeProblem problem{.rows = input.view().rows(),
+                            .cols = input.view().cols(),
+                            .input = input.view().dtype,
+                            .format = format};
     problem.block = problem.transposed_block = kBlock128x128;
     const QuantizePlan plan = plan_quantize(problem);
     const Buffer workspace(plan.workspace_bytes);
@@ -145,13 +146,16 @@ struct Layer {
 };
 
 inline GatedMlpProblem small_problem() {
-  GatedMlpProblem problem;
-  problem.m = 100;
-  problem.f = 200;
-  problem.k = 136;
-  problem.fp8 = true;
-  problem.down = true;
+  GatedMlpProblem problem{.m = 100, .f = 200, .k = 136, .down = true, .fp8 = true};
   return problem;
+}
+
+// What both passes give.
+inline void expect_equal_results(const Layer& one, const Layer& other) {
+  EXPECT_TRUE(equal(one.y, other.y));
+  EXPECT_TRUE(equal(one.dx, other.dx));
+  EXPECT_TRUE(equal(one.dw_gate_up, other.dw_gate_up));
+  EXPECT_TRUE(equal(one.dw_down, other.dw_down));
 }
 
 }  // namespace octet::testing

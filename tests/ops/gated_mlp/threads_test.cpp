@@ -31,10 +31,7 @@ TEST(GatedMlpThreads, OnePlanServesThemAll) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const Layer& layer : layers) {
-    EXPECT_TRUE(equal(alone.y, layer.y));
-    EXPECT_TRUE(equal(alone.dx, layer.dx));
-    EXPECT_TRUE(equal(alone.dw_gate_up, layer.dw_gate_up));
-    EXPECT_TRUE(equal(alone.dw_down, layer.dw_down));
+    expect_equal_results(alone, layer);
   }
 }
 
@@ -52,10 +49,7 @@ TEST(GatedMlpThreads, TheirNumberChangesNoBit) {
   };
   run_with(one, 1);
   run_with(many, 5);
-  EXPECT_TRUE(equal(one.y, many.y));
-  EXPECT_TRUE(equal(one.dx, many.dx));
-  EXPECT_TRUE(equal(one.dw_gate_up, many.dw_gate_up));
-  EXPECT_TRUE(equal(one.dw_down, many.dw_down));
+  expect_equal_results(one, many);
 }
 
 }  // namespace

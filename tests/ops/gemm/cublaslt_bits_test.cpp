@@ -92,10 +92,7 @@ class GemmBits : public ::testing::TestWithParam<std::tuple<Shape, Data>> {
   static Comparison compare_backends(BlockShape b_block) {
     const auto& [shape, data] = GetParam();
     std::mt19937_64 random(20250106);
-    GemmProblem problem;
-    problem.m = shape.m;
-    problem.n = shape.n;
-    problem.k = shape.k;
+    GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.b.block = b_block;
     problem.device = OnCuda::kDevice;
     OnCuda device;

@@ -23,10 +23,7 @@ Machine hopper() {
 }
 
 GemmProblem fp8_problem(std::int64_t m = 256, std::int64_t n = 256, std::int64_t k = 256) {
-  GemmProblem problem;
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
+  GemmProblem problem{.m = m, .n = n, .k = k};
   return problem;
 }
 

@@ -20,10 +20,7 @@ namespace octet::testing {
 
 inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, BlockShape b_block,
                                 Dtype out = Dtype::f32) {
-  GemmProblem problem;
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
+  GemmProblem problem{.m = m, .n = n, .k = k};
   problem.b.block = b_block;
   problem.out = out;
   return problem;

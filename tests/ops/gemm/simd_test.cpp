@@ -89,10 +89,9 @@ class GemmSimd : public ::testing::TestWithParam<Data> {};
 TEST_P(GemmSimd, EqualsTheReferenceInEveryBitOnFp8) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 random(seed * 1000 + static_cast<std::uint64_t>(GetParam()));
-    GemmProblem problem;
-    problem.m = random_extent(random, 70);
-    problem.n = random_extent(random, 150);
-    problem.k = random_extent(random, 600);
+    GemmProblem problem{.m = random_extent(random, 70),
+                        .n = random_extent(random, 150),
+                        .k = random_extent(random, 600)};
     const bool squares_left = random() % 4 == 0;
     problem.a = {random() % 2 ? Dtype::e4m3 : Dtype::e5m2,
                  squares_left ? kBlock128x128 : kBlock1x128};
@@ -123,10 +122,9 @@ TEST(GemmSimdUnscaled, EqualsTheReferenceInEveryBit) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal;
-    GemmProblem problem;
-    problem.m = random_extent(random, 60);
-    problem.n = random_extent(random, 120);
-    problem.k = random_extent(random, 400);
+    GemmProblem problem{.m = random_extent(random, 60),
+                        .n = random_extent(random, 120),
+                        .k = random_extent(random, 400)};
     const Dtype dtype = kDtypes[random() % 3];
     problem.a = {dtype, {}, random() % 2 ? Major::k : Major::mn};
     problem.b = {dtype, {}, random() % 2 ? Major::k : Major::mn};
@@ -154,10 +152,7 @@ TEST(GemmSimdUnscaled, EqualsTheReferenceInEveryBit) {
 // A foreign FP8 view: 16-byte pitch, scales in the other order, garbage between the rows.
 TEST(GemmSimdUnscaled, NeverReadsPaddingAsData) {
   std::mt19937_64 random(3);
-  GemmProblem problem;
-  problem.m = 37;
-  problem.n = 53;
-  problem.k = 200;
+  GemmProblem problem{.m = 37, .n = 53, .k = 200};
   problem.b.block = kBlock1x128;
   const QuantizedTensor a = random_fp8(problem.m, problem.k, problem.a, Data::ordinary, random);
   const QuantizedTensor b = random_fp8(problem.n, problem.k, problem.b, Data::ordinary, random);
@@ -183,10 +178,9 @@ TEST(GemmSimdUnscaled, NeverReadsPaddingAsData) {
 TEST(GemmSimdChunks, MemoryIsBoundedWhateverTheProblem) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 1000; ++i) {
-    GemmProblem problem;
-    problem.m = random_extent(random, i % 2 ? 100 : 1 << 20);
-    problem.n = random_extent(random, i % 3 ? 100 : 1 << 20);
-    problem.k = random_extent(random, i % 5 ? 100 : 1 << 20);
+    GemmProblem problem{.m = random_extent(random, i % 2 ? 100 : 1 << 20),
+                        .n = random_extent(random, i % 3 ? 100 : 1 << 20),
+                        .k = random_extent(random, i % 5 ? 100 : 1 << 20)};
     for (const GemmKernels* kernels : {&gemm_kernels_avx2(), &gemm_kernels_avx512()}) {
       const GemmChunks chunks = gemm_chunks(problem, *kernels);
       EXPECT_LE(chunks.bytes(), std::size_t{26} << 20) << describe(problem);
@@ -199,10 +193,7 @@ TEST(GemmSimdChunks, MemoryIsBoundedWhateverTheProblem) {
 
 TEST(GemmThreads, CountAndCallersNeverChangeABit) {
   std::mt19937_64 random(11);
-  GemmProblem problem;
-  problem.m = 150;
-  problem.n = 700;
-  problem.k = 500;
+  GemmProblem problem{.m = 150, .n = 700, .k = 500};
   const QuantizedTensor a = random_fp8(problem.m, problem.k, problem.a, Data::ordinary, random);
   const QuantizedTensor b = random_fp8(problem.n, problem.k, problem.b, Data::ordinary, random);
   const Tensor wanted(Dtype::bf16, {problem.m, problem.n});

@@ -8,9 +8,7 @@ namespace octet {
 namespace {
 
 QuantizeProblem small_problem() {
-  QuantizeProblem problem;
-  problem.rows = 8;
-  problem.cols = 200;
+  QuantizeProblem problem{.rows = 8, .cols = 200};
   return problem;
 }
 

@@ -66,11 +66,7 @@ void expect_simd_casts(std::vector<float> values, Dtype input, Dtype format) {
       matrix.set(r, c, i < values.size() ? values[i] : 0.0f);
     }
   }
-  QuantizeProblem problem;
-  problem.rows = rows;
-  problem.cols = kBlock;
-  problem.input = input;
-  problem.format = format;
+  QuantizeProblem problem{.rows = rows, .cols = kBlock, .input = input, .format = format};
   for (Path path : simd_paths()) {
     const QuantizedTensor out(rows, kBlock, format, kBlock1x128);
     quantize_by(path, problem, {matrix.view(), out, {}});

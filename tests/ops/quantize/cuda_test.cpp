@@ -32,24 +32,16 @@ struct Source {
   }
 };
 
-enum class Data { normal, tiny, huge, zeros, any_bits, some_non_finite, non_finite_lines };
+constexpr Data kData[] = {Data::normal,          Data::tiny,     Data::huge,
+                          Data::zeros,           Data::any_bits, Data::some_non_finite,
+                          Data::non_finite_lines};
 
 float value_of(Data data, std::int64_t row, std::int64_t col, Random& random) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  std::normal_distribution<float> normal;
-  switch (data) {
-    case Data::tiny: return normal(random) * 1e-38f;
-    case Data::huge: return normal(random) * 1e37f;
-    case Data::zeros: return random() % 2 == 0 ? 0.0f : -0.0f;
-    case Data::any_bits: return f32_from_bits(static_cast<std::uint32_t>(random()));
-    case Data::some_non_finite:
-      if (random() % 300 == 0) return any_of({NAN, kInfinity, -kInfinity}, random);
-      return normal(random);
-    case Data::non_finite_lines:
-      if (row % 50 == 7 || col % 60 == 11) return any_of({NAN, kInfinity, -kInfinity}, random);
-      return normal(random);
-    default: return normal(random);
+  if (data == Data::non_finite_lines && (row % 50 == 7 || col % 60 == 11)) {
+    return any_of({NAN, kInfinity, -kInfinity}, random);
   }
+  return random_value(data, random);
 }
 
 void fill(const Source& source, Data data, Random& random) {
@@ -133,7 +125,7 @@ TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
     const std::int64_t pitch =
         any_of({problem.cols, round_up(problem.cols, 8), problem.cols + 5}, random);
     const Source source(problem.rows, problem.cols, problem.input, offset, pitch);
-    fill(source, static_cast<Data>(random() % 7), random);
+    fill(source, any_of(kData, random), random);
     expect_like_cpu(problem, source, random() % 2 == 0, "seed " + std::to_string(seed));
     if (HasFatalFailure()) return;
   }
@@ -192,11 +184,10 @@ class QuantizeCudaLarge : public ::testing::TestWithParam<Variant> {};
 // Thousands of tiles, a ragged last one in both directions, rows that are not a multiple of 16.
 TEST_P(QuantizeCudaLarge, EqualsTheCpuInEveryByte) {
   OCTET_NEEDS_HOPPER();
-  QuantizeProblem problem;
-  problem.rows = 4096;
-  problem.cols = 4100;
-  problem.block = GetParam().block;
-  problem.transposed_block = GetParam().transposed_block;
+  QuantizeProblem problem{.rows = 4096,
+                          .cols = 4100,
+                          .block = GetParam().block,
+                          .transposed_block = GetParam().transposed_block};
   const Source source(problem.rows, problem.cols, problem.input, 0, 4104);
   Random random(9);
   for (std::int64_t r = 0; r < problem.rows; ++r) {
@@ -219,11 +210,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, QuantizeCudaLarge,
 
 TEST(QuantizeCuda, RefusesBlocksItHasNoKernelFor) {
   OCTET_NEEDS_HOPPER();
-  QuantizeProblem problem;
-  problem.rows = 256;
-  problem.cols = 256;
-  problem.block = kBlock128x1;
-  problem.device = DeviceImage::kDevice;
+  QuantizeProblem problem{
+      .rows = 256, .cols = 256, .block = kBlock128x1, .device = DeviceImage::kDevice};
   try {
     plan_quantize(problem);
     FAIL() << "a plan was made";

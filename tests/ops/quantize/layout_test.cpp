@@ -79,11 +79,8 @@ TEST(QuantizeLayout, WritesNothingOutsideAndClearsOwnedPadding) {
   for (std::int64_t rows : kExtents) {
     for (std::int64_t cols : kExtents) {
       for (BlockShape block : kBlocks) {
-        QuantizeProblem problem;
-        problem.rows = rows;
-        problem.cols = cols;
-        problem.block = block;
-        problem.transposed_block = block;
+        QuantizeProblem problem{
+            .rows = rows, .cols = cols, .block = block, .transposed_block = block};
         Input input(rows, cols, problem.input, 3);
         fill(input);
         for (Path path : all_paths()) {
@@ -99,10 +96,7 @@ TEST(QuantizeLayout, WritesNothingOutsideAndClearsOwnedPadding) {
 }
 
 TEST(QuantizeLayout, LeavesGapsOfForeignCopiesAlone) {
-  QuantizeProblem problem;
-  problem.rows = 130;
-  problem.cols = 200;
-  problem.transposed_block = kBlock1x128;
+  QuantizeProblem problem{.rows = 130, .cols = 200, .transposed_block = kBlock1x128};
   Input input(problem.rows, problem.cols, problem.input);
   fill(input);
   for (Path path : all_paths()) {
@@ -151,11 +145,8 @@ TEST(QuantizeLayout, TheTransposedCopyIsTheQuantisedTranspose) {
   for (Path path : all_paths()) {
     for (BlockShape block : kBlocks) {
       for (BlockShape transposed_block : kBlocks) {
-        QuantizeProblem problem;
-        problem.rows = 131;
-        problem.cols = 270;
-        problem.block = block;
-        problem.transposed_block = transposed_block;
+        QuantizeProblem problem{
+            .rows = 131, .cols = 270, .block = block, .transposed_block = transposed_block};
         expect_transposed(problem, path);
       }
     }
@@ -163,11 +154,8 @@ TEST(QuantizeLayout, TheTransposedCopyIsTheQuantisedTranspose) {
 }
 
 TEST(QuantizeLayout, WeightsShareTheirBytesAndScales) {
-  QuantizeProblem problem;
-  problem.rows = 300;
-  problem.cols = 200;
-  problem.block = kBlock128x128;
-  problem.transposed_block = kBlock128x128;
+  QuantizeProblem problem{
+      .rows = 300, .cols = 200, .block = kBlock128x128, .transposed_block = kBlock128x128};
   Input input(problem.rows, problem.cols, problem.input);
   fill(input);
   for (Path path : all_paths()) {

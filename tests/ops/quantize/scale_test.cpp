@@ -70,13 +70,12 @@ TEST(QuantizeScale, FollowsTheFrozenRulesOnHardBlocks) {
     for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
       for (Dtype input : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
         for (bool pow2 : {false, true}) {
-          QuantizeProblem problem;
-          problem.rows = 1;
-          problem.cols = 300;
-          problem.input = input;
-          problem.format = format;
-          problem.amax_floor = given.floor;
-          problem.pow2_scales = pow2;
+          QuantizeProblem problem{.rows = 1,
+                                  .cols = 300,
+                                  .input = input,
+                                  .format = format,
+                                  .amax_floor = given.floor,
+                                  .pow2_scales = pow2};
           for (Path path : all_paths()) expect_row(given, problem, path);
         }
       }
@@ -87,10 +86,7 @@ TEST(QuantizeScale, FollowsTheFrozenRulesOnHardBlocks) {
 TEST(QuantizeScale, GivesInfinitiesAndNanTheirCodes) {
   for (Path path : all_paths()) {
     for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
-      QuantizeProblem problem;
-      problem.rows = 1;
-      problem.cols = 4;
-      problem.format = format;
+      QuantizeProblem problem{.rows = 1, .cols = 4, .format = format};
       Input input(1, 4, Dtype::bf16);
       const float row[] = {kNan, kInfinity, -kInfinity, 2};
       for (int c = 0; c < 4; ++c) input.set(0, c, row[c]);

@@ -5,28 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
-
 namespace octet {
 namespace {
 
-enum class Data { normal, tiny, huge, zeros, any_bits, one_outlier, some_non_finite };
-
-float random_value(Data data, Random& random) {
-  std::normal_distribution<float> normal;
-  switch (data) {
-    case Data::tiny: return normal(random) * 1e-38f;
-    case Data::huge: return normal(random) * 1e37f;
-    case Data::zeros: return random() % 2 == 0 ? 0.0f : -0.0f;
-    case Data::any_bits: return f32_from_bits(static_cast<std::uint32_t>(random()));
-    case Data::some_non_finite:
-      if (random() % 500 == 0) return std::numeric_limits<float>::quiet_NaN();
-      if (random() % 500 == 0) return std::numeric_limits<float>::infinity();
-      if (random() % 500 == 0) return -std::numeric_limits<float>::infinity();
-      return normal(random);
-    default: return normal(random);
-  }
-}
+constexpr Data kData[] = {Data::normal,   Data::tiny,        Data::huge,           Data::zeros,
+                          Data::any_bits, Data::one_outlier, Data::some_non_finite};
 
 void fill(Input& input, Data data, Random& random) {
   const TensorView& view = input.view();
@@ -45,7 +28,7 @@ void expect_equal_to_reference(std::uint64_t seed) {
   constexpr std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x1,
                                                    kBlock128x128};
   const QuantizeProblem problem = random_problem(kBlocks, random);
-  const auto data = static_cast<Data>(random() % 7);
+  const Data data = any_of(kData, random);
   Input input(problem.rows, problem.cols, problem.input, static_cast<std::int64_t>(random() % 40));
   fill(input, data, random);
   const ForeignCopies wanted(problem);
@@ -70,10 +53,7 @@ TEST(QuantizeSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
 
 // Large enough to be written past the caches, with a tail in both directions.
 TEST(QuantizeSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
-  QuantizeProblem problem;
-  problem.rows = 2050;
-  problem.cols = 4225;
-  problem.transposed_block = kBlock1x128;
+  QuantizeProblem problem{.rows = 2050, .cols = 4225, .transposed_block = kBlock1x128};
   Random random(7);
   Input input(problem.rows, problem.cols, problem.input);
   for (std::int64_t r = 0; r < problem.rows; ++r) {

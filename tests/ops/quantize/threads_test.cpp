@@ -9,10 +9,7 @@ namespace octet {
 namespace {
 
 QuantizeProblem dual(std::int64_t rows, std::int64_t cols) {
-  QuantizeProblem problem;
-  problem.rows = rows;
-  problem.cols = cols;
-  problem.transposed_block = kBlock1x128;
+  QuantizeProblem problem{.rows = rows, .cols = cols, .transposed_block = kBlock1x128};
   return problem;
 }
 

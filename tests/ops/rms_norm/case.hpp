@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/numeric.hpp"
+#include "ops/rms_norm/cpu_simd.hpp"
 
 #include <octet/octet.hpp>
 
@@ -126,6 +127,14 @@ struct RmsNormCase {
     const RmsNormBackwardPlan plan = plan_rms_norm_backward(problem, {backend, threads});
     const Buffer workspace(plan.workspace_bytes);
     run(plan, backward_args(with_dsum), {workspace.data(), workspace.bytes()});
+  }
+
+  // Forward and backward by the kernels of one instruction set.
+  void run_by(InstructionSet instructions, bool with_dsum) const {
+    const Buffer workspace(workspace_bytes());
+    const RunContext context{{workspace.data(), workspace.bytes()}, 2, nullptr};
+    rms_norm_forward_cpu_simd(problem, forward_args(), context, instructions);
+    rms_norm_backward_cpu_simd(problem, backward_args(with_dsum), context, instructions);
   }
 
   void expect_same_outputs(const RmsNormCase& other, const std::string& what) const {

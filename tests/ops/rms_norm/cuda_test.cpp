@@ -1,5 +1,5 @@
 // On a CUDA device: the gates, and the bits of the CPU in y, sum, rstd, dx and dresidual.
-#include "check/gates.hpp"
+#include "support/gates.hpp"
 #include "core/message.hpp"
 #include "ops/rms_norm/case.hpp"
 #include "support/on_cuda.hpp"
@@ -12,9 +12,7 @@ namespace {
 constexpr Dtype kDtypes[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
 
 RmsNormProblem problem_of(std::int64_t rows, std::int64_t cols) {
-  RmsNormProblem problem;
-  problem.rows = rows;
-  problem.cols = cols;
+  RmsNormProblem problem{.rows = rows, .cols = cols};
   return problem;
 }
 
@@ -22,12 +20,7 @@ void expect_pass(RmsNormProblem problem, const std::string& backend = "") {
   problem.device = OnCuda::kDevice;
   DataOptions options;
   options.backend = backend;
-  const GateReport report = check_rms_norm(problem, options);
-  for (const GateResult& gate : report.results) {
-    EXPECT_TRUE(gate.pass) << gate.gate << " of " << gate.tensor << ": " << gate.value
-                           << ", wanted " << gate.bound << ": octet check " << describe(problem);
-  }
-  EXPECT_TRUE(report.pass()) << describe(problem);
+  expect_pass(check_rms_norm(problem, options), describe(problem));
 }
 
 TEST(RmsNormCuda, PassesTheGatesOnEveryHiddenSize) {

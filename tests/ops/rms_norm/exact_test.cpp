@@ -38,11 +38,7 @@ using Floats = std::vector<float>;
 // Squares of the first row add to 4 * 4, of the second to 4 * 16: rstd is 1/2 and 1/4.
 TEST(RmsNorm, NormsRowsOfSmallIntegersExactly) {
   for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
-    RmsNormProblem problem;
-    problem.rows = 2;
-    problem.cols = 4;
-    problem.dtype = dtype;
-    problem.eps = 0;
+    RmsNormProblem problem{.rows = 2, .cols = 4, .dtype = dtype, .eps = 0};
     const Tensor x = tensor_of(dtype, {2, 4}, {2, -2, 2, 2, 4, 4, -4, 4});
     const Tensor g = tensor_of(Dtype::bf16, {4}, {1, 2, 3, -4});
     const Tensor y(dtype, {2, 4});
@@ -59,12 +55,7 @@ TEST(RmsNorm, NormsRowsOfSmallIntegersExactly) {
 }
 
 TEST(RmsNorm, AddsTheResidualAndOneToTheWeight) {
-  RmsNormProblem problem;
-  problem.rows = 1;
-  problem.cols = 2;
-  problem.eps = 0;
-  problem.residual = true;
-  problem.one_plus_weight = true;
+  RmsNormProblem problem{.rows = 1, .cols = 2, .eps = 0, .residual = true, .one_plus_weight = true};
   const Tensor x = tensor_of(Dtype::bf16, {1, 2}, {1, 3});
   const Tensor residual = tensor_of(Dtype::bf16, {1, 2}, {3, -7});
   const Tensor g = tensor_of(Dtype::bf16, {2}, {0, 2});
@@ -80,10 +71,7 @@ TEST(RmsNorm, AddsTheResidualAndOneToTheWeight) {
 
 // t = dy * g; k = sum(t * h) / 4 * rstd^2 = 1 for the first row and 0 for the second.
 TEST(RmsNorm, GivesTheGradientsOfSmallIntegersExactly) {
-  RmsNormProblem problem;
-  problem.rows = 2;
-  problem.cols = 4;
-  problem.dtype = Dtype::f32;
+  RmsNormProblem problem{.rows = 2, .cols = 4, .dtype = Dtype::f32};
   const Tensor dy = tensor_of(Dtype::f32, {2, 4}, {4, 1, 2, 1, 1, 1, 1, 1});
   const Tensor h = tensor_of(Dtype::f32, {2, 4}, {2, 2, 2, 2, 4, -4, 4, -4});
   const Tensor g = tensor_of(Dtype::bf16, {4}, {1, 1, 1, 1});

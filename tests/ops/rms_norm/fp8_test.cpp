@@ -41,9 +41,7 @@ std::vector<RmsNormProblem> problems() {
   int number = 0;
   for (const std::int64_t rows : {1, 127, 128, 300}) {
     for (const std::int64_t cols : {1, 33, 128, 513}) {
-      RmsNormProblem problem;
-      problem.rows = rows;
-      problem.cols = cols;
+      RmsNormProblem problem{.rows = rows, .cols = cols};
       problem.dtype = number % 3 == 0 ? Dtype::f32 : number % 3 == 1 ? Dtype::f16 : Dtype::bf16;
       problem.residual = number % 2 == 0;
       Fp8Output& fp8 = problem.fp8.emplace();
@@ -99,9 +97,7 @@ TEST(RmsNormFp8, EqualsTheTwoStepsInEveryByte) {
 }
 
 TEST(RmsNormFp8, IsFusedOnTheCpuAndSaysHowItIsNot) {
-  RmsNormProblem problem;
-  problem.rows = 4;
-  problem.cols = 128;
+  RmsNormProblem problem{.rows = 4, .cols = 128};
   problem.fp8.emplace();
   if (this_machine(kCpu, 1).avx2) {
     EXPECT_EQ(plan_rms_norm_forward(problem).implementation, "cpu_simd");

@@ -1,7 +1,8 @@
 // The gates over rms_norm, and the gradient formulas of their reference against finite differences.
-#include "check/gates.hpp"
 #include "check/ops/rms_norm_reference.hpp"
 #include "core/message.hpp"
+#include "core/views.hpp"
+#include "support/gates.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -11,26 +12,12 @@
 namespace octet {
 namespace {
 
-std::string failures(const GateReport& report) {
-  std::string result;
-  for (const GateResult& gate : report.results) {
-    if (!gate.pass) {
-      result +=
-          text("\n", gate.gate, " of ", gate.tensor, ": ", gate.value, ", wanted ", gate.bound);
-    }
-  }
-  return result;
-}
-
 void expect_pass(const RmsNormProblem& problem, const DataOptions& options = {}) {
-  const GateReport report = check_rms_norm(problem, options);
-  EXPECT_TRUE(report.pass()) << "octet check " << describe(problem) << failures(report);
+  expect_pass(check_rms_norm(problem, options), describe(problem));
 }
 
 RmsNormProblem problem_of(std::int64_t rows, std::int64_t cols) {
-  RmsNormProblem problem;
-  problem.rows = rows;
-  problem.cols = cols;
+  RmsNormProblem problem{.rows = rows, .cols = cols};
   return problem;
 }
 

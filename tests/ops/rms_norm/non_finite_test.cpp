@@ -18,10 +18,7 @@ constexpr std::int64_t kCol = 67;
 class RmsNormNonFinite : public testing::TestWithParam<std::string> {
  protected:
   static RmsNormProblem problem() {
-    RmsNormProblem problem;
-    problem.rows = kRows;
-    problem.cols = kCols;
-    problem.residual = true;
+    RmsNormProblem problem{.rows = kRows, .cols = kCols, .residual = true};
     return problem;
   }
   RmsNormCase case_{problem(), 3};

@@ -8,9 +8,7 @@ namespace octet {
 namespace {
 
 RmsNormProblem small() {
-  RmsNormProblem problem;
-  problem.rows = 2;
-  problem.cols = 4;
+  RmsNormProblem problem{.rows = 2, .cols = 4};
   return problem;
 }
 

@@ -8,10 +8,7 @@ namespace octet {
 namespace {
 
 RmsNormProblem problem_of(std::int64_t rows, std::int64_t cols) {
-  RmsNormProblem problem;
-  problem.rows = rows;
-  problem.cols = cols;
-  problem.residual = true;
+  RmsNormProblem problem{.rows = rows, .cols = cols, .residual = true};
   return problem;
 }
 

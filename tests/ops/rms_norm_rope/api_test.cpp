@@ -11,13 +11,8 @@ namespace octet::testing {
 namespace {
 
 RmsNormRopeProblem small(NormScope norm = NormScope::row) {
-  RmsNormRopeProblem problem;
-  problem.batch = 2;
-  problem.seq = 4;
-  problem.q_heads = 3;
-  problem.k_heads = 1;
-  problem.head_dim = 8;
-  problem.norm = norm;
+  RmsNormRopeProblem problem{
+      .batch = 2, .seq = 4, .q_heads = 3, .k_heads = 1, .head_dim = 8, .norm = norm};
   return problem;
 }
 
@@ -62,7 +57,7 @@ struct Calls {
 
   explicit Calls(const RmsNormRopeProblem& given)
       : problem(given),
-        rotation(given.rotation, given.batch, given.seq, given.head_dim, random),
+        rotation(given, random),
         call(given, HeadsLayout::dense, HeadsLayout::dense),
         forward(call.forward(rotation.args())),
         backward(call.backward(rotation.args())) {}
@@ -168,11 +163,7 @@ TEST(RmsNormRope, WritesNoRstdWhereItDoesNotTrain) {
 }
 
 TEST(RmsNormRope, DescribesItselfAsACommandLine) {
-  RmsNormRopeProblem problem;
-  problem.batch = 8;
-  problem.seq = 2048;
-  problem.q_heads = 32;
-  problem.head_dim = 128;
+  RmsNormRopeProblem problem{.batch = 8, .seq = 2048, .q_heads = 32, .head_dim = 128};
   EXPECT_EQ(
       describe(problem),
       "rms-norm-rope --shape 8x2048x4096 --head-dim 128 --norm row --dtype bf16 --device cpu");

@@ -1,7 +1,7 @@
 // rms_norm_rope on a CUDA device: its gates on random problems, forward and backward, and what a
 // position outside of the caches does.
-#include "check/gates.hpp"
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
+#include "support/gates.hpp"
 #include "support/on_cuda.hpp"
 
 #include <gtest/gtest.h>
@@ -9,22 +9,13 @@
 namespace octet::testing {
 namespace {
 
-void expect_pass(const RmsNormRopeProblem& problem) {
-  const GateReport report = check_rms_norm_rope(problem, {});
-  for (const GateResult& result : report.results) {
-    EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value
-                             << ", octet check " << describe(problem);
-  }
-  EXPECT_TRUE(report.pass()) << describe(problem);
-}
-
 TEST(RmsNormRopeCuda, PassesItsGatesOnRandomProblems) {
   OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
     RmsNormRopeProblem problem = random_norm_rope(random);
     problem.device = OnCuda::kDevice;
-    expect_pass(problem);
+    expect_pass(check_rms_norm_rope(problem, {}), describe(problem));
     if (HasFailure()) return;
   }
 }
@@ -32,15 +23,14 @@ TEST(RmsNormRopeCuda, PassesItsGatesOnRandomProblems) {
 TEST(RmsNormRopeCuda, PassesItsGatesOnManyTokens) {
   OCTET_NEEDS_HOPPER();
   for (const NormScope norm : {NormScope::row, NormScope::head}) {
-    RmsNormRopeProblem problem;
-    problem.batch = 2;
-    problem.seq = 1000;
-    problem.q_heads = 32;
-    problem.k_heads = 8;
-    problem.head_dim = 128;
-    problem.norm = norm;
-    problem.device = OnCuda::kDevice;
-    expect_pass(problem);
+    RmsNormRopeProblem problem{.batch = 2,
+                               .seq = 1000,
+                               .q_heads = 32,
+                               .k_heads = 8,
+                               .head_dim = 128,
+                               .norm = norm,
+                               .device = OnCuda::kDevice};
+    expect_pass(check_rms_norm_rope(problem, {}), describe(problem));
   }
 }
 
@@ -49,14 +39,10 @@ TEST(RmsNormRopeCuda, WorksInPlaceInAnyLayout) {
   OCTET_NEEDS_HOPPER();
   for (const HeadsLayout layout :
        {HeadsLayout::dense, HeadsLayout::packed, HeadsLayout::heads_first}) {
-    RmsNormRopeProblem problem;
-    problem.seq = 9;
-    problem.q_heads = 4;
-    problem.head_dim = 64;
-    problem.norm = NormScope::head;
-    problem.dtype = Dtype::f32;
+    RmsNormRopeProblem problem{
+        .seq = 9, .q_heads = 4, .head_dim = 64, .norm = NormScope::head, .dtype = Dtype::f32};
     Random random(4);
-    const RotationData rotation(problem.rotation, 1, problem.seq, problem.head_dim, random);
+    const RotationData rotation(problem, random);
     const NormRopeCall call(problem, layout, layout);
     call.q.fill(random);
     norm_rope_by("cpu_reference", problem, call, rotation.args());
@@ -87,14 +73,11 @@ TEST(RmsNormRopeCuda, WorksInPlaceInAnyLayout) {
 
 TEST(RmsNormRopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
   OCTET_NEEDS_HOPPER();
-  RmsNormRopeProblem problem;
-  problem.seq = 4;
-  problem.q_heads = 2;
-  problem.head_dim = 64;
+  RmsNormRopeProblem problem{.seq = 4, .q_heads = 2, .head_dim = 64};
   problem.rotation = {RopeStyle::rotate_half, 32, 9, false, Dtype::f32, Dtype::i32};
   problem.device = OnCuda::kDevice;
   Random random(1);
-  const RotationData rotation(problem.rotation, 1, 4, problem.head_dim, random);
+  const RotationData rotation(problem, random);
   rotation.set_position(2, 9);
   const NormRopeCall call(problem, HeadsLayout::dense, HeadsLayout::dense);
   call.q.fill(random);

@@ -27,14 +27,13 @@ void run_with_workspace(const Plan& plan, const Args& args) {
 
 // One token of two heads of two elements, turned by a quarter: (a, b) -> (-b, a).
 RmsNormRopeProblem one_token(NormScope norm) {
-  RmsNormRopeProblem problem;
-  problem.seq = 1;
-  problem.q_heads = 2;
-  problem.head_dim = 2;
-  problem.norm = norm;
-  problem.dtype = Dtype::f32;
-  problem.weight = Dtype::f32;
-  problem.eps = 0;
+  RmsNormRopeProblem problem{.seq = 1,
+                             .q_heads = 2,
+                             .head_dim = 2,
+                             .norm = norm,
+                             .dtype = Dtype::f32,
+                             .weight = Dtype::f32,
+                             .eps = 0};
   return problem;
 }
 

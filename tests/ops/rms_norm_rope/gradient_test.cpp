@@ -1,7 +1,7 @@
 // The formulas of backward against finite differences in f64 of a forward pass written here, and the
 // gates.
-#include "check/gates.hpp"
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
+#include "support/gates.hpp"
 
 #include <gtest/gtest.h>
 
@@ -93,13 +93,12 @@ void expect_gradients(const RmsNormRopeProblem& problem, const std::string& way)
 }
 
 TEST(RmsNormRope, HasTheGradientsOfItsForward) {
-  RmsNormRopeProblem problem;
-  problem.seq = 1;
-  problem.q_heads = 3;
-  problem.head_dim = 20;
-  problem.dtype = Dtype::f32;
-  problem.weight = Dtype::f32;
-  problem.eps = 0.01f;
+  RmsNormRopeProblem problem{.seq = 1,
+                             .q_heads = 3,
+                             .head_dim = 20,
+                             .dtype = Dtype::f32,
+                             .weight = Dtype::f32,
+                             .eps = 0.01f};
   problem.rotation.rotary_dim = 16;
   problem.rotation.positions = Dtype::i32;
   problem.rotation.cache_rows = 50;
@@ -116,14 +115,9 @@ TEST(RmsNormRope, HasTheGradientsOfItsForward) {
 }
 
 TEST(RmsNormRope, WorksInPlaceInsideAPackedTensorAndLeavesV) {
-  RmsNormRopeProblem problem;
-  problem.batch = 2;
-  problem.seq = 7;
-  problem.q_heads = 4;
-  problem.k_heads = 2;
-  problem.head_dim = 64;
+  RmsNormRopeProblem problem{.batch = 2, .seq = 7, .q_heads = 4, .k_heads = 2, .head_dim = 64};
   Random random(9);
-  const RotationData rotation(problem.rotation, 2, problem.seq, problem.head_dim, random);
+  const RotationData rotation(problem, random);
   const NormRopeCall call(problem, HeadsLayout::dense, HeadsLayout::dense);
   call.q.fill(random);
   call.k.fill(random);
@@ -155,10 +149,8 @@ TEST(RmsNormRope, PassesItsGates) {
       if (!implementation.refuse(problem, this_machine(kCpu, 1)).empty()) continue;
       DataOptions options;
       options.backend = implementation.name;
-      for (const GateResult& result : check_rms_norm_rope(problem, options).results) {
-        EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value
-                                 << ", " << implementation.name << ": " << describe(problem);
-      }
+      expect_pass(check_rms_norm_rope(problem, options),
+                  describe(problem) + " by " + implementation.name);
     }
   }
 }

@@ -38,7 +38,7 @@ class RmsNormRopeNan : public ::testing::TestWithParam<NormScope> {
   // Fills a call, lets `spoil` change it, and runs it.
   void run(const std::string& way, const std::function<void(const NormRopeCall&)>& spoil) {
     Random random(2);
-    const RotationData rotation(problem.rotation, 1, problem.seq, problem.head_dim, random);
+    const RotationData rotation(problem, random);
     call = std::make_unique<NormRopeCall>(problem, HeadsLayout::dense, HeadsLayout::dense);
     call->q.fill(random);
     call->k.fill(random);

@@ -11,17 +11,16 @@ namespace octet::testing {
 inline RmsNormRopeProblem random_norm_rope(Random& random) {
   constexpr std::int64_t kHeadDims[] = {2,  4,  6,  16,  30,  32,  48, 64,
                                         66, 80, 96, 128, 130, 192, 256};
-  RmsNormRopeProblem problem;
-  problem.batch = 1 + static_cast<std::int64_t>(random() % 3);
-  problem.seq = 1 + static_cast<std::int64_t>(random() % 9);
-  problem.q_heads = 1 + static_cast<std::int64_t>(random() % 7);
-  problem.k_heads = static_cast<std::int64_t>(random() % 4);
-  problem.head_dim = one_of(kHeadDims, random);
-  problem.norm = one_of({NormScope::row, NormScope::head}, random);
-  problem.dtype = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
-  problem.weight = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
-  problem.dg = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
-  problem.eps = one_of({0.0f, 1e-6f, 0.1f}, random);
+  RmsNormRopeProblem problem{.batch = 1 + static_cast<std::int64_t>(random() % 3),
+                             .seq = 1 + static_cast<std::int64_t>(random() % 9),
+                             .q_heads = 1 + static_cast<std::int64_t>(random() % 7),
+                             .k_heads = static_cast<std::int64_t>(random() % 4),
+                             .head_dim = any_of(kHeadDims, random),
+                             .norm = any_of({NormScope::row, NormScope::head}, random),
+                             .dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
+                             .weight = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
+                             .dg = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random)};
+  problem.eps = any_of({0.0f, 1e-6f, 0.1f}, random);
   problem.one_plus_weight = random() % 2 == 0;
   problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
   return problem;

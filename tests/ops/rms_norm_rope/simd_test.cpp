@@ -4,13 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 namespace octet::testing {
 namespace {
-
-constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
-                                    HeadsLayout::heads_first};
 
 bool taken_by_simd(const RmsNormRopeProblem& problem) {
   const Machine machine = this_machine(kCpu, 1);
@@ -24,11 +19,10 @@ TEST(RmsNormRopeSimd, EqualsTheReferenceInEveryByte) {
     const RmsNormRopeProblem problem = random_norm_rope(random);
     if (!taken_by_simd(problem)) continue;
     ++compared;
-    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
-                                random);
-    const HeadsLayout in = one_of(kLayouts, random);
-    const InPlace in_place = one_of({InPlace::no, InPlace::no, InPlace::x, InPlace::dout}, random);
-    const HeadsLayout out = in_place == InPlace::no ? one_of(kLayouts, random) : in;
+    const RotationData rotation(problem, random);
+    const HeadsLayout in = any_of(kHeadsLayouts, random);
+    const InPlace in_place = any_of({InPlace::no, InPlace::no, InPlace::x, InPlace::dout}, random);
+    const HeadsLayout out = in_place == InPlace::no ? any_of(kHeadsLayouts, random) : in;
     NormRopeCall wanted(problem, in, out);
     wanted.in_place = in_place;
     for (const NormRopeSide* side : {&wanted.q, &wanted.k}) {
@@ -54,16 +48,10 @@ TEST(RmsNormRopeSimd, EqualsTheReferenceInEveryByte) {
 
 TEST(RmsNormRopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
   for (const NormScope norm : {NormScope::row, NormScope::head}) {
-    RmsNormRopeProblem problem;
-    problem.batch = 2;
-    problem.seq = 75;
-    problem.q_heads = 4;
-    problem.k_heads = 2;
-    problem.head_dim = 64;
-    problem.norm = norm;
+    RmsNormRopeProblem problem{
+        .batch = 2, .seq = 75, .q_heads = 4, .k_heads = 2, .head_dim = 64, .norm = norm};
     Random random(1);
-    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
-                                random);
+    const RotationData rotation(problem, random);
     NormRopeCall wanted(problem, HeadsLayout::dense, HeadsLayout::dense);
     wanted.q.fill(random);
     wanted.k.fill(random);
@@ -75,12 +63,7 @@ TEST(RmsNormRopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
       norm_rope_by(way, problem, given, rotation.args(), threads);
       EXPECT_TRUE(given.q == wanted.q && given.k == wanted.k) << way << ", " << threads;
     };
-    for (const std::string& way : all_ways()) {
-      for (const int threads : {1, 3}) expect_the_same(way, threads);
-      std::thread other([&] { expect_the_same(way, 2); });
-      expect_the_same(way, 2);
-      other.join();
-    }
+    by_any_threads(all_ways(), expect_the_same);
   }
 }
 

@@ -10,12 +10,7 @@ namespace octet::testing {
 namespace {
 
 RopeProblem small() {
-  RopeProblem problem;
-  problem.batch = 2;
-  problem.seq = 4;
-  problem.q_heads = 3;
-  problem.k_heads = 1;
-  problem.head_dim = 8;
+  RopeProblem problem{.batch = 2, .seq = 4, .q_heads = 3, .k_heads = 1, .head_dim = 8};
   return problem;
 }
 
@@ -71,7 +66,7 @@ struct Call {
 
   explicit Call(const RopeProblem& given)
       : problem(given),
-        rotation(given.rotation, given.batch, given.seq, given.head_dim, random),
+        rotation(given, random),
         heads(given, HeadsLayout::dense, HeadsLayout::dense),
         args(heads.args(rotation, false)) {}
 
@@ -189,11 +184,7 @@ TEST(Rope, HasNothingToDoWithoutTokens) {
 }
 
 TEST(Rope, DescribesItselfAsACommandLine) {
-  RopeProblem problem;
-  problem.batch = 8;
-  problem.seq = 2048;
-  problem.q_heads = 32;
-  problem.head_dim = 128;
+  RopeProblem problem{.batch = 8, .seq = 2048, .q_heads = 32, .head_dim = 128};
   EXPECT_EQ(describe(problem), "rope --shape 8x2048x4096 --head-dim 128 --dtype bf16 --device cpu");
   problem.k_heads = 8;
   problem.rotation = {RopeStyle::interleaved, 64, 4096, true, Dtype::bf16, Dtype::i64};

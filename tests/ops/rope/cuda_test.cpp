@@ -1,16 +1,13 @@
 // rope on a CUDA device: the bits of the CPU in every byte of the outputs' memory, and the gates.
-#include "check/gates.hpp"
 #include "ops/rope/rope_case.hpp"
 #include "support/device_image.hpp"
+#include "support/gates.hpp"
 #include "support/on_cuda.hpp"
 
 #include <gtest/gtest.h>
 
 namespace octet::testing {
 namespace {
-
-constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
-                                    HeadsLayout::heads_first};
 
 // Heads with the bytes around them on the device.
 struct OnDevice {
@@ -43,21 +40,14 @@ void run_on_cuda(const RopeProblem& problem, const TensorView& q, const TensorVi
 TEST(RopeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
   OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    Random random(seed);
-    const RopeProblem problem = random_rope(random);
-    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
-                                random);
-    const HeadsLayout in = one_of(kLayouts, random);
-    const bool in_place = random() % 3 == 0;
-    const HeadsLayout out = in_place ? in : one_of(kLayouts, random);
-    const RopeHeads heads(problem, in, out);
-    fill_normal(heads.q.view(), random);
-    fill_normal(heads.k.view(), random);
-    if (in_place) heads.begin_in_place();
+    const RandomRope call(seed);
+    const RopeProblem& problem = call.problem;
+    const RopeHeads& heads = call.heads;
+    const bool in_place = call.in_place;
     const OnDevice q(heads.q), k(heads.k), q_out(heads.q_out), k_out(heads.k_out);
     run_on_cuda(problem, in_place ? q_out.view : q.view, in_place ? k_out.view : k.view, q_out.view,
-                k_out.view, rotation.args());
-    rope_by("cpu_reference", problem, heads.args(rotation, in_place));
+                k_out.view, call.rotation.args());
+    rope_by("cpu_reference", problem, call.args());
     const std::string repeat = "seed " + std::to_string(seed) + ": " + describe(on_cuda(problem));
     q_out.expect_bytes_of(heads.q_out, "q, " + repeat);
     k_out.expect_bytes_of(heads.k_out, "k, " + repeat);
@@ -70,28 +60,18 @@ TEST(RopeCuda, PassesItsGates) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
     const RopeProblem problem = on_cuda(random_rope(random));
-    const GateReport report = check_rope(problem, {});
-    for (const GateResult& result : report.results) {
-      EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value
-                               << ", octet check " << describe(problem);
-    }
-    EXPECT_TRUE(report.pass()) << describe(problem);
+    expect_pass(check_rope(problem, {}), describe(problem));
   }
 }
 
 TEST(RopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
   OCTET_NEEDS_HOPPER();
-  RopeProblem problem;
-  problem.batch = 2;
-  problem.seq = 4;
-  problem.q_heads = 3;
-  problem.k_heads = 1;
-  problem.head_dim = 64;
+  RopeProblem problem{.batch = 2, .seq = 4, .q_heads = 3, .k_heads = 1, .head_dim = 64};
   for (const Dtype dtype : {Dtype::i32, Dtype::i64}) {
     for (const std::int64_t position : {std::int64_t{9}, std::int64_t{-1}, std::int64_t{1} << 30}) {
       problem.rotation = {RopeStyle::rotate_half, 32, 9, false, Dtype::f32, dtype};
       Random random(1);
-      const RotationData rotation(problem.rotation, 2, 4, problem.head_dim, random);
+      const RotationData rotation(problem, random);
       const RopeHeads heads(problem, HeadsLayout::dense, HeadsLayout::dense);
       fill_normal(heads.q.view(), random);
       fill_normal(heads.k.view(), random);

@@ -36,11 +36,7 @@ Tensor counting(std::initializer_list<std::int64_t> shape, std::int64_t count) {
 }
 
 RopeProblem two_tokens() {
-  RopeProblem problem;
-  problem.seq = 2;
-  problem.q_heads = 1;
-  problem.head_dim = 4;
-  problem.dtype = Dtype::f32;
+  RopeProblem problem{.seq = 2, .q_heads = 1, .head_dim = 4, .dtype = Dtype::f32};
   return problem;
 }
 

@@ -12,14 +12,13 @@ namespace octet::testing {
 inline RopeProblem random_rope(Random& random) {
   constexpr std::int64_t kHeadDims[] = {2,  4,  6,  10, 16,  30,  32,  48,
                                         64, 66, 80, 96, 128, 130, 192, 256};
-  RopeProblem problem;
-  problem.batch = 1 + static_cast<std::int64_t>(random() % 3);
-  problem.seq = 1 + static_cast<std::int64_t>(random() % 9);
-  problem.q_heads = 1 + static_cast<std::int64_t>(random() % 5);
-  problem.k_heads = static_cast<std::int64_t>(random() % 4);
-  problem.head_dim = one_of(kHeadDims, random);
-  problem.dtype = one_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random);
-  problem.inverse = random() % 2 == 0;
+  RopeProblem problem{.batch = 1 + static_cast<std::int64_t>(random() % 3),
+                      .seq = 1 + static_cast<std::int64_t>(random() % 9),
+                      .q_heads = 1 + static_cast<std::int64_t>(random() % 5),
+                      .k_heads = static_cast<std::int64_t>(random() % 4),
+                      .head_dim = any_of(kHeadDims, random),
+                      .dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
+                      .inverse = random() % 2 == 0};
   problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
   return problem;
 }
@@ -48,6 +47,24 @@ struct RopeHeads {
     return {in_place ? q_out.view() : q.view(), in_place ? k_out.view() : k.view(), q_out.view(),
             k_out.view(), rotation.args()};
   }
+};
+
+// A random problem, where its heads lie, and what they hold; all but the outputs is drawn.
+struct RandomRope {
+  Random random;
+  RopeProblem problem = random_rope(random);
+  RotationData rotation{problem, random};
+  HeadsLayout in = any_of(kHeadsLayouts, random);
+  bool in_place = random() % 3 == 0;
+  HeadsLayout out = in_place ? in : any_of(kHeadsLayouts, random);
+  RopeHeads heads{problem, in, out};
+
+  explicit RandomRope(std::uint64_t seed) : random(seed) {
+    fill_normal(heads.q.view(), random);
+    fill_normal(heads.k.view(), random);
+    if (in_place) heads.begin_in_place();
+  }
+  RopeArgs args() const { return heads.args(rotation, in_place); }
 };
 
 // By "cpu_reference" or an instruction set.

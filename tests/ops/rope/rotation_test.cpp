@@ -1,7 +1,7 @@
 // What a rotation does to any data: the gates in f64, backward undoes forward, and NaN and infinity
 // go where they belong.
-#include "check/gates.hpp"
 #include "ops/rope/rope_case.hpp"
+#include "support/gates.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,38 +10,26 @@
 namespace octet::testing {
 namespace {
 
-void expect_pass(const RopeProblem& problem, const std::string& backend) {
-  DataOptions options;
-  options.backend = backend;
-  const GateReport report = check_rope(problem, options);
-  EXPECT_TRUE(report.pass()) << backend << ": " << describe(problem);
-  for (const GateResult& result : report.results) {
-    EXPECT_TRUE(result.pass) << result.gate << " " << result.tensor << ": " << result.value;
-  }
-}
-
 TEST(Rope, PassesItsGates) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
     const RopeProblem problem = random_rope(random);
     for (const auto& implementation : rope_implementations()) {
       if (!implementation.refuse(problem, this_machine(kCpu, 1)).empty()) continue;
-      expect_pass(problem, implementation.name);
+      DataOptions options;
+      options.backend = implementation.name;
+      expect_pass(check_rope(problem, options), describe(problem) + " by " + implementation.name);
     }
   }
 }
 
 TEST(Rope, IsUndoneByItsInverse) {
-  RopeProblem problem;
-  problem.seq = 100;
-  problem.q_heads = 2;
-  problem.head_dim = 64;
-  problem.dtype = Dtype::f32;
+  RopeProblem problem{.seq = 100, .q_heads = 2, .head_dim = 64, .dtype = Dtype::f32};
   for (const RopeStyle style : {RopeStyle::rotate_half, RopeStyle::interleaved}) {
     problem.rotation.style = style;
     problem.inverse = false;
     Random random(3);
-    const RotationData rotation(problem.rotation, 1, problem.seq, problem.head_dim, random);
+    const RotationData rotation(problem, random);
     const RopeHeads heads(problem, HeadsLayout::dense, HeadsLayout::dense);
     fill_normal(heads.q.view(), random);
     heads.begin_in_place();
@@ -58,14 +46,9 @@ TEST(Rope, IsUndoneByItsInverse) {
 }
 
 TEST(Rope, TurnsQAndKInsideAPackedTensorAndLeavesV) {
-  RopeProblem problem;
-  problem.batch = 2;
-  problem.seq = 7;
-  problem.q_heads = 4;
-  problem.k_heads = 2;
-  problem.head_dim = 64;
+  RopeProblem problem{.batch = 2, .seq = 7, .q_heads = 4, .k_heads = 2, .head_dim = 64};
   Random random(9);
-  const RotationData rotation(problem.rotation, 2, problem.seq, problem.head_dim, random);
+  const RotationData rotation(problem, random);
   const PackedHeads packed(problem.dtype, 2, 7, 4, 2, 64);
   const PackedHeads out(problem.dtype, 2, 7, 4, 2, 64);
   const PackedHeads in_place(problem.dtype, 2, 7, 4, 2, 64);
@@ -88,8 +71,7 @@ TEST(Rope, TurnsQAndKInsideAPackedTensorAndLeavesV) {
 std::vector<std::int64_t> not_finite(const RopeProblem& problem, const std::string& way,
                                      std::int64_t spoilt, float value) {
   Random random(5);
-  const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
-                              random);
+  const RotationData rotation(problem, random);
   const RopeHeads heads(problem, HeadsLayout::dense, HeadsLayout::dense);
   fill_normal(heads.q.view(), random);
   fill_normal(heads.k.view(), random);
@@ -107,12 +89,7 @@ std::vector<std::int64_t> not_finite(const RopeProblem& problem, const std::stri
 }
 
 TEST(Rope, LetsNanAndInfinityReachTheirPairAlone) {
-  RopeProblem problem;
-  problem.batch = 2;
-  problem.seq = 3;
-  problem.q_heads = 2;
-  problem.k_heads = 2;
-  problem.head_dim = 100;
+  RopeProblem problem{.batch = 2, .seq = 3, .q_heads = 2, .k_heads = 2, .head_dim = 100};
   problem.rotation.rotary_dim = 84;
   const std::int64_t head = 4 * problem.head_dim;  // of the third token
   const auto pair_of = [&](std::int64_t i) {
@@ -139,15 +116,12 @@ TEST(Rope, LetsNanAndInfinityReachTheirPairAlone) {
 }
 
 TEST(Rope, LetsANanInTheCachesReachItsPairsAlone) {
-  RopeProblem problem;
-  problem.seq = 3;
-  problem.q_heads = 2;
-  problem.head_dim = 64;
+  RopeProblem problem{.seq = 3, .q_heads = 2, .head_dim = 64};
   for (const std::string& way : all_ways()) {
     // A quiet NaN, and the poison whose rounding to bf16 would carry out of it.
     for (const std::uint32_t bits : {0x7FC00000u, 0xFFFFFFFFu}) {
       Random random(7);
-      const RotationData rotation(problem.rotation, 1, problem.seq, problem.head_dim, random);
+      const RotationData rotation(problem, random);
       const RopeHeads heads(problem, HeadsLayout::dense, HeadsLayout::dense);
       fill_normal(heads.q.view(), random);
       static_cast<float*>(rotation.args().sin.data)[1 * 32 + 5] = f32_from_bits(bits);

@@ -4,36 +4,23 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 namespace octet::testing {
 namespace {
-
-constexpr HeadsLayout kLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
-                                    HeadsLayout::heads_first};
 
 TEST(RopeSimd, EqualsTheReferenceInEveryByte) {
   ASSERT_FALSE(simd_names().empty()) << "this machine has no AVX2";
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    Random random(seed);
-    const RopeProblem problem = random_rope(random);
-    const RotationData rotation(problem.rotation, problem.batch, problem.seq, problem.head_dim,
-                                random);
-    const HeadsLayout in = one_of(kLayouts, random);
-    const bool in_place = random() % 3 == 0;
-    const HeadsLayout out = in_place ? in : one_of(kLayouts, random);
-    const RopeHeads wanted(problem, in, out);
-    fill_normal(wanted.q.view(), random);
-    fill_normal(wanted.k.view(), random);
-    if (in_place) wanted.begin_in_place();
-    rope_by("cpu_reference", problem, wanted.args(rotation, in_place));
+    const RandomRope call(seed);
+    const RopeHeads& wanted = call.heads;
+    rope_by("cpu_reference", call.problem, call.args());
     for (const std::string& way : simd_names()) {
-      const RopeHeads given(problem, in, out);
+      const RopeHeads given(call.problem, call.in, call.out);
       given.q.copy_from(wanted.q);
       given.k.copy_from(wanted.k);
-      if (in_place) given.begin_in_place();
-      rope_by(way, problem, given.args(rotation, in_place));
-      const std::string repeat = way + ", seed " + std::to_string(seed) + ": " + describe(problem);
+      if (call.in_place) given.begin_in_place();
+      rope_by(way, call.problem, given.args(call.rotation, call.in_place));
+      const std::string repeat =
+          way + ", seed " + std::to_string(seed) + ": " + describe(call.problem);
       ASSERT_TRUE(given.q_out == wanted.q_out) << "q, " << repeat;
       ASSERT_TRUE(given.k_out == wanted.k_out) << "k, " << repeat;
     }
@@ -41,11 +28,7 @@ TEST(RopeSimd, EqualsTheReferenceInEveryByte) {
 }
 
 RopeProblem large() {  // streamed past the caches
-  RopeProblem problem;
-  problem.seq = 1030;
-  problem.q_heads = 32;
-  problem.k_heads = 1;
-  problem.head_dim = 128;
+  RopeProblem problem{.seq = 1030, .q_heads = 32, .k_heads = 1, .head_dim = 128};
   return problem;
 }
 
@@ -53,7 +36,7 @@ TEST(RopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
   ASSERT_FALSE(simd_names().empty()) << "this machine has no AVX2";
   const RopeProblem problem = large();
   Random random(1);
-  const RotationData rotation(problem.rotation, 1, problem.seq, problem.head_dim, random);
+  const RotationData rotation(problem, random);
   const RopeHeads wanted(problem, HeadsLayout::dense, HeadsLayout::dense);
   for (const HeadsMemory* heads : {&wanted.q, &wanted.k}) {
     for_elements(heads->view(), [&](std::int64_t i) {
@@ -71,12 +54,7 @@ TEST(RopeThreads, AnyNumberOfThreadsGivesTheSameBits) {
     EXPECT_TRUE(given.q_out == wanted.q_out && given.k_out == wanted.k_out)
         << way << ", " << threads << " threads";
   };
-  for (const std::string& way : simd_names()) {
-    for (const int threads : {1, 3}) expect_the_same(way, threads);
-    std::thread other([&] { expect_the_same(way, 2); });
-    expect_the_same(way, 2);
-    other.join();
-  }
+  by_any_threads(simd_names(), expect_the_same);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-#include "check/data/written_twice.hpp"
+#include "check/judge/written_twice.hpp"
 
-#include "check/judge/judge_quantizer.hpp"
 #include "check/judge/trial.hpp"
+#include "core/views.hpp"
 
 namespace octet {
 
@@ -13,13 +13,8 @@ WrittenTwice::WrittenTwice(Dtype dtype, std::int64_t length, Device device)
     : is_vector_(true), first_(dtype, 1, length, 0, device), second_(dtype, 1, length, 0, device) {}
 
 TensorView WrittenTwice::view(int call) const {
-  TensorView view = (call == 0 ? first_ : second_).view();
-  if (is_vector_) {
-    view.rank = 1;
-    view.shape = {view.shape[1]};
-    view.strides = {1};
-  }
-  return view;
+  const TensorView& matrix = (call == 0 ? first_ : second_).view();
+  return is_vector_ ? as_vector(matrix) : matrix;
 }
 
 void WrittenTwice::judge(const std::string& tensor, const ReferenceRow& reference,
@@ -35,8 +30,7 @@ void WrittenTwice::judge_exact(const std::string& tensor, const ReferenceRow& re
 void WrittenTwice::judge(const std::string& tensor, const ElementsClaim& claim,
                          const JudgeOptions& options, GateReport& report) const {
   add(report, judge_elements(tensor, claim, options));
-  report.results.push_back(judge_g5(tensor, first_.view(), second_.view()));
-  report.results.push_back(judge_g6(tensor, first_.inspect(), second_.inspect()));
+  judge_memory(tensor, first_, second_, report);
 }
 
 Fp8WrittenTwice::Fp8WrittenTwice(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
@@ -69,8 +63,7 @@ Fp8WrittenTwice::Copy::Copy(const Fp8Output& fp8, BlockShape block, std::int64_t
 void Fp8WrittenTwice::Copy::judge(const std::string& tensor, const TensorView& output,
                                   const JudgeOptions& options, GateReport& report) const {
   report.results.push_back(judge_quantizer(tensor, first.view(), output, rules, options));
-  report.results.push_back(judge_g5(tensor, first.view(), second.view()));
-  report.results.push_back(judge_g6(tensor, first.inspect(), second.inspect()));
+  judge_memory(tensor, first, second, report);
 }
 
 }  // namespace octet

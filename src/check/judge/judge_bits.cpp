@@ -1,7 +1,7 @@
-#include "check/judge/judge_quantizer.hpp"
-
+// G5, G6 and Q: gates that ask for equal bits.
+#include "check/judge/compare_outputs.hpp"
+#include "check/judge/judge.hpp"
 #include "check/reference/on_host.hpp"
-#include "check/data/quantized_copies.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"
 
@@ -11,6 +11,13 @@
 
 namespace octet {
 namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+GateResult difference_result(const char* gate, const std::string& tensor,
+                             std::int64_t differences) {
+  return {gate, tensor, differences == 0, text(differences, " differ"), "equal bits", kNaN};
+}
 
 // Apart from the streams that make data and draw strips.
 constexpr std::uint32_t kTileStream = 0x71;
@@ -30,6 +37,30 @@ std::int64_t differences_of_tile(const QuantizedView& given, const TensorView& i
 }
 
 }  // namespace
+
+GateResult judge_g5(const std::string& tensor, const TensorView& first, const TensorView& second) {
+  return difference_result("G5", tensor, compare_whole_outputs(first, second).different);
+}
+
+GateResult judge_g5(const std::string& tensor, const QuantizedView& first,
+                    const QuantizedView& second) {
+  return difference_result("G5", tensor, count_differences(first, second));
+}
+
+GateResult judge_quantized(const std::string& tensor, const QuantizedView& given,
+                           const QuantizedView& wanted) {
+  return difference_result("Q", tensor, count_differences(given, wanted));
+}
+
+GateResult judge_g6(const std::string& tensor, const GuardFindings& first,
+                    const GuardFindings& second) {
+  const std::int64_t unwritten = first.unwritten + second.unwritten;
+  const std::int64_t outside = first.outside + second.outside;
+  const std::int64_t bad_padding = first.bad_padding + second.bad_padding;
+  std::string value = text(unwritten, " unwritten, ", outside, " bytes outside");
+  if (bad_padding != 0) value += text(", ", bad_padding, " of the padding not cleared");
+  return {"G6", tensor, unwritten == 0 && outside == 0 && bad_padding == 0, value, "0, 0", kNaN};
+}
 
 std::vector<std::int64_t> judged_tiles(std::int64_t row_tiles, std::int64_t col_tiles,
                                        std::uint64_t seed) {
@@ -74,8 +105,7 @@ GateResult judge_quantizer(const std::string& tensor, const QuantizedView& given
   if (static_cast<std::int64_t>(tiles.size()) < row_tiles * col_tiles) {
     value += text(" in ", tiles.size(), " sampled tiles");
   }
-  return {"Q",   tensor,       differences == 0,
-          value, "equal bits", std::numeric_limits<double>::quiet_NaN()};
+  return {"Q", tensor, differences == 0, value, "equal bits", kNaN};
 }
 
 }  // namespace octet

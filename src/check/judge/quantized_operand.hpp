@@ -31,4 +31,7 @@ class QuantizedOperand {
   QuantizedView view_;
 };
 
+// A copy of a quantised tensor, of any layout, in our own layout on its device.
+QuantizedTensor in_our_layout(const QuantizedView& view);
+
 }  // namespace octet

@@ -2,8 +2,7 @@
 // theirs. Judged for their memory (G5, G6), and for what they hold.
 #pragma once
 
-#include "check/judge/judge_elements.hpp"
-#include "check/reference/quantize_oracle.hpp"
+#include "check/judge/judge.hpp"
 
 #include <optional>
 #include <string>
@@ -34,6 +33,11 @@ class WrittenTwice {
   GuardedMatrix first_;
   GuardedMatrix second_;
 };
+
+// The view of an output that a problem may not have.
+inline TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
+  return output ? output->view(call) : TensorView();
+}
 
 // FP8 copies of a [rows, cols] output: with padding of their own, and among memory that is not theirs.
 class Fp8WrittenTwice {

@@ -1,0 +1,128 @@
+// What check_gated_mlp is made of: the data of a call (gated_mlp_trial.cpp), the tensors between the
+// products (gated_mlp_stages.cpp), and the whole layer in f64 (gated_mlp_reference.cpp).
+#pragma once
+
+#include "check/judge/quantized_operand.hpp"
+#include "check/judge/trial.hpp"
+#include "check/ops/gated_activation_reference.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace octet {
+
+// Weights are scaled by a power of two near 1 / sqrt(their inputs), so that gates lie where their
+// activation is curved, and nothing grows with the layer.
+struct GatedMlpInputs {
+  Tensor x;               // [M, K]
+  Tensor w_gate_up;       // [2F, K]
+  Tensor w_down;          // [K, F]
+  Tensor dout;            // dy [M, K] with down, dh [M, F] without
+  Tensor old_dw_gate_up;  // where dw is added to
+  Tensor old_dw_down;
+
+  GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions& options);
+};
+
+// The casts of the inputs by the oracle, or judged by it; the inputs themselves where there are none.
+struct GatedMlpOperands {
+  QuantizedView x;          // [M, K]
+  QuantizedView w_gate_up;  // [2F, K]
+  QuantizedView w_down;     // [K, F]
+  QuantizedView dy;         // [M, K]
+  QuantizedView dy_t;       // [K, M]
+  QuantizedView x_t;        // [K, M]
+  GatedMlpWeights weights;  // in our own layout; where they come quantised
+
+  GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
+                   const DataOptions& options, GateReport& report);
+
+ private:
+  std::vector<QuantizedOperand> casts_;
+  std::vector<QuantizedTensor> copies_;
+};
+
+// Casts as the layer makes them: `tensor` [rows, cols], or its transpose.
+QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
+                      Turned turned, Dtype format, BlockShape block, const DataOptions& options,
+                      GateReport& report);
+BlockShape wgrad_block(const GatedMlpProblem& problem);
+
+// What one call of forward and backward writes, guarded. By name; those it does not write are left
+// out.
+struct GatedMlpOutputs {
+  std::optional<GuardedMatrix> y, h, dx, dw_gate_up, dw_down;
+  std::optional<GuardedMatrix> gate_up, saved_h;
+  std::optional<GuardedQuantized> h_fp8, h_fp8_t, x_t, w_gate_up_t, h_t, w_down_t;
+
+  GatedMlpOutputs(const GatedMlpProblem& problem, const GatedMlpInputs& inputs, std::int64_t gap,
+                  bool owns_padding);
+
+  struct NamedMatrix {
+    const char* name;
+    const GuardedMatrix* matrix;
+  };
+  struct NamedQuantized {
+    const char* name;
+    const GuardedQuantized* tensor;
+  };
+  std::vector<NamedMatrix> matrices() const;
+  std::vector<NamedQuantized> quantized() const;
+};
+
+void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
+               const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
+               const GatedMlpOutputs& outputs);
+
+// What lies between the products of a gated MLP, and is judged on the way: gate_up and h as the layer
+// leaves them, or by the single operators where it does not show them; dh and d_gate_up, which it
+// never shows, by the single operators. Each is judged against f64 on the operands it was made of,
+// so that the products behind it can be judged by theirs.
+class GatedMlpStages {
+ public:
+  GatedMlpStages(const GatedMlpProblem& problem, const DataOptions& options,
+                 const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
+                 const GatedMlpOutputs& outputs, GateReport& report);
+
+  // The operands of the products that follow: FP8 by the oracle, or the tensors themselves.
+  QuantizedView h;            // [M, F]
+  QuantizedView h_t;          // [F, M]
+  QuantizedView d_gate_up;    // [M, 2F]
+  QuantizedView d_gate_up_t;  // [2F, M]
+
+ private:
+  void forward(const GatedMlpOperands& operands, const GatedMlpOutputs& outputs);
+  void backward(const GatedMlpInputs& inputs, const GatedMlpOperands& operands);
+  TensorView multiply(const QuantizedView& a, const QuantizedView& b);
+  TensorView activate_plain();
+  TensorView activate_backward_plain();
+  QuantizedView operand(const char* name, const TensorView& tensor, Turned turned, Dtype format,
+                        BlockShape block);
+  using ReferenceOf = void (GatedActivationReference::*)(std::int64_t, std::span<double>) const;
+  void judge_elements_of(const char* name, const TensorView& out, ReferenceOf row);
+
+  const GatedMlpProblem& problem_;
+  const DataOptions& options_;
+  const JudgeOptions judge_;
+  GateReport& report_;
+  TensorView gate_up_;  // [M, 2F]
+  TensorView dh_;       // [M, F]
+  std::vector<Tensor> tensors_;
+  std::vector<QuantizedOperand> casts_;
+};
+
+// G2 and G3 of FP8 operands, G4 and G3 of others.
+std::vector<GateResult> judge_any_product(const std::string& tensor, const ProductClaim& claim,
+                                          const JudgeOptions& options);
+
+// h and d_gate_up of a gated MLP from its unquantised inputs: products and activations in f64, kept
+// as f32, whose rounding is 2^-20 of what the gates on the whole layer allow. On the device of the
+// inputs, where the products that follow are compared.
+struct GatedMlpReference {
+  Tensor h;          // [M, F]
+  Tensor d_gate_up;  // [M, 2F]; where there is a gradient
+
+  GatedMlpReference(const GatedMlpProblem& problem, const GatedMlpInputs& inputs, int threads);
+};
+
+}  // namespace octet

@@ -1,0 +1,42 @@
+// Other views of the same memory: part of a matrix, or all of it in another shape.
+#pragma once
+
+#include <octet/tensor.hpp>
+
+#include <cstdint>
+
+namespace octet {
+
+// Columns [first, first + count) of a matrix; nothing of nothing.
+inline TensorView columns(const TensorView& matrix, std::int64_t first, std::int64_t count) {
+  if (matrix.data == nullptr) return matrix;
+  TensorView view = matrix;
+  view.data =
+      static_cast<char*>(matrix.data) + first * matrix.strides[1] * size_bytes(matrix.dtype);
+  view.shape[1] = count;
+  return view;
+}
+
+// gate | up, side by side in one matrix.
+struct Halves {
+  TensorView gate;
+  TensorView up;
+
+  explicit Halves(const TensorView& both)
+      : gate(columns(both, 0, both.shape[1] / 2)),
+        up(columns(both, both.shape[1] / 2, both.shape[1] / 2)) {}
+};
+
+// A vector as a matrix of one row, or of one column, and back; nothing of nothing.
+inline TensorView as_row(const TensorView& vector) {
+  return make_view(vector.data, vector.dtype, {1, vector.shape[0]}, vector.device);
+}
+inline TensorView as_column(const TensorView& vector) {
+  return make_view(vector.data, vector.dtype, {vector.shape[0], 1}, vector.device);
+}
+inline TensorView as_vector(const TensorView& row) {
+  if (row.data == nullptr) return {};
+  return make_view(row.data, row.dtype, {row.cols()}, row.device);
+}
+
+}  // namespace octet
