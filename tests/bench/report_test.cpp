@@ -1,4 +1,4 @@
-#include "bench/report/result_columns.hpp"
+#include "bench/report/columns.hpp"
 #include "support/refusal.hpp"
 
 #include <octet/bench.hpp>
@@ -103,7 +103,7 @@ TEST(Report, SetsAKernelBesideACopy) {
             "10x100  PASS    2     1          2    0.5         0\n"
             "score: 0.5 of a copy of the same bytes, the geometric mean\n"
             "1 PASS, 0 FAIL, 0 ERROR\n");
-  EXPECT_EQ(Written(report).lines[0], joined(memory_columns()));
+  EXPECT_EQ(Written(report).lines[0], joined(cast_columns()));
 }
 
 TEST(Report, SaysHowItWasTimed) {
@@ -129,7 +129,7 @@ TEST(Report, RefusesWhatItCannotShow) {
             "report: a PASS of k has the times of 3 parts, wanted 1 or 2");
   report.add(MemoryCase{.cols = 1}, passed(1), samples({{1}}));
   EXPECT_EQ(refusal([&] { report.add(GemmCase{.name = "x"}, passed(1), samples({{1}})); }),
-            "report: products and kernels that memory bounds have columns of their own; give each "
+            "report: products and memory-bound kernels have columns of their own; give each "
             "a Report");
   EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }, ErrorCode::device_error),
             "cannot write /nonexistent/x.csv: No such file or directory");

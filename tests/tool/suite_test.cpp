@@ -78,7 +78,7 @@ TEST_F(ToolSuite, WritesTheRowsOfEveryTaskInOrder) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "") << "no progress bar on a pipe";
   EXPECT_EQ(outcome.out.find_first_of("\033\r"), std::string::npos) << "no colour on a pipe";
-  EXPECT_TRUE(has(outcome.out, "layers.1 begins on cpu\n")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "layers.1 starts on cpu\n")) << outcome.out;
   EXPECT_TRUE(has(outcome.out, "3/3 casts on cpu: 2 PASS, 0 FAIL, 0 ERROR")) << outcome.out;
   expect_test_ids(read_results(out("layers.csv")), 3);
   expect_test_ids(read_results(out("casts.csv")), 2);
@@ -153,7 +153,7 @@ TEST_F(ToolSuite, RefusesAFolderInWhichAnotherIsAtWork) {
   for (const pid_t child : children_of(suite.pid())) kill(child, SIGSTOP);
   const Outcome second = run(kSlow);
   EXPECT_EQ(second.status, 2);
-  EXPECT_TRUE(has(second.err, "another suite is at work there")) << second.err;
+  EXPECT_TRUE(has(second.err, "in use by another suite")) << second.err;
 }
 
 TEST_F(ToolSuite, NamesTheTaskThatDiedAndItsLog) {
@@ -179,10 +179,10 @@ TEST_F(ToolSuite, ARowThatDoesNotPassIsStatusOne) {
   EXPECT_FALSE(has(outcome.out, "died")) << outcome.out;
 }
 
-TEST_F(ToolSuite, BeginsNothingAfterMaxSeconds) {
+TEST_F(ToolSuite, StartsNothingAfterMaxSeconds) {
   const Outcome outcome = run(kBrief, "--max-seconds 0");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(has(outcome.out, "3 processes were not begun")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "3 processes not started")) << outcome.out;
   EXPECT_EQ(run(kBrief).status, 0);
   expect_test_ids(read_results(out("layers.csv")), 3);
 }
@@ -233,7 +233,7 @@ TEST_F(ToolSuite, KeepsWhatStandsInItsPlace) {
   std::ofstream(out("casts.csv")) << "mine\n";
   const Outcome foreign = run(kBrief);
   EXPECT_EQ(foreign.status, 2);
-  EXPECT_TRUE(has(foreign.err, "something else than results")) << foreign.err;
+  EXPECT_TRUE(has(foreign.err, "does not hold results")) << foreign.err;
   EXPECT_EQ(read_file(out("casts.csv")), "mine\n");
   std::filesystem::remove(out("casts.csv"));
   std::ofstream(out("logs")) << "mine\n";

@@ -159,10 +159,10 @@ void check_cases(const BenchGemmOptions& options) {
 int bench_gemm(const BenchGemmOptions& options) {
   check_options_fit(options);
   const bool with_baseline = !options.baseline.empty();
-  const CsvRow header = gemm_header(with_baseline);
+  const bench::Row header = gemm_header(with_baseline);
   const RunClock run_clock(options.timing.max_seconds);
   std::vector<Planned> cases = plan_cases(options);
-  std::vector<CsvRow> planned_rows;
+  std::vector<bench::Row> planned_rows;
   std::vector<std::string> repeats;
   for (const Planned& planned : cases) {
     planned_rows.push_back(gemm_fields(planned.row, with_baseline));

@@ -7,11 +7,10 @@
 #include "tool/bench/gate_table.hpp"
 #include "tool/operators/layer.hpp"
 #include "tool/bench/step_row.hpp"
-#include "tool/results/record.hpp"
 #include "tool/bench/run_plan.hpp"
 
 #include "bench/timing/device_timing.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/tables.hpp"
 
 #include <fmt/format.h>
 
@@ -77,9 +76,9 @@ std::vector<StepRow> plan_cases(const BenchStep& bench) {
   return rows;
 }
 
-int print_summary(const StepLayout& layout, const std::vector<std::optional<CsvRow>>& rows,
+int print_summary(const StepLayout& layout, const std::vector<std::optional<bench::Row>>& rows,
                   const std::vector<std::string>& repeats) {
-  const std::vector<CsvRow> done = done_rows(rows);
+  const std::vector<bench::Row> done = done_rows(rows);
   print_table(layout.table(layout.header, done), layout.left_columns);
   print_failures(layout.header, rows, layout.name_column, repeats);
   for (const StepLayout::Score& score : layout.scores) {
@@ -102,7 +101,7 @@ int bench_step(const BenchStep& bench) {
   const RunClock run_clock(bench.timing.max_seconds);
   const StepLayout& layout = layout_of(bench.op->rows());
   std::vector<StepRow> cases = plan_cases(bench);
-  std::vector<CsvRow> planned_rows;
+  std::vector<bench::Row> planned_rows;
   std::vector<std::string> repeats;
   for (const StepRow& row : cases) {
     planned_rows.push_back(layout.fields(row));

@@ -1,7 +1,7 @@
 // octet check gemm: every gate of a layer, or of one product given by its operands.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
-#include "tool/options/data_options.hpp"
+#include "tool/options/op_options.hpp"
 #include "tool/bench/gate_table.hpp"
 #include "tool/operators/layer.hpp"
 

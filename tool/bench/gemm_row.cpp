@@ -3,20 +3,16 @@
 #include "tool/results/provenance.hpp"
 
 #include "bench/timing/host.hpp"
-#include "bench/report/result_columns.hpp"
+#include "bench/report/columns.hpp"
 #include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
-
-#include <iterator>
 
 namespace octet::tool {
 namespace {
 
-void append(CsvRow& row, CsvRow&& more) {
-  row.insert(row.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-}
+using bench::append;
 
-CsvRow case_fields(const GemmRow& row) {
+bench::Row case_fields(const GemmRow& row) {
   const LayerCase& layer = row.layer.layer;
   return {layer.test_id,
           platform(row.layer.device()),
@@ -31,15 +27,15 @@ CsvRow case_fields(const GemmRow& row) {
           row.check};
 }
 
-CsvRow time_fields(const GemmRow& row) {
-  if (!row.times) return CsvRow(6);
+bench::Row time_fields(const GemmRow& row) {
+  if (!row.times) return bench::Row(6);
   return {number(row.forward_ms()),  number(row.tflops(1, row.forward_ms())),
           number(row.backward_ms()), number(row.tflops(2, row.backward_ms())),
           number(row.step_ms()),     number(row.step_tflops())};
 }
 
-CsvRow error_fields(const GemmRow& row) {
-  CsvRow fields;
+bench::Row error_fields(const GemmRow& row) {
+  bench::Row fields;
   for (const char* gate : {"G1", "G2", "G4"}) {
     for (const char* tensor : {"y", "dx", "dw"}) {
       fields.push_back(number(row.gates.snr_db(gate, tensor)));
@@ -49,25 +45,25 @@ CsvRow error_fields(const GemmRow& row) {
   return fields;
 }
 
-CsvRow provenance_fields(const GemmRow& row) {
+bench::Row provenance_fields(const GemmRow& row) {
   const Layer& layer = row.layer;
   const bool square = layer.fp8_problem.wgrad_blocks == WgradBlocks::square;
-  CsvRow fields{row.implementation,
-                row.configuration,
-                std::to_string(this_machine(kCpu, layer.data.threads).threads),
-                row.times ? std::to_string(row.times->warmup) : "",
-                row.times ? std::to_string(row.times->iterations()) : "",
-                row.times ? number(row.times->spread() * 100) : "",
-                row.note,
-                layer.fp8 ? (square ? "2d" : "1d") : ""};
+  bench::Row fields{row.implementation,
+                    row.configuration,
+                    std::to_string(this_machine(kCpu, layer.data.threads).threads),
+                    row.times ? std::to_string(row.times->warmup) : "",
+                    row.times ? std::to_string(row.times->iterations()) : "",
+                    row.times ? number(row.times->spread() * 100) : "",
+                    row.note,
+                    layer.fp8 ? (square ? "2d" : "1d") : ""};
   append(fields, machine_fields("gemm", layer.device(), row.gpu));
   append(fields, {std::to_string(layer.data.seed), row.command});
   return fields;
 }
 
-CsvRow baseline_fields(const GemmRow& row) {
+bench::Row baseline_fields(const GemmRow& row) {
   if (!row.comparison) {
-    CsvRow fields(7);
+    bench::Row fields(7);
     fields[0] = row.baseline;
     return fields;
   }
@@ -100,24 +96,24 @@ std::string gpu_name(Device device) {
   return device.type == DeviceType::cuda ? cuda::properties(device.index).name : "none";
 }
 
-CsvRow machine_fields(const std::string& op, Device device,
-                      const std::optional<bench::GpuReading>& gpu) {
-  CsvRow fields{commit(), device_sources(op), bench::cpu_model()};
+bench::Row machine_fields(const std::string& op, Device device,
+                          const std::optional<bench::GpuReading>& gpu) {
+  bench::Row fields{commit(), device_sources(op), bench::cpu_model()};
   if (device.type == DeviceType::cpu) {
     append(fields, {number(bench::cpu_clock_mhz()), "", "", ""});
   } else if (gpu) {
     append(fields, {number(gpu->clock_mhz), number(gpu->power_w), number(gpu->temperature_c),
                     bench::throttle_text(gpu->throttle)});
   } else {
-    append(fields, CsvRow(4));
+    append(fields, bench::Row(4));
   }
   return fields;
 }
 
-CsvRow gemm_header(bool with_baseline) { return bench::gemm_columns(with_baseline); }
+bench::Row gemm_header(bool with_baseline) { return bench::gemm_columns(with_baseline); }
 
-CsvRow gemm_fields(const GemmRow& row, bool with_baseline) {
-  CsvRow fields = case_fields(row);
+bench::Row gemm_fields(const GemmRow& row, bool with_baseline) {
+  bench::Row fields = case_fields(row);
   append(fields, time_fields(row));
   append(fields, error_fields(row));
   append(fields, provenance_fields(row));

@@ -1,9 +1,9 @@
 // One row of `octet bench gemm`: what a case came to.
 #pragma once
 
-#include "tool/results/csv.hpp"
 #include "tool/operators/layer.hpp"
 
+#include "bench/report/record.hpp"
 #include "bench/timing/gpu_monitor.hpp"
 #include "bench/timing/timing.hpp"
 
@@ -36,8 +36,8 @@ struct GemmRow {
   double step_tflops() const { return tflops(3, step_ms()); }
 };
 
-CsvRow gemm_header(bool with_baseline);
-CsvRow gemm_fields(const GemmRow& row, bool with_baseline);
+bench::Row gemm_header(bool with_baseline);
+bench::Row gemm_fields(const GemmRow& row, bool with_baseline);
 
 // "31.62", enough digits for every rate; empty for NaN.
 std::string number(double value);
@@ -45,7 +45,7 @@ std::string number(double value);
 std::string platform(Device device);
 std::string gpu_name(Device device);
 // Where a row comes from: commit, device sources, CPU, and what the clocks did while it was timed.
-CsvRow machine_fields(const std::string& op, Device device,
-                      const std::optional<bench::GpuReading>& gpu);
+bench::Row machine_fields(const std::string& op, Device device,
+                          const std::optional<bench::GpuReading>& gpu);
 
 }  // namespace octet::tool

@@ -1,10 +1,9 @@
 #include "tool/bench/gemm_summary.hpp"
 
 #include "tool/console.hpp"
-#include "tool/results/record.hpp"
 #include "tool/bench/run_plan.hpp"
 
-#include "bench/report/result_table.hpp"
+#include "bench/report/tables.hpp"
 
 #include <fmt/format.h>
 
@@ -12,9 +11,9 @@
 
 namespace octet::tool {
 
-int print_gemm_summary(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows,
+int print_gemm_summary(const bench::Row& header, const std::vector<std::optional<bench::Row>>& rows,
                        const std::vector<std::string>& repeats) {
-  const std::vector<CsvRow> done = done_rows(rows);
+  const std::vector<bench::Row> done = done_rows(rows);
   const auto mean_of = [&](std::string_view column) {
     return bench::geometric_mean_of(header, done, column);
   };
@@ -33,7 +32,7 @@ int print_gemm_summary(const CsvRow& header, const std::vector<std::optional<Csv
     fmt::print(
         "ratio: {:.3f}, the geometric mean of {}'s time over ours (forward {:.3f}, backward "
         "{:.3f})\n",
-        ratio, Record(header, done.back()).at("Baseline"), mean_of("Forward Ratio"),
+        ratio, bench::Record(header, done.back()).at("Baseline"), mean_of("Forward Ratio"),
         mean_of("Backward Ratio"));
   }
   return print_counts(header, rows);

@@ -2,7 +2,7 @@
 // just now or taken up from a file.
 #pragma once
 
-#include "tool/results/csv.hpp"
+#include "bench/report/record.hpp"
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@ namespace octet::tool {
 
 // Prints the table, what failed with the command that repeats it, the score and the counts.
 // `repeats` has that command for every case. The exit status.
-int print_gemm_summary(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows,
+int print_gemm_summary(const bench::Row& header, const std::vector<std::optional<bench::Row>>& rows,
                        const std::vector<std::string>& repeats);
 
 }  // namespace octet::tool

@@ -3,8 +3,8 @@
 #include "tool/bench/gemm_row.hpp"
 #include "tool/bench/step_row.hpp"
 
-#include "bench/report/result_columns.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/tables.hpp"
 
 namespace octet::tool {
 namespace {
@@ -13,13 +13,13 @@ double gigabytes_per_second(std::size_t bytes, double seconds) {
   return static_cast<double>(bytes) / seconds / 1e9;
 }
 
-CsvRow rate_fields(std::size_t bytes, double seconds, double ratio) {
+bench::Row rate_fields(std::size_t bytes, double seconds, double ratio) {
   return {number(seconds * 1e3), number(gigabytes_per_second(bytes, seconds)), number(ratio)};
 }
 
-CsvRow memory_time_fields(const StepRow& row) {
-  if (!row.comparison) return CsvRow(9);
-  CsvRow fields;
+bench::Row memory_time_fields(const StepRow& row) {
+  if (!row.comparison) return bench::Row(9);
+  bench::Row fields;
   double step_seconds = 0;
   std::size_t step_bytes = 0;
   for (std::size_t i = 0; i < row.calls.size(); ++i) {
@@ -31,9 +31,9 @@ CsvRow memory_time_fields(const StepRow& row) {
   return fields;
 }
 
-CsvRow memory_fields(const StepRow& row) {
+bench::Row memory_fields(const StepRow& row) {
   const std::string& arguments = row.step_case.arguments;
-  CsvRow fields = place_fields(row);
+  bench::Row fields = place_fields(row);
   append(fields, {row.step_case.name, row.op, option_of(arguments, "--shape"),
                   option_of(arguments, "--dtype"), other_options(arguments), row.check});
   append(fields, memory_time_fields(row));
@@ -43,7 +43,7 @@ CsvRow memory_fields(const StepRow& row) {
   return fields;
 }
 
-CsvRow cast_time_fields(const StepRow& row) {
+bench::Row cast_time_fields(const StepRow& row) {
   const std::size_t bytes = row.calls[0].bytes;
   if (!row.comparison) return {"", std::to_string(bytes), "", "", "", ""};
   const double copy_seconds = row.comparison->peer.median_seconds(0);
@@ -55,11 +55,11 @@ CsvRow cast_time_fields(const StepRow& row) {
           number(row.comparison->ratio)};
 }
 
-CsvRow cast_fields(const StepRow& row) {
+bench::Row cast_fields(const StepRow& row) {
   const std::string& arguments = row.step_case.arguments;
   const std::string shape = option_of(arguments, "--shape");
   const std::string transposed = option_of(arguments, "--transposed-block");
-  CsvRow fields = place_fields(row);
+  bench::Row fields = place_fields(row);
   append(fields,
          {shape.substr(0, shape.find('x')), shape.substr(shape.find('x') + 1),
           option_of(arguments, "--dtype"), option_of(arguments, "--format"),
@@ -86,9 +86,9 @@ const StepLayout& memory_layout() {
 
 const StepLayout& cast_layout() {
   static const StepLayout layout{
-      bench::memory_columns(),
+      bench::cast_columns(),
       cast_fields,
-      bench::memory_table,
+      bench::cast_table,
       4,
       "Backend",
       {{"Memcpy Ratio", "score: {:.3f} of a copy of the same bytes, the geometric mean\n"}}};

@@ -3,8 +3,8 @@
 #include "tool/bench/gemm_row.hpp"
 #include "tool/bench/step_row.hpp"
 
-#include "bench/report/result_columns.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/tables.hpp"
 
 #include <algorithm>
 
@@ -19,22 +19,22 @@ double forward_operations(const StepRow& row) {
   return (down ? 6 : 4) * volume;
 }
 
-CsvRow time_fields(const StepRow& row) {
-  if (!row.times) return CsvRow(6);
+bench::Row time_fields(const StepRow& row) {
+  if (!row.times) return bench::Row(6);
   const double operations = forward_operations(row);
   const auto fields = [](double amount, double seconds) {
-    return CsvRow{number(seconds * 1e3), number(amount / seconds / 1e12)};
+    return bench::Row{number(seconds * 1e3), number(amount / seconds / 1e12)};
   };
-  CsvRow result = fields(operations, row.seconds(0));
+  bench::Row result = fields(operations, row.seconds(0));
   append(result, fields(2 * operations, row.seconds(1)));
   append(result, fields(3 * operations, row.seconds(0) + row.seconds(1)));
   return result;
 }
 
 // Launches and bytes of forward and of backward.
-CsvRow cost_fields(const std::vector<bench::StepWorkload::Call>& calls) {
-  if (calls.empty()) return CsvRow(4);
-  CsvRow fields;
+bench::Row cost_fields(const std::vector<bench::StepWorkload::Call>& calls) {
+  if (calls.empty()) return bench::Row(4);
+  bench::Row fields;
   for (const auto& call : calls) {
     append(fields, {std::to_string(call.launches), std::to_string(call.bytes)});
   }
@@ -51,8 +51,8 @@ std::string same_bits(const GateReport& gates) {
              : "no";
 }
 
-CsvRow unfused_fields(const StepRow& row) {
-  CsvRow fields = cost_fields(row.peer_calls);
+bench::Row unfused_fields(const StepRow& row) {
+  bench::Row fields = cost_fields(row.peer_calls);
   if (row.comparison) {
     const bench::Comparison& comparison = *row.comparison;
     append(fields,
@@ -60,15 +60,15 @@ CsvRow unfused_fields(const StepRow& row) {
             number(comparison.peer.median_seconds(1) * 1e3), number(comparison.part_ratios[0]),
             number(comparison.part_ratios[1]), number(comparison.ratio)});
   } else {
-    append(fields, CsvRow(5));
+    append(fields, bench::Row(5));
   }
   fields.push_back(same_bits(row.gates));
   return fields;
 }
 
-CsvRow mlp_fields(const StepRow& row) {
+bench::Row mlp_fields(const StepRow& row) {
   const StepCase& one = row.step_case;
-  CsvRow fields = place_fields(row);
+  bench::Row fields = place_fields(row);
   append(fields, {one.name, row.op});
   for (const std::int64_t extent : one.extents) fields.push_back(std::to_string(extent));
   append(fields, {option_of(one.arguments, "--dtype"), other_options(one.arguments), row.check});

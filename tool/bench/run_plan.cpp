@@ -3,7 +3,6 @@
 #include "tool/console.hpp"
 #include "tool/history/history.hpp"
 #include "tool/results/json_rows.hpp"
-#include "tool/results/record.hpp"
 #include "tool/results/stored_results.hpp"
 #include "tool/options/usage_error.hpp"
 
@@ -25,8 +24,8 @@ void print_rest(std::size_t kept, std::size_t not_begun, const ResultFile& file,
                options.output);
   }
   if (not_begun > 0) {
-    fmt::print("{} of {} cases were not begun: --max-seconds is over{}\n", not_begun, total,
-               options.output.empty() ? "" : "; the same command goes on with them");
+    fmt::print("{} of {} cases not started (--max-seconds reached){}\n", not_begun, total,
+               options.output.empty() ? "" : "; rerun the same command to continue");
   }
 }
 
@@ -34,7 +33,7 @@ void print_rest(std::size_t kept, std::size_t not_begun, const ResultFile& file,
 
 void run_cases(ResultFile& file, const ResultKind& kind, const TimingOptions& options,
                const RunClock& clock, const std::function<std::string(std::size_t)>& name,
-               const std::function<CsvRow(std::size_t)>& run) {
+               const std::function<bench::Row(std::size_t)>& run) {
   std::size_t kept = 0;
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < file.rows().size(); ++i) {
@@ -50,7 +49,7 @@ void run_cases(ResultFile& file, const ResultKind& kind, const TimingOptions& op
   std::size_t done = 0;
   while (done < wanted.size() && !clock.is_over()) {
     progress.show(done, name(wanted[done]));
-    const CsvRow row = run(wanted[done]);
+    const bench::Row row = run(wanted[done]);
     // The history first: a run that is killed in between measures the case again.
     if (const auto warning = history.add(row)) {
       progress.clear();
@@ -65,21 +64,21 @@ void run_cases(ResultFile& file, const ResultKind& kind, const TimingOptions& op
   print_rest(kept, wanted.size() - done, file, options);
 }
 
-void print_failures(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows,
+void print_failures(const bench::Row& header, const std::vector<std::optional<bench::Row>>& rows,
                     const char* name_column, const std::vector<std::string>& repeats) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i]) continue;
-    const Record record(header, *rows[i]);
+    const bench::Record record(header, *rows[i]);
     if (record.at("Check") == "PASS") continue;
     fmt::print("{} {}: {}\n  repeat with: {}\n", record.at("Check"), record.at(name_column),
                record.at("Note"), repeats[i]);
   }
 }
 
-int print_counts(const CsvRow& header, const std::vector<std::optional<CsvRow>>& rows) {
+int print_counts(const bench::Row& header, const std::vector<std::optional<bench::Row>>& rows) {
   Checks checks;
   for (const auto& row : rows) {
-    if (row) checks.count(Record(header, *row).at("Check"));
+    if (row) checks.count(bench::Record(header, *row).at("Check"));
   }
   fmt::print("{}\n", checks.text());
   return checks.all_passed() ? 0 : kExitFailed;

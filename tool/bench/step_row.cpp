@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iterator>
-#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -31,46 +29,19 @@ const StepLayout& layout_of(RowKind rows) {
   }
 }
 
-void append(CsvRow& row, CsvRow&& more) {
-  row.insert(row.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-}
-
-std::string option_of(const std::string& arguments, const std::string& option) {
-  std::istringstream words(arguments);
-  for (std::string word; words >> word;) {
-    if (word == option && words >> word) return word;
-  }
-  return {};
-}
-
-std::string other_options(const std::string& arguments) {
-  std::istringstream words(arguments);
-  std::string word;
-  words >> word;
-  std::vector<std::string> kept;
-  while (words >> word) {
-    if (word == "--shape" || word == "--dtype" || word == "--device") {
-      words >> word;
-    } else {
-      kept.push_back(word);
-    }
-  }
-  return fmt::format("{}", fmt::join(kept, " "));
-}
-
-CsvRow place_fields(const StepRow& row) {
+bench::Row place_fields(const StepRow& row) {
   const Device device = row.step_case.device;
   return {std::to_string(row.test_id), platform(device), gpu_name(device)};
 }
 
-CsvRow provenance_fields(const StepRow& row) {
-  CsvRow fields{of_calls(row, &bench::StepWorkload::Call::implementation),
-                of_calls(row, &bench::StepWorkload::Call::configuration),
-                std::to_string(this_machine(kCpu, row.data.threads).threads),
-                row.times ? std::to_string(row.times->warmup) : "",
-                row.times ? std::to_string(row.times->iterations()) : "",
-                row.times ? number(row.times->spread() * 100) : "",
-                row.note};
+bench::Row provenance_fields(const StepRow& row) {
+  bench::Row fields{of_calls(row, &bench::StepWorkload::Call::implementation),
+                    of_calls(row, &bench::StepWorkload::Call::configuration),
+                    std::to_string(this_machine(kCpu, row.data.threads).threads),
+                    row.times ? std::to_string(row.times->warmup) : "",
+                    row.times ? std::to_string(row.times->iterations()) : "",
+                    row.times ? number(row.times->spread() * 100) : "",
+                    row.note};
   append(fields,
          machine_fields(row.op, row.step_case.device, row.times ? row.times->gpu : std::nullopt));
   append(fields, {std::to_string(row.data.seed),

@@ -1,8 +1,10 @@
 // One row of `octet bench` of an operator that a StepOp describes: what a case came to.
 #pragma once
 
-#include "tool/results/csv.hpp"
 #include "tool/operators/step_op.hpp"
+#include "tool/results/command_line.hpp"
+
+#include "bench/report/record.hpp"
 
 #include <optional>
 #include <string>
@@ -30,9 +32,9 @@ struct StepRow {
 
 // The rows of one CSV: how they are written and what a person sees of them.
 struct StepLayout {
-  CsvRow header;
-  CsvRow (*fields)(const StepRow& row);
-  std::vector<CsvRow> (*table)(const CsvRow& header, const std::vector<CsvRow>& rows);
+  bench::Row header;
+  bench::Row (*fields)(const StepRow& row);
+  std::vector<bench::Row> (*table)(const bench::Row& header, const std::vector<bench::Row>& rows);
   std::size_t left_columns;  // of the table
   const char* name_column;   // of what failed
   // Printed of the geometric mean of a column, "score: {:.3f} of ...", where it has one.
@@ -50,15 +52,11 @@ const StepLayout& mlp_layout();
 
 // What the fields of all are made of.
 
-void append(CsvRow& row, CsvRow&& more);
-// The value of an option in the command line of a problem; empty where it is not there.
-std::string option_of(const std::string& arguments, const std::string& option);
-// What else that command line says: without operator, shape, dtype and device.
-std::string other_options(const std::string& arguments);
+using bench::append;
 // TestID, Platform, GPU.
-CsvRow place_fields(const StepRow& row);
+bench::Row place_fields(const StepRow& row);
 // Backend, Configuration, ..., Command.
-CsvRow provenance_fields(const StepRow& row);
+bench::Row provenance_fields(const StepRow& row);
 // The least SNR of the gradients, whose names begin with d, or of the others; NaN where none was
 // asked.
 double least_snr_db(const GateReport& gates, bool gradients);

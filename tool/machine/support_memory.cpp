@@ -1,5 +1,5 @@
 // rms_norm, rope, rms_norm_rope and gated_activation.
-#include "tool/machine/probe.hpp"
+#include "tool/machine/support.hpp"
 
 #include "ops/gated_activation/problem.hpp"
 #include "ops/rms_norm/problem.hpp"

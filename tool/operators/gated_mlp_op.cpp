@@ -1,6 +1,5 @@
 // Which gated MLPs, in which precision.
-#include "tool/options/data_options.hpp"
-#include "tool/options/gate_activation_option.hpp"
+#include "tool/options/op_options.hpp"
 #include "tool/operators/step_op.hpp"
 
 namespace octet::tool {

@@ -1,6 +1,6 @@
 #include "tool/operators/layer.hpp"
 
-#include "tool/options/data_options.hpp"
+#include "tool/options/op_options.hpp"
 
 #include <octet/error.hpp>
 

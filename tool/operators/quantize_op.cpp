@@ -1,5 +1,5 @@
 // Which casts, of which tensors.
-#include "tool/options/fp8_options.hpp"
+#include "tool/options/op_options.hpp"
 #include "tool/operators/step_op.hpp"
 
 namespace octet::tool {

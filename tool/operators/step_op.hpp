@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tool/options/options.hpp"
-#include "tool/cases/shape_cases.hpp"
+#include "tool/cases/cases.hpp"
 
 #include "bench/workloads/step_workload.hpp"
 #include "check/gates.hpp"

@@ -1,7 +1,8 @@
 #include "tool/options/gemm_options.hpp"
 
-#include "tool/options/data_options.hpp"
 #include "tool/cases/suites.hpp"
+#include "tool/options/op_options.hpp"
+#include "tool/options/parse.hpp"
 
 #include <fmt/format.h>
 
@@ -11,11 +12,7 @@ namespace octet::tool {
 namespace {
 
 LayerCase case_of_shape(const std::string& text, std::size_t number) {
-  std::int64_t shape[3] = {0, 0, 0};
-  if (!parse_shape(text, shape, 3)) {
-    refuse_usage("--shape must be MxNxK, three whole numbers between 1 and {}, got \"{}\"",
-                 std::numeric_limits<std::int64_t>::max(), text);
-  }
+  const std::vector<std::int64_t> shape = parse_extents("--shape", text, "MxNxK");
   LayerCase layer;
   layer.test_id = std::to_string(number);
   layer.op = "shape";
@@ -28,26 +25,31 @@ LayerCase case_of_shape(const std::string& text, std::size_t number) {
 }  // namespace
 
 void add_gemm_options(CLI::App& app, GemmOptions& options) {
-  add_choice(app, "--dtype", options.dtype, {"fp8", "bf16", "f16"}, "of the products");
-  add_choice(app, "--granularity", options.granularity, {"blockwise"}, "of the scales of fp8");
+  add_choice(app, "--dtype", options.dtype, {"fp8", "bf16", "f16"},
+             "of the products [default: fp8]");
+  add_choice(app, "--granularity", options.granularity, {"blockwise"},
+             "of the scales of fp8 [default: blockwise]");
   add_texts(app, "--shape", options.shapes, "MxNxK",
             "tokens x output x input features; repeatable");
   add_texts(app, "--model", options.models, "NAME", "the layers of a model; repeatable");
   add_wholes(app, "--mbs", options.mbs, 1, std::numeric_limits<std::int64_t>::max(),
-             "the layers at this micro-batch; repeatable");
-  add_text(app, "--suite", options.suite, "NAME|FILE.csv", "a list of layers; quick");
-  add_text(app, "--backend", options.backend, "NAME", "the implementation of the products");
+             "the layers at this micro-batch size; repeatable");
+  add_text(app, "--suite", options.suite, "NAME|FILE.csv", "a list of layers [default: quick]");
+  add_text(app, "--backend", options.backend, "NAME",
+           "implementation of the products [default: the first that takes them]");
   add_text(app, "--quantize-backend", options.quantize_backend, "NAME",
-           "the implementation of the casts");
+           "implementation of the casts [default: the first that takes them]");
   add_device(app, options.device);
-  add_dtype(app, "--input", options.input, kFloats, "of x, w, dy, y and dx of an fp8 layer; bf16");
-  add_dtype(app, "--format", options.format, kFp8, "of x and w; e4m3");
-  add_dtype(app, "--grad-format", options.grad_format, kFp8, "of dy; e4m3");
+  add_dtype(app, "--input", options.input, kFloats,
+            "of x, w, dy, y and dx of an fp8 layer [default: bf16]");
+  add_dtype(app, "--format", options.format, kFp8, "of x and w [default: e4m3]");
+  add_dtype(app, "--grad-format", options.grad_format, kFp8, "of dy [default: e4m3]");
   add_choice(app, "--wgrad-blocks", options.wgrad_blocks, {"1d", "2d"},
-             "x^T in 1x128 or in 128x128 blocks");
-  add_dtype(app, "--dw", options.dw, kFloats, "of the weight gradient; bf16, or that of --dtype");
+             "x^T in 1x128 (1d) or 128x128 (2d) blocks [default: 1d]");
+  add_dtype(app, "--dw", options.dw, kFloats,
+            "of the weight gradient [default: bf16, or that of --dtype]");
   add_flag(app, "--accumulate-dw", options.accumulate_dw, "add the weight gradient to dw");
-  add_f32(app, "--amax-floor", options.amax_floor, "least amax of a block; 0");
+  add_f32(app, "--amax-floor", options.amax_floor, "least amax of a block [default: 0]");
   add_flag(app, "--pow2-scales", options.pow2_scales, "round scales up to powers of two");
   add_data_options(app, options.threads, options.seed, options.distribution);
 }

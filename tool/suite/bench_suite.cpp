@@ -1,12 +1,12 @@
 // octet bench suite: a batch of benchmarks from a YAML file, dealt over the GPUs. Each is a process
 // of its own, so that none disturbs another and what was done is kept whatever happens to the rest.
-#include "tool/operators/bench_ops.hpp"
+#include "tool/cases/cases.hpp"
 #include "tool/console.hpp"
+#include "tool/operators/bench_ops.hpp"
 #include "tool/options/options.hpp"
+#include "tool/results/files.hpp"
 #include "tool/results/stored_results.hpp"
 #include "tool/suite/suite_runner.hpp"
-#include "tool/cases/suites.hpp"
-#include "tool/results/text_file.hpp"
 
 #include <fmt/format.h>
 
@@ -26,11 +26,11 @@ struct BenchSuiteOptions {
   std::optional<double> max_seconds;
 };
 
-// The groups that ship have hours of work; alone, the command does what `octet bench` alone does.
+// The groups that ship are hours of work; without arguments the command runs what `octet bench` runs.
 std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
   if (!options.file.empty()) {
-    const std::string text =
-        read_text_file("FILE", options.file, "a YAML file of tasks, as cases/tasks.yaml");
+    const std::string text = read_text_file("FILE " + options.file, options.file,
+                                            "a YAML file of tasks, as cases/tasks.yaml");
     return tasks_of(parse_tasks(text, options.file), options.groups);
   }
   const std::string text(embedded_case_file("tasks.yaml"));
@@ -84,13 +84,14 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
   }
   print_table(table, 2);
   for (const std::string& trouble : troubles) fmt::print("{}\n", trouble);
-  if (runner.not_begun() > 0) {
-    fmt::print("{} processes were not begun; the same command goes on with them\n",
-               runner.not_begun());
+  if (runner.not_started() > 0) {
+    fmt::print("{} processes not started; rerun the same command to continue\n",
+               runner.not_started());
   }
   if (const int number = runner.stopped_by(); number != 0) {
     constexpr int kExitOfASignal = 128;  // plus its number, as shells have it
-    fmt::print("stopped by signal {} ({}); the same command goes on\n", number, strsignal(number));
+    fmt::print("stopped by signal {} ({}); rerun the same command to continue\n", number,
+               strsignal(number));
     return kExitOfASignal + number;
   }
   return troubles.empty() ? 0 : kExitFailed;
@@ -113,15 +114,17 @@ int bench_suite(const BenchSuiteOptions& options) {
 void add_bench_suite(CLI::App& bench, Chosen& chosen) {
   CLI::App* app = bench.add_subcommand("suite", "a batch of benchmarks from a YAML file");
   const auto options = std::make_shared<BenchSuiteOptions>();
-  constexpr std::int64_t kMost = 1024;
-  add_text(*app, "FILE", options->file, "FILE.yaml", "the tasks; those that ship with octet");
-  add_text(*app, "-d", options->folder, "DIR", "where rows and logs go, and are taken up again");
+  constexpr std::int64_t kMostSlots = 1024;
+  add_text(*app, "FILE", options->file, "FILE.yaml",
+           "the tasks [default: those that ship with octet]");
+  add_text(*app, "-d", options->folder, "DIR",
+           "where rows and logs go; a rerun continues from them");
   add_texts(*app, "-g", options->groups, "GROUP",
-            "run this group; repeatable; all of FILE, quick of those that ship");
-  add_whole(*app, "-n", options->gpus, 0, kMost, "GPUs to use; all; 0: the CPU");
-  add_whole(*app, "--cpu-slots", options->cpu_slots, 1, kMost,
-            "tasks at a time where the CPU is used; 1, since its threads fill the machine");
-  add_real(*app, "--max-seconds", options->max_seconds, "begin no further case after this time");
+            "run this group; repeatable [default: all of FILE, or quick of those that ship]");
+  add_whole(*app, "-n", options->gpus, 0, kMostSlots, "GPUs to use; 0 for the CPU [default: all]");
+  add_whole(*app, "--cpu-slots", options->cpu_slots, 1, kMostSlots,
+            "tasks at a time on the CPU, whose threads fill the machine [default: 1]");
+  add_real(*app, "--max-seconds", options->max_seconds, "start no further case after this time");
   choose_when_given(*app, chosen, [options] { return bench_suite(*options); });
 }
 
