@@ -179,6 +179,32 @@ TEST_F(ToolSuite, ARowThatDoesNotPassIsStatusOne) {
   EXPECT_FALSE(has(outcome.out, "died")) << outcome.out;
 }
 
+TEST_F(ToolSuite, AShapeTakenOutOfATaskNoLongerCounts) {
+  for (const std::string shards : {"1", "2"}) {
+    const auto task = [&](const std::string& shapes) {
+      return "groups: {g: {tasks: [{label: layers" + shards + ", op: gemm, shards: " + shards +
+             ", options: {shape: [" + shapes + "], warmup: 1, iters: 3}}, {label: casts" + shards +
+             ", op: quantize, options: {shape: [8x16" + (shapes.size() > 10 ? ", 8x17" : "") +
+             "], warmup: 1, iters: 5}}]}}";
+    };
+    const Outcome both =
+        run_tool("bench suite " + tasks(task("1x100000000x100000000, 4x4x4")) + " -n 0 -d " + out(),
+                 "ASAN_OPTIONS=allocator_may_return_null=1 "
+                 "TSAN_OPTIONS=allocator_may_return_null=1");
+    EXPECT_EQ(both.status, 1) << both.out;
+    EXPECT_TRUE(has(both.out, ": 1 of 2 rows did not pass")) << both.out;
+    EXPECT_TRUE(has(both.out, " casts" + shards + " on cpu: 4 PASS")) << both.out;
+    const Outcome one = run(task("4x4x4"));
+    EXPECT_EQ(one.status, 0) << one.out << one.err;
+    EXPECT_FALSE(has(one.out, "did not pass")) << one.out;
+    EXPECT_TRUE(has(one.out, " casts" + shards + " on cpu: 2 PASS, 0 FAIL, 0 ERROR")) << one.out;
+    EXPECT_TRUE(has(one.out, "layers" + shards + ".csv     1     0      0")) << one.out;
+    EXPECT_TRUE(has(read_file(out("layers" + shards + ".csv")), "1x100000000x100000000"))
+        << "rows are kept";
+    EXPECT_EQ(read_results(out("casts" + shards + ".csv")).records.size(), 4u) << "rows are kept";
+  }
+}
+
 TEST_F(ToolSuite, StartsNothingAfterMaxSeconds) {
   const Outcome outcome = run(kBrief, "--max-seconds 0");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

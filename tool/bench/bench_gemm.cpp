@@ -147,13 +147,16 @@ void check_options_fit(const BenchGemmOptions& options) {
 }
 
 // Of a GPU the planning is left to the run: it would open it.
-void check_cases(const BenchGemmOptions& options) {
+std::vector<BenchCase> check_cases(const BenchGemmOptions& options) {
   check_options_fit(options);
+  std::vector<BenchCase> cases;
   for (const LayerCase& layer_case : chosen_cases(options.gemm)) {
     const Layer layer = make_layer(layer_case, options.gemm);
     if (!options.baseline.empty()) check_peer_fits(options.baseline, layer);
     if (layer.device().type == DeviceType::cpu) make_workload(layer, options.prequantized);
+    cases.push_back({layer_case.test_id, layer_case.name(), bench_command(layer, options)});
   }
+  return cases;
 }
 
 int bench_gemm(const BenchGemmOptions& options) {
@@ -192,7 +195,7 @@ void add_bench_gemm(CLI::App& bench, Chosen& chosen) {
              "time a peer interleaved and report its time over ours");
   choose_when_given(
       *app, chosen, [options] { return bench_gemm(*options); },
-      [options] { check_cases(*options); });
+      [options] { return check_cases(*options); });
   // `octet bench` alone does the main job.
   bench.callback([&bench, &chosen, options] {
     if (bench.get_subcommands().empty()) {

@@ -89,11 +89,17 @@ int print_summary(const StepLayout& layout, const std::vector<std::optional<benc
 }
 
 // Of a GPU the planning is left to the run: it would open it.
-void check_cases(const BenchStep& bench) {
+std::vector<BenchCase> check_cases(const BenchStep& bench) {
   check_timing_options(bench.timing);
+  std::vector<BenchCase> cases;
   for (const StepCase& one : bench.op->chosen_cases()) {
     if (one.device.type == DeviceType::cpu) one.workload(bench.op->data_options());
+    cases.push_back(
+        {std::to_string(cases.size() + 1), one.name,
+         with_forced_backends("octet bench " + one.arguments + bench.op->data_arguments() +
+                              timing_arguments(bench.timing))});
   }
+  return cases;
 }
 
 int bench_step(const BenchStep& bench) {
@@ -138,7 +144,7 @@ void add_bench_step(CLI::App& bench, Chosen& chosen, std::unique_ptr<StepOp> op)
   add_timing_options(*app, options->timing);
   choose_when_given(
       *app, chosen, [options] { return bench_step(*options); },
-      [options] { check_cases(*options); });
+      [options] { return check_cases(*options); });
 }
 
 void add_check_step(CLI::App& check, Chosen& chosen, std::unique_ptr<StepOp> op) {

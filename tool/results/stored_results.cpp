@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace octet::tool {
@@ -21,6 +22,11 @@ namespace {
 
 // What the results of every operator begin with.
 constexpr std::string_view kFirstColumns = "TestID,Platform,GPU,";
+
+// What two rows of one case have in common, however they were run.
+std::string problem_key(const std::string& name, const std::string& command) {
+  return name + " " + repeated_command(command);
+}
 
 // Numbers in their order, then everything else.
 std::pair<std::int64_t, std::string> order_of(const std::string& test_id) {
@@ -89,7 +95,7 @@ void require_rows_that_fit(const std::string& path, const bench::Row& header,
 
 CaseKey key_of(const bench::Row& header, const bench::Row& row) {
   const bench::Record record(header, row);
-  return {record.at("TestID"), record.at("Case") + " " + repeated_command(record.at("Command"))};
+  return {record.at("TestID"), problem_key(record.at("Case"), record.at("Command"))};
 }
 
 StoredResults newest_rows(const std::vector<std::string>& paths) {
@@ -115,6 +121,19 @@ StoredResults merge_stored(const std::vector<std::string>& paths) {
            order_of(bench::Record(all.header, b).at("TestID"));
   });
   return all;
+}
+
+StoredResults rows_of(const StoredResults& results, const std::vector<BenchCase>& cases) {
+  const bool named =
+      std::find(results.header.begin(), results.header.end(), "Case") != results.header.end();
+  std::set<CaseKey> keys;
+  for (const BenchCase& one : cases) {
+    keys.insert({one.test_id, problem_key(named ? one.name : "", one.command)});
+  }
+  StoredResults some = results;
+  std::erase_if(some.rows,
+                [&](const bench::Row& row) { return keys.count(key_of(some.header, row)) == 0; });
+  return some;
 }
 
 std::string Checks::text() const {

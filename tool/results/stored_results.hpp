@@ -47,6 +47,17 @@ StoredResults newest_rows(const std::vector<std::string>& paths);
 // The same in the order of TestID.
 StoredResults merge_stored(const std::vector<std::string>& paths);
 
+// A case of octet bench, known before it is run: the columns TestID, Case and Command of its row.
+// Where rows have no column Case, its name does not count.
+struct BenchCase {
+  std::string test_id;
+  std::string name;
+  std::string command;
+};
+
+// The rows of these cases, and not those of cases that an earlier run had.
+StoredResults rows_of(const StoredResults& results, const std::vector<BenchCase>& cases);
+
 struct Checks {
   std::size_t passed = 0;
   std::size_t failed = 0;

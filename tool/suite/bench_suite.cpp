@@ -5,7 +5,6 @@
 #include "tool/operators/bench_ops.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/files.hpp"
-#include "tool/results/stored_results.hpp"
 #include "tool/suite/suite_runner.hpp"
 
 #include <fmt/format.h>
@@ -38,9 +37,9 @@ std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
                   options.groups.empty() ? std::vector<std::string>{"quick"} : options.groups);
 }
 
-// Parses what the task's process will be given and looks up its cases, so that what is wrong in the
-// file is found before anything is run.
-void require_bench_command(const Task& task, const std::string& device) {
+// The cases of a task. Parses what its process will be given, so that what is wrong in the file is
+// found before anything is run.
+std::vector<BenchCase> cases_of(const Task& task, const std::string& device) {
   CLI::App bench("", "octet bench");
   Chosen chosen;
   std::vector<std::string> names;
@@ -58,7 +57,7 @@ void require_bench_command(const Task& task, const std::string& device) {
   words.push_back(task.op);  // CLI11 reads from the back
   try {
     bench.parse(words);
-    chosen.check();
+    return chosen.cases();
   } catch (const CLI::ParseError& error) {
     refuse_usage("{}: {}", place, explain(*bench.get_subcommand(task.op), error));
   } catch (const std::runtime_error& error) {
@@ -73,7 +72,7 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
   std::vector<std::string> troubles = runner.deaths();
   for (const Task& task : tasks) {
     const std::string path = folder.results(task);
-    const Checks checks = count_checks(merge_stored({path, path + ".partial"}));
+    const Checks checks = folder.checks(task);
     table.push_back({task.label, path, std::to_string(checks.passed), std::to_string(checks.failed),
                      std::to_string(checks.errors)});
     if (!checks.all_passed()) {
@@ -100,9 +99,9 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
 int bench_suite(const BenchSuiteOptions& options) {
   if (options.folder.empty()) refuse_usage("-d DIR must be given: where rows and logs are to go");
   const RunClock clock(options.max_seconds);
-  const std::vector<Task> tasks = chosen_tasks(options);
+  std::vector<Task> tasks = chosen_tasks(options);
   const std::vector<Slot> slots = suite_slots(options.gpus, options.cpu_slots);
-  for (const Task& task : tasks) require_bench_command(task, slots.front().device);
+  for (Task& task : tasks) task.cases = cases_of(task, slots.front().device);
   const SuiteFolder folder(options.folder, tasks);
   SuiteRunner runner(tasks, slots, folder, clock);
   runner.run();

@@ -89,6 +89,15 @@ std::vector<std::string> SuiteFolder::files(const Job& job) const {
   return {results(job), results(job) + ".partial"};
 }
 
+Checks SuiteFolder::checks(const Job& job) const {
+  return count_checks(rows_of(merge_stored(files(job)), job.task->cases));
+}
+
+Checks SuiteFolder::checks(const Task& task) const {
+  const std::string path = results(task);
+  return count_checks(rows_of(merge_stored({path, path + ".partial"}), task.cases));
+}
+
 void SuiteFolder::merge(const Task& task) const {
   if (task.shards == 1) return;  // it wrote them there itself
   std::vector<std::string> paths;

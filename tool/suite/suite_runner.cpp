@@ -1,7 +1,6 @@
 #include "tool/suite/suite_runner.hpp"
 
 #include "tool/options/usage_error.hpp"
-#include "tool/results/stored_results.hpp"
 
 #include <octet/device.hpp>
 
@@ -138,7 +137,7 @@ void SuiteRunner::finish(const Running& running, int wait_status) {
   const Job& job = running.job;
   ++done_;
   folder_.merge(*job.task);
-  const Checks checks = count_checks(merge_stored(folder_.files(job)));
+  const Checks checks = folder_.checks(job);
   // Status 1 is that of rows which did not pass, and they are counted.
   const bool rows_tell =
       WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitFailed && !checks.all_passed();
