@@ -31,6 +31,12 @@ double product_intensity(const bench::Record& record) {
   return 2 * m * n * k / (m * k + n * k + 2 * m * n);
 }
 
+std::vector<RateColumn> step_tflops() {
+  return {{"forward", "Forward TFLOPS"},
+          {"backward", "Backward TFLOPS"},
+          {"step", "Combined Step TFLOPS"}};
+}
+
 ResultKind gemm_kind() {
   return {.op = "gemm",
           .about = "one linear layer, forward and backward",
@@ -38,9 +44,7 @@ ResultKind gemm_kind() {
           .name_column = "Case",
           .variant = {},
           .backend = "Backend",
-          .rates = {{"forward", "Forward TFLOPS"},
-                    {"backward", "Backward TFLOPS"},
-                    {"step", "Combined Step TFLOPS"}},
+          .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
           .baselines = {{"Combined Ratio", "Baseline", nullptr}},
@@ -110,9 +114,7 @@ ResultKind gated_mlp_kind() {
           .name_column = "Case",
           .variant = {},
           .backend = "Backend",
-          .rates = {{"forward", "Forward TFLOPS"},
-                    {"backward", "Backward TFLOPS"},
-                    {"step", "Combined Step TFLOPS"}},
+          .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
           .baselines = {{"Combined Ratio", nullptr, "unfused chain"}},
