@@ -1,4 +1,5 @@
 #include "bench/report/columns.hpp"
+#include "bench/report/files.hpp"
 #include "support/refusal.hpp"
 
 #include <octet/bench.hpp>
@@ -7,8 +8,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 namespace octet::bench {
 namespace {
@@ -135,6 +138,28 @@ TEST(Report, RefusesWhatItCannotShow) {
             "cannot write /nonexistent/x.csv: No such file or directory");
 }
 
+TEST(ReplaceFile, LeavesTheNewFileOrTheOldOne) {
+  namespace fs = std::filesystem;
+  const fs::path folder = ::testing::TempDir() + "octet_replace_" + std::to_string(::getpid());
+  fs::create_directories(folder / "full/x");
+  const auto text_of = [](const fs::path& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string path = folder / "a";
+  const std::string beside = folder / "a.new";
+  EXPECT_EQ(replace_file(path, beside, "one"), 0);
+  std::ofstream(beside) << "what a killed run left";
+  EXPECT_EQ(replace_file(path, beside, "two"), 0);
+  EXPECT_EQ(text_of(path), "two");
+  EXPECT_EQ(replace_file(path, folder / "missing/a.new", "three"), ENOENT);
+  EXPECT_EQ(text_of(path), "two");
+  EXPECT_EQ(replace_file(folder / "full", beside, "three"), EISDIR);
+  EXPECT_FALSE(fs::exists(beside)) << "nothing is left beside";
+  EXPECT_NE(name_beside(path), name_beside(path));
+  fs::remove_all(folder);
+}
+
 TEST(Metrics, CountOperationsAndBytes) {
   EXPECT_DOUBLE_EQ(gemm_tflops(1000, 2000, 500, 0.002), 1);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(3'000'000'000, 2), 1.5);
@@ -153,7 +178,7 @@ TEST(Metrics, SetAKernelBesideACopyOfItsBytes) {
                Error);
 }
 
-TEST(ResultTable, NumbersAreTheSameInEveryLocale) {
+TEST(Fields, NumbersAreTheSameInEveryLocale) {
   EXPECT_EQ(number(1234.5678901), "1234.57");
   EXPECT_EQ(number(1e-7), "1e-07");
   EXPECT_EQ(number(std::numeric_limits<double>::quiet_NaN()), "");
