@@ -2,25 +2,28 @@
 // given, leaves in `chosen` what is to be done. That returns the exit status.
 #pragma once
 
+#include "tool/results/stored_results.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <vector>
 
 namespace octet::tool {
 
 struct Chosen {
   CLI::App* app = nullptr;
   std::function<int()> run;
-  // Of octet bench OP alone: throws where its options name no case or do not go together. Nothing is
-  // run, and no GPU is opened.
-  std::function<void()> check;
+  // Of octet bench OP only: its cases. Throws where its options name none or do not go together.
+  // Nothing is run, and no GPU is opened.
+  std::function<std::vector<BenchCase>()> cases;
 };
 
 // Leaves the command in `chosen` when the parser has read it.
 inline void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
-                              std::function<void()> check = {}) {
-  app.callback([&app, &chosen, run = std::move(run), check = std::move(check)] {
-    chosen = {&app, run, check};
+                              std::function<std::vector<BenchCase>()> cases = {}) {
+  app.callback([&app, &chosen, run = std::move(run), cases = std::move(cases)] {
+    chosen = {&app, run, cases};
   });
 }
 

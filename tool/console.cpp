@@ -1,6 +1,6 @@
 #include "tool/console.hpp"
 
-#include "bench/report/table.hpp"
+#include "bench/report/tables.hpp"
 
 #include <fmt/format.h>
 
@@ -50,15 +50,14 @@ void Progress::clear() {
   std::fflush(stderr);
 }
 
-void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns) {
+void print_table(const std::vector<bench::Row>& rows, std::size_t left_columns) {
   fmt::print("{}", bench::table_text(rows, left_columns, bench::stdout_has_colours()));
 }
 
-void print_markdown(const std::vector<std::vector<std::string>>& rows) {
+void print_markdown(const std::vector<bench::Row>& rows) {
   for (std::size_t r = 0; r < rows.size(); ++r) {
     fmt::print("| {} |\n", fmt::join(rows[r], " | "));
-    if (r == 0)
-      fmt::print("|{}\n", fmt::join(std::vector<std::string>(rows[r].size(), "---|"), ""));
+    if (r == 0) fmt::print("|{}\n", fmt::join(bench::Row(rows[r].size(), "---|"), ""));
   }
 }
 

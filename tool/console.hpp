@@ -1,6 +1,8 @@
 // What a person sees: a progress bar and colours on a terminal, plain tables everywhere.
 #pragma once
 
+#include "bench/report/record.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -34,8 +36,8 @@ class Progress {
 
 // Columns as wide as their widest cell; the first `left_columns` are aligned left. PASS, FAIL and
 // ERROR are coloured on a terminal.
-void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns);
+void print_table(const std::vector<bench::Row>& rows, std::size_t left_columns);
 // The same in Markdown.
-void print_markdown(const std::vector<std::vector<std::string>>& rows);
+void print_markdown(const std::vector<bench::Row>& rows);
 
 }  // namespace octet::tool

@@ -1,6 +1,6 @@
 // octet: how fast and how right the operators are on this machine.
 // Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
-// wrong or asks for what this machine or build does not have, as room on a disk.
+// wrong or asks for what this machine or build does not have, such as room on a disk.
 #include "tool/commands.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/provenance.hpp"
@@ -55,7 +55,7 @@ int run_command(int argc, char** argv) {
   octet.require_subcommand(1);
   Chosen chosen;
   CLI::App* bench = octet.add_subcommand(
-      "bench", "check an operator, then time it; alone: the quick suite of gemm");
+      "bench", "check an operator, then time it [default: the quick suite of gemm]");
   CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
   bench->require_subcommand(0, 1);
   check->require_subcommand(1);

@@ -1,4 +1,5 @@
-#include "bench/report/result_columns.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/files.hpp"
 #include "support/refusal.hpp"
 
 #include <octet/bench.hpp>
@@ -7,8 +8,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 namespace octet::bench {
 namespace {
@@ -103,7 +106,7 @@ TEST(Report, SetsAKernelBesideACopy) {
             "10x100  PASS    2     1          2    0.5         0\n"
             "score: 0.5 of a copy of the same bytes, the geometric mean\n"
             "1 PASS, 0 FAIL, 0 ERROR\n");
-  EXPECT_EQ(Written(report).lines[0], joined(memory_columns()));
+  EXPECT_EQ(Written(report).lines[0], joined(cast_columns()));
 }
 
 TEST(Report, SaysHowItWasTimed) {
@@ -129,10 +132,32 @@ TEST(Report, RefusesWhatItCannotShow) {
             "report: a PASS of k has the times of 3 parts, wanted 1 or 2");
   report.add(MemoryCase{.cols = 1}, passed(1), samples({{1}}));
   EXPECT_EQ(refusal([&] { report.add(GemmCase{.name = "x"}, passed(1), samples({{1}})); }),
-            "report: products and kernels that memory bounds have columns of their own; give each "
+            "report: products and memory-bound kernels have columns of their own; give each "
             "a Report");
   EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }, ErrorCode::device_error),
             "cannot write /nonexistent/x.csv: No such file or directory");
+}
+
+TEST(ReplaceFile, LeavesTheNewFileOrTheOldOne) {
+  namespace fs = std::filesystem;
+  const fs::path folder = ::testing::TempDir() + "octet_replace_" + std::to_string(::getpid());
+  fs::create_directories(folder / "full/x");
+  const auto text_of = [](const fs::path& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string path = folder / "a";
+  const std::string beside = folder / "a.new";
+  EXPECT_EQ(replace_file(path, beside, "one"), 0);
+  std::ofstream(beside) << "what a killed run left";
+  EXPECT_EQ(replace_file(path, beside, "two"), 0);
+  EXPECT_EQ(text_of(path), "two");
+  EXPECT_EQ(replace_file(path, folder / "missing/a.new", "three"), ENOENT);
+  EXPECT_EQ(text_of(path), "two");
+  EXPECT_EQ(replace_file(folder / "full", beside, "three"), EISDIR);
+  EXPECT_FALSE(fs::exists(beside)) << "nothing is left beside";
+  EXPECT_NE(name_beside(path), name_beside(path));
+  fs::remove_all(folder);
 }
 
 TEST(Metrics, CountOperationsAndBytes) {
@@ -153,7 +178,7 @@ TEST(Metrics, SetAKernelBesideACopyOfItsBytes) {
                Error);
 }
 
-TEST(ResultTable, NumbersAreTheSameInEveryLocale) {
+TEST(Fields, NumbersAreTheSameInEveryLocale) {
   EXPECT_EQ(number(1234.5678901), "1234.57");
   EXPECT_EQ(number(1e-7), "1e-07");
   EXPECT_EQ(number(std::numeric_limits<double>::quiet_NaN()), "");

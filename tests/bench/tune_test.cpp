@@ -1,6 +1,5 @@
 // The search of tune(), with kernels whose times are made up.
 #include "bench/tune/tune_search.hpp"
-#include "bench/tune/tune_space.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Every parser of files the tool has, on any bytes: each reads them or throws UsageError.
 #include "tool/cases/cases.hpp"
-#include "tool/results/result_table.hpp"
-#include "tool/cases/shape_cases.hpp"
 #include "tool/cases/suites.hpp"
-#include "tool/suite/tasks.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/parsed_results.hpp"
+#include "tool/suite/tasks.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,11 @@
 // The parsers of cases/ and the data in it.
 #include "tool/cases/cases.hpp"
-#include "tool/results/csv.hpp"
 #include "tool/cases/suites.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/csv.hpp"
+
+#include "bench/report/files.hpp"
 
 #include <gtest/gtest.h>
 
@@ -84,15 +87,8 @@ TEST(Cases, RefusesWhatIsNoListOfCases) {
 }
 
 TEST(Cases, CsvFieldsComeBackAsTheyWereWritten) {
-  const CsvRow row{"plain", "with, comma", "with \"quotes\"", "two\nlines", "", " blank "};
-  std::FILE* file = std::tmpfile();
-  ASSERT_NE(file, nullptr);
-  ASSERT_TRUE(write_csv_row(file, row));
-  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
-  std::rewind(file);
-  ASSERT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
-  std::fclose(file);
-  EXPECT_EQ(parse_csv(text, "file"), std::vector<CsvRow>{row});
+  const bench::Row row{"plain", "with, comma", "with \"quotes\"", "two\nlines", "", " blank "};
+  EXPECT_EQ(parse_csv(bench::csv_line(row), "file"), std::vector<bench::Row>{row});
 }
 
 TEST(Cases, ShapesAreWholeNumbersJoinedByX) {

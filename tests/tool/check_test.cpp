@@ -224,7 +224,7 @@ TEST(Tool, PrintsItsVersionAndItsHelp) {
   const Outcome help = run_tool("bench gemm --help");
   EXPECT_EQ(help.status, 0);
   for (const char* wanted : {"--shape", "--suite", "--baseline", "--prequantized", "--output",
-                             "0: OCTET_NUM_THREADS, or else every core"}) {
+                             "0 for OCTET_NUM_THREADS, or every core"}) {
     EXPECT_NE(help.out.find(wanted), std::string::npos) << wanted;
   }
 }

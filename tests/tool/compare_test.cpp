@@ -1,6 +1,8 @@
-// octet compare names what got slower or broke, and returns 1 for that alone.
-#include "tool/results/csv.hpp"
+// octet compare names what got slower or broke, and returns 1 only for that.
 #include "result_files.hpp"
+#include "tool/results/csv.hpp"
+
+#include "bench/report/files.hpp"
 
 #include <algorithm>
 
@@ -22,18 +24,16 @@ std::vector<GemmLine> lines(std::size_t count) {
 
 TEST(ToolCompare, NamesThreeOf84ThatAreSevenPercentSlower) {
   const std::string path = std::string(OCTET_SOURCE_DIR) + "/results/h200/dense84.csv";
-  std::vector<CsvRow> rows = parse_csv(read_file(path), path);
+  std::vector<bench::Row> rows = parse_csv(read_file(path), path);
   ASSERT_EQ(rows.size(), 85u);
   const auto column = [&](const char* name) {
     return static_cast<std::size_t>(std::find(rows[0].begin(), rows[0].end(), name) -
                                     rows[0].begin());
   };
   const auto text_of = [&] {
-    const Folder folder;
-    std::FILE* file = std::fopen(folder.file("x").c_str(), "w");
-    for (const CsvRow& row : rows) write_csv_row(file, row);
-    std::fclose(file);
-    return read_file(folder.file("x"));
+    std::string text;
+    for (const bench::Row& row : rows) text += bench::csv_line(row);
+    return text;
   };
   for (const std::size_t r : {1, 40, 84}) rows[r][column("Spread (%)")] = "1";
   const std::string before = text_of();

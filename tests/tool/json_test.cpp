@@ -71,7 +71,7 @@ TEST(ToolJson, ReplacesNothingElse) {
     std::ofstream(path) << text;
     const Outcome outcome = run_tool(kOne + "--json " + path + " -o " + rows);
     EXPECT_EQ(outcome.status, 2);
-    EXPECT_NE(outcome.err.find("something else than results"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("does not hold results"), std::string::npos) << outcome.err;
     EXPECT_EQ(read_file(path), text);
     EXPECT_FALSE(std::filesystem::exists(rows));
   }

@@ -1,8 +1,8 @@
-// The operators that memory bounds, as a user benches and checks them.
+// The memory-bound operators, as a user benches and checks them.
 #include "result_files.hpp"
 #include "results.hpp"
 
-#include "tool/cases/shape_cases.hpp"
+#include "tool/cases/cases.hpp"
 #include "tool/options/usage_error.hpp"
 
 #include <algorithm>
@@ -11,26 +11,26 @@ namespace octet::tool {
 namespace {
 
 // What every result of such an operator begins with, in this order.
-const CsvRow kFirstColumns{"TestID",
-                           "Platform",
-                           "GPU",
-                           "Case",
-                           "Operator",
-                           "Shape",
-                           "Dtype",
-                           "Options",
-                           "Check",
-                           "Forward Time (ms)",
-                           "Forward GB/s",
-                           "Forward Copy Ratio",
-                           "Backward Time (ms)",
-                           "Backward GB/s",
-                           "Backward Copy Ratio",
-                           "Combined Step Time (ms)",
-                           "Combined Step GB/s",
-                           "Combined Copy Ratio",
-                           "Forward Bytes",
-                           "Backward Bytes"};
+const bench::Row kFirstColumns{"TestID",
+                               "Platform",
+                               "GPU",
+                               "Case",
+                               "Operator",
+                               "Shape",
+                               "Dtype",
+                               "Options",
+                               "Check",
+                               "Forward Time (ms)",
+                               "Forward GB/s",
+                               "Forward Copy Ratio",
+                               "Backward Time (ms)",
+                               "Backward GB/s",
+                               "Backward Copy Ratio",
+                               "Combined Step Time (ms)",
+                               "Combined Step GB/s",
+                               "Combined Copy Ratio",
+                               "Forward Bytes",
+                               "Backward Bytes"};
 
 struct Sample {
   const char* name;
@@ -154,7 +154,7 @@ TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
     const Outcome outcome =
         run_tool(std::string("bench ") + op + " --device cpu --max-seconds 0 --dtype f16");
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    const std::string wanted = std::string(count) + " of " + count + " cases were not begun";
+    const std::string wanted = std::string(count) + " of " + count + " cases not started";
     EXPECT_NE(outcome.out.find(wanted), std::string::npos) << op << outcome.out;
   }
 }
@@ -175,7 +175,8 @@ TEST(ToolMemoryOps, WriteFp8BothWaysUnlessACopyIsToldOtherwise) {
   EXPECT_TRUE(has_text(checked(norm + " --block none"), blocks("none", "1x128")));
   EXPECT_TRUE(has_text(checked(norm + " --block 128x128"), blocks("128x128", "1x128")));
   EXPECT_TRUE(has_text(checked(norm + " --transposed-block none"), blocks("1x128", "none")));
-  EXPECT_TRUE(has_text(run_tool("check rms-norm --help").out, "transposed copy; 1x128"));
+  EXPECT_TRUE(
+      has_text(run_tool("check rms-norm --help").out, "transposed copy, or none [default: 1x128]"));
 }
 
 TEST(ToolQuantize, MakesTheCopyThatIsNamedAlone) {

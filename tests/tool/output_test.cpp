@@ -23,7 +23,7 @@ TEST(ToolOutput, KeepsAFileOfSomethingElse) {
       const std::string path = folder.file("x.csv");
       std::ofstream(path + suffix) << text;
       for (const std::string fresh : {"", " --fresh"}) {
-        expect_refused(run_tool(kOne + "-o " + path + fresh), "something else than results");
+        expect_refused(run_tool(kOne + "-o " + path + fresh), "does not hold results");
       }
       EXPECT_EQ(read_file(path + suffix), text);
       EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
@@ -116,7 +116,7 @@ TEST(ToolOutput, TwoRunsAtOnceDoNotWriteOneFile) {
   ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(path + ".partial"); }));
   kill(first.pid(), SIGSTOP);  // however long the other takes to give up
   const std::string second = kOne + "--shape 9x16x32 --num-shards 2 --shard-id 1 -o " + path;
-  expect_refused(run_tool(second), "-o " + path + ": another run is writing there");
+  expect_refused(run_tool(second), "-o " + path + ": in use by another octet run");
   EXPECT_EQ(first.end(SIGKILL), -SIGKILL);
   EXPECT_EQ(run_tool(second).status, 0) << "a killed run is in nobody's way";
   EXPECT_EQ(read_results(path).records.size(), 1u);

@@ -1,7 +1,6 @@
 // What ties a result to the kernels it was measured with.
 #include "results.hpp"
-
-#include "tool/results/stale_results.hpp"
+#include "stale_results.hpp"
 
 #include <octet/octet.h>
 
@@ -9,8 +8,6 @@
 
 namespace octet::tool {
 namespace {
-
-namespace fs = std::filesystem;
 
 void write(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());

@@ -112,8 +112,7 @@ TEST(ToolReport, ReplacesNothingButItsOwnPages) {
     const Outcome outcome = run_tool("report " + folder.file("in") + " -o " + path);
     EXPECT_EQ(outcome.status, 2) << path;
     EXPECT_EQ(outcome.out, "");
-    EXPECT_TRUE(has_text(outcome.err, "-o " + path + ": has something else than a page of"))
-        << outcome.err;
+    EXPECT_TRUE(has_text(outcome.err, "-o " + path + ": does not hold a page of")) << outcome.err;
     EXPECT_EQ(read_file(path), text);
   }
 }

@@ -58,7 +58,7 @@ inline std::string quantize_csv(const std::vector<double>& rates, double copy_ra
   return text;
 }
 
-// A row of an operator that memory bounds, forward and backward.
+// A row of a memory-bound operator, forward and backward.
 struct MemoryLine {
   std::string op;
   std::string shape;

@@ -14,12 +14,12 @@ namespace octet::tool {
 using Fields = std::map<std::string, std::string>;  // by column
 
 struct Results {
-  CsvRow header;
+  bench::Row header;
   std::vector<Fields> records;
 };
 
 inline Results read_results(const std::string& path) {
-  const std::vector<CsvRow> rows = parse_csv(read_file(path), path);
+  const std::vector<bench::Row> rows = parse_csv(read_file(path), path);
   Results results;
   if (rows.empty()) return results;
   results.header = rows[0];

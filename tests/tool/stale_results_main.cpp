@@ -1,6 +1,6 @@
 // The test called results: prints which published results the kernels have outgrown, which is no failure:
 // measuring again needs a GPU. A file that cannot be read is one.
-#include "tool/results/stale_results.hpp"
+#include "stale_results.hpp"
 
 #include <octet/octet.h>
 

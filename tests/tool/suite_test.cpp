@@ -78,7 +78,7 @@ TEST_F(ToolSuite, WritesTheRowsOfEveryTaskInOrder) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "") << "no progress bar on a pipe";
   EXPECT_EQ(outcome.out.find_first_of("\033\r"), std::string::npos) << "no colour on a pipe";
-  EXPECT_TRUE(has(outcome.out, "layers.1 begins on cpu\n")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "layers.1 starts on cpu\n")) << outcome.out;
   EXPECT_TRUE(has(outcome.out, "3/3 casts on cpu: 2 PASS, 0 FAIL, 0 ERROR")) << outcome.out;
   expect_test_ids(read_results(out("layers.csv")), 3);
   expect_test_ids(read_results(out("casts.csv")), 2);
@@ -153,7 +153,7 @@ TEST_F(ToolSuite, RefusesAFolderInWhichAnotherIsAtWork) {
   for (const pid_t child : children_of(suite.pid())) kill(child, SIGSTOP);
   const Outcome second = run(kSlow);
   EXPECT_EQ(second.status, 2);
-  EXPECT_TRUE(has(second.err, "another suite is at work there")) << second.err;
+  EXPECT_TRUE(has(second.err, "in use by another suite")) << second.err;
 }
 
 TEST_F(ToolSuite, NamesTheTaskThatDiedAndItsLog) {
@@ -179,10 +179,36 @@ TEST_F(ToolSuite, ARowThatDoesNotPassIsStatusOne) {
   EXPECT_FALSE(has(outcome.out, "died")) << outcome.out;
 }
 
-TEST_F(ToolSuite, BeginsNothingAfterMaxSeconds) {
+TEST_F(ToolSuite, AShapeTakenOutOfATaskNoLongerCounts) {
+  for (const std::string shards : {"1", "2"}) {
+    const auto task = [&](const std::string& shapes) {
+      return "groups: {g: {tasks: [{label: layers" + shards + ", op: gemm, shards: " + shards +
+             ", options: {shape: [" + shapes + "], warmup: 1, iters: 3}}, {label: casts" + shards +
+             ", op: quantize, options: {shape: [8x16" + (shapes.size() > 10 ? ", 8x17" : "") +
+             "], warmup: 1, iters: 5}}]}}";
+    };
+    const Outcome both =
+        run_tool("bench suite " + tasks(task("1x100000000x100000000, 4x4x4")) + " -n 0 -d " + out(),
+                 "ASAN_OPTIONS=allocator_may_return_null=1 "
+                 "TSAN_OPTIONS=allocator_may_return_null=1");
+    EXPECT_EQ(both.status, 1) << both.out;
+    EXPECT_TRUE(has(both.out, ": 1 of 2 rows did not pass")) << both.out;
+    EXPECT_TRUE(has(both.out, " casts" + shards + " on cpu: 4 PASS")) << both.out;
+    const Outcome one = run(task("4x4x4"));
+    EXPECT_EQ(one.status, 0) << one.out << one.err;
+    EXPECT_FALSE(has(one.out, "did not pass")) << one.out;
+    EXPECT_TRUE(has(one.out, " casts" + shards + " on cpu: 2 PASS, 0 FAIL, 0 ERROR")) << one.out;
+    EXPECT_TRUE(has(one.out, "layers" + shards + ".csv     1     0      0")) << one.out;
+    EXPECT_TRUE(has(read_file(out("layers" + shards + ".csv")), "1x100000000x100000000"))
+        << "rows are kept";
+    EXPECT_EQ(read_results(out("casts" + shards + ".csv")).records.size(), 4u) << "rows are kept";
+  }
+}
+
+TEST_F(ToolSuite, StartsNothingAfterMaxSeconds) {
   const Outcome outcome = run(kBrief, "--max-seconds 0");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(has(outcome.out, "3 processes were not begun")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "3 processes not started")) << outcome.out;
   EXPECT_EQ(run(kBrief).status, 0);
   expect_test_ids(read_results(out("layers.csv")), 3);
 }
@@ -233,7 +259,7 @@ TEST_F(ToolSuite, KeepsWhatStandsInItsPlace) {
   std::ofstream(out("casts.csv")) << "mine\n";
   const Outcome foreign = run(kBrief);
   EXPECT_EQ(foreign.status, 2);
-  EXPECT_TRUE(has(foreign.err, "something else than results")) << foreign.err;
+  EXPECT_TRUE(has(foreign.err, "does not hold results")) << foreign.err;
   EXPECT_EQ(read_file(out("casts.csv")), "mine\n");
   std::filesystem::remove(out("casts.csv"));
   std::ofstream(out("logs")) << "mine\n";

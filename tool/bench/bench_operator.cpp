@@ -45,13 +45,17 @@ std::string failed_gates(const GateReport& report) {
   return result;
 }
 
+std::string test_id(const Case& one, std::size_t number) {
+  return one.test_id.empty() ? std::to_string(number) : one.test_id;
+}
+
 Planned plan_case(const Case& one, std::size_t number, const BenchCommand& command) {
   const Operator& op = *command.op;
   Planned planned;
   CaseResult& result = planned.result;
   result.op = op.name();
   result.chosen = one;
-  result.test_id = one.test_id.empty() ? std::to_string(number) : one.test_id;
+  result.test_id = test_id(one, number);
   result.data = op.data_options();
   result.baseline = op.baseline();
   result.command = op.bench_command(one, command.timing);
@@ -132,7 +136,7 @@ void run_case(Planned& planned, const bench::Protocol& protocol) {
 }
 
 // What was kept and what is left, where there is anything to say.
-void print_rest(std::size_t kept, std::size_t not_begun, const ResultFile& file,
+void print_rest(std::size_t kept, std::size_t not_started, const ResultFile& file,
                 const TimingOptions& options) {
   const std::size_t total = file.rows().size();
   if (kept > 0) {
@@ -143,9 +147,9 @@ void print_rest(std::size_t kept, std::size_t not_begun, const ResultFile& file,
     fmt::print("{} rows of other cases stay in {} (--fresh drops them)\n", file.others(),
                options.output);
   }
-  if (not_begun > 0) {
-    fmt::print("{} of {} cases were not begun: --max-seconds is over{}\n", not_begun, total,
-               options.output.empty() ? "" : "; the same command goes on with them");
+  if (not_started > 0) {
+    fmt::print("{} of {} cases not started (--max-seconds reached){}\n", not_started, total,
+               options.output.empty() ? "" : "; rerun the same command to continue");
   }
 }
 
@@ -173,7 +177,7 @@ void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile&
     const Case& one = planned.result.chosen;
     progress.show(done, op.progress_text(one));
     run_case(planned, make_protocol(command.timing, one.device, op.cpu_seconds()));
-    const CsvRow row = layout.fields(planned.result);
+    const bench::Row row = layout.fields(planned.result);
     // The history first: a run that is killed in between measures the case again.
     if (const auto warning = history.add(row)) {
       progress.clear();
@@ -194,13 +198,17 @@ void check_options(const BenchCommand& command) {
 }
 
 // Of a GPU the planning is left to the run: it would open it.
-void check_cases(const BenchCommand& command) {
+std::vector<BenchCase> check_cases(const BenchCommand& command) {
   check_options(command);
   const Operator& op = *command.op;
+  std::vector<BenchCase> cases;
   for (const Case& one : op.chosen_cases()) {
     if (!op.baseline().empty()) op.check_baseline(one.device);
     if (one.device.type == DeviceType::cpu) one.workload(op.data_options());
+    cases.push_back(
+        {test_id(one, cases.size() + 1), one.name, op.bench_command(one, command.timing)});
   }
+  return cases;
 }
 
 int bench_operator(const BenchCommand& command) {
@@ -209,7 +217,7 @@ int bench_operator(const BenchCommand& command) {
   const RunClock clock(command.timing.max_seconds);
   const RowLayout layout = layout_of(op.rows(), op.baseline());
   std::vector<Planned> cases = plan_cases(command);
-  std::vector<CsvRow> planned_rows;
+  std::vector<bench::Row> planned_rows;
   std::vector<std::string> repeats;
   for (const Planned& planned : cases) {
     planned_rows.push_back(layout.fields(planned.result));
@@ -232,7 +240,7 @@ void add_bench_operators(CLI::App& bench, Chosen& chosen) {
     op.add_bench_options(*app);
     choose_when_given(
         *app, chosen, [command] { return bench_operator(*command); },
-        [command] { check_cases(*command); });
+        [command] { return check_cases(*command); });
   }
   // Without a subcommand it does the main job.
   bench.callback([&bench, &chosen] {

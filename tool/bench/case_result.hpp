@@ -2,7 +2,9 @@
 #pragma once
 
 #include "tool/operators/operator.hpp"
-#include "tool/results/csv.hpp"
+#include "tool/results/command_line.hpp"
+
+#include "bench/report/record.hpp"
 
 #include <limits>
 #include <optional>
@@ -35,9 +37,9 @@ struct CaseResult {
 
 // The rows of one CSV: how they are written and what a person sees of them.
 struct RowLayout {
-  CsvRow header;
-  CsvRow (*fields)(const CaseResult& result);
-  std::vector<CsvRow> (*table)(const CsvRow& header, const std::vector<CsvRow>& rows);
+  bench::Row header;
+  bench::Row (*fields)(const CaseResult& result);
+  std::vector<bench::Row> (*table)(const bench::Row& header, const std::vector<bench::Row>& rows);
   std::size_t left_columns;  // of the table
   const char* name_column;   // of what failed
   // "score: {:.3f} of ...", printed with the geometric mean of each column where the first has one.
@@ -58,27 +60,22 @@ RowLayout mlp_layout();
 // Prints the table, every FAIL and ERROR with its note and the command that repeats it (`repeats` has
 // one per case), the scores and the counts: the same whether rows were measured just now or taken up
 // from a file. The exit status.
-int print_summary(const RowLayout& layout, const std::vector<std::optional<CsvRow>>& rows,
+int print_summary(const RowLayout& layout, const std::vector<std::optional<bench::Row>>& rows,
                   const std::vector<std::string>& repeats);
 
 // What the fields of all are made of.
 
-// "31.62", enough digits for every rate; empty for NaN.
-std::string number(double value);
-void append(CsvRow& row, CsvRow&& more);
-// The value of an option in the command line of a problem; empty where it is not there.
-std::string option_of(const std::string& arguments, const std::string& option);
-// What else that command line says: without operator, shape, dtype and device.
-std::string other_options(const std::string& arguments);
+using bench::append;
+using bench::number;
 // TestID, Platform, GPU.
-CsvRow place_fields(const CaseResult& result);
+bench::Row place_fields(const CaseResult& result);
 // Time in ms and TFLOPS of forward, of backward, which has twice the operations, and of both together;
 // empty where it was not timed.
-CsvRow step_fields(const CaseResult& result, double forward_operations);
+bench::Row step_fields(const CaseResult& result, double forward_operations);
 // Backend, Configuration, ..., Note.
-CsvRow run_fields(const CaseResult& result);
+bench::Row run_fields(const CaseResult& result);
 // Commit, Device Sources, CPU, what the clocks did while it was timed, Seed, Command.
-CsvRow origin_fields(const CaseResult& result);
+bench::Row origin_fields(const CaseResult& result);
 // The least SNR of the gradients, whose names begin with d, or of the others; NaN where none was
 // asked.
 double least_snr_db(const GateReport& gates, bool gradients);

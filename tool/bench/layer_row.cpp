@@ -2,18 +2,18 @@
 // beside them, taken in the same run.
 #include "tool/bench/case_result.hpp"
 
-#include "bench/report/result_columns.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/tables.hpp"
 
 #include <fmt/format.h>
 
 namespace octet::tool {
 namespace {
 
-CsvRow case_fields(const CaseResult& result) {
+bench::Row case_fields(const CaseResult& result) {
   const Case& layer = result.chosen;
   const std::string granularity = option_of(layer.arguments, "--granularity");
-  CsvRow fields = place_fields(result);
+  bench::Row fields = place_fields(result);
   append(fields, {layer.name, layer.mbs == 0 ? "" : std::to_string(layer.mbs)});
   for (const std::int64_t extent : layer.extents) fields.push_back(std::to_string(extent));
   append(fields, {option_of(layer.arguments, "--dtype"), granularity.empty() ? "none" : granularity,
@@ -28,8 +28,8 @@ double forward_operations(const CaseResult& result) {
   return operations;
 }
 
-CsvRow error_fields(const CaseResult& result) {
-  CsvRow fields;
+bench::Row error_fields(const CaseResult& result) {
+  bench::Row fields;
   for (const char* gate : {"G1", "G2", "G4"}) {
     for (const char* tensor : {"y", "dx", "dw"}) {
       fields.push_back(number(result.gates.snr_db(gate, tensor)));
@@ -39,10 +39,10 @@ CsvRow error_fields(const CaseResult& result) {
   return fields;
 }
 
-CsvRow baseline_fields(const CaseResult& result) {
-  CsvRow fields{result.baseline};
+bench::Row baseline_fields(const CaseResult& result) {
+  bench::Row fields{result.baseline};
   if (!result.comparison) {
-    append(fields, CsvRow(6));
+    append(fields, bench::Row(6));
     return fields;
   }
   const bench::Comparison& comparison = *result.comparison;
@@ -54,8 +54,8 @@ CsvRow baseline_fields(const CaseResult& result) {
   return fields;
 }
 
-CsvRow layer_fields(const CaseResult& result) {
-  CsvRow fields = case_fields(result);
+bench::Row layer_fields(const CaseResult& result) {
+  bench::Row fields = case_fields(result);
   append(fields, step_fields(result, forward_operations(result)));
   append(fields, error_fields(result));
   append(fields, run_fields(result));

@@ -2,8 +2,8 @@
 // a backward.
 #include "tool/bench/case_result.hpp"
 
-#include "bench/report/result_columns.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/tables.hpp"
 
 #include <octet/bench/metrics.hpp>
 
@@ -12,13 +12,13 @@ namespace {
 
 using bench::gigabytes_per_second;
 
-CsvRow copy_fields(std::size_t bytes, double seconds, double ratio) {
+bench::Row copy_fields(std::size_t bytes, double seconds, double ratio) {
   return {number(seconds * 1e3), number(gigabytes_per_second(bytes, seconds)), number(ratio)};
 }
 
-CsvRow memory_time_fields(const CaseResult& result) {
-  if (!result.comparison) return CsvRow(9);
-  CsvRow fields;
+bench::Row memory_time_fields(const CaseResult& result) {
+  if (!result.comparison) return bench::Row(9);
+  bench::Row fields;
   double step_seconds = 0;
   std::size_t step_bytes = 0;
   for (std::size_t i = 0; i < result.calls.size(); ++i) {
@@ -31,9 +31,9 @@ CsvRow memory_time_fields(const CaseResult& result) {
   return fields;
 }
 
-CsvRow memory_fields(const CaseResult& result) {
+bench::Row memory_fields(const CaseResult& result) {
   const std::string& arguments = result.chosen.arguments;
-  CsvRow fields = place_fields(result);
+  bench::Row fields = place_fields(result);
   append(fields, {result.chosen.name, result.op, option_of(arguments, "--shape"),
                   option_of(arguments, "--dtype"), other_options(arguments), result.check});
   append(fields, memory_time_fields(result));
@@ -45,7 +45,7 @@ CsvRow memory_fields(const CaseResult& result) {
   return fields;
 }
 
-CsvRow cast_time_fields(const CaseResult& result) {
+bench::Row cast_time_fields(const CaseResult& result) {
   const std::size_t bytes = result.calls[0].bytes;
   if (!result.comparison) return {"", std::to_string(bytes), "", "", "", ""};
   const double copy_seconds = result.comparison->peer.median_seconds(0);
@@ -57,11 +57,11 @@ CsvRow cast_time_fields(const CaseResult& result) {
           number(result.comparison->ratio)};
 }
 
-CsvRow cast_fields(const CaseResult& result) {
+bench::Row cast_fields(const CaseResult& result) {
   const std::string& arguments = result.chosen.arguments;
   const std::string shape = option_of(arguments, "--shape");
   const std::string transposed = option_of(arguments, "--transposed-block");
-  CsvRow fields = place_fields(result);
+  bench::Row fields = place_fields(result);
   append(fields,
          {shape.substr(0, shape.find('x')), shape.substr(shape.find('x') + 1),
           option_of(arguments, "--dtype"), option_of(arguments, "--format"),
@@ -87,9 +87,9 @@ RowLayout memory_layout() {
 }
 
 RowLayout cast_layout() {
-  return {bench::memory_columns(),
+  return {bench::cast_columns(),
           cast_fields,
-          bench::memory_table,
+          bench::cast_table,
           4,
           "Backend",
           {{"score: {:.3f} of a copy of the same bytes, the geometric mean\n", {"Memcpy Ratio"}}}};

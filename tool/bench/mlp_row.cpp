@@ -2,8 +2,8 @@
 // unfused chain beside them, timed in the same run.
 #include "tool/bench/case_result.hpp"
 
-#include "bench/report/result_columns.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/tables.hpp"
 
 #include <algorithm>
 
@@ -19,9 +19,9 @@ double forward_operations(const CaseResult& result) {
 }
 
 // Launches and bytes of forward and of backward.
-CsvRow cost_fields(const std::vector<bench::Workload::Call>& calls) {
-  if (calls.empty()) return CsvRow(4);
-  CsvRow fields;
+bench::Row cost_fields(const std::vector<bench::Workload::Call>& calls) {
+  if (calls.empty()) return bench::Row(4);
+  bench::Row fields;
   for (const auto& call : calls) {
     append(fields, {std::to_string(call.launches), std::to_string(call.bytes)});
   }
@@ -38,8 +38,8 @@ std::string same_bits(const GateReport& gates) {
              : "no";
 }
 
-CsvRow unfused_fields(const CaseResult& result) {
-  CsvRow fields = cost_fields(result.peer_calls);
+bench::Row unfused_fields(const CaseResult& result) {
+  bench::Row fields = cost_fields(result.peer_calls);
   if (result.comparison) {
     const bench::Comparison& comparison = *result.comparison;
     append(fields,
@@ -47,15 +47,15 @@ CsvRow unfused_fields(const CaseResult& result) {
             number(comparison.peer.median_seconds(1) * 1e3), number(comparison.part_ratios[0]),
             number(comparison.part_ratios[1]), number(comparison.ratio)});
   } else {
-    append(fields, CsvRow(5));
+    append(fields, bench::Row(5));
   }
   fields.push_back(same_bits(result.gates));
   return fields;
 }
 
-CsvRow mlp_fields(const CaseResult& result) {
+bench::Row mlp_fields(const CaseResult& result) {
   const Case& one = result.chosen;
-  CsvRow fields = place_fields(result);
+  bench::Row fields = place_fields(result);
   append(fields, {one.name, result.op});
   for (const std::int64_t extent : one.extents) fields.push_back(std::to_string(extent));
   append(fields, {option_of(one.arguments, "--dtype"), other_options(one.arguments), result.check});

@@ -1,14 +1,13 @@
 #include "tool/cases/cases.hpp"
 
-#include "tool/results/csv.hpp"
-#include "tool/options/parse_number.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/csv.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <limits>
 
 namespace octet::tool {
@@ -19,7 +18,8 @@ constexpr std::array<std::string_view, kColumnCount> kColumnNames{"test_id", "mo
                                                                   "M",       "N",     "K"};
 
 // Where each column stands in the file.
-std::array<std::size_t, kColumnCount> find_columns(const CsvRow& header, std::string_view source) {
+std::array<std::size_t, kColumnCount> find_columns(const bench::Row& header,
+                                                   std::string_view source) {
   std::array<std::size_t, kColumnCount> places{};
   for (std::size_t column = 0; column < kColumnCount; ++column) {
     const auto found = std::find(header.begin(), header.end(), kColumnNames[column]);
@@ -30,6 +30,12 @@ std::array<std::size_t, kColumnCount> find_columns(const CsvRow& header, std::st
     places[column] = static_cast<std::size_t>(found - header.begin());
   }
   return places;
+}
+
+void check_length(const std::vector<bench::Row>& rows, std::size_t r, std::string_view source) {
+  if (rows[r].size() == rows[0].size()) return;
+  refuse_usage("{}: row {} has {} fields, the first row has {}", source, r + 1, rows[r].size(),
+               rows[0].size());
 }
 
 template <class Value>
@@ -62,33 +68,8 @@ void check_mbs(const std::vector<LayerCase>& cases, const std::vector<std::int64
 
 std::string LayerCase::name() const { return model.empty() ? op : fmt::format("{} {}", model, op); }
 
-bool parse_whole(std::string_view text, std::int64_t least, std::int64_t most,
-                 std::int64_t& value) {
-  return parse_number(text, value) && value >= least && value <= most;
-}
-
-bool parse_shape(std::string_view text, std::int64_t* factors, int count) {
-  for (int i = 0; i < count; ++i) {
-    const std::size_t end = i + 1 < count ? text.find('x') : text.size();
-    if (end == std::string_view::npos) return false;
-    if (!parse_whole(text.substr(0, end), 1, std::numeric_limits<std::int64_t>::max(),
-                     factors[i])) {
-      return false;
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return true;
-}
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) ==
-           std::tolower(static_cast<unsigned char>(y));
-  });
-}
-
 std::vector<LayerCase> parse_cases(std::string_view text, std::string_view source) {
-  const std::vector<CsvRow> rows = parse_csv(text, source);
+  const std::vector<bench::Row> rows = parse_csv(text, source);
   if (rows.empty()) {
     refuse_usage("{}: the file is empty; wanted a first row {}", source,
                  fmt::join(kColumnNames, ","));
@@ -96,10 +77,7 @@ std::vector<LayerCase> parse_cases(std::string_view text, std::string_view sourc
   const auto columns = find_columns(rows[0], source);
   std::vector<LayerCase> cases;
   for (std::size_t r = 1; r < rows.size(); ++r) {
-    if (rows[r].size() != rows[0].size()) {
-      refuse_usage("{}: row {} has {} fields, the first row has {}", source, r + 1, rows[r].size(),
-                   rows[0].size());
-    }
+    check_length(rows, r, source);
     const auto field = [&](Column column) -> const std::string& {
       return rows[r][columns[column]];
     };
@@ -134,6 +112,36 @@ std::vector<LayerCase> select_cases(const std::vector<LayerCase>& cases,
     if (model_listed && mbs_listed) selected.push_back(layer);
   }
   return selected;
+}
+
+std::vector<ShapeCase> parse_shape_cases(std::string_view text, std::string_view source,
+                                         std::string_view form, bool on_gpu) {
+  const std::vector<bench::Row> rows = parse_csv(text, source);
+  const bench::Row first{"name", "shape", "cpu_shape"};
+  if (rows.empty() || rows[0].size() < first.size() ||
+      !std::equal(first.begin(), first.end(), rows[0].begin())) {
+    refuse_usage("{}: the first row must begin with name,shape,cpu_shape", source);
+  }
+  std::vector<ShapeCase> cases;
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    check_length(rows, r, source);
+    const std::string& shape = rows[r][on_gpu ? 1 : 2];
+    if (shape.empty()) continue;
+    ShapeCase one{rows[r][0],
+                  parse_extents(fmt::format("{}: row {}: a shape", source, r + 1), shape, form),
+                  {}};
+    for (std::size_t c = first.size(); c < rows[r].size(); ++c) {
+      if (!rows[r][c].empty()) one.options[rows[0][c]] = rows[r][c];
+    }
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+std::vector<ShapeCase> embedded_shape_cases(std::string op, std::string_view form, bool on_gpu) {
+  std::replace(op.begin(), op.end(), '-', '_');
+  const std::string file = op + ".csv";
+  return parse_shape_cases(embedded_case_file(file), file, form, on_gpu);
 }
 
 }  // namespace octet::tool

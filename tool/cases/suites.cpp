@@ -1,6 +1,10 @@
 #include "tool/cases/suites.hpp"
 
 #include "tool/cases/yaml_map.hpp"
+#include "tool/options/parse.hpp"
+#include "tool/results/files.hpp"
+
+#include <fmt/format.h>
 
 #include <limits>
 
@@ -44,6 +48,10 @@ Suite parse_suite(const std::string& name, const YAML::Node& node, std::string_v
   return suite;
 }
 
+bool looks_like_a_path(const std::string& text) {
+  return text.find('/') != std::string::npos || text.find('.') != std::string::npos;
+}
+
 }  // namespace
 
 std::vector<Suite> parse_suites(const std::string& text, std::string_view source) {
@@ -65,6 +73,25 @@ std::vector<LayerCase> suite_cases(const Suite& suite, std::string_view source_t
     for (LayerCase& layer : cases) layer.m = *suite.tokens;
   }
   return cases;
+}
+
+std::vector<LayerCase> load_suite(const std::string& name_or_path) {
+  const std::vector<Suite> suites =
+      parse_suites(std::string(embedded_case_file("suites.yaml")), "suites.yaml");
+  std::vector<std::string> names;
+  for (const Suite& suite : suites) {
+    if (same_name(suite.name, name_or_path)) {
+      return suite_cases(suite, embedded_case_file(suite.source));
+    }
+    names.push_back(suite.name);
+  }
+  if (!looks_like_a_path(name_or_path)) {
+    refuse_usage("no suite is called \"{}\"; there are: {}; or give a CSV file of cases",
+                 name_or_path, fmt::join(names, ", "));
+  }
+  return parse_cases(read_text_file("--suite " + name_or_path, name_or_path,
+                                    "a CSV file of cases or the name of a suite"),
+                     name_or_path);
 }
 
 }  // namespace octet::tool

@@ -26,7 +26,4 @@ std::vector<LayerCase> suite_cases(const Suite& suite, std::string_view source_t
 // is.
 std::vector<LayerCase> load_suite(const std::string& name_or_path);
 
-// The text of a file of cases/, as it was when the tool was built; empty where there is none.
-std::string_view embedded_case_file(std::string_view name);
-
 }  // namespace octet::tool

@@ -14,7 +14,7 @@ std::string place(const YAML::Mark& mark, std::string_view source) {
   return fmt::format("{}:{}:{}", source, mark.line + 1, mark.column + 1);
 }
 
-// Of a text that ends too early yaml-cpp knows the line alone.
+// Of a text that ends too early yaml-cpp knows only the line.
 YAML::Mark mark_of(const YAML::Exception& error, const std::string& text) {
   YAML::Mark mark = error.mark;
   const auto last_line = std::count(text.begin(), text.end(), '\n');

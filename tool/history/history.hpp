@@ -23,18 +23,18 @@ std::unique_ptr<Database> open_history(const std::string& path, bool create);
 // Writes the rows of one run.
 class HistoryWriter {
  public:
-  HistoryWriter(const ResultKind& kind, const CsvRow& header);
+  HistoryWriter(const ResultKind& kind, const bench::Row& header);
 
   // Why the row was not written, in a line; nothing where it was, where the history is off, and
   // where an earlier row could not be written.
-  std::optional<std::string> add(const CsvRow& row);
+  std::optional<std::string> add(const bench::Row& row);
 
  private:
-  void write(const CsvRow& row);
-  std::int64_t begin_run(const Record& record);
+  void write(const bench::Row& row);
+  std::int64_t begin_run(const bench::Record& record);
 
   const ResultKind& kind_;
-  CsvRow header_;
+  bench::Row header_;
   std::unique_ptr<Database> database_;  // opened by the first row
   std::optional<std::int64_t> run_;
   bool off_ = false;

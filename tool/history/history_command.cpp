@@ -17,8 +17,6 @@
 namespace octet::tool {
 namespace {
 
-using Table = std::vector<std::vector<std::string>>;
-
 std::string digits(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
 
 std::string rate_text(double value, const std::string& unit) {
@@ -53,7 +51,7 @@ void list_runs(Database& database, std::int64_t last) {
                  "unit FROM runs JOIN results ON run = runs.id GROUP BY runs.id ORDER BY runs.id "
                  "DESC LIMIT ?1) ORDER BY id");
   runs.give(last);
-  Table table{{"run", "time", "commit", "device", "op", "rows", "score"}};
+  std::vector<bench::Row> table{{"run", "time", "commit", "device", "op", "rows", "score"}};
   while (runs.step()) {
     table.push_back({runs.text(0), runs.text(1), runs.text(2), runs.text(3), runs.text(4),
                      runs.text(5), rate_text(score(database, runs.whole(0)), runs.text(6))});
@@ -71,7 +69,7 @@ void show_run(Database& database, std::int64_t id) {
                  "SELECT test_id, shape, dtype, result, rate, settings FROM results WHERE run = ?1 "
                  "ORDER BY id");
   rows.give(id);
-  Table table{{"test", "shape", "dtype", "check", "settings", run.text(4)}};
+  std::vector<bench::Row> table{{"test", "shape", "dtype", "check", "settings", run.text(4)}};
   while (rows.step()) {
     table.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(5),
                      digits(rows.real(4))});
@@ -87,7 +85,8 @@ void best_rows(Database& database) {
       "FROM results JOIN runs ON run = runs.id WHERE result = 'PASS' AND rate NOT NULL "
       "GROUP BY op, shape, dtype, device, settings ORDER BY op, device, dtype, settings, "
       "min(results.id)");
-  Table table{{"op", "shape", "dtype", "device", "settings", "commit", "time", "best"}};
+  std::vector<bench::Row> table{
+      {"op", "shape", "dtype", "device", "settings", "commit", "time", "best"}};
   while (rows.step()) {
     table.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(4),
                      rows.text(5), rows.text(6), rate_text(rows.real(8), rows.text(7))});
@@ -114,7 +113,8 @@ void show_trend(Database& database, const std::string& op, const std::string& sh
       "'PASS' AND rate NOT NULL GROUP BY device, dtype, settings, commit_id "
       "ORDER BY device, dtype, settings, min(results.id)");
   rows.give(op).give(shape);
-  Table table{{"device", "dtype", "settings", "first", "commit", "rows", "best", "change"}};
+  std::vector<bench::Row> table{
+      {"device", "dtype", "settings", "first", "commit", "rows", "best", "change"}};
   std::string series;
   double before = std::numeric_limits<double>::quiet_NaN();
   while (rows.step()) {
@@ -161,19 +161,19 @@ void add_history(CLI::App& octet, Chosen& chosen) {
     std::string shape;
     std::string op = "gemm";
   };
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLastId = std::numeric_limits<std::int64_t>::max();
   const auto options = std::make_shared<Options>();
   CLI::App* history = octet.add_subcommand("history", "what was measured on this machine");
   history->require_subcommand(1);
 
   CLI::App* list = history->add_subcommand("list", "the runs");
-  add_whole(*list, "--last", options->last, 1, kMost, "as many of the latest; 50");
+  add_whole(*list, "--last", options->last, 1, kLastId, "how many of the latest [default: 50]");
   choose_when_given(*list, chosen, [options] {
     return print_history(Asked::all, [&](Database& d) { list_runs(d, options->last); });
   });
 
   CLI::App* show = history->add_subcommand("show", "the rows of a run");
-  add_whole(*show, "ID", options->id, 1, kMost, "as octet history list has it");
+  add_whole(*show, "ID", options->id, 1, kLastId, "as octet history list prints it");
   choose_when_given(*show, chosen, [options] {
     if (options->id == 0) refuse_usage("ID must be given, as octet history list has it");
     return print_history(Asked::one, [&](Database& d) { show_run(d, options->id); });
@@ -184,7 +184,7 @@ void add_history(CLI::App& octet, Chosen& chosen) {
 
   CLI::App* trend = history->add_subcommand("trend", "a shape, commit by commit");
   add_text(*trend, "--shape", options->shape, "MxNxK", "the shape, as octet bench takes it");
-  add_text(*trend, "--op", options->op, "OP", "the operator; gemm");
+  add_text(*trend, "--op", options->op, "OP", "the operator [default: gemm]");
   choose_when_given(*trend, chosen, [options] {
     if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
     return print_history(Asked::one,

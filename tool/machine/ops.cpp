@@ -1,8 +1,8 @@
 // octet ops: the support table, made from the implementation lists.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
-#include "tool/options/options.hpp"
 #include "tool/machine/support.hpp"
+#include "tool/options/options.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,44 @@
 namespace octet::tool {
 namespace {
 
-std::vector<std::vector<std::string>> support_table() {
-  std::vector<std::vector<std::string>> table{{"operator", "blocks", "operands", "result"}};
-  for (const std::string& device : support_devices()) table[0].push_back(device);
+// Joins neighbours and others that agree in everything but `field`.
+std::vector<Support> merge_by(const std::vector<Support>& probes, std::string Support::*field) {
+  std::vector<Support> merged;
+  for (const Support& probe : probes) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const Support& candidate) {
+      Support other = candidate;
+      other.*field = probe.*field;
+      return other.op == probe.op && other.blocks == probe.blocks && other.dtypes == probe.dtypes &&
+             other.outputs == probe.outputs && other.same_answers(probe);
+    });
+    if (same == merged.end()) {
+      merged.push_back(probe);
+    } else {
+      ((*same).*field) += ", " + probe.*field;
+    }
+  }
+  return merged;
+}
+
+// Every operator, without what no device takes. Probes that differ only in their dtypes are joined,
+// then those that differ only in their outputs.
+std::vector<Support> probe_everything() {
+  std::vector<Support> result;
+  for (const auto probe :
+       {probe_quantize, probe_copies, probe_gemm, probe_fp8_linear, probe_rms_norm, probe_rope,
+        probe_rms_norm_rope, probe_gated_activation, probe_gated_mlp}) {
+    for (const Support& support :
+         merge_by(merge_by(probe(), &Support::dtypes), &Support::outputs)) {
+      const auto& answers = support.answers;
+      if (!std::all_of(answers.begin(), answers.end(), is_refusal)) result.push_back(support);
+    }
+  }
+  return result;
+}
+
+std::vector<bench::Row> support_table() {
+  std::vector<bench::Row> table{{"operator", "blocks", "operands", "result"}};
+  for (const ProbeDevice& probe : probe_devices()) table[0].push_back(probe.name);
   for (const Support& support : probe_everything()) {
     table.push_back({support.op, support.blocks, support.dtypes, support.outputs});
     for (const std::string& answer : support.answers) table.back().push_back(answer);
@@ -32,6 +67,25 @@ int ops(bool markdown) {
 }
 
 }  // namespace
+
+const std::vector<ProbeDevice>& probe_devices() {
+  static const std::vector<ProbeDevice> devices = [] {
+    Machine plain;
+    Machine avx2 = plain;
+    avx2.avx2 = true;
+    Machine avx512 = avx2;
+    avx512.avx512 = true;
+    Machine hopper = avx512;
+    hopper.sm_major = 9;
+    hopper.multiprocessors = 132;
+    hopper.cublaslt = true;
+    return std::vector<ProbeDevice>{{"cpu, AVX-512", kCpu, avx512},
+                                    {"cpu, AVX2", kCpu, avx2},
+                                    {"cpu, any x86-64", kCpu, plain},
+                                    {"cuda, sm_90a", {DeviceType::cuda, 0}, hopper}};
+  }();
+  return devices;
+}
 
 void add_ops(CLI::App& octet, Chosen& chosen) {
   CLI::App* app = octet.add_subcommand("ops", "what is supported where");

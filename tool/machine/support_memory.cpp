@@ -1,5 +1,5 @@
 // rms_norm, rope, rms_norm_rope and gated_activation.
-#include "tool/machine/probe.hpp"
+#include "tool/machine/support.hpp"
 
 #include "ops/gated_activation/problem.hpp"
 #include "ops/rms_norm/problem.hpp"
@@ -25,18 +25,27 @@ std::vector<std::string> both(const std::vector<std::string>& forward,
   return result;
 }
 
-// The output in the dtype of the input, or in FP8.
-struct Output {
-  std::string name;
-  std::optional<Fp8Output> fp8;
-};
-
-std::vector<Output> outputs_of() {
-  std::vector<Output> outputs{{"the same", {}}};
-  for (const Dtype format : kProbeFp8) {
-    outputs.push_back({std::string(name(format)), Fp8Output{.format = format}});
+// An operator on rows, whose output has the dtype of the input or is FP8.
+template <class Problem, class ForwardArgs, class BackwardArgs>
+std::vector<Support> probe_rows(const std::string& op,
+                                std::span<const Implementation<Problem, ForwardArgs>> forward,
+                                std::span<const Implementation<Problem, BackwardArgs>> backward) {
+  std::vector<Support> result;
+  for (const Dtype dtype : kProbeFloats) {
+    const auto add = [&](const std::string& output, const std::optional<Fp8Output>& fp8) {
+      Problem problem;
+      problem.rows = problem.cols = kProbeExtent;
+      problem.dtype = dtype;
+      problem.fp8 = fp8;
+      result.push_back({op, fp8 ? "1x128 both ways" : "none", std::string(name(dtype)), output,
+                        both(answers(forward, problem), answers(backward, problem))});
+    };
+    add("the same", std::nullopt);
+    for (const Dtype format : kProbeFp8) {
+      add(std::string(name(format)), Fp8Output{.format = format});
+    }
   }
-  return outputs;
+  return result;
 }
 
 template <class Problem>
@@ -51,20 +60,8 @@ void set_heads(Problem& problem, Dtype dtype) {
 }  // namespace
 
 std::vector<Support> probe_rms_norm() {
-  std::vector<Support> result;
-  for (const Dtype dtype : kProbeFloats) {
-    for (const Output& output : outputs_of()) {
-      RmsNormProblem problem;
-      problem.rows = problem.cols = kProbeExtent;
-      problem.dtype = dtype;
-      problem.fp8 = output.fp8;
-      result.push_back({"rms_norm", output.fp8 ? "1x128 both ways" : "none",
-                        std::string(name(dtype)), output.name,
-                        both(answers(rms_norm_forward_implementations(), problem),
-                             answers(rms_norm_backward_implementations(), problem))});
-    }
-  }
-  return result;
+  return probe_rows("rms_norm", rms_norm_forward_implementations(),
+                    rms_norm_backward_implementations());
 }
 
 std::vector<Support> probe_rope() {
@@ -99,20 +96,8 @@ std::vector<Support> probe_rms_norm_rope() {
 }
 
 std::vector<Support> probe_gated_activation() {
-  std::vector<Support> result;
-  for (const Dtype dtype : kProbeFloats) {
-    for (const Output& output : outputs_of()) {
-      GatedActivationProblem problem;
-      problem.rows = problem.cols = kProbeExtent;
-      problem.dtype = dtype;
-      problem.fp8 = output.fp8;
-      result.push_back({"gated_activation", output.fp8 ? "1x128 both ways" : "none",
-                        std::string(name(dtype)), output.name,
-                        both(answers(gated_activation_forward_implementations(), problem),
-                             answers(gated_activation_backward_implementations(), problem))});
-    }
-  }
-  return result;
+  return probe_rows("gated_activation", gated_activation_forward_implementations(),
+                    gated_activation_backward_implementations());
 }
 
 }  // namespace octet::tool

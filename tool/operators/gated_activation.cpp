@@ -1,7 +1,6 @@
 // Which gated activations, of which tensors.
-#include "tool/options/fp8_options.hpp"
-#include "tool/options/gate_activation_option.hpp"
 #include "tool/operators/operator.hpp"
+#include "tool/options/op_options.hpp"
 
 namespace octet::tool {
 namespace {

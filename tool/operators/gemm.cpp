@@ -2,7 +2,8 @@
 #include "tool/cases/cases.hpp"
 #include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
-#include "tool/options/data_options.hpp"
+#include "tool/options/op_options.hpp"
+#include "tool/options/parse.hpp"
 
 #include "ops/fp8_linear/parts.hpp"
 
@@ -99,25 +100,29 @@ class Gemm : public Operator {
   void add_options(CLI::App& app, bool timed) override {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     app_ = &app;
-    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "of the products");
-    add_choice(app, "--granularity", granularity_, {"blockwise"}, "of the scales of fp8");
+    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "of the products [default: fp8]");
+    add_choice(app, "--granularity", granularity_, {"blockwise"},
+               "of the scales of fp8 [default: blockwise]");
     add_texts(app, "--shape", common_.shapes, "MxNxK",
               "tokens x output x input features; repeatable");
     add_texts(app, "--model", models_, "NAME", "the layers of a model; repeatable");
-    add_wholes(app, "--mbs", mbs_, 1, kMost, "the layers at this micro-batch; repeatable");
-    add_text(app, "--suite", suite_, "NAME|FILE.csv", "a list of layers; quick");
-    add_text(app, "--backend", common_.backend, "NAME", "the implementation of the products");
+    add_wholes(app, "--mbs", mbs_, 1, kMost, "the layers at this micro-batch size; repeatable");
+    add_text(app, "--suite", suite_, "NAME|FILE.csv", "a list of layers [default: quick]");
+    add_text(app, "--backend", common_.backend, "NAME",
+             "implementation of the products [default: the first that takes them]");
     add_text(app, "--quantize-backend", common_.quantize_backend, "NAME",
-             "the implementation of the casts");
+             "implementation of the casts [default: the first that takes them]");
     add_device(app, common_.device);
-    add_dtype(app, "--input", input_, kFloats, "of x, w, dy, y and dx of an fp8 layer; bf16");
-    add_dtype(app, "--format", format_, kFp8, "of x and w; e4m3");
-    add_dtype(app, "--grad-format", grad_format_, kFp8, "of dy; e4m3");
+    add_dtype(app, "--input", input_, kFloats,
+              "of x, w, dy, y and dx of an fp8 layer [default: bf16]");
+    add_dtype(app, "--format", format_, kFp8, "of x and w [default: e4m3]");
+    add_dtype(app, "--grad-format", grad_format_, kFp8, "of dy [default: e4m3]");
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "x^T in 1x128 or in 128x128 blocks");
-    add_dtype(app, "--dw", dw_, kFloats, "of the weight gradient; bf16, or that of --dtype");
+               "x^T in 1x128 (1d) or 128x128 (2d) blocks [default: 1d]");
+    add_dtype(app, "--dw", dw_, kFloats,
+              "of the weight gradient [default: bf16, or that of --dtype]");
     add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradient to dw");
-    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block; 0");
+    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block [default: 0]");
     add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
     add_data_options(app, common_.threads, common_.seed, common_.distribution);
     if (!timed) add_product_options(app);

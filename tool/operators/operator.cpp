@@ -1,6 +1,7 @@
 #include "tool/operators/operator.hpp"
 
-#include "tool/options/data_options.hpp"
+#include "tool/options/op_options.hpp"
+#include "tool/options/parse.hpp"
 
 #include "dispatch/choose.hpp"
 

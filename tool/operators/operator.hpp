@@ -3,7 +3,7 @@
 // operators.cpp lists them.
 #pragma once
 
-#include "tool/cases/shape_cases.hpp"
+#include "tool/cases/cases.hpp"
 #include "tool/options/options.hpp"
 #include "tool/options/timing_options.hpp"
 

@@ -1,6 +1,6 @@
 // Which casts, of which tensors.
-#include "tool/options/fp8_options.hpp"
 #include "tool/operators/operator.hpp"
+#include "tool/options/op_options.hpp"
 
 namespace octet::tool {
 namespace {

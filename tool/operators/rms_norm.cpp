@@ -1,7 +1,6 @@
 // Which norms, of which tensors.
-#include "tool/options/fp8_options.hpp"
 #include "tool/operators/operator.hpp"
-#include "tool/options/norm_options.hpp"
+#include "tool/options/op_options.hpp"
 
 namespace octet::tool {
 namespace {

@@ -1,7 +1,6 @@
 // Which norms with rotation, of which heads.
 #include "tool/operators/operator.hpp"
-#include "tool/options/norm_options.hpp"
-#include "tool/options/rope_options.hpp"
+#include "tool/options/op_options.hpp"
 
 namespace octet::tool {
 namespace {

@@ -1,6 +1,6 @@
 // Which rotations, of which heads.
 #include "tool/operators/operator.hpp"
-#include "tool/options/rope_options.hpp"
+#include "tool/options/op_options.hpp"
 
 namespace octet::tool {
 namespace {

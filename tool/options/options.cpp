@@ -1,7 +1,6 @@
 #include "tool/options/options.hpp"
 
-#include "tool/cases/cases.hpp"
-#include "tool/options/parse_number.hpp"
+#include "tool/options/parse.hpp"
 
 #include <octet/error.hpp>
 
@@ -171,7 +170,8 @@ void add_argument(CLI::App& app, const std::string& name, std::string& value,
 }
 
 void add_device(CLI::App& app, std::optional<Device>& value) {
-  add(app, "--device", "cpu|cuda[:i]", "where to run; the best that takes the problem",
+  add(app, "--device", "cpu|cuda[:i]",
+      "where to run [default: the best device that takes the problem]",
       [&value](const std::string& text) { value = parse_device(text); });
 }
 

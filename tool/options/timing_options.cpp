@@ -31,22 +31,26 @@ void require_two_files(const TimingOptions& options) {
 }  // namespace
 
 void add_timing_options(CLI::App& app, TimingOptions& options) {
-  constexpr std::int64_t kMost = 1'000'000'000;
-  add_whole(app, "--warmup", options.warmup, 1, kMost,
-            "calls before the timing, in a quarter of its time at most; 20");
-  add_whole(app, "--iters", options.iterations, 1, kMost,
-            "timed calls; 100, or what time allows; beside a peer a multiple of five");
+  constexpr std::int64_t kMostCalls = 1'000'000'000;
+  constexpr std::int64_t kMostShards = 1'000'000'000;
+  add_whole(app, "--warmup", options.warmup, 1, kMostCalls,
+            "calls before the timing, in at most a quarter of its time [default: 20]");
+  add_whole(app, "--iters", options.iterations, 1, kMostCalls,
+            "timed calls; beside a peer a multiple of five [default: 100, or what time allows]");
   add_real(app, "--seconds-per-case", options.seconds_per_case,
-           "bounds the timed calls of a case; a noisy one takes it twice");
+           "limit of the timed calls of a case; a noisy one takes it twice");
   add_flag(app, "--cold", options.cold,
-           "empty the cache before every timed call; without it they follow each other");
-  add_real(app, "--max-seconds", options.max_seconds, "begin no further case after this time");
-  add_whole(app, "--num-shards", options.num_shards, 1, kMost, "deal the cases to this many runs");
-  add_whole(app, "--shard-id", options.shard_id, 0, kMost, "which of them this is, from 0");
+           "empty the cache before every timed call; without it calls run back to back");
+  add_real(app, "--max-seconds", options.max_seconds, "start no further case after this time");
+  add_whole(app, "--num-shards", options.num_shards, 1, kMostShards,
+            "deal the cases to this many runs [default: 1]");
+  add_whole(app, "--shard-id", options.shard_id, 0, kMostShards,
+            "which of them this is, from 0 [default: 0]");
   add_text(app, "-o,--output", options.output, "FILE.csv",
-           "where the rows go; cases that have one there already are not run again");
-  add_text(app, "--json", options.json, "FILE.json", "where the rows go as JSON, whole at the end");
-  add_flag(app, "--fresh", options.fresh, "run them again and replace the file");
+           "where the rows go; cases that have a row there are not run again");
+  add_text(app, "--json", options.json, "FILE.json",
+           "where the rows go as JSON, written whole at the end");
+  add_flag(app, "--fresh", options.fresh, "run all cases again and replace the file");
 }
 
 void check_timing_options(const TimingOptions& options) {

@@ -29,7 +29,7 @@ void check_timing_options(const TimingOptions& options);
 // Cases are dealt to the shards in turn, so that each has its share of the big ones.
 bool in_shard(const TimingOptions& options, std::size_t index);
 
-// Where --iters alone is given, it is obeyed whatever the time. Where neither is, a case takes
+// Where only --iters is given, it is obeyed whatever the time. Where neither is, a case takes
 // `cpu_seconds` on the CPU and its 100 iterations on a GPU.
 bench::Protocol make_protocol(const TimingOptions& options, Device device, double cpu_seconds);
 

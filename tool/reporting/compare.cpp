@@ -1,12 +1,13 @@
 // octet compare: what two runs of the same cases differ in. Exit status 1 where the second is worse.
 #include "tool/commands.hpp"
-#include "tool/reporting/comparison_text.hpp"
+#include "tool/console.hpp"
 #include "tool/options/options.hpp"
-#include "tool/results/result_folder.hpp"
+#include "tool/reporting/result_comparison.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -22,15 +23,120 @@ struct CompareOptions {
   double threshold() const { return threshold_percent.value_or(kThresholdPercent) / 100; }
 };
 
-ResultTable read_one(const std::string& path) {
-  auto table = read_results_file(path);
-  if (!table) {
-    refuse_usage("{}: its columns are not those of octet bench, wanted a CSV of results", path);
+constexpr std::size_t kMovers = 5;
+
+std::string percent(double fraction) { return fmt::format("{:+.2f} %", fraction * 100); }
+
+void print_score(const ResultComparison& comparison, const char* unit) {
+  if (std::isnan(comparison.score_before)) {
+    fmt::print("score: none, no case is PASS in both\n");
+    return;
   }
-  return *std::move(table);
+  fmt::print("score: {:.4g} -> {:.4g} {}, {}{} (noise {:.2f} %)\n", comparison.score_before,
+             comparison.score_after, unit, percent(comparison.score_delta()),
+             comparison.score_fell() ? ", a fall beyond the noise" : "",
+             comparison.score_noise * 100);
 }
 
-int show(const ComparedTables& pair, const CompareOptions& options) {
+void print_distribution(const std::vector<Change>& timed) {
+  if (timed.empty()) return;
+  std::vector<double> deltas;
+  deltas.reserve(timed.size());
+  for (const Change& change : timed) deltas.push_back(change.delta);
+  const Quartiles spread = quartiles(deltas);
+  fmt::print("step: median {}, quartiles {} and {}\n", percent(spread.middle), percent(spread.low),
+             percent(spread.high));
+  for (const double bound : {0.01, 0.05}) {
+    const auto count = [&](int sign) {
+      return std::count_if(timed.begin(), timed.end(), [&](const Change& change) {
+        return change.beyond_noise() && change.delta * sign > bound;
+      });
+    };
+    fmt::print("  beyond {:.0f} % and the noise: {} slower, {} faster of {}\n", bound * 100,
+               count(-1), count(1), timed.size());
+  }
+}
+
+void print_changes(const char* title, const std::vector<Change>& changes, const char* unit) {
+  if (changes.empty()) return;
+  fmt::print("{}\n", title);
+  std::vector<bench::Row> table{
+      {"  case", std::string("before ") + unit, "after", "change", "noise"}};
+  for (const Change& change : changes) {
+    table.push_back({"  " + change.before.key, fmt::format("{:.4g}", change.before.step_rate()),
+                     fmt::format("{:.4g}", change.after.step_rate()), percent(change.delta),
+                     fmt::format("{:.2f} %", change.noise * 100)});
+  }
+  print_table(table, 1);
+}
+
+// The worst (or, from the other end, the best) of those that moved beyond the noise, and every one
+// beyond the threshold.
+std::vector<Change> movers(std::vector<Change> timed, int sign, double threshold) {
+  if (sign > 0) std::reverse(timed.begin(), timed.end());
+  std::vector<Change> some;
+  for (const Change& change : timed) {
+    if (!change.beyond_noise() || change.delta * sign <= 0) continue;
+    if (some.size() < kMovers || change.delta * sign > threshold) some.push_back(change);
+  }
+  return some;
+}
+
+std::vector<Change> hidden_by_noise(const std::vector<Change>& timed, double threshold) {
+  std::vector<Change> some = timed;
+  std::erase_if(some, [&](const Change& change) {
+    return change.beyond_noise() || change.delta >= -threshold;
+  });
+  return some;
+}
+
+void print_checks(const ResultComparison& comparison) {
+  for (const Change& change : comparison.changes) {
+    if (change.before.check == change.after.check) continue;
+    fmt::print("{} -> {}: {}\n", change.before.check, change.after.check, change.before.key);
+  }
+  for (const std::string& key : comparison.only_old) fmt::print("only in the old: {}\n", key);
+  for (const std::string& key : comparison.only_new) fmt::print("only in the new: {}\n", key);
+}
+
+void print_verdict(const ResultComparison& comparison, double threshold) {
+  if (!comparison.is_regression(threshold)) {
+    fmt::print("no regression\n");
+    return;
+  }
+  std::vector<std::string> reasons;
+  if (comparison.score_fell()) reasons.push_back("the score fell");
+  if (const auto lost = comparison.lost(threshold).size(); lost > 0) {
+    reasons.push_back(fmt::format("{} slower by more than {:g} %", lost, threshold * 100));
+  }
+  if (const auto broken = comparison.broken().size(); broken > 0) {
+    reasons.push_back(fmt::format("{} no longer PASS", broken));
+  }
+  fmt::print("REGRESSION: {}\n", fmt::join(reasons, ", "));
+}
+
+// The score, the distribution of the changes, what moved most, changed checks and the verdict.
+void print_comparison(const ResultComparison& comparison, const char* unit, double threshold) {
+  const std::vector<Change> timed = comparison.timed();
+  print_score(comparison, unit);
+  print_distribution(timed);
+  print_changes("slower:", movers(timed, -1, threshold), unit);
+  print_changes("faster:", movers(timed, 1, threshold), unit);
+  print_changes("slower by more than the threshold, but not than the noise:",
+                hidden_by_noise(timed, threshold), unit);
+  print_checks(comparison);
+  print_verdict(comparison, threshold);
+}
+
+ParsedResults read_one(const std::string& path) {
+  auto parsed = read_results_file(path);
+  if (!parsed) {
+    refuse_usage("{}: its columns are not those of octet bench, wanted a CSV of results", path);
+  }
+  return *std::move(parsed);
+}
+
+int show(const ComparedResults& pair, const CompareOptions& options) {
   fmt::print("{} -> {}: {}, {} cases in both\n", pair.before->source, pair.after->source,
              pair.before->kind->op, pair.comparison.changes.size());
   print_comparison(pair.comparison, pair.before->kind->unit, options.threshold());
@@ -38,8 +144,8 @@ int show(const ComparedTables& pair, const CompareOptions& options) {
 }
 
 int compare_files(const CompareOptions& options) {
-  const ResultTable before = read_one(options.before);
-  const ResultTable after = read_one(options.after);
+  const ParsedResults before = read_one(options.before);
+  const ParsedResults after = read_one(options.after);
   return show({&before, &after, compare_results(before, after, options.any_device)}, options);
 }
 
@@ -48,7 +154,7 @@ int compare_folders(const CompareOptions& options) {
   const ResultFolder after = read_results_folder(options.after);
   const ComparedFolders compared = compare_results(before, after, options.any_device);
   int status = 0;
-  for (const ComparedTables& pair : compared.pairs) {
+  for (const ComparedResults& pair : compared.pairs) {
     status = std::max(status, show(pair, options));
     fmt::print("\n");
   }
@@ -79,7 +185,7 @@ void add_compare(CLI::App& octet, Chosen& chosen) {
   add_argument(*app, "OLD", options->before, "a CSV of results, or a folder of them");
   add_argument(*app, "NEW", options->after, "what to compare with it");
   add_real(*app, "--threshold", options->threshold_percent,
-           "the loss of one case, in percent, that is a regression; 5");
+           "the loss of one case, in percent, that is a regression [default: 5]");
   add_flag(*app, "--any-device", options->any_device, "compare results of different devices too");
   choose_when_given(*app, chosen, [options] { return compare(*options); });
 }

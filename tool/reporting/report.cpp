@@ -1,13 +1,17 @@
 // octet report: everything a folder of results says, as one HTML file.
 #include "tool/commands.hpp"
 #include "tool/options/options.hpp"
-#include "tool/reporting/report_page.hpp"
-#include "tool/results/result_path.hpp"
+#include "tool/reporting/report_data.hpp"
+#include "tool/results/files.hpp"
+
+#include "bench/report/files.hpp"
+#include "core/message.hpp"
+
+#include <octet/error.hpp>
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -33,17 +37,37 @@ void require_page_or_nothing(const std::string& path) {
   }
 }
 
-// Beside the file first, so that what was there is whole until the new one is.
-void write_whole(const std::string& path, const std::string& text) {
-  const std::string beside = path + ".new";
-  std::FILE* file = std::fopen(beside.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
-  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return;
-  const int reason = errno;
-  if (file != nullptr) std::remove(beside.c_str());
-  refuse_usage("-o {}: {}; wanted a file in a folder that exists and can be written", path,
-               std::strerror(reason));
+std::string file_text(std::string_view name) {
+  const std::string_view text = embedded_report_file(name);
+  if (text.empty()) fail(ErrorCode::internal, "report: the tool was built without ", name);
+  return std::string(text);
+}
+
+std::string scripts() {
+  std::string text;
+  for (const char* name : {"page.js", "theme.js", "charts.js", "overview.js", "figures.js",
+                           "difference.js", "rows.js", "start.js"}) {
+    text += file_text(name) + "\n";
+  }
+  return text;
+}
+
+// The parts of the page in the places that its frame marks.
+std::string report_page(const ReportInput& input) {
+  const std::array<std::pair<std::string, std::string>, 4> parts{
+      {{"{{style}}", file_text("page.css")},
+       {"{{data}}", report_data(input)},
+       {"{{chart.js}}", file_text("chart.min.js")},
+       {"{{script}}", scripts()}}};
+  std::string page;
+  const std::string frame = file_text("page.html");
+  std::size_t begin = 0;
+  for (const auto& [mark, text] : parts) {
+    const std::size_t at = frame.find(mark, begin);
+    page += frame.substr(begin, at - begin) + text;
+    begin = at + mark.size();
+  }
+  return page + frame.substr(begin);
 }
 
 std::string command_of(const ReportOptions& options) {
@@ -64,7 +88,12 @@ int report(const ReportOptions& options) {
     compared = compare_results(before, folder, options.any_device);
     input.against = &compared;
   }
-  write_whole(options.output, report_page(input));
+  const std::string& output = options.output;
+  if (const int reason = bench::replace_file(output, output + ".new", report_page(input));
+      reason != 0) {
+    refuse_usage("-o {}: {}; wanted a file in a folder that exists and can be written", output,
+                 std::strerror(reason));
+  }
   print_skipped(folder);
   fmt::print("{}\n", options.output);
   return 0;

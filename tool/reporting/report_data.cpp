@@ -1,7 +1,7 @@
-#include "tool/reporting/report_page.hpp"
+#include "tool/reporting/report_data.hpp"
 
-#include "tool/results/provenance.hpp"
 #include "tool/reporting/result_groups.hpp"
+#include "tool/results/provenance.hpp"
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;  // NaN becomes null
 
 // Of the step, of every baseline that the row has.
-Json baselines_of(const ResultKind& kind, const ResultRow& row, const Record& record) {
+Json baselines_of(const ResultKind& kind, const ParsedRow& row, const bench::Record& record) {
   Json baselines = Json::array();
   for (const BaselineColumn& baseline : kind.baselines) {
     const double ratio = record.number(baseline.ratio);
@@ -27,16 +27,16 @@ Json baselines_of(const ResultKind& kind, const ResultRow& row, const Record& re
   return baselines;
 }
 
-Json snrs_of(const ResultKind& kind, const Record& record) {
+Json snrs_of(const ResultKind& kind, const bench::Record& record) {
   Json snrs = Json::array();
   for (const SnrColumn& snr : kind.snrs) snrs.push_back(record.number(snr.column));
   return snrs;
 }
 
-Json row_json(const ResultTable& table, std::size_t index) {
-  const ResultKind& kind = *table.kind;
-  const ResultRow& row = table.rows[index];
-  const Record record = table.record(index);
+Json row_json(const ParsedResults& results, std::size_t index) {
+  const ResultKind& kind = *results.kind;
+  const ParsedRow& row = results.rows[index];
+  const bench::Record record = results.record(index);
   return {{"label", row.label()},
           {"shape", row.shape},
           {"name", row.name},
@@ -56,8 +56,8 @@ Json row_json(const ResultTable& table, std::size_t index) {
           {"command", record.at("Command")}};
 }
 
-Json table_json(const ResultTable& table, const std::string& name) {
-  const ResultKind& kind = *table.kind;
+Json results_json(const ParsedResults& results, const std::string& name) {
+  const ResultKind& kind = *results.kind;
   Json json{{"name", name},
             {"op", kind.op},
             {"about", kind.about},
@@ -68,13 +68,14 @@ Json table_json(const ResultTable& table, const std::string& name) {
             {"rates", Json::array()},
             {"snrs", Json::array()},
             {"rows", Json::array()},
-            {"header", table.header},
-            {"fields", table.fields}};
+            {"header", results.header},
+            {"fields", results.fields}};
   for (const RateColumn& rate : kind.rates) json["rates"].push_back(rate.title);
   for (const SnrColumn& snr : kind.snrs) {
     json["snrs"].push_back({{"column", snr.column}, {"gate", snr.gate}, {"bound", snr.bound_db}});
   }
-  for (std::size_t i = 0; i < table.rows.size(); ++i) json["rows"].push_back(row_json(table, i));
+  for (std::size_t i = 0; i < results.rows.size(); ++i)
+    json["rows"].push_back(row_json(results, i));
   return json;
 }
 
@@ -91,7 +92,7 @@ Json group_json(const ResultGroup& group) {
 }
 
 Json change_json(const Change& change) {
-  const auto rate = [](const ResultRow& row) {
+  const auto rate = [](const ParsedRow& row) {
     return row.passed() ? Json(row.step_rate()) : Json();
   };
   return {{"label", change.before.label()},
@@ -104,8 +105,8 @@ Json change_json(const Change& change) {
           {"checkAfter", change.after.check}};
 }
 
-Json pair_json(const ComparedTables& pair) {
-  const Comparison& comparison = pair.comparison;
+Json pair_json(const ComparedResults& pair) {
+  const ResultComparison& comparison = pair.comparison;
   Json json{{"before", pair.before->source},
             {"after", pair.after->source},
             {"op", pair.before->kind->op},
@@ -149,8 +150,8 @@ std::string report_data(const ReportInput& input) {
             {"tables", Json::array()},
             {"groups", Json::array()},
             {"against", nullptr}};
-  for (std::size_t i = 0; i < input.folder.tables.size(); ++i) {
-    json["tables"].push_back(table_json(input.folder.tables[i], input.folder.names[i]));
+  for (std::size_t i = 0; i < input.folder.results.size(); ++i) {
+    json["tables"].push_back(results_json(input.folder.results[i], input.folder.names[i]));
   }
   for (const ResultGroup& group : group_results(input.folder)) {
     json["groups"].push_back(group_json(group));
@@ -159,7 +160,7 @@ std::string report_data(const ReportInput& input) {
     json["against"] = {{"folder", input.against_path},
                        {"pairs", Json::array()},
                        {"unpaired", input.against->unpaired}};
-    for (const ComparedTables& pair : input.against->pairs) {
+    for (const ComparedResults& pair : input.against->pairs) {
       json["against"]["pairs"].push_back(pair_json(pair));
     }
   }

@@ -15,13 +15,13 @@
 namespace octet::tool {
 namespace {
 
-std::string devices(const ResultTable& table) {
+std::string devices(const ParsedResults& results) {
   std::set<std::string> names;
-  for (const ResultRow& row : table.rows) names.insert(row.device);
+  for (const ParsedRow& row : results.rows) names.insert(row.device);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void check_comparable(const ResultTable& before, const ResultTable& after, bool any_device) {
+void check_comparable(const ParsedResults& before, const ParsedResults& after, bool any_device) {
   if (before.kind != after.kind) {
     refuse_usage("{} has results of {} and {} of {}: wanted two of one operator", before.source,
                  before.kind->op, after.source, after.kind->op);
@@ -34,9 +34,9 @@ void check_comparable(const ResultTable& before, const ResultTable& after, bool 
 }
 
 // By key; the second row of a key is its own case.
-std::map<std::string, ResultRow> by_key(const ResultTable& table) {
-  std::map<std::string, ResultRow> rows;
-  for (const ResultRow& row : table.rows) {
+std::map<std::string, ParsedRow> by_key(const ParsedResults& results) {
+  std::map<std::string, ParsedRow> rows;
+  for (const ParsedRow& row : results.rows) {
     std::string key = row.key;
     for (int again = 2; rows.count(key) > 0; ++again) key = fmt::format("{} #{}", row.key, again);
     rows.emplace(key, row);
@@ -44,7 +44,7 @@ std::map<std::string, ResultRow> by_key(const ResultTable& table) {
   return rows;
 }
 
-Change change_of(const ResultRow& before, const ResultRow& after) {
+Change change_of(const ParsedRow& before, const ParsedRow& after) {
   Change change{before, after};
   if (!change.both_passed()) return change;
   change.delta = after.step_rate() / before.step_rate() - 1;
@@ -56,7 +56,7 @@ Change change_of(const ResultRow& before, const ResultRow& after) {
   return change;
 }
 
-void score(Comparison& comparison) {
+void score(ResultComparison& comparison) {
   std::vector<double> before;
   std::vector<double> after;
   std::vector<double> noise;
@@ -79,21 +79,21 @@ std::vector<Change> changes_that(const std::vector<Change>& changes, Wanted want
 
 }  // namespace
 
-std::vector<Change> Comparison::timed() const {
+std::vector<Change> ResultComparison::timed() const {
   return changes_that(changes, [](const Change& change) { return change.both_passed(); });
 }
 
-std::vector<Change> Comparison::lost(double threshold) const {
+std::vector<Change> ResultComparison::lost(double threshold) const {
   return changes_that(changes, [&](const Change& change) {
     return change.delta < -threshold && change.beyond_noise();
   });
 }
 
-std::vector<Change> Comparison::broken() const {
+std::vector<Change> ResultComparison::broken() const {
   return changes_that(changes, [](const Change& change) { return change.broke(); });
 }
 
-bool Comparison::is_regression(double threshold) const {
+bool ResultComparison::is_regression(double threshold) const {
   return score_fell() || !lost(threshold).empty() || !broken().empty();
 }
 
@@ -105,11 +105,12 @@ Quartiles quartiles(std::vector<double> values) {
           bench::median({values.end() - half, values.end()})};
 }
 
-Comparison compare_results(const ResultTable& before, const ResultTable& after, bool any_device) {
+ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
+                                 bool any_device) {
   check_comparable(before, after, any_device);
-  const std::map<std::string, ResultRow> old_rows = by_key(before);
-  const std::map<std::string, ResultRow> new_rows = by_key(after);
-  Comparison comparison;
+  const std::map<std::string, ParsedRow> old_rows = by_key(before);
+  const std::map<std::string, ParsedRow> new_rows = by_key(after);
+  ResultComparison comparison;
   for (const auto& [key, row] : old_rows) {
     const auto found = new_rows.find(key);
     if (found == new_rows.end()) {
@@ -135,17 +136,18 @@ Comparison compare_results(const ResultTable& before, const ResultTable& after, 
 ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& after,
                                 bool any_device) {
   ComparedFolders compared;
-  for (std::size_t i = 0; i < before.tables.size(); ++i) {
-    const ResultTable* other = after.find(before.names[i]);
+  for (std::size_t i = 0; i < before.results.size(); ++i) {
+    const ParsedResults* other = after.find(before.names[i]);
     if (other == nullptr) {
-      compared.unpaired.push_back(before.tables[i].source);
+      compared.unpaired.push_back(before.results[i].source);
     } else {
       compared.pairs.push_back(
-          {&before.tables[i], other, compare_results(before.tables[i], *other, any_device)});
+          {&before.results[i], other, compare_results(before.results[i], *other, any_device)});
     }
   }
-  for (std::size_t i = 0; i < after.tables.size(); ++i) {
-    if (before.find(after.names[i]) == nullptr) compared.unpaired.push_back(after.tables[i].source);
+  for (std::size_t i = 0; i < after.results.size(); ++i) {
+    if (before.find(after.names[i]) == nullptr)
+      compared.unpaired.push_back(after.results[i].source);
   }
   if (compared.pairs.empty()) {
     refuse_usage("no two files have one name, wanted a run of the same files: {}",

@@ -5,7 +5,7 @@
 // noise of the score is that of the middle row.
 #pragma once
 
-#include "tool/results/result_folder.hpp"
+#include "tool/results/parsed_results.hpp"
 
 #include <string>
 #include <vector>
@@ -16,8 +16,8 @@ namespace octet::tool {
 inline constexpr double kThresholdPercent = 5;
 
 struct Change {
-  ResultRow before;
-  ResultRow after;
+  ParsedRow before;
+  ParsedRow after;
   double delta = 0;  // of the rate of the step: -0.07 is 7 % slower; 0 where not both are PASS
   double noise = 0;
 
@@ -26,7 +26,7 @@ struct Change {
   bool broke() const { return before.passed() && !after.passed(); }
 };
 
-struct Comparison {
+struct ResultComparison {
   std::vector<Change> changes;        // by delta, the worst first
   std::vector<std::string> only_old;  // labels
   std::vector<std::string> only_new;
@@ -48,19 +48,20 @@ struct Quartiles {
 };
 Quartiles quartiles(std::vector<double> values);  // of at least one
 
-// Throws UsageError where the tables are of two kinds, of other devices (unless any_device) or have
+// Throws UsageError where the results are of two kinds, of other devices (unless any_device) or have
 // no case in common.
-Comparison compare_results(const ResultTable& before, const ResultTable& after, bool any_device);
+ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
+                                 bool any_device);
 
-struct ComparedTables {
-  const ResultTable* before;
-  const ResultTable* after;
-  Comparison comparison;
+struct ComparedResults {
+  const ParsedResults* before;
+  const ParsedResults* after;
+  ResultComparison comparison;
 };
 
 struct ComparedFolders {
-  std::vector<ComparedTables> pairs;  // the files of one name
-  std::vector<std::string> unpaired;  // paths of those that only one folder has
+  std::vector<ComparedResults> pairs;  // the files of one name
+  std::vector<std::string> unpaired;   // paths of those that only one folder has
 };
 
 // Throws UsageError where no two files have one name, or two that have cannot be compared.

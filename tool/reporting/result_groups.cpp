@@ -10,7 +10,7 @@ namespace {
 
 struct Member {
   const ResultKind* kind;
-  const ResultRow* row;
+  const ParsedRow* row;
 };
 
 template <class Key>
@@ -42,7 +42,7 @@ std::vector<double> means(const std::vector<Member>& members) {
 }
 
 ResultGroup make_group(const std::vector<Member>& members, const std::string& model) {
-  const ResultRow& first = *members.front().row;
+  const ParsedRow& first = *members.front().row;
   ResultGroup group{.kind = members.front().kind,
                     .problem = first.problem,
                     .device = first.device,
@@ -57,11 +57,11 @@ ResultGroup make_group(const std::vector<Member>& members, const std::string& mo
 
 std::vector<ResultGroup> group_results(const ResultFolder& folder) {
   std::vector<Member> all;
-  for (const ResultTable& table : folder.tables) {
-    for (const ResultRow& row : table.rows) all.push_back({table.kind, &row});
+  for (const ParsedResults& results : folder.results) {
+    for (const ParsedRow& row : results.rows) all.push_back({results.kind, &row});
   }
   const auto thing = [](const Member& member) {
-    const ResultRow& row = *member.row;
+    const ParsedRow& row = *member.row;
     return std::tie(member.kind, row.problem, row.device, row.backend);
   };
   std::vector<ResultGroup> groups;

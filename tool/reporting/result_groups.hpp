@@ -1,7 +1,7 @@
 // Rows that tell of one thing: the same operator, problem, device and backend, over all files.
 #pragma once
 
-#include "tool/results/result_folder.hpp"
+#include "tool/results/parsed_results.hpp"
 #include "tool/results/stored_results.hpp"
 
 #include <string>

@@ -34,9 +34,8 @@ std::vector<std::string> table_row(const ResultGroup& group) {
 
 int summarize(const std::string& path) {
   const ResultFolder folder = read_results_folder(path);
-  std::vector<std::vector<std::string>> table{{"operator", "problem", "device", "backend", "shapes",
-                                               "PASS", "FAIL", "ERROR", "forward", "backward",
-                                               "step", ""}};
+  std::vector<bench::Row> table{{"operator", "problem", "device", "backend", "shapes", "PASS",
+                                 "FAIL", "ERROR", "forward", "backward", "step", ""}};
   for (const ResultGroup& group : group_results(folder)) table.push_back(table_row(group));
   print_table(table, 4);
   fmt::print("rates are geometric means over the shapes that are PASS\n");

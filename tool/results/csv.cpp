@@ -8,8 +8,8 @@ namespace octet::tool {
 namespace {
 
 struct Collector {
-  std::vector<CsvRow> rows;
-  CsvRow row;
+  std::vector<bench::Row> rows;
+  bench::Row row;
 };
 
 void add_field(void* field, std::size_t length, void* collector) {
@@ -35,19 +35,9 @@ class Parser {
   csv_parser parser_{};
 };
 
-bool needs_quotes(const std::string& field) {
-  return field.find_first_of(",\"\r\n") != std::string::npos ||
-         (!field.empty() && (field.front() == ' ' || field.back() == ' '));
-}
-
-bool write_field(std::FILE* file, const std::string& field) {
-  if (needs_quotes(field)) return csv_fwrite(file, field.data(), field.size()) == 0;
-  return std::fwrite(field.data(), 1, field.size(), file) == field.size();
-}
-
 }  // namespace
 
-std::vector<CsvRow> parse_csv(std::string_view text, std::string_view source) {
+std::vector<bench::Row> parse_csv(std::string_view text, std::string_view source) {
   Parser parser;
   Collector collector;
   const std::size_t read =
@@ -57,14 +47,6 @@ std::vector<CsvRow> parse_csv(std::string_view text, std::string_view source) {
                  csv_strerror(csv_error(&parser)));
   }
   return std::move(collector.rows);
-}
-
-bool write_csv_row(std::FILE* file, const CsvRow& row) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    if (i > 0 && std::fputc(',', file) == EOF) return false;
-    if (!write_field(file, row[i])) return false;
-  }
-  return std::fputc('\n', file) != EOF;
 }
 
 }  // namespace octet::tool

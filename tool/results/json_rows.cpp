@@ -1,12 +1,11 @@
 #include "tool/results/json_rows.hpp"
 
-#include "tool/options/parse_number.hpp"
-#include "tool/results/provenance.hpp"
-#include "tool/results/result_path.hpp"
-#include "tool/results/text_file.hpp"
-#include "tool/results/timestamp.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/files.hpp"
+#include "tool/results/provenance.hpp"
 
+#include "bench/report/files.hpp"
 #include "bench/timing/statistics.hpp"
 
 #include <octet/version.h>
@@ -19,13 +18,14 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace octet::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Columns whose fields are texts even where they have digits alone.
+// Columns whose fields are texts even where they have only digits.
 constexpr std::array<std::string_view, 8> kTextColumns{
     "Case", "Commit", "Device Sources", "CPU", "GPU", "Configuration", "Note", "Command"};
 
@@ -43,7 +43,7 @@ Json field_as_json(const std::string& column, const std::string& field) {
   return field;
 }
 
-Json row_object(const CsvRow& header, const CsvRow& row) {
+Json row_object(const bench::Row& header, const bench::Row& row) {
   Json object = Json::object();
   for (std::size_t i = 0; i < header.size(); ++i) {
     object[header[i]] = field_as_json(header[i], row[i]);
@@ -62,7 +62,7 @@ void require_json_or_nothing(const std::string& path) {
   if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path)) {
     refuse_usage("--json {}: is no plain file, wanted a file to write", path);
   }
-  const std::string text = read_text_file("--json", path, "a file to write");
+  const std::string text = read_text_file("--json " + path, path, "a file to write");
   if (text.empty()) return;
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("octet")) {
@@ -70,23 +70,16 @@ void require_json_or_nothing(const std::string& path) {
   }
 }
 
-bool write_text(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return false;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  return std::fclose(file) == 0 && written;
-}
-
 }  // namespace
 
-std::string row_as_json(const CsvRow& header, const CsvRow& row) {
+std::string row_as_json(const bench::Row& header, const bench::Row& row) {
   return dump(row_object(header, row), -1);
 }
 
 JsonFile::JsonFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   require_json_or_nothing(path);
-  if (!write_text(path + ".new", "")) {
+  if (!std::ofstream(path + ".new")) {
     refuse_usage("--json {}: {}; wanted a file in a folder that exists and can be written", path,
                  std::strerror(errno));
   }
@@ -97,8 +90,8 @@ JsonFile::~JsonFile() {
   if (!beside_.empty()) std::remove(beside_.c_str());
 }
 
-void JsonFile::write(const ResultKind& kind, const CsvRow& header,
-                     const std::vector<std::optional<CsvRow>>& rows) {
+void JsonFile::write(const ResultKind& kind, const bench::Row& header,
+                     const std::vector<std::optional<bench::Row>>& rows) {
   if (path_.empty()) return;
   const char* score_column = kind.rates.back().column;
   std::vector<double> rates;
@@ -106,7 +99,7 @@ void JsonFile::write(const ResultKind& kind, const CsvRow& header,
   for (const auto& row : rows) {
     if (!row) continue;
     list.push_back(row_object(header, *row));
-    const double rate = Record(header, *row).number(score_column);
+    const double rate = bench::Record(header, *row).number(score_column);
     if (!std::isnan(rate)) rates.push_back(rate);
   }
   Json json;
@@ -119,10 +112,8 @@ void JsonFile::write(const ResultKind& kind, const CsvRow& header,
   json["score"] = bench::geometric_mean(rates);  // NaN becomes null
   json["score_column"] = score_column;
   json["rows"] = std::move(list);
-  if (!write_text(beside_, dump(json, 2) + "\n") ||
-      std::rename(beside_.c_str(), path_.c_str()) != 0) {
-    refuse_usage("--json {}: {}", path_, std::strerror(errno));
-  }
+  const int reason = bench::replace_file(path_, beside_, dump(json, 2) + "\n");
+  if (reason != 0) refuse_usage("--json {}: {}", path_, std::strerror(reason));
   beside_.clear();
 }
 

@@ -5,9 +5,10 @@
 #include <octet/octet.h>
 #include <octet/version.h>
 
-#include <fmt/format.h>
+#include <fmt/chrono.h>
 
 #include <algorithm>
+#include <ctime>
 
 namespace octet::tool {
 
@@ -21,6 +22,10 @@ std::string device_sources(std::string op) {
 std::string version_text() {
   return fmt::format("octet {}.{}.{} ({})", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR,
                      OCTET_VERSION_PATCH, commit());
+}
+
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 }  // namespace octet::tool

@@ -10,5 +10,6 @@ std::string commit();  // "unknown" where the build was not made from a git tree
 // result that has another was measured with other kernels. Empty for what is no operator.
 std::string device_sources(std::string op);
 std::string version_text();  // "octet 0.1.0 (commit)"
+std::string utc_now();       // "2026-01-31T12:34:56Z"
 
 }  // namespace octet::tool

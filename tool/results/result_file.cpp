@@ -1,10 +1,15 @@
 #include "tool/results/result_file.hpp"
 
-#include "tool/results/record.hpp"
-#include "tool/results/result_kind.hpp"
-#include "tool/results/result_path.hpp"
-#include "tool/results/stored_results.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/files.hpp"
+#include "tool/results/result_kind.hpp"
+#include "tool/results/stored_results.hpp"
+
+#include "bench/report/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,11 +28,11 @@ std::optional<std::size_t> place_of(const CaseKey& key, const std::vector<CaseKe
   return place;
 }
 
-}  // namespace
-
-bool same_measurement(const CsvRow& header, const CsvRow& a, const CsvRow& b) {
-  const Record left(header, a);
-  const Record right(header, b);
+// Whether two rows under `header` tell of the same measurement: all that is known before it agrees.
+// Of the same code: the device sources on a GPU, the commit on the CPU.
+bool same_measurement(const bench::Row& header, const bench::Row& a, const bench::Row& b) {
+  const bench::Record left(header, a);
+  const bench::Record right(header, b);
   std::vector<const char*> columns{"TestID",  "Platform",      "GPU",     "CPU",
                                    "Backend", "Configuration", "Threads", "Command"};
   columns.push_back(left.at("Platform") == "cuda" ? "Device Sources" : "Commit");
@@ -35,8 +40,102 @@ bool same_measurement(const CsvRow& header, const CsvRow& a, const CsvRow& b) {
                      [&](const char* column) { return left.at(column) == right.at(column); });
 }
 
-ResultFile::ResultFile(const std::string& path, const CsvRow& header,
-                       const std::vector<CsvRow>& planned, bool fresh)
+// Not where the process that had the lock has removed the file since it was opened.
+bool still_has_its_name(int descriptor, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+PartialFile::PartialFile(const std::string& output) : output_(output), path_(output + ".partial") {
+  open_and_lock();
+  const std::string text = text_if_any(path_);
+  const std::size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
+  is_empty_ = whole == 0;
+  has_rows_ = std::count(text.begin(), text.end(), '\n') > 1;
+  if (whole == text.size() || ftruncate(fileno(file_), static_cast<off_t>(whole)) == 0) return;
+  const int reason = errno;
+  std::fclose(file_);
+  refuse(reason);
+}
+
+PartialFile::~PartialFile() {
+  if (file_ == nullptr) return;
+  if (!has_rows_) std::remove(path_.c_str());  // before the lock is free
+  std::fclose(file_);
+}
+
+void PartialFile::open_and_lock() {
+  constexpr mode_t kAsOthersAre = 0666;
+  for (;;) {
+    const int descriptor =
+        open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kAsOthersAre);
+    if (descriptor < 0) refuse(errno);
+    if (!take_lock(descriptor)) {
+      const int reason = errno;
+      close(descriptor);
+      if (reason != EWOULDBLOCK) refuse(reason);
+      refuse_usage(
+          "-o {}: in use by another octet run; wait for it, or use another file (parallel shards "
+          "need one each)",
+          output_);
+    }
+    if (still_has_its_name(descriptor, path_)) {
+      file_ = fdopen(descriptor, "a");
+      if (file_ != nullptr) return;
+      const int reason = errno;
+      close(descriptor);
+      refuse(reason);
+    }
+    close(descriptor);
+  }
+}
+
+void PartialFile::refuse(int reason) const {
+  refuse_usage("-o {}: {}; wanted a file in a folder that exists and can be written", output_,
+               std::strerror(reason));
+}
+
+void PartialFile::begin(const bench::Row& header, bool fresh) {
+  if (fresh) {
+    if (ftruncate(fileno(file_), 0) != 0) refuse(errno);
+    is_empty_ = true;
+    has_rows_ = false;
+  }
+  if (!is_empty_) return;
+  if (!write(header)) refuse(errno);
+  is_empty_ = false;
+}
+
+bool PartialFile::add(const bench::Row& row) {
+  has_rows_ = true;
+  return write(row);
+}
+
+bool PartialFile::write(const bench::Row& row) {
+  const std::string line = bench::csv_line(row);
+  return std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
+}
+
+void PartialFile::remove() {
+  std::remove(path_.c_str());  // before the lock is free
+  std::fclose(file_);
+  file_ = nullptr;
+}
+
+std::vector<bench::Row> done_rows(const std::vector<std::optional<bench::Row>>& rows) {
+  std::vector<bench::Row> done;
+  for (const auto& row : rows) {
+    if (row) done.push_back(*row);
+  }
+  return done;
+}
+
+ResultFile::ResultFile(const std::string& path, const bench::Row& header,
+                       const std::vector<bench::Row>& planned, bool fresh)
     : path_(path), header_(header), rows_(planned.size()), earlier_(planned.size()) {
   if (path.empty()) return;
   require_results_or_nothing("-o", path);
@@ -46,29 +145,30 @@ ResultFile::ResultFile(const std::string& path, const CsvRow& header,
   partial_->begin(header, fresh);
 }
 
-void ResultFile::take_up(const std::vector<CsvRow>& planned) {
+void ResultFile::take_up(const std::vector<bench::Row>& planned) {
   const std::vector<std::string> paths{path_, partial_->path()};
-  const std::string op = planned.empty() ? "" : Record(header_, planned[0]).at(kOperatorColumn);
+  const std::string op =
+      planned.empty() ? "" : bench::Record(header_, planned[0]).at(kOperatorColumn);
   for (const std::string& path : paths) require_rows_that_fit(path, header_, op);
   std::vector<CaseKey> cases;
   cases.reserve(planned.size());
-  for (const CsvRow& row : planned) cases.push_back(key_of(header_, row));
-  for (const CsvRow& row : newest_rows(paths).rows) {
+  for (const bench::Row& row : planned) cases.push_back(key_of(header_, row));
+  for (const bench::Row& row : newest_rows(paths).rows) {
     const CaseKey key = key_of(header_, row);
     const auto place = place_of(key, cases);
     (place ? earlier_[*place] : others_).push_back(row);
-    if (Record(header_, row).at("Check") != "PASS") continue;
+    if (bench::Record(header_, row).at("Check") != "PASS") continue;
     for (std::size_t i = 0; i < planned.size(); ++i) {
       if (cases[i] == key && same_measurement(header_, row, planned[i])) rows_[i] = row;
     }
   }
 }
 
-void ResultFile::add(std::size_t index, const CsvRow& row) {
+void ResultFile::add(std::size_t index, const bench::Row& row) {
   rows_[index] = row;
   if (partial_ && !partial_->add(row)) {
-    refuse_usage("-o {}: {}; the rows so far are in {}, and the same command goes on with them",
-                 path_, std::strerror(errno), partial_->path());
+    refuse_usage("-o {}: {}; the rows so far are in {}; rerun the same command to continue", path_,
+                 std::strerror(errno), partial_->path());
   }
 }
 
@@ -76,11 +176,12 @@ void ResultFile::finish() {
   if (!partial_) return;
   StoredResults results{header_, others_};
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::vector<CsvRow> of_case = rows_[i] ? std::vector<CsvRow>{*rows_[i]} : earlier_[i];
+    const std::vector<bench::Row> of_case =
+        rows_[i] ? std::vector<bench::Row>{*rows_[i]} : earlier_[i];
     results.rows.insert(results.rows.end(), of_case.begin(), of_case.end());
   }
-  if (!write_stored(path_, results)) {
-    refuse_usage("-o {}: {}; the rows of this run are in {}", path_, std::strerror(errno),
+  if (const int reason = write_stored(path_, results); reason != 0) {
+    refuse_usage("-o {}: {}; the rows of this run are in {}", path_, std::strerror(reason),
                  partial_->path());
   }
   partial_->remove();

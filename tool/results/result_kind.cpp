@@ -1,5 +1,7 @@
 #include "tool/results/result_kind.hpp"
 
+#include "tool/results/command_line.hpp"
+
 #include <fmt/format.h>
 
 #include <limits>
@@ -9,10 +11,12 @@
 namespace octet::tool {
 namespace {
 
-double no_intensity(const Record& /*record*/) { return std::numeric_limits<double>::quiet_NaN(); }
+double no_intensity(const bench::Record& /*record*/) {
+  return std::numeric_limits<double>::quiet_NaN();
+}
 
 // 6 MNK operations; x, w, y, dy, dx and dw of 16 bits each.
-double layer_intensity(const Record& record) {
+double layer_intensity(const bench::Record& record) {
   const double m = record.number("M");
   const double n = record.number("N");
   const double k = record.number("K");
@@ -20,11 +24,17 @@ double layer_intensity(const Record& record) {
 }
 
 // 2 MNK operations; two operands of 8 bits and a result of 16.
-double product_intensity(const Record& record) {
+double product_intensity(const bench::Record& record) {
   const double m = record.number("M");
   const double n = record.number("N");
   const double k = record.number("K");
   return 2 * m * n * k / (m * k + n * k + 2 * m * n);
+}
+
+std::vector<RateColumn> step_tflops() {
+  return {{"forward", "Forward TFLOPS"},
+          {"backward", "Backward TFLOPS"},
+          {"step", "Combined Step TFLOPS"}};
 }
 
 ResultKind gemm_kind() {
@@ -34,9 +44,7 @@ ResultKind gemm_kind() {
           .name_column = "Case",
           .variant = {},
           .backend = "Backend",
-          .rates = {{"forward", "Forward TFLOPS"},
-                    {"backward", "Backward TFLOPS"},
-                    {"step", "Combined Step TFLOPS"}},
+          .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
           .baselines = {{"Combined Ratio", "Baseline", nullptr}},
@@ -70,7 +78,7 @@ ResultKind quantize_kind() {
           .intensity = no_intensity};
 }
 
-// An operator that memory bounds, forward and backward. They share their columns.
+// A memory-bound operator, forward and backward. They share their columns.
 ResultKind memory_kind(const char* op) {
   return {.op = op,
           .about = "an operator that memory bounds, forward and backward",
@@ -92,8 +100,8 @@ ResultKind memory_kind(const char* op) {
 }
 
 // Of forward 4 MFK operations, 6 with --down; backward has twice as many.
-double mlp_intensity(const Record& record) {
-  const bool down = (" " + record.at("Options") + " ").find(" --down ") != std::string::npos;
+double mlp_intensity(const bench::Record& record) {
+  const bool down = has_option(record.at("Options"), "--down");
   return 3 * (down ? 6 : 4) * record.number("M") * record.number("F") * record.number("K") /
          (record.number("Forward Bytes") + record.number("Backward Bytes"));
 }
@@ -106,9 +114,7 @@ ResultKind gated_mlp_kind() {
           .name_column = "Case",
           .variant = {},
           .backend = "Backend",
-          .rates = {{"forward", "Forward TFLOPS"},
-                    {"backward", "Backward TFLOPS"},
-                    {"step", "Combined Step TFLOPS"}},
+          .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
           .baselines = {{"Combined Ratio", nullptr, "unfused chain"}},
@@ -117,7 +123,7 @@ ResultKind gated_mlp_kind() {
           .intensity_text = "the operations of its products over the bytes of every launch"};
 }
 
-// Written by tools/peers.py for operators that memory bounds: one row per call and library.
+// Written by tools/peers.py for memory-bound operators: one row per call and library.
 ResultKind peers_memory_kind(const char* op, std::vector<const char*> shape) {
   return {.op = op,
           .about = "one call of a library, interleaved with the others",
@@ -159,12 +165,12 @@ std::vector<std::string> own_columns(const ResultKind& kind) {
   return columns;
 }
 
-bool has(const CsvRow& header, const std::string& column) {
+bool has(const bench::Row& header, const std::string& column) {
   return std::find(header.begin(), header.end(), column) != header.end();
 }
 
 // The share of the kind's own columns that the header has.
-double likeness(const ResultKind& kind, const CsvRow& header) {
+double likeness(const ResultKind& kind, const bench::Row& header) {
   const std::vector<std::string> columns = own_columns(kind);
   const auto present =
       std::count_if(columns.begin(), columns.end(),
@@ -197,21 +203,21 @@ const ResultKind& result_kind(std::string_view op) {
   return *found;
 }
 
-std::string shape_of(const ResultKind& kind, const Record& record) {
+std::string shape_of(const ResultKind& kind, const bench::Record& record) {
   std::vector<std::string> extents;
   extents.reserve(kind.shape.size());
   for (const char* column : kind.shape) extents.push_back(record.at(column));
   return fmt::format("{}", fmt::join(extents, "x"));
 }
 
-double rate_of(const ResultKind& kind, const Record& record) {
+double rate_of(const ResultKind& kind, const bench::Record& record) {
   return record.number(kind.rates.back().column) / kind.column_per_unit;
 }
 
-const ResultKind* kind_of(const CsvRow& header, const CsvRow& row) {
+const ResultKind* kind_of(const bench::Row& header, const bench::Row& row) {
   const ResultKind* best = nullptr;
-  const std::string op = Record(header, row).at(kOperatorColumn);
-  // Shapes alone do not make a kind: they are up to 3 of 5 columns.
+  const std::string op = bench::Record(header, row).at(kOperatorColumn);
+  // Shape columns are not enough for a kind: they are up to 3 of 5 columns.
   double most = 2.0 / 3;
   for (const ResultKind& kind : result_kinds()) {
     if (kind.is_named_in_rows && kind.op != op) continue;
@@ -222,7 +228,7 @@ const ResultKind* kind_of(const CsvRow& header, const CsvRow& row) {
   return best;
 }
 
-std::vector<std::string> missing_columns(const ResultKind& kind, const CsvRow& header) {
+std::vector<std::string> missing_columns(const ResultKind& kind, const bench::Row& header) {
   std::vector<std::string> columns{"GPU", "Check", kind.backend, "Commit", "Command"};
   for (const std::string& column : own_columns(kind)) columns.push_back(column);
   std::erase_if(columns, [&](const std::string& column) { return has(header, column); });

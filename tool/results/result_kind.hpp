@@ -1,10 +1,9 @@
 // What kind of result file a CSV is: which of its columns say what was measured and how fast it was.
-// summarize, compare, report and the history know an operator by this description alone: a new
+// summarize, compare, report and the history know an operator only by this description: a new
 // operator adds an entry to result_kinds().
 #pragma once
 
-#include "tool/results/csv.hpp"
-#include "tool/results/record.hpp"
+#include "bench/report/record.hpp"
 
 #include <string>
 #include <string_view>
@@ -49,8 +48,8 @@ struct ResultKind {
   std::vector<BaselineColumn> baselines;
   std::vector<SnrColumn> snrs;
   bool has_ceiling = false;  // the first baseline is a copy of the same bytes: nothing is faster
-  // Operations of the step per byte of its tensors, each moved once; NaN where memory alone bounds it.
-  double (*intensity)(const Record& record);
+  // Operations of the step per byte of its tensors, each moved once; NaN where it is memory-bound.
+  double (*intensity)(const bench::Record& record);
   const char* intensity_text = "";  // how it is counted
 };
 
@@ -58,14 +57,14 @@ const std::vector<ResultKind>& result_kinds();
 const ResultKind& result_kind(std::string_view op);
 
 // "8x16x32"
-std::string shape_of(const ResultKind& kind, const Record& record);
+std::string shape_of(const ResultKind& kind, const bench::Record& record);
 // Of the step, in the kind's unit; NaN where the row has none.
-double rate_of(const ResultKind& kind, const Record& record);
+double rate_of(const ResultKind& kind, const bench::Record& record);
 
 // The kind whose columns the header has, or most of: a file with some missing is of that kind, and
 // broken. `row`: the first below it, which names the operator where the columns do not; empty where
 // there is none. nullptr where it is of no kind.
-const ResultKind* kind_of(const CsvRow& header, const CsvRow& row);
-std::vector<std::string> missing_columns(const ResultKind& kind, const CsvRow& header);
+const ResultKind* kind_of(const bench::Row& header, const bench::Row& row);
+std::vector<std::string> missing_columns(const ResultKind& kind, const bench::Row& header);
 
 }  // namespace octet::tool

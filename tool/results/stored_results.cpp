@@ -1,26 +1,38 @@
 #include "tool/results/stored_results.hpp"
 
-#include "tool/cases/cases.hpp"
-#include "tool/results/row_meaning.hpp"
-#include "tool/results/text_file.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/command_line.hpp"
+#include "tool/results/csv.hpp"
+#include "tool/results/files.hpp"
+#include "tool/results/result_kind.hpp"
+
+#include "bench/report/files.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace octet::tool {
 namespace {
 
+// What the results of every operator begin with.
+constexpr std::string_view kFirstColumns = "TestID,Platform,GPU,";
+
+// What two rows of one case have in common, however they were run.
+std::string problem_key(const std::string& name, const std::string& command) {
+  return name + " " + repeated_command(command);
+}
+
 // Numbers in their order, then everything else.
 std::pair<std::int64_t, std::string> order_of(const std::string& test_id) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  std::int64_t number = kMost;
-  if (!parse_whole(test_id, 0, kMost, number)) number = kMost;
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+  std::int64_t number = kLast;
+  if (!parse_whole(test_id, 0, kLast, number)) number = kLast;
   return {number, test_id};
 }
 
@@ -39,27 +51,51 @@ StoredResults read_stored(const std::string& path) {
   results.header = results.rows[0];
   results.rows.erase(results.rows.begin());
   std::erase_if(results.rows,
-                [&](const CsvRow& row) { return row.size() != results.header.size(); });
+                [&](const bench::Row& row) { return row.size() != results.header.size(); });
   return results;
 }
 
-bool write_stored(const std::string& path, const StoredResults& results) {
-  const std::string beside = path + ".new";
-  std::FILE* file = std::fopen(beside.c_str(), "w");
-  if (file == nullptr) return false;
-  bool written = write_csv_row(file, results.header);
-  for (const CsvRow& row : results.rows) written = written && write_csv_row(file, row);
-  written = std::fclose(file) == 0 && written;
-  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return true;
-  const int reason = errno;
-  std::remove(beside.c_str());
-  errno = reason;
-  return false;
+int write_stored(const std::string& path, const StoredResults& results) {
+  return bench::replace_file(path, path + ".new", bench::csv_text(results.header, results.rows));
 }
 
-CaseKey key_of(const CsvRow& header, const CsvRow& row) {
-  const Record record(header, row);
-  return {record.at("TestID"), case_of(record)};
+void require_results_or_nothing(const std::string& option, const std::string& path) {
+  const std::string beginning = beginning_to_replace(option, path, kFirstColumns.size());
+  if (!beginning.empty() && beginning != kFirstColumns) {
+    refuse_to_replace(option, path, "results of octet");
+  }
+}
+
+void require_rows_that_fit(const std::string& path, const bench::Row& header,
+                           const std::string& op) {
+  constexpr std::string_view kWayOut = "give another file, or --fresh to replace it";
+  const std::string text = text_if_any(path);
+  const std::vector<bench::Row> rows = parse_csv(text, "-o " + path);
+  if (rows.empty()) return;
+  if (rows[0] != header) {
+    refuse_usage("-o {}: has results with other columns, as of another operator or baseline; {}",
+                 path, kWayOut);
+  }
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    if (rows[r].size() != header.size()) {
+      refuse_usage("-o {}: row {} has {} fields, wanted the {} of the header; mend it, {}", path,
+                   r + 1, rows[r].size(), header.size(), kWayOut);
+    }
+    const std::string other = bench::Record(header, rows[r]).at(kOperatorColumn);
+    if (other != op) {
+      refuse_usage("-o {}: has results of {}, this run has those of {}; {}", path, other, op,
+                   kWayOut);
+    }
+  }
+  if (text.back() != '\n') {
+    refuse_usage("-o {}: row {} does not end with a line end: was it cut short? Mend it, {}", path,
+                 rows.size(), kWayOut);
+  }
+}
+
+CaseKey key_of(const bench::Row& header, const bench::Row& row) {
+  const bench::Record record(header, row);
+  return {record.at("TestID"), problem_key(record.at("Case"), record.at("Command"))};
 }
 
 StoredResults newest_rows(const std::vector<std::string>& paths) {
@@ -69,7 +105,7 @@ StoredResults newest_rows(const std::vector<std::string>& paths) {
     const StoredResults part = read_stored(path);
     if (all.header.empty()) all.header = part.header;
     if (part.header != all.header) continue;
-    for (const CsvRow& row : part.rows) {
+    for (const bench::Row& row : part.rows) {
       const auto [place, is_new] = places.try_emplace(key_of(all.header, row), all.rows.size());
       if (is_new) all.rows.emplace_back();
       all.rows[place->second] = row;
@@ -80,11 +116,24 @@ StoredResults newest_rows(const std::vector<std::string>& paths) {
 
 StoredResults merge_stored(const std::vector<std::string>& paths) {
   StoredResults all = newest_rows(paths);
-  std::stable_sort(all.rows.begin(), all.rows.end(), [&](const CsvRow& a, const CsvRow& b) {
-    return order_of(Record(all.header, a).at("TestID")) <
-           order_of(Record(all.header, b).at("TestID"));
+  std::stable_sort(all.rows.begin(), all.rows.end(), [&](const bench::Row& a, const bench::Row& b) {
+    return order_of(bench::Record(all.header, a).at("TestID")) <
+           order_of(bench::Record(all.header, b).at("TestID"));
   });
   return all;
+}
+
+StoredResults rows_of(const StoredResults& results, const std::vector<BenchCase>& cases) {
+  const bool named =
+      std::find(results.header.begin(), results.header.end(), "Case") != results.header.end();
+  std::set<CaseKey> keys;
+  for (const BenchCase& one : cases) {
+    keys.insert({one.test_id, problem_key(named ? one.name : "", one.command)});
+  }
+  StoredResults some = results;
+  std::erase_if(some.rows,
+                [&](const bench::Row& row) { return keys.count(key_of(some.header, row)) == 0; });
+  return some;
 }
 
 std::string Checks::text() const {
@@ -93,7 +142,8 @@ std::string Checks::text() const {
 
 Checks count_checks(const StoredResults& results) {
   Checks checks;
-  for (const CsvRow& row : results.rows) checks.count(Record(results.header, row).at("Check"));
+  for (const bench::Row& row : results.rows)
+    checks.count(bench::Record(results.header, row).at("Check"));
   return checks;
 }
 

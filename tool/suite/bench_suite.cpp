@@ -1,13 +1,12 @@
 // octet bench suite: a batch of benchmarks from a YAML file, dealt over the GPUs. Each is a process
 // of its own, so that none disturbs another and what was done is kept whatever happens to the rest.
+#include "tool/cases/cases.hpp"
 #include "tool/commands.hpp"
-#include "tool/operators/operator.hpp"
 #include "tool/console.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/options/options.hpp"
-#include "tool/results/stored_results.hpp"
+#include "tool/results/files.hpp"
 #include "tool/suite/suite_runner.hpp"
-#include "tool/cases/suites.hpp"
-#include "tool/results/text_file.hpp"
 
 #include <fmt/format.h>
 
@@ -27,11 +26,11 @@ struct BenchSuiteOptions {
   std::optional<double> max_seconds;
 };
 
-// The groups that ship have hours of work; alone, the command does what `octet bench` alone does.
+// The groups that ship are hours of work; without arguments the command runs what `octet bench` runs.
 std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
   if (!options.file.empty()) {
-    const std::string text =
-        read_text_file("FILE", options.file, "a YAML file of tasks, as cases/tasks.yaml");
+    const std::string text = read_text_file("FILE " + options.file, options.file,
+                                            "a YAML file of tasks, as cases/tasks.yaml");
     return tasks_of(parse_tasks(text, options.file), options.groups);
   }
   const std::string text(embedded_case_file("tasks.yaml"));
@@ -39,9 +38,9 @@ std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
                   options.groups.empty() ? std::vector<std::string>{"quick"} : options.groups);
 }
 
-// Parses what the task's process will be given and looks up its cases, so that what is wrong in the
-// file is found before anything is run.
-void require_bench_command(const Task& task, const std::string& device) {
+// The cases of a task. Parses what its process will be given, so that what is wrong in the file is
+// found before anything is run.
+std::vector<BenchCase> cases_of(const Task& task, const std::string& device) {
   CLI::App bench("", "octet bench");
   Chosen chosen;
   add_bench_operators(bench, chosen);
@@ -57,7 +56,7 @@ void require_bench_command(const Task& task, const std::string& device) {
   words.push_back(task.op);  // CLI11 reads from the back
   try {
     bench.parse(words);
-    chosen.check();
+    return chosen.cases();
   } catch (const CLI::ParseError& error) {
     refuse_usage("{}: {}", place, explain(*bench.get_subcommand(task.op), error));
   } catch (const std::runtime_error& error) {
@@ -72,7 +71,7 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
   std::vector<std::string> troubles = runner.deaths();
   for (const Task& task : tasks) {
     const std::string path = folder.results(task);
-    const Checks checks = count_checks(merge_stored({path, path + ".partial"}));
+    const Checks checks = folder.checks(task);
     table.push_back({task.label, path, std::to_string(checks.passed), std::to_string(checks.failed),
                      std::to_string(checks.errors)});
     if (!checks.all_passed()) {
@@ -83,13 +82,14 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
   }
   print_table(table, 2);
   for (const std::string& trouble : troubles) fmt::print("{}\n", trouble);
-  if (runner.not_begun() > 0) {
-    fmt::print("{} processes were not begun; the same command goes on with them\n",
-               runner.not_begun());
+  if (runner.not_started() > 0) {
+    fmt::print("{} processes not started; rerun the same command to continue\n",
+               runner.not_started());
   }
   if (const int number = runner.stopped_by(); number != 0) {
     constexpr int kExitOfASignal = 128;  // plus its number, as shells have it
-    fmt::print("stopped by signal {} ({}); the same command goes on\n", number, strsignal(number));
+    fmt::print("stopped by signal {} ({}); rerun the same command to continue\n", number,
+               strsignal(number));
     return kExitOfASignal + number;
   }
   return troubles.empty() ? 0 : kExitFailed;
@@ -98,9 +98,9 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
 int bench_suite(const BenchSuiteOptions& options) {
   if (options.folder.empty()) refuse_usage("-d DIR must be given: where rows and logs are to go");
   const RunClock clock(options.max_seconds);
-  const std::vector<Task> tasks = chosen_tasks(options);
+  std::vector<Task> tasks = chosen_tasks(options);
   const std::vector<Slot> slots = suite_slots(options.gpus, options.cpu_slots);
-  for (const Task& task : tasks) require_bench_command(task, slots.front().device);
+  for (Task& task : tasks) task.cases = cases_of(task, slots.front().device);
   const SuiteFolder folder(options.folder, tasks);
   SuiteRunner runner(tasks, slots, folder, clock);
   runner.run();
@@ -112,15 +112,17 @@ int bench_suite(const BenchSuiteOptions& options) {
 void add_bench_suite(CLI::App& bench, Chosen& chosen) {
   CLI::App* app = bench.add_subcommand("suite", "a batch of benchmarks from a YAML file");
   const auto options = std::make_shared<BenchSuiteOptions>();
-  constexpr std::int64_t kMost = 1024;
-  add_text(*app, "FILE", options->file, "FILE.yaml", "the tasks; those that ship with octet");
-  add_text(*app, "-d", options->folder, "DIR", "where rows and logs go, and are taken up again");
+  constexpr std::int64_t kMostSlots = 1024;
+  add_text(*app, "FILE", options->file, "FILE.yaml",
+           "the tasks [default: those that ship with octet]");
+  add_text(*app, "-d", options->folder, "DIR",
+           "where rows and logs go; a rerun continues from them");
   add_texts(*app, "-g", options->groups, "GROUP",
-            "run this group; repeatable; all of FILE, quick of those that ship");
-  add_whole(*app, "-n", options->gpus, 0, kMost, "GPUs to use; all; 0: the CPU");
-  add_whole(*app, "--cpu-slots", options->cpu_slots, 1, kMost,
-            "tasks at a time where the CPU is used; 1, since its threads fill the machine");
-  add_real(*app, "--max-seconds", options->max_seconds, "begin no further case after this time");
+            "run this group; repeatable [default: all of FILE, or quick of those that ship]");
+  add_whole(*app, "-n", options->gpus, 0, kMostSlots, "GPUs to use; 0 for the CPU [default: all]");
+  add_whole(*app, "--cpu-slots", options->cpu_slots, 1, kMostSlots,
+            "tasks at a time on the CPU, whose threads fill the machine [default: 1]");
+  add_real(*app, "--max-seconds", options->max_seconds, "start no further case after this time");
   choose_when_given(*app, chosen, [options] { return bench_suite(*options); });
 }
 

@@ -1,9 +1,8 @@
 #include "tool/suite/suite_folder.hpp"
 
-#include "tool/results/file_lock.hpp"
-#include "tool/results/result_path.hpp"
-#include "tool/results/stored_results.hpp"
 #include "tool/options/usage_error.hpp"
+#include "tool/results/files.hpp"
+#include "tool/results/stored_results.hpp"
 
 #include <fmt/format.h>
 
@@ -64,7 +63,7 @@ void SuiteFolder::lock() {
   const int reason = errno;
   close(lock_);
   lock_ = -1;
-  if (reason == EWOULDBLOCK) refuse_usage("-d {}: another suite is at work there", path_);
+  if (reason == EWOULDBLOCK) refuse_usage("-d {}: in use by another suite", path_);
   refuse_usage("-d {}: {}/.lock: {}", path_, path_, std::strerror(reason));
 }
 
@@ -90,6 +89,15 @@ std::vector<std::string> SuiteFolder::files(const Job& job) const {
   return {results(job), results(job) + ".partial"};
 }
 
+Checks SuiteFolder::checks(const Job& job) const {
+  return count_checks(rows_of(merge_stored(files(job)), job.task->cases));
+}
+
+Checks SuiteFolder::checks(const Task& task) const {
+  const std::string path = results(task);
+  return count_checks(rows_of(merge_stored({path, path + ".partial"}), task.cases));
+}
+
 void SuiteFolder::merge(const Task& task) const {
   if (task.shards == 1) return;  // it wrote them there itself
   std::vector<std::string> paths;
@@ -98,9 +106,9 @@ void SuiteFolder::merge(const Task& task) const {
   }
   const StoredResults merged = merge_stored(paths);
   if (merged.rows.empty()) return;
-  if (!write_stored(results(task), merged)) {
+  if (const int reason = write_stored(results(task), merged); reason != 0) {
     refuse_usage("-d {}: {}: {}; the rows are in {}/shards", path_, results(task),
-                 std::strerror(errno), path_);
+                 std::strerror(reason), path_);
   }
 }
 

@@ -29,13 +29,17 @@ class SuiteFolder {
   std::string logs(const Task& task) const;  // of all its jobs, as a shell names them
   std::string results(const Task& task) const;
   std::string results(const Job& job) const;
-  // Where rows of a job may stand, the newest last: what a killed process left counts as well.
-  std::vector<std::string> files(const Job& job) const;
+  // Of the rows of the task's cases that a job, or all of its jobs, left. What a killed process left
+  // counts as well, rows of cases that the task no longer has do not.
+  Checks checks(const Job& job) const;
+  Checks checks(const Task& task) const;
   // Writes the rows of all shards into results(task).
   void merge(const Task& task) const;
 
  private:
   void lock();
+  // Where rows of a job may stand, the newest last.
+  std::vector<std::string> files(const Job& job) const;
 
   std::string path_;
   int lock_ = -1;

@@ -1,16 +1,30 @@
 #include "tool/suite/suite_runner.hpp"
 
-#include "tool/results/stored_results.hpp"
+#include "tool/options/usage_error.hpp"
+
+#include <octet/device.hpp>
 
 #include <fmt/format.h>
 
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 namespace octet::tool {
 namespace {
+
+// What CUDA_VISIBLE_DEVICES calls the device that is cuda:index here.
+std::string visible_name(std::int64_t index) {
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (given == nullptr) return std::to_string(index);
+  std::istringstream names(given);
+  std::string name;
+  for (std::int64_t i = 0; i <= index; ++i) std::getline(names, name, ',');
+  return name;
+}
 
 std::vector<Job> all_jobs(const std::vector<Task>& tasks) {
   std::vector<Job> jobs;
@@ -47,6 +61,23 @@ std::vector<std::string> arguments_of(const Job& job, const Slot& slot, const st
 
 }  // namespace
 
+std::vector<Slot> suite_slots(std::optional<std::int64_t> gpus, std::int64_t cpu_slots) {
+  const std::int64_t there = cuda_device_count();
+  if (gpus && *gpus > there) {
+    refuse_usage("-n {}: this machine has {} GPU{}; -n 0 runs on the CPU", *gpus, there,
+                 there == 1 ? "" : "s");
+  }
+  std::vector<Slot> slots;
+  // A process sees only its own GPU, as cuda:0: so a row says the same on whichever it was
+  // measured, and is taken up on any other.
+  for (std::int64_t i = 0; i < gpus.value_or(there); ++i) {
+    slots.push_back(
+        {fmt::format("cuda:{}", i), "cuda:0", {"CUDA_VISIBLE_DEVICES=" + visible_name(i)}});
+  }
+  if (slots.empty()) slots.assign(static_cast<std::size_t>(cpu_slots), {"cpu", "cpu", {}});
+  return slots;
+}
+
 SuiteRunner::SuiteRunner(const std::vector<Task>& tasks, const std::vector<Slot>& slots,
                          const SuiteFolder& folder, const RunClock& clock)
     : slots_(slots),
@@ -69,7 +100,7 @@ void SuiteRunner::run() {
   progress_.clear();
 }
 
-bool SuiteRunner::may_begin() const {
+bool SuiteRunner::may_start() const {
   return next_ < jobs_.size() && stopped_by_ == 0 && !clock_.is_over();
 }
 
@@ -77,11 +108,11 @@ void SuiteRunner::fill_slots() {
   for (const Slot& slot : slots_) {
     const bool taken = std::any_of(running_.begin(), running_.end(),
                                    [&](const Running& other) { return other.slot == &slot; });
-    if (!taken && may_begin()) begin(jobs_[next_++], slot);
+    if (!taken && may_start()) start(jobs_[next_++], slot);
   }
 }
 
-void SuiteRunner::begin(const Job& job, const Slot& slot) {
+void SuiteRunner::start(const Job& job, const Slot& slot) {
   const ChildCommand command{
       arguments_of(job, slot, folder_.results(job), clock_.seconds_left()),
       slot.environment,
@@ -89,7 +120,7 @@ void SuiteRunner::begin(const Job& job, const Slot& slot) {
   };
   running_.push_back({job, &slot, start_child(command, signals_), watch_.seconds()});
   if (progress_.on_terminal()) return;  // where the bar says it
-  fmt::print("{} begins on {}\n", job.name(), slot.name);
+  fmt::print("{} starts on {}\n", job.name(), slot.name);
   std::fflush(stdout);
 }
 
@@ -106,7 +137,7 @@ void SuiteRunner::finish(const Running& running, int wait_status) {
   const Job& job = running.job;
   ++done_;
   folder_.merge(*job.task);
-  const Checks checks = count_checks(merge_stored(folder_.files(job)));
+  const Checks checks = folder_.checks(job);
   // Status 1 is that of rows which did not pass, and they are counted.
   const bool rows_tell =
       WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitFailed && !checks.all_passed();
@@ -131,7 +162,7 @@ void SuiteRunner::stop(int signal_number) {
 
 void SuiteRunner::show_progress() {
   progress_.show(done_, running_.size() == 1 ? running_[0].job.name()
-                                             : fmt::format("{} at work", running_.size()));
+                                             : fmt::format("{} running", running_.size()));
 }
 
 }  // namespace octet::tool

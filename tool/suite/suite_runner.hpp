@@ -1,17 +1,29 @@
 // Runs the tasks of a suite, each shard in a process of its own.
 #pragma once
 
-#include "tool/suite/child.hpp"
 #include "tool/console.hpp"
-#include "tool/suite/suite_folder.hpp"
-#include "tool/suite/suite_slots.hpp"
 #include "tool/options/timing_options.hpp"
+#include "tool/suite/child.hpp"
+#include "tool/suite/suite_folder.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace octet::tool {
+
+// Where the tasks of a suite may run: one at a time in each slot.
+struct Slot {
+  std::string name;                      // "cuda:3", "cpu"
+  std::string device;                    // what --device says in the slot
+  std::vector<std::string> environment;  // "NAME=value"
+};
+
+// A slot per GPU, or `cpu_slots` of the CPU where there are none or none is wanted. Throws
+// UsageError where this machine has fewer GPUs than wanted.
+std::vector<Slot> suite_slots(std::optional<std::int64_t> gpus, std::int64_t cpu_slots);
 
 class SuiteRunner {
  public:
@@ -22,7 +34,7 @@ class SuiteRunner {
   // then in the files of the tasks.
   void run();
 
-  std::size_t not_begun() const { return jobs_.size() - next_; }
+  std::size_t not_started() const { return jobs_.size() - next_; }
   int stopped_by() const { return stopped_by_; }  // a signal, or 0
   // A line for every job that did not come to its end, with the name of its log.
   const std::vector<std::string>& deaths() const { return deaths_; }
@@ -35,9 +47,9 @@ class SuiteRunner {
     double began;
   };
 
-  bool may_begin() const;
+  bool may_start() const;
   void fill_slots();
-  void begin(const Job& job, const Slot& slot);
+  void start(const Job& job, const Slot& slot);
   void reap();
   void finish(const Running& running, int wait_status);
   void stop(int signal_number);

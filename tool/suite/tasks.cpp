@@ -1,7 +1,7 @@
 #include "tool/suite/tasks.hpp"
 
-#include "tool/cases/cases.hpp"
 #include "tool/cases/yaml_map.hpp"
+#include "tool/options/parse.hpp"
 
 #include <fmt/format.h>
 

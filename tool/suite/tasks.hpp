@@ -1,6 +1,8 @@
 // The batches of `octet bench suite`, as cases/tasks.yaml spells them.
 #pragma once
 
+#include "tool/results/stored_results.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +14,8 @@ struct Task {
   std::string op;                      // of `octet bench OP`
   std::vector<std::string> arguments;  // "--shape=8x16x32"; true: "--prequantized"
   int shards = 1;
-  std::string place;  // "tasks.yaml:12:9", for what is found wrong later
+  std::string place;             // "tasks.yaml:12:9", for what is found wrong later
+  std::vector<BenchCase> cases;  // which `octet bench suite` finds out of the arguments
 };
 
 struct TaskGroup {

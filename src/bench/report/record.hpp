@@ -1,8 +1,10 @@
-// One row of results, its fields by the names of their columns.
+// A row of results: its fields as text, and by the names of their columns.
 #pragma once
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -10,10 +12,28 @@
 
 namespace octet::bench {
 
+using Row = std::vector<std::string>;
+
+inline void append(Row& row, Row more) {
+  row.insert(row.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// "31.62": a number in `count` significant digits, whatever the locale of the program is.
+inline std::string digits(double value, int count) {
+  char text[32];
+  const auto [end, error] =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::general, count);
+  return error == std::errc() ? std::string(text, end) : std::string();
+}
+
+// A number as a field: enough digits for every rate; empty for NaN.
+inline std::string number(double value) {
+  return std::isnan(value) ? std::string() : digits(value, 6);
+}
+
 class Record {
  public:
-  Record(const std::vector<std::string>& header, const std::vector<std::string>& row)
-      : header_(header), row_(row) {}
+  Record(const Row& header, const Row& row) : header_(header), row_(row) {}
 
   // Empty where there is no such column.
   std::string at(std::string_view column) const {
@@ -31,8 +51,8 @@ class Record {
   }
 
  private:
-  const std::vector<std::string>& header_;
-  const std::vector<std::string>& row_;
+  const Row& header_;
+  const Row& row_;
 };
 
 }  // namespace octet::bench

@@ -1,16 +1,56 @@
-#include "bench/report/report_state.hpp"
-#include "bench/report/result_columns.hpp"
-#include "bench/report/result_table.hpp"
+#include "bench/report/columns.hpp"
+#include "bench/report/files.hpp"
+#include "bench/report/tables.hpp"
+#include "bench/timing/gpu_monitor.hpp"
+#include "bench/timing/host.hpp"
 #include "core/message.hpp"
+#include "device/cuda_runtime.hpp"
 
 #include <octet/bench/metrics.hpp>
+#include <octet/bench/report.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 
 namespace octet::bench {
+
+// The rows behind a Report.
+struct Report::State {
+  enum class Kind { none, product, cast };
+
+  KernelInfo kernel{};
+  Kind kind = Kind::none;
+  Row header{};
+  std::vector<Row> rows{};
+
+  void add_product(const GemmCase& product, const Verdict& verdict, const Samples& times,
+                   const Comparison* beside);
+  void add_cast(const MemoryCase& shape, const Verdict& verdict, const Samples& times,
+                const Comparison* beside);
+
+  // A row with what both kinds have. Throws Error where the rows before are of the other kind, or a
+  // PASS has no times or those of too many parts.
+  void begin_row(Kind kind_of_row, const Verdict& verdict, const Samples& times);
+  void set(std::string_view column, const std::string& field);      // of the last row
+  void set_times(const std::string& prefix, const Samples& times);  // of a product
+  std::string at(const Row& row, std::string_view column) const;
+  std::string name_of(const Row& row) const;
+
+  std::string score_line() const;  // empty where no row has a rate
+  std::string text(bool colours) const;
+};
+
 namespace {
+
+// How this program was called: the command that repeats a row.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string words{std::istreambuf_iterator<char>(file), {}};
+  if (!words.empty() && words.back() == '\0') words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
 
 std::string in_ms(double seconds) { return number(seconds * 1e3); }
 
@@ -32,11 +72,60 @@ void drop_empty_columns(std::vector<Row>& table) {
 
 }  // namespace
 
-Report::Report(KernelInfo kernel) : state_(std::make_unique<State>()) {
-  if (kernel.name.empty()) refuse_argument("report: the kernel has no name");
-  state_->kernel = std::move(kernel);
+void Report::State::begin_row(Kind kind_of_row, const Verdict& verdict, const Samples& times) {
+  const std::size_t most_parts = kind_of_row == Kind::product ? 2 : 1;
+  if (verdict.pass && (times.parts.empty() || times.parts.size() > most_parts)) {
+    refuse_argument("report: a PASS of ", kernel.name, " has the times of ", times.parts.size(),
+                    " parts, wanted 1", most_parts == 2 ? " or 2" : "");
+  }
+  if (kind == Kind::none) {
+    kind = kind_of_row;
+    header = kind == Kind::product ? gemm_columns(!kernel.baseline.empty()) : cast_columns();
+  }
+  if (kind != kind_of_row) {
+    refuse_argument(
+        "report: products and memory-bound kernels have columns of their own; "
+        "give each a Report");
+  }
+  const bool on_cuda = kernel.device.type == DeviceType::cuda;
+  rows.emplace_back(header.size());
+  set("TestID", std::to_string(rows.size()));
+  set("Platform", on_cuda ? "cuda" : "cpu");
+  set("GPU", on_cuda ? cuda::properties(kernel.device.index).name : "none");
+  set("Check", verdict.check());
+  set("Backend", kernel.name);
+  set("Configuration", kernel.configuration);
+  set("Commit", kernel.version);
+  set("CPU", cpu_model());
+  set("Command", command_line());
+  set("Note", verdict.note);
+  if (!verdict.pass) return;
+  set("Warmup", std::to_string(times.warmup));
+  set("Iterations", std::to_string(times.iterations()));
+  set("Spread (%)", number(times.spread() * 100));
+  set("Note", times.note());
+  if (!on_cuda) set("Clock (MHz)", number(cpu_clock_mhz()));
+  if (times.gpu) {
+    set("Clock (MHz)", number(times.gpu->clock_mhz));
+    set("Power (W)", number(times.gpu->power_w));
+    set("Temperature (C)", number(times.gpu->temperature_c));
+    set("Throttle", throttle_text(times.gpu->throttle));
+  }
 }
-Report::~Report() = default;
+
+void Report::State::set(std::string_view column, const std::string& field) {
+  const auto found = std::find(header.begin(), header.end(), column);
+  if (found == header.end()) fail(ErrorCode::internal, "report: there is no column ", column);
+  rows.back()[static_cast<std::size_t>(found - header.begin())] = field;
+}
+
+std::string Report::State::at(const Row& row, std::string_view column) const {
+  return Record(header, row).at(column);
+}
+
+std::string Report::State::name_of(const Row& row) const {
+  return kind == Kind::product ? at(row, "Case") : at(row, "Rows") + "x" + at(row, "Cols");
+}
 
 void Report::State::add_product(const GemmCase& product, const Verdict& verdict,
                                 const Samples& times, const Comparison* beside) {
@@ -72,9 +161,9 @@ void Report::State::set_times(const std::string& prefix, const Samples& times) {
   set(prefix + "Combined Step Time (ms)", in_ms(step_seconds(times)));
 }
 
-void Report::State::add_memory(const MemoryCase& shape, const Verdict& verdict,
-                               const Samples& times, const Comparison* beside) {
-  begin_row(Kind::memory, verdict, times);
+void Report::State::add_cast(const MemoryCase& shape, const Verdict& verdict, const Samples& times,
+                             const Comparison* beside) {
+  begin_row(Kind::cast, verdict, times);
   set("Rows", std::to_string(shape.rows));
   set("Cols", std::to_string(shape.cols));
   set("Dtype", std::string(octet::name(shape.dtype)));
@@ -90,24 +179,6 @@ void Report::State::add_memory(const MemoryCase& shape, const Verdict& verdict,
   set("Memcpy Ratio", number(beside->ratio));
 }
 
-void Report::add(const GemmCase& product, const Verdict& verdict, const Samples& times) {
-  state_->add_product(product, verdict, times, nullptr);
-}
-void Report::add(const GemmCase& product, const Verdict& verdict, const Comparison& beside) {
-  state_->add_product(product, verdict, beside.ours, &beside);
-}
-void Report::add(const MemoryCase& shape, const Verdict& verdict, const Samples& times) {
-  state_->add_memory(shape, verdict, times, nullptr);
-}
-void Report::add(const MemoryCase& shape, const Verdict& verdict, const Comparison& beside) {
-  state_->add_memory(shape, verdict, beside.ours, &beside);
-}
-
-bool Report::pass() const {
-  const auto is_pass = [&](const Row& row) { return state_->at(row, "Check") == "PASS"; };
-  return !state_->rows.empty() && std::all_of(state_->rows.begin(), state_->rows.end(), is_pass);
-}
-
 std::string Report::State::score_line() const {
   const bool products = kind == Kind::product;
   const char* column = products ? "Combined Step TFLOPS" : "Memcpy Ratio";
@@ -121,7 +192,7 @@ std::string Report::State::score_line() const {
 std::string Report::State::text(bool colours) const {
   if (rows.empty()) return "no results\n";
   std::vector<Row> table =
-      kind == Kind::product ? gemm_table(header, rows) : memory_table(header, rows);
+      kind == Kind::product ? gemm_table(header, rows) : cast_table(header, rows);
   drop_empty_columns(table);
   std::string result = table_text(table, 2, colours);
   std::size_t passed = 0;
@@ -136,6 +207,30 @@ std::string Report::State::text(bool colours) const {
   return result + octet::text(passed, " PASS, ", rows.size() - passed, " FAIL, 0 ERROR\n");
 }
 
+Report::Report(KernelInfo kernel) : state_(std::make_unique<State>()) {
+  if (kernel.name.empty()) refuse_argument("report: the kernel has no name");
+  state_->kernel = std::move(kernel);
+}
+Report::~Report() = default;
+
+void Report::add(const GemmCase& product, const Verdict& verdict, const Samples& times) {
+  state_->add_product(product, verdict, times, nullptr);
+}
+void Report::add(const GemmCase& product, const Verdict& verdict, const Comparison& beside) {
+  state_->add_product(product, verdict, beside.ours, &beside);
+}
+void Report::add(const MemoryCase& shape, const Verdict& verdict, const Samples& times) {
+  state_->add_cast(shape, verdict, times, nullptr);
+}
+void Report::add(const MemoryCase& shape, const Verdict& verdict, const Comparison& beside) {
+  state_->add_cast(shape, verdict, beside.ours, &beside);
+}
+
+bool Report::pass() const {
+  const auto is_pass = [&](const Row& row) { return state_->at(row, "Check") == "PASS"; };
+  return !state_->rows.empty() && std::all_of(state_->rows.begin(), state_->rows.end(), is_pass);
+}
+
 std::string Report::text() const { return state_->text(false); }
 
 int Report::print() const {
@@ -143,6 +238,11 @@ int Report::print() const {
   return pass() ? 0 : 1;
 }
 
-void Report::write_csv(const std::string& path) const { state_->write_csv(path); }
+void Report::write_csv(const std::string& path) const {
+  if (state_->rows.empty()) refuse_argument("report: there are no results to write to ", path);
+  const int reason = replace_file(path, name_beside(path), csv_text(state_->header, state_->rows));
+  if (reason == 0) return;
+  fail(ErrorCode::device_error, "cannot write ", path, ": ", std::strerror(reason));
+}
 
 }  // namespace octet::bench

@@ -1,7 +1,5 @@
 #include "bench/timing/host.hpp"
-#include "bench/tune/tune_cache.hpp"
 #include "bench/tune/tune_search.hpp"
-#include "bench/tune/tune_space.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
 

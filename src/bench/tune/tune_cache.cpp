@@ -1,11 +1,10 @@
-#include "bench/tune/tune_cache.hpp"
-
-#include "bench/tune/tune_space.hpp"
-#include "bench/report/write_beside.hpp"
+#include "bench/report/files.hpp"
+#include "bench/tune/tune_search.hpp"
 #include "core/message.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -94,10 +93,8 @@ void write_choice(const std::string& path, const CacheKey& key, const Configurat
     content +=
         text(of.problem, '\t', of.device, '\t', of.version, '\t', describe(configuration), '\n');
   }
-  try {
-    write_beside(path, content);
-  } catch (const Error& error) {
-    warn(text("the choice is not kept: ", error.what()));
+  if (const int reason = replace_file(path, name_beside(path), content); reason != 0) {
+    warn(text("the choice is not kept: cannot write ", path, ": ", std::strerror(reason)));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "bench/tune/tune_space.hpp"
+#include "bench/tune/tune_search.hpp"
 
 #include "core/message.hpp"
 

@@ -1,0 +1,105 @@
+// Options that several operators share: of the data, of FP8 copies, of a norm, of heads and their
+// rotation, and of the activation of a gate.
+#pragma once
+
+#include "tool/cases/cases.hpp"
+#include "tool/options/options.hpp"
+
+#include "check/data/random.hpp"
+
+#include <octet/ops/fp8_output.hpp>
+#include <octet/ops/gated_activation.hpp>
+#include <octet/ops/rope.hpp>
+
+namespace octet::tool {
+
+inline const std::vector<Dtype> kFloats{Dtype::bf16, Dtype::f16, Dtype::f32};
+inline const std::vector<Dtype> kFp8{Dtype::e4m3, Dtype::e5m2};
+
+// Of every operator: --threads, --seed, --distribution.
+void add_data_options(CLI::App& app, std::int64_t& threads, std::int64_t& seed,
+                      std::string& distribution);
+Distribution parse_distribution(const std::string& name);
+
+// Block-scaled FP8 copies: those of a cast, and those an operator writes beside its output.
+struct Fp8Options {
+  std::optional<Dtype> format;
+  std::string block;  // empty: not given; "none": no row-major copy
+  std::string transposed_block;
+  std::optional<float> amax_floor;
+  bool pow2_scales = false;
+};
+
+// Of a cast: --format and the others.
+void add_cast_options(CLI::App& app, Fp8Options& options);
+// Of what an operator writes: --fp8, which asks for it, and the others.
+void add_fp8_options(CLI::App& app, Fp8Options& options, const std::string& format_help);
+
+// The copies whose blocks are given; both in 1x128 blocks where none is.
+Fp8Output cast_output(const Fp8Options& options);
+// Both copies, in 1x128 blocks where no others are given. Nothing where no --fp8 is given; refuses
+// the others without it.
+std::optional<Fp8Output> wanted_fp8(const Fp8Options& options);
+
+// A norm: rms-norm and rms-norm-rope.
+struct NormOptions {
+  std::optional<Dtype> weight;
+  std::optional<float> eps;
+  bool one_plus_weight = false;
+  bool inference = false;
+  std::optional<Dtype> dg;
+};
+
+// `timed`: of octet bench, which has to have a backward.
+void add_norm_options(CLI::App& app, NormOptions& options, bool timed);
+
+template <class Problem>
+void apply(const NormOptions& options, Problem& problem) {
+  problem.weight = options.weight.value_or(problem.weight);
+  problem.eps = options.eps.value_or(problem.eps);
+  problem.one_plus_weight = options.one_plus_weight;
+  problem.training = !options.inference;
+  problem.dg = options.dg.value_or(problem.dg);
+}
+
+// Heads and their rotation: rope and rms-norm-rope.
+struct RopeOptions {
+  std::optional<std::int64_t> head_dim;
+  std::optional<std::int64_t> heads;
+  std::optional<std::int64_t> kv_heads;
+  std::string style = "rotate_half";
+  std::int64_t rotary_dim = 0;
+  std::int64_t cache_rows = 0;
+  bool full_cache = false;
+  std::optional<Dtype> cache;
+  std::optional<Dtype> positions;
+};
+
+void add_rope_options(CLI::App& app, RopeOptions& options);
+
+// What a shape BxSxH and the options say of the heads. Throws UsageError where H is no whole number
+// of heads.
+struct HeadCounts {
+  std::int64_t q_heads = 0;
+  std::int64_t k_heads = 0;
+  std::int64_t head_dim = 0;
+};
+HeadCounts head_counts(const RopeOptions& options, const ShapeCase& shape);
+Rotation rotation(const RopeOptions& options);
+
+template <class Problem>
+void apply(const RopeOptions& options, const ShapeCase& shape, Problem& problem) {
+  const HeadCounts heads = head_counts(options, shape);
+  problem.batch = shape.extents[0];
+  problem.seq = shape.extents[1];
+  problem.q_heads = heads.q_heads;
+  problem.k_heads = heads.k_heads;
+  problem.head_dim = heads.head_dim;
+  problem.rotation = rotation(options);
+}
+
+// --activation: gated-activation and gated-mlp.
+void add_gate_activation(CLI::App& app, std::string& value);
+GateActivation chosen_activation(const std::string& given, const ShapeCase& shape);
+
+}  // namespace octet::tool

@@ -1,0 +1,34 @@
+// Texts of options and of fields: numbers, shapes, names.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace octet::tool {
+
+// The whole text as a number. False where it is another text, or a number that `Number` cannot hold.
+template <class Number>
+bool parse_number(std::string_view text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, number);
+  return result.ec == std::errc{} && result.ptr == end;
+}
+
+// A whole number of decimal digits in [least, most]; false for anything else.
+bool parse_whole(std::string_view text, std::int64_t least, std::int64_t most, std::int64_t& value);
+
+// "MxNxK" or "RxC": as many factors as `factors` has, each at least 1.
+bool parse_shape(std::string_view text, std::int64_t* factors, int count);
+
+// "8x2048x4096" for the form "BxSxH". Throws UsageError that says what was wanted of `what`.
+std::vector<std::int64_t> parse_extents(std::string_view what, const std::string& text,
+                                        std::string_view form);
+
+// Names are compared without regard to case.
+bool same_name(std::string_view a, std::string_view b);
+
+}  // namespace octet::tool

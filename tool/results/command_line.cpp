@@ -1,0 +1,116 @@
+#include "tool/results/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <vector>
+
+namespace octet::tool {
+namespace {
+
+using Words = std::vector<std::string>;
+using Options = std::vector<std::string_view>;
+
+// Options that say where, for how long and on which data a case was run.
+const Options kHowItWasRun{"--device", "--threads", "--seed",
+                           "--warmup", "--iters",   "--seconds-per-case"};
+
+// Other options that do not say which problem it was.
+const Options kNoProblem{"--backend", "--quantize-backend", "--baseline", "--shape", "-o"};
+
+// No two of these have a value in common for any operator: the value says which option it is.
+const Options kKnownByValue{"--dtype",        "--granularity", "--format",
+                            "--wgrad-blocks", "--activation",  "--norm"};
+
+bool is_in(const Options& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+std::string without_dashes(const std::string& option) {
+  return option.substr(option.rfind("--", 0) == 0 ? 2 : 1);
+}
+
+Words words_of(const std::string& command) {
+  std::istringstream stream(command);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
+
+// Without these options and their values.
+Words without(const Words& words, const Options& options) {
+  Words kept;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (is_in(options, words[i])) {
+      ++i;
+    } else {
+      kept.push_back(words[i]);
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string operator_of(const std::string& command) {
+  std::string before_last;
+  std::string last;
+  for (const std::string& word : words_of(command)) {
+    if (last == "--op" || (before_last == "octet" && last == "bench")) return word;
+    before_last = last;
+    last = word;
+  }
+  return {};
+}
+
+std::string option_of(const std::string& command, std::string_view option) {
+  const Words words = words_of(command);
+  const auto found = std::find(words.begin(), words.end(), option);
+  return found == words.end() || found + 1 == words.end() ? std::string() : *(found + 1);
+}
+
+bool has_option(const std::string& command, std::string_view option) {
+  const Words words = words_of(command);
+  return std::find(words.begin(), words.end(), option) != words.end();
+}
+
+std::string other_options(const std::string& problem) {
+  Words words = without(words_of(problem), {"--shape", "--dtype", "--device"});
+  if (!words.empty()) words.erase(words.begin());  // the operator
+  return joined(words);
+}
+
+std::string repeated_command(const std::string& command) {
+  return joined(without(words_of(command), kHowItWasRun));
+}
+
+std::string settings_of(const std::string& command) {
+  Words words = without(without(words_of(command), kHowItWasRun), {"--shape", "--dtype"});
+  // What the environment forced comes before these three: octet bench OP.
+  const auto octet = std::find(words.begin(), words.end(), "octet");
+  words.erase(octet, octet + std::min<std::ptrdiff_t>(3, words.end() - octet));
+  return joined(words);
+}
+
+std::string problem_of(const std::string& command) {
+  const Words words = without(words_of(command), kHowItWasRun);
+  Words asked;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!is_option(words[i]) || is_in(kNoProblem, words[i])) continue;
+    const bool has_value = i + 1 < words.size() && !is_option(words[i + 1]);
+    if (!has_value) {
+      asked.push_back(without_dashes(words[i]));
+    } else if (is_in(kKnownByValue, words[i])) {
+      asked.push_back(words[i + 1]);
+    } else {
+      asked.push_back(without_dashes(words[i]) + "=" + words[i + 1]);
+    }
+  }
+  return joined(asked);
+}
+
+}  // namespace octet::tool
