@@ -32,8 +32,9 @@ std::string choice_of(const GemmProblem& problem) {
   static const Machine machine = pretended_h200();
   for (const GemmImplementation& entry : gemm_implementations()) {
     if (!entry.refuse(problem, machine).empty()) continue;
-    return std::string(entry.name) + " | " + entry.configuration(problem, machine) + " | " +
-           std::to_string(entry.workspace_bytes(problem, machine)) + " bytes";
+    const Planned<GemmArgs> planned = entry.plan(problem, machine);
+    return std::string(entry.name) + " | " + planned.configuration + " | " +
+           std::to_string(planned.workspace_bytes) + " bytes";
   }
   return "refused";
 }

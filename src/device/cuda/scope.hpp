@@ -18,15 +18,22 @@ class DeviceScope {
  public:
   explicit DeviceScope(int device) {
     check(cudaGetDevice(&previous_), "cudaGetDevice");
-    // Always: a thread that never made a call has device 0 by name, but no context to encode in.
+    // A thread that never made a call has device 0 by name, but no context to encode tensor maps in.
+    thread_local int has_context = -1;
+    changed_ = previous_ != device;
+    if (!changed_ && has_context == device) return;
     check(cudaSetDevice(device), "cudaSetDevice");
+    has_context = device;
   }
-  ~DeviceScope() { (void)cudaSetDevice(previous_); }
+  ~DeviceScope() {
+    if (changed_) (void)cudaSetDevice(previous_);
+  }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
   int previous_ = 0;
+  bool changed_ = false;
 };
 
 }  // namespace octet::cuda

@@ -9,36 +9,33 @@
 namespace octet::cuda {
 namespace {
 
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-// The driver is asked at run time: the library has no link to it.
-Encode encode_function() {
-  static const Encode function = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry,
-                                                                12000, cudaEnableDefault, &found);
-    if (status != cudaSuccess || found != cudaDriverEntryPointSuccess) {
-      (void)cudaGetLastError();
-      fail(ErrorCode::device_error,
-           "cuda: this driver has no cuTensorMapEncodeTiled; 12.0 or newer is needed");
-    }
-    return reinterpret_cast<Encode>(entry);
-  }();
-  return function;
+// A function of the driver, asked for at run time: the library has no link to it.
+template <class Function>
+Function driver_function(const char* name) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t status =
+      cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found);
+  if (status != cudaSuccess || found != cudaDriverEntryPointSuccess) {
+    (void)cudaGetLastError();
+    fail(ErrorCode::device_error, "cuda: this driver has no ", name, "; 12.0 or newer is needed");
+  }
+  return reinterpret_cast<Function>(entry);
 }
 
 // Extents, steps and box by dimension, the contiguous one first; `pitches` begin with the second's.
 template <int kRank>
 CUtensorMap encode_boxes(const MatrixMap& matrix, const cuuint64_t (&extents)[kRank],
                          const cuuint64_t (&pitches)[kRank - 1], const cuuint32_t (&box)[kRank]) {
+  static const auto encode_tiled =
+      driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   CUtensorMap map{};
   cuuint32_t steps[kRank];
   std::fill(steps, steps + kRank, 1);
   const CUresult result =
-      encode_function()(&map, matrix.type, kRank, const_cast<void*>(matrix.data), extents, pitches,
-                        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, matrix.swizzle,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode_tiled(&map, matrix.type, kRank, const_cast<void*>(matrix.data), extents, pitches, box,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, matrix.swizzle,
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     fail(ErrorCode::device_error, "cuda: cuTensorMapEncodeTiled refused a ", matrix.rows, " x ",
          matrix.cols, " matrix with a pitch of ", matrix.pitch_bytes, " bytes at ", matrix.data,
@@ -56,6 +53,15 @@ CUtensorMap encode(const MatrixMap& matrix) {
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(matrix.box_cols),
                              static_cast<cuuint32_t>(matrix.box_rows)};
   return encode_boxes<2>(matrix, extents, pitch, box);
+}
+
+void replace_address(CUtensorMap& map, const void* data) {
+  static const auto replace =
+      driver_function<decltype(&cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
+  if (const CUresult result = replace(&map, const_cast<void*>(data)); result != CUDA_SUCCESS) {
+    fail(ErrorCode::device_error, "cuda: cuTensorMapReplaceAddress refused the address ", data,
+         " (driver error ", static_cast<int>(result), ")");
+  }
 }
 
 // Row 4t + 2h + p of a group goes where row 8h + 2t + p of the box lies: p, t and h are dimensions

@@ -22,6 +22,10 @@ struct MatrixMap {
 // Throws Error where the driver refuses.
 CUtensorMap encode(const MatrixMap& matrix);
 
+// Points a map to a matrix of the same layout at another address, aligned to 16 bytes: a quarter of the time
+// of encode.
+void replace_address(CUtensorMap& map, const void* data);
+
 // The same matrix with its rows paired as mma/layout.hpp has it: a box is `box_rows` rows of whole
 // groups, which rows and box_rows are multiples of.
 CUtensorMap encode_paired_rows(const MatrixMap& matrix);

@@ -9,6 +9,8 @@
 #include "ops/gemm/sm90/launch.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 
 namespace octet {
 namespace {
@@ -84,7 +86,35 @@ CUtensorMap output_map(const TensorView& d, Store store, const Sm90GemmConfig& c
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
 int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.tile_m); }
 
-// What every run of one problem with one configuration has in common.
+// What tensor maps depend on besides the addresses: the strides that are free.
+struct Strides {
+  std::int64_t a;
+  std::int64_t a_scales;
+  std::int64_t b;
+  std::int64_t b_scales[2];
+  std::int64_t d;
+  Store store;
+
+  Strides(const GemmArgs& args, Store store_)
+      : a(args.a.values.strides[0]),
+        a_scales(args.a.scales.strides[1]),
+        b(args.b.values.strides[0]),
+        b_scales{args.b.scales.strides[0], args.b.scales.strides[1]},
+        d(args.d.strides[0]),
+        store(store_) {}
+  friend bool operator==(const Strides&, const Strides&) = default;
+};
+
+bool are_aligned16(const GemmArgs& args) {
+  std::uintptr_t bits = 0;
+  for (const TensorView* view : {&args.a.values, &args.a.scales, &args.b.values, &args.b.scales}) {
+    bits |= reinterpret_cast<std::uintptr_t>(view->data);
+  }
+  return bits % 16 == 0;
+}
+
+// What all runs of one problem with one configuration share. The first run encodes the tensor maps; later
+// runs of the same strides copy them and replace the addresses.
 class Sm90GemmRun {
  public:
   Sm90GemmRun(const GemmProblem& problem, const Sm90GemmConfig& config, int multiprocessors)
@@ -100,21 +130,22 @@ class Sm90GemmRun {
     const int clusters = multiprocessors / config.cluster;
     blocks_ = static_cast<unsigned>(std::min(params_.raster.count(), clusters) * config.cluster);
   }
+  ~Sm90GemmRun() { delete template_.load(); }
+  Sm90GemmRun(const Sm90GemmRun&) = delete;
+  Sm90GemmRun& operator=(const Sm90GemmRun&) = delete;
 
   void run(const GemmArgs& args, const RunContext& context) const {
     const cuda::DeviceScope scope(problem_.device.index);
-    GemmMaps maps = operand_maps(args);
     GemmParams params = params_;
+    params.store = store_of(problem_, args.d, config_.columns);
+    params.d = args.d.data;
+    params.d_pitch = args.d.strides[0];
+    GemmMaps maps = maps_of(args, params.store);
     if (config_.promotion == Promotion::product_of_scales) {
-      check_square_scales(args.b.scales);
       params.b_scales = static_cast<const float*>(args.b.scales.data);
       params.b_scale_pitch = args.b.scales.strides[0];
       params.b_scale_rows = static_cast<int>(args.b.scales.rows());
     }
-    params.store = store_of(problem_, args.d, config_.columns);
-    params.d = args.d.data;
-    params.d_pitch = args.d.strides[0];
-    maps.d = output_map(args.d, params.store, config_);
     void* arguments[] = {&maps, &params};
     cuda::launch(
         {kernel_.function, "launch of cuda_sm90_wgmma", blocks_, kThreads,
@@ -123,8 +154,44 @@ class Sm90GemmRun {
   }
 
  private:
-  // All but that of d.
-  GemmMaps operand_maps(const GemmArgs& args) const {
+  struct Template {
+    Strides strides;
+    GemmMaps maps;
+  };
+
+  GemmMaps maps_of(const GemmArgs& args, Store store) const {
+    const Strides strides(args, store);
+    const Template* known = template_.load(std::memory_order_acquire);
+    if (known != nullptr && known->strides == strides && are_aligned16(args)) {
+      return with_addresses(known->maps, args, store);
+    }
+    const GemmMaps maps = encode(args, store);
+    if (known == nullptr) {
+      auto made = std::make_unique<const Template>(Template{strides, maps});
+      if (template_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+        (void)made.release();
+      }
+    }
+    return maps;
+  }
+
+  GemmMaps with_addresses(GemmMaps maps, const GemmArgs& args, Store store) const {
+    cuda::replace_address(maps.a.values, args.a.values.data);
+    cuda::replace_address(maps.a.scales, args.a.scales.data);
+    if (loads_present_rows(config_)) {
+      cuda::replace_address(maps.a_last.values, args.a.values.data);
+      cuda::replace_address(maps.a_last.scales, args.a.scales.data);
+    }
+    cuda::replace_address(maps.b.values, args.b.values.data);
+    if (config_.promotion == Promotion::one_by_one) {
+      cuda::replace_address(maps.b.scales, args.b.scales.data);
+    }
+    if (store == Store::boxes) cuda::replace_address(maps.d, args.d.data);
+    return maps;
+  }
+
+  // Throws where the kernel cannot read a layout.
+  GemmMaps encode(const GemmArgs& args, Store store) const {
     GemmMaps maps{};
     maps.a.values = cuda::encode(operand(args.a.values, config_.tile_m / config_.cluster));
     maps.a.scales = scale_map("a", args.a.scales, config_.tile_m);
@@ -138,7 +205,10 @@ class Sm90GemmRun {
                         : cuda::encode(operand(args.b.values, config_.tile_n));
     if (config_.promotion == Promotion::one_by_one) {
       maps.b.scales = scale_map("b", args.b.scales, config_.tile_n);
+    } else {
+      check_square_scales(args.b.scales);
     }
+    maps.d = output_map(args.d, store, config_);
     return maps;
   }
 
@@ -147,6 +217,7 @@ class Sm90GemmRun {
   const Sm90GemmKernel& kernel_;
   GemmParams params_{};
   unsigned blocks_;
+  mutable std::atomic<const Template*> template_{nullptr};  // set once, by whichever run is first
 };
 
 }  // namespace
@@ -154,8 +225,8 @@ class Sm90GemmRun {
 std::function<void(const GemmArgs&, const RunContext&)> sm90_gemm_run(const GemmProblem& problem,
                                                                       const Sm90GemmConfig& config,
                                                                       int multiprocessors) {
-  return [run = Sm90GemmRun(problem, config, multiprocessors)](
-             const GemmArgs& args, const RunContext& context) { run.run(args, context); };
+  return [run = std::make_shared<const Sm90GemmRun>(problem, config, multiprocessors)](
+             const GemmArgs& args, const RunContext& context) { run->run(args, context); };
 }
 
 }  // namespace octet
