@@ -1,20 +1,10 @@
-// Which casts, products and activation the layer is made of, and what lies in the workspace.
+// Plans the casts, products and activation of the layer, and the pieces of its workspace.
 #include "core/message.hpp"
 #include "ops/gated_mlp/launches.hpp"
 #include "ops/gated_mlp/state.hpp"
 
 namespace octet {
 namespace {
-
-GatedActivationProblem activation_problem(const GatedMlpProblem& problem) {
-  GatedActivationProblem result;
-  result.rows = problem.m;
-  result.cols = problem.f;
-  result.dtype = problem.dtype;
-  result.activation = problem.activation;
-  result.device = problem.device;
-  return result;
-}
 
 // What a cast of the same tensor would write.
 Fp8Output fp8_output(const QuantizeProblem& cast) {
