@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The table of shared files in docs/adding_an_op.md against what an operator really has.
 
-Every file of the table must name the operator, and no other shared file in include/, src/ and tool/ may. Files that
-belong to one operator do not count: their path names an operator. Comments do not count either.
+Every file of the table must name the operator, and no other shared file in include/, src/, tool/ and cmake/
+may. Files that belong to one operator do not count: their path names an operator. Comments do not count either.
 
     registrations_test.py SOURCE_DIR
 """
@@ -11,8 +11,8 @@ import re
 import sys
 
 OPERATOR = re.compile(r"rms[_-]?norm(?![_-]?rope)", re.IGNORECASE)
-FOLDERS = ("include", "src", "tool")
-SUFFIXES = {".hpp", ".h", ".cpp", ".cu", ".cuh", ".inl", ".cmake", ".txt"}
+FOLDERS = ("include", "src", "tool", "cmake")
+SUFFIXES = {".hpp", ".h", ".cpp", ".cu", ".cuh", ".inl", ".cmake", ".txt", ".json"}
 
 
 def operators(root):
