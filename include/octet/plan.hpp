@@ -33,7 +33,7 @@ struct Plan {
   std::string configuration;   // "avx512 8x48 threads=2": printable, part of a result's provenance
   std::string why;             // "first of 2 that takes the problem"
   std::size_t workspace_bytes = 0;
-  std::shared_ptr<const void> state;  // what run() needs; made by plan_<operator>() alone
+  std::shared_ptr<const void> state;  // what run() needs; made only by plan_<operator>()
 };
 
 }  // namespace octet

@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kOp = "dequantize";
 
-DequantizeProblem read(const octet_dequantize_problem* given) {
+DequantizeProblem read_problem(const octet_dequantize_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   DequantizeProblem problem;
   problem.rows = c.rows;
@@ -17,7 +17,7 @@ DequantizeProblem read(const octet_dequantize_problem* given) {
   return problem;
 }
 
-DequantizeArgs read(const octet_dequantize_args* given) {
+DequantizeArgs read_args(const DequantizeProblem&, const octet_dequantize_args* given) {
   const auto c = read_struct(kOp, "args", given);
   DequantizeArgs args;
   args.input = read_quantized(kOp, "input", c.input);
@@ -34,19 +34,13 @@ extern "C" {
 
 octet_status octet_plan_dequantize(const octet_dequantize_problem* problem,
                                    const octet_plan_options* options, octet_plan** plan) {
-  return make_plan(kOp, plan, [&] {
-    const octet::DequantizeProblem checked = read(problem);
-    return std::pair{octet::plan_dequantize(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kOp, read_problem, octet::plan_dequantize, problem, options, plan);
 }
 
 octet_status octet_run_dequantize(const octet_plan* plan, const octet_dequantize_args* args,
                                   void* workspace, size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::DequantizePlan>(kOp, plan);
-    octet::run(checked, read(args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::DequantizePlan>(kOp, read_args, plan, args, workspace, workspace_bytes,
+                                       stream);
 }
 
 }  // extern "C"

@@ -7,7 +7,10 @@ constexpr const char* kOp = "fp8_linear";
 constexpr const char* kForward = "fp8_linear_forward";
 constexpr const char* kBackward = "fp8_linear_backward";
 
-Fp8LinearProblem read(const octet_fp8_linear_problem* given) {
+static_assert(equal(OCTET_WGRAD_ROWS, WgradBlocks::rows));
+static_assert(equal(OCTET_WGRAD_SQUARE, WgradBlocks::square));
+
+Fp8LinearProblem read_problem(const octet_fp8_linear_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   check_unused(kOp, "bias", c.bias == 0);
   check_unused(kOp, "activation", c.activation == OCTET_ACTIVATION_NONE);
@@ -32,16 +35,16 @@ Fp8LinearProblem read(const octet_fp8_linear_problem* given) {
   return problem;
 }
 
-// Only what the problem keeps is looked at.
-Fp8LinearSaved read(const char* op, const octet_fp8_linear_saved& c, bool x_t, bool w_t) {
+// Reads only what the problem saves.
+Fp8LinearSaved read_saved(const char* op, const octet_fp8_linear_saved& c, bool x_t, bool w_t) {
   Fp8LinearSaved saved;
   if (x_t) saved.x_t = read_quantized(op, "saved.x_t", c.x_t);
   if (w_t) saved.w_t = read_quantized(op, "saved.w_t", c.w_t);
   return saved;
 }
 
-Fp8LinearForwardArgs read(const Fp8LinearProblem& problem,
-                          const octet_fp8_linear_forward_args* given) {
+Fp8LinearForwardArgs read_forward(const Fp8LinearProblem& problem,
+                                  const octet_fp8_linear_forward_args* given) {
   const auto c = read_struct(kForward, "args", given);
   Fp8LinearForwardArgs args;
   args.x = read_tensor(kForward, "x", c.x);
@@ -51,17 +54,17 @@ Fp8LinearForwardArgs read(const Fp8LinearProblem& problem,
     args.w = read_tensor(kForward, "w", c.w);
   }
   args.y = read_tensor(kForward, "y", c.y);
-  args.saved = read(kForward, c.saved, problem.training && problem.need_dw,
-                    problem.training && problem.need_dx && !problem.weights_quantized);
+  args.saved = read_saved(kForward, c.saved, problem.training && problem.need_dw,
+                          problem.training && problem.need_dx && !problem.weights_quantized);
   return args;
 }
 
-Fp8LinearBackwardArgs read(const Fp8LinearProblem& problem,
-                           const octet_fp8_linear_backward_args* given) {
+Fp8LinearBackwardArgs read_backward(const Fp8LinearProblem& problem,
+                                    const octet_fp8_linear_backward_args* given) {
   const auto c = read_struct(kBackward, "args", given);
   Fp8LinearBackwardArgs args;
   args.dy = read_tensor(kBackward, "dy", c.dy);
-  args.saved = read(kBackward, c.saved, problem.need_dw, problem.need_dx);
+  args.saved = read_saved(kBackward, c.saved, problem.need_dw, problem.need_dx);
   if (problem.need_dx) args.dx = read_tensor(kBackward, "dx", c.dx);
   if (problem.need_dw) args.dw = read_tensor(kBackward, "dw", c.dw);
   return args;
@@ -78,7 +81,8 @@ octet_status octet_layout_fp8_linear_saved(const octet_fp8_linear_problem* probl
                                            octet_fp8_linear_saved_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
-    const octet::Fp8LinearSavedLayout result = octet::fp8_linear_saved_layout(read(problem));
+    const octet::Fp8LinearSavedLayout result =
+        octet::fp8_linear_saved_layout(read_problem(problem));
     *layout = {write_layout(result.x_t), write_layout(result.w_t)};
   });
 }
@@ -87,7 +91,8 @@ octet_status octet_layout_fp8_linear_weights(const octet_fp8_linear_problem* pro
                                              octet_fp8_linear_weights_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
-    const octet::Fp8LinearWeightsLayout result = octet::fp8_linear_weights_layout(read(problem));
+    const octet::Fp8LinearWeightsLayout result =
+        octet::fp8_linear_weights_layout(read_problem(problem));
     *layout = {write_layout(result.w), write_layout(result.w_t)};
   });
 }
@@ -95,40 +100,29 @@ octet_status octet_layout_fp8_linear_weights(const octet_fp8_linear_problem* pro
 octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* problem,
                                            const octet_fp8_linear_options* options,
                                            octet_plan** plan) {
-  return make_plan(kForward, plan, [&] {
-    const octet::Fp8LinearProblem checked = read(problem);
-    return std::pair{octet::plan_fp8_linear_forward(checked, read_fp8_linear_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kForward, read_problem, octet::plan_fp8_linear_forward, problem, options,
+                 plan);
 }
 
 octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* problem,
                                             const octet_fp8_linear_options* options,
                                             octet_plan** plan) {
-  return make_plan(kBackward, plan, [&] {
-    const octet::Fp8LinearProblem checked = read(problem);
-    return std::pair{
-        octet::plan_fp8_linear_backward(checked, read_fp8_linear_options(kOp, options)),
-        octet::describe(checked)};
-  });
+  return plan_op(kOp, kBackward, read_problem, octet::plan_fp8_linear_backward, problem, options,
+                 plan);
 }
 
 octet_status octet_run_fp8_linear_forward(const octet_plan* plan,
                                           const octet_fp8_linear_forward_args* args,
                                           void* workspace, size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::Fp8LinearForwardPlan>(kForward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::Fp8LinearForwardPlan>(kForward, read_forward, plan, args, workspace,
+                                             workspace_bytes, stream);
 }
 
 octet_status octet_run_fp8_linear_backward(const octet_plan* plan,
                                            const octet_fp8_linear_backward_args* args,
                                            void* workspace, size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::Fp8LinearBackwardPlan>(kBackward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::Fp8LinearBackwardPlan>(kBackward, read_backward, plan, args, workspace,
+                                              workspace_bytes, stream);
 }
 
 }  // extern "C"

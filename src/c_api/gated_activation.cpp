@@ -1,4 +1,3 @@
-#include "c_api/fp8_output.hpp"
 #include "c_api/plan.hpp"
 
 namespace octet::c_api {
@@ -8,7 +7,12 @@ constexpr const char* kOp = "gated_activation";
 constexpr const char* kForward = "gated_activation_forward";
 constexpr const char* kBackward = "gated_activation_backward";
 
-GatedActivationProblem read(const octet_gated_activation_problem* given) {
+static_assert(equal(OCTET_GATE_SILU, GateActivation::silu));
+static_assert(equal(OCTET_GATE_GELU_TANH, GateActivation::gelu_tanh));
+static_assert(equal(OCTET_GATE_GELU_ERF, GateActivation::gelu_erf));
+static_assert(equal(OCTET_GATE_RELU_SQUARED, GateActivation::relu_squared));
+
+GatedActivationProblem read_problem(const octet_gated_activation_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   GatedActivationProblem problem;
   problem.rows = c.rows;
@@ -21,8 +25,8 @@ GatedActivationProblem read(const octet_gated_activation_problem* given) {
   return problem;
 }
 
-GatedActivationForwardArgs read(const GatedActivationProblem& problem,
-                                const octet_gated_activation_forward_args* given) {
+GatedActivationForwardArgs read_forward(const GatedActivationProblem& problem,
+                                        const octet_gated_activation_forward_args* given) {
   const auto c = read_struct(kForward, "args", given);
   GatedActivationForwardArgs args;
   args.gate = read_tensor(kForward, "gate", c.gate);
@@ -36,8 +40,8 @@ GatedActivationForwardArgs read(const GatedActivationProblem& problem,
   return args;
 }
 
-GatedActivationBackwardArgs read(const GatedActivationProblem& problem,
-                                 const octet_gated_activation_backward_args* given) {
+GatedActivationBackwardArgs read_backward(const GatedActivationProblem& problem,
+                                          const octet_gated_activation_backward_args* given) {
   const auto c = read_struct(kBackward, "args", given);
   GatedActivationBackwardArgs args;
   args.dy = read_tensor(kBackward, "dy", c.dy);
@@ -66,42 +70,31 @@ extern "C" {
 octet_status octet_plan_gated_activation_forward(const octet_gated_activation_problem* problem,
                                                  const octet_plan_options* options,
                                                  octet_plan** plan) {
-  return make_plan(kForward, plan, [&] {
-    const octet::GatedActivationProblem checked = read(problem);
-    return std::pair{octet::plan_gated_activation_forward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kForward, read_problem, octet::plan_gated_activation_forward, problem,
+                 options, plan);
 }
 
 octet_status octet_plan_gated_activation_backward(const octet_gated_activation_problem* problem,
                                                   const octet_plan_options* options,
                                                   octet_plan** plan) {
-  return make_plan(kBackward, plan, [&] {
-    const octet::GatedActivationProblem checked = read(problem);
-    return std::pair{
-        octet::plan_gated_activation_backward(checked, read_plan_options(kOp, options)),
-        octet::describe(checked)};
-  });
+  return plan_op(kOp, kBackward, read_problem, octet::plan_gated_activation_backward, problem,
+                 options, plan);
 }
 
 octet_status octet_run_gated_activation_forward(const octet_plan* plan,
                                                 const octet_gated_activation_forward_args* args,
                                                 void* workspace, size_t workspace_bytes,
                                                 void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::GatedActivationForwardPlan>(kForward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::GatedActivationForwardPlan>(kForward, read_forward, plan, args, workspace,
+                                                   workspace_bytes, stream);
 }
 
 octet_status octet_run_gated_activation_backward(const octet_plan* plan,
                                                  const octet_gated_activation_backward_args* args,
                                                  void* workspace, size_t workspace_bytes,
                                                  void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::GatedActivationBackwardPlan>(kBackward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::GatedActivationBackwardPlan>(kBackward, read_backward, plan, args, workspace,
+                                                    workspace_bytes, stream);
 }
 
 }  // extern "C"

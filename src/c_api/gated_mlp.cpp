@@ -1,4 +1,3 @@
-#include "c_api/fp8_output.hpp"
 #include "c_api/plan.hpp"
 
 namespace octet::c_api {
@@ -8,7 +7,7 @@ constexpr const char* kOp = "gated_mlp";
 constexpr const char* kForward = "gated_mlp_forward";
 constexpr const char* kBackward = "gated_mlp_backward";
 
-GatedMlpProblem read(const octet_gated_mlp_problem* given) {
+GatedMlpProblem read_problem(const octet_gated_mlp_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   GatedMlpProblem problem;
   problem.m = c.m;
@@ -34,8 +33,9 @@ GatedMlpProblem read(const octet_gated_mlp_problem* given) {
   return problem;
 }
 
-// What the plain and the FP8 layer keep; the C++ API ignores what a problem has no use for.
-GatedMlpSaved read(const char* op, const GatedMlpProblem& problem, const octet_gated_mlp_saved& c) {
+// What the plain and the FP8 layer save. The C++ API ignores what the problem does not use.
+GatedMlpSaved read_saved(const char* op, const GatedMlpProblem& problem,
+                         const octet_gated_mlp_saved& c) {
   GatedMlpSaved saved;
   saved.gate_up = read_tensor(op, "saved.gate_up", c.gate_up);
   if (problem.fp8) {
@@ -54,8 +54,8 @@ GatedMlpSaved read(const char* op, const GatedMlpProblem& problem, const octet_g
   return saved;
 }
 
-GatedMlpForwardArgs read(const GatedMlpProblem& problem,
-                         const octet_gated_mlp_forward_args* given) {
+GatedMlpForwardArgs read_forward(const GatedMlpProblem& problem,
+                                 const octet_gated_mlp_forward_args* given) {
   const auto c = read_struct(kForward, "args", given);
   GatedMlpForwardArgs args;
   args.x = read_tensor(kForward, "x", c.x);
@@ -76,12 +76,12 @@ GatedMlpForwardArgs read(const GatedMlpProblem& problem,
   } else {
     args.h = read_tensor(kForward, "h", c.h);
   }
-  if (problem.training) args.saved = read(kForward, problem, c.saved);
+  if (problem.training) args.saved = read_saved(kForward, problem, c.saved);
   return args;
 }
 
-GatedMlpBackwardArgs read(const GatedMlpProblem& problem,
-                          const octet_gated_mlp_backward_args* given) {
+GatedMlpBackwardArgs read_backward(const GatedMlpProblem& problem,
+                                   const octet_gated_mlp_backward_args* given) {
   const auto c = read_struct(kBackward, "args", given);
   GatedMlpBackwardArgs args;
   if (problem.down) {
@@ -93,7 +93,7 @@ GatedMlpBackwardArgs read(const GatedMlpProblem& problem,
     args.w_gate_up = read_tensor(kBackward, "w_gate_up", c.w_gate_up);
     if (problem.down) args.w_down = read_tensor(kBackward, "w_down", c.w_down);
   }
-  args.saved = read(kBackward, problem, c.saved);
+  args.saved = read_saved(kBackward, problem, c.saved);
   if (problem.need_dx) args.dx = read_tensor(kBackward, "dx", c.dx);
   if (problem.need_dw) {
     args.dw_gate_up = read_tensor(kBackward, "dw_gate_up", c.dw_gate_up);
@@ -104,8 +104,9 @@ GatedMlpBackwardArgs read(const GatedMlpProblem& problem,
 
 GatedMlpCost cost_of(const octet_plan* plan) {
   check_pointer(kOp, "the plan", plan);
-  if (const auto* forward = std::get_if<GatedMlpForwardPlan>(&plan->any)) return cost(*forward);
-  if (const auto* backward = std::get_if<GatedMlpBackwardPlan>(&plan->any)) return cost(*backward);
+  if (const auto* forward = std::any_cast<GatedMlpForwardPlan>(&plan->plan)) return cost(*forward);
+  if (const auto* backward = std::any_cast<GatedMlpBackwardPlan>(&plan->plan))
+    return cost(*backward);
   refuse_argument(kOp, ": the plan must be one of gated_mlp, got one of octet_plan_", plan->op,
                   "()");
 }
@@ -121,7 +122,7 @@ octet_status octet_layout_gated_mlp_saved(const octet_gated_mlp_problem* problem
                                           octet_gated_mlp_saved_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
-    const octet::GatedMlpSavedLayout result = octet::gated_mlp_saved_layout(read(problem));
+    const octet::GatedMlpSavedLayout result = octet::gated_mlp_saved_layout(read_problem(problem));
     *layout = {result.gate_up_bytes,     result.h_bytes,
                write_layout(result.x_t), write_layout(result.w_gate_up_t),
                write_layout(result.h_t), write_layout(result.w_down_t)};
@@ -141,39 +142,29 @@ octet_status octet_gated_mlp_cost(const octet_plan* plan, int64_t* launches, int
 octet_status octet_plan_gated_mlp_forward(const octet_gated_mlp_problem* problem,
                                           const octet_fp8_linear_options* options,
                                           octet_plan** plan) {
-  return make_plan(kForward, plan, [&] {
-    const octet::GatedMlpProblem checked = read(problem);
-    return std::pair{octet::plan_gated_mlp_forward(checked, read_fp8_linear_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kForward, read_problem, octet::plan_gated_mlp_forward, problem, options,
+                 plan);
 }
 
 octet_status octet_plan_gated_mlp_backward(const octet_gated_mlp_problem* problem,
                                            const octet_fp8_linear_options* options,
                                            octet_plan** plan) {
-  return make_plan(kBackward, plan, [&] {
-    const octet::GatedMlpProblem checked = read(problem);
-    return std::pair{octet::plan_gated_mlp_backward(checked, read_fp8_linear_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kBackward, read_problem, octet::plan_gated_mlp_backward, problem, options,
+                 plan);
 }
 
 octet_status octet_run_gated_mlp_forward(const octet_plan* plan,
                                          const octet_gated_mlp_forward_args* args, void* workspace,
                                          size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::GatedMlpForwardPlan>(kForward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::GatedMlpForwardPlan>(kForward, read_forward, plan, args, workspace,
+                                            workspace_bytes, stream);
 }
 
 octet_status octet_run_gated_mlp_backward(const octet_plan* plan,
                                           const octet_gated_mlp_backward_args* args,
                                           void* workspace, size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::GatedMlpBackwardPlan>(kBackward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::GatedMlpBackwardPlan>(kBackward, read_backward, plan, args, workspace,
+                                             workspace_bytes, stream);
 }
 
 }  // extern "C"

@@ -5,12 +5,17 @@ namespace {
 
 constexpr const char* kOp = "gemm";
 
+static_assert(equal(OCTET_MAJOR_K, Major::k));
+static_assert(equal(OCTET_MAJOR_MN, Major::mn));
+static_assert(equal(OCTET_GROUPS_NONE, GroupKind::none));
+static_assert(equal(OCTET_ACTIVATION_NONE, Activation::none));
+
 GemmOperand read_operand(const char* name, const octet_gemm_operand& operand) {
   return {read_dtype(kOp, name, operand.dtype), read_block(kOp, name, operand.block),
           static_cast<Major>(operand.major)};
 }
 
-GemmProblem read(const octet_gemm_problem* given) {
+GemmProblem read_problem(const octet_gemm_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   check_unused(kOp, "group_count", c.group_count == 0);
   check_unused(kOp, "determinism", c.determinism == 0);
@@ -30,7 +35,7 @@ GemmProblem read(const octet_gemm_problem* given) {
   return problem;
 }
 
-GemmArgs read(const octet_gemm_args* given) {
+GemmArgs read_args(const GemmProblem&, const octet_gemm_args* given) {
   const auto c = read_struct(kOp, "args", given);
   check_unused(kOp, "bias", c.bias.data == nullptr && c.bias.rank == 0);
   check_unused(kOp, "group_offsets", c.group_offsets == nullptr);
@@ -50,19 +55,12 @@ extern "C" {
 
 octet_status octet_plan_gemm(const octet_gemm_problem* problem, const octet_plan_options* options,
                              octet_plan** plan) {
-  return make_plan(kOp, plan, [&] {
-    const octet::GemmProblem checked = read(problem);
-    return std::pair{octet::plan_gemm(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kOp, read_problem, octet::plan_gemm, problem, options, plan);
 }
 
 octet_status octet_run_gemm(const octet_plan* plan, const octet_gemm_args* args, void* workspace,
                             size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::GemmPlan>(kOp, plan);
-    octet::run(checked, read(args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::GemmPlan>(kOp, read_args, plan, args, workspace, workspace_bytes, stream);
 }
 
 }  // extern "C"

@@ -1,14 +1,9 @@
-// The numbers of the C API are those of the C++ enums: checked here, relied upon by every cast.
-#include <octet/octet.h>
-#include <octet/octet.hpp>
+// The numbers of errors, dtypes and devices, which are those of the C++ enums, and what the library
+// tells of itself.
+#include "c_api/read.hpp"
 
-namespace octet {
+namespace octet::c_api {
 namespace {
-
-template <class Enum>
-constexpr bool equal(std::int32_t c_number, Enum value) {
-  return c_number == static_cast<std::int32_t>(value);
-}
 
 static_assert(equal(OCTET_INVALID_ARGUMENT, ErrorCode::invalid_argument));
 static_assert(equal(OCTET_UNSUPPORTED, ErrorCode::unsupported));
@@ -29,31 +24,13 @@ static_assert(equal(OCTET_I64, Dtype::i64));
 static_assert(equal(OCTET_CPU, DeviceType::cpu));
 static_assert(equal(OCTET_CUDA, DeviceType::cuda));
 
-static_assert(equal(OCTET_MAJOR_K, Major::k));
-static_assert(equal(OCTET_MAJOR_MN, Major::mn));
-
-static_assert(equal(OCTET_WGRAD_ROWS, WgradBlocks::rows));
-static_assert(equal(OCTET_WGRAD_SQUARE, WgradBlocks::square));
-
-static_assert(equal(OCTET_GROUPS_NONE, GroupKind::none));
-static_assert(equal(OCTET_ACTIVATION_NONE, Activation::none));
-
-static_assert(equal(OCTET_ROPE_ROTATE_HALF, RopeStyle::rotate_half));
-static_assert(equal(OCTET_ROPE_INTERLEAVED, RopeStyle::interleaved));
-
-static_assert(equal(OCTET_NORM_ROW, NormScope::row));
-static_assert(equal(OCTET_NORM_HEAD, NormScope::head));
-
-static_assert(equal(OCTET_GATE_SILU, GateActivation::silu));
-static_assert(equal(OCTET_GATE_GELU_TANH, GateActivation::gelu_tanh));
-static_assert(equal(OCTET_GATE_GELU_ERF, GateActivation::gelu_erf));
-static_assert(equal(OCTET_GATE_RELU_SQUARED, GateActivation::relu_squared));
-
 static_assert(OCTET_MAX_RANK == kMaxRank);
 static_assert(OCTET_ALIGNMENT == kAlignment);
 
 }  // namespace
-}  // namespace octet
+}  // namespace octet::c_api
+
+int octet::version() noexcept { return OCTET_VERSION; }
 
 extern "C" {
 

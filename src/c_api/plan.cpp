@@ -6,10 +6,10 @@ namespace {
 // What every plan tells about itself; nothing, with an error kept, where there is no plan.
 template <class Get>
 auto ask(const octet_plan* plan, const Get& get) noexcept {
-  decltype(get(plan->any)) answer{};
+  decltype(get(*plan)) answer{};
   guarded([&] {
     check_pointer("plan", "the plan", plan);
-    answer = get(plan->any);
+    answer = get(*plan);
   });
   return answer;
 }
@@ -22,31 +22,23 @@ using octet::c_api::ask;
 extern "C" {
 
 size_t octet_plan_workspace_bytes(const octet_plan* plan) {
-  return ask(plan, [](const octet_plan::Any& any) {
-    return std::visit([](const auto& given) { return given.workspace_bytes; }, any);
-  });
+  return ask(plan, [](const octet_plan& given) { return given.workspace_bytes; });
 }
 
 const char* octet_plan_implementation(const octet_plan* plan) {
-  return ask(plan, [](const octet_plan::Any& any) {
-    return std::visit([](const auto& given) { return given.implementation.c_str(); }, any);
-  });
+  return ask(plan, [](const octet_plan& given) { return given.implementation.c_str(); });
 }
 
 const char* octet_plan_configuration(const octet_plan* plan) {
-  return ask(plan, [](const octet_plan::Any& any) {
-    return std::visit([](const auto& given) { return given.configuration.c_str(); }, any);
-  });
+  return ask(plan, [](const octet_plan& given) { return given.configuration.c_str(); });
 }
 
 const char* octet_plan_why(const octet_plan* plan) {
-  return ask(plan, [](const octet_plan::Any& any) {
-    return std::visit([](const auto& given) { return given.why.c_str(); }, any);
-  });
+  return ask(plan, [](const octet_plan& given) { return given.why.c_str(); });
 }
 
 const char* octet_plan_problem(const octet_plan* plan) {
-  return ask(plan, [plan](const octet_plan::Any&) { return plan->problem.c_str(); });
+  return ask(plan, [](const octet_plan& given) { return given.problem.c_str(); });
 }
 
 void octet_plan_destroy(octet_plan* plan) { delete plan; }

@@ -1,52 +1,78 @@
-// One plan type for all operators.
+// One plan type for all operators, and the two functions that every pass of an operator has: plan and
+// run. A pass brings what reads its structs:
+//
+//   Problem read_problem(const octet_x_problem* given)
+//   Args read_args(const Problem& problem, const octet_x_args* given)
 #pragma once
 
 #include "c_api/read.hpp"
 #include "c_api/status.hpp"
 
+#include <any>
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
 struct octet_plan {
-  using Any =
-      std::variant<octet::QuantizePlan, octet::DequantizePlan, octet::RepackPlan, octet::GemmPlan,
-                   octet::Fp8LinearForwardPlan, octet::Fp8LinearBackwardPlan,
-                   octet::RmsNormForwardPlan, octet::RmsNormBackwardPlan, octet::RopePlan,
-                   octet::RmsNormRopeForwardPlan, octet::RmsNormRopeBackwardPlan,
-                   octet::GatedActivationForwardPlan, octet::GatedActivationBackwardPlan,
-                   octet::GatedMlpForwardPlan, octet::GatedMlpBackwardPlan>;
-  Any any;
-  std::string op;       // "gemm"
+  std::any plan;        // octet::GemmPlan, octet::RmsNormForwardPlan, ...
+  std::string op;       // "gemm", "rms_norm_forward"
   std::string problem;  // the command line that repeats it
+  std::string implementation;
+  std::string configuration;
+  std::string why;
+  size_t workspace_bytes;
 };
 
 namespace octet::c_api {
 
-// Runs `make`, which returns std::pair{plan, description}, and hands the plan to the caller; null
-// after an error. Braces keep the order: a problem is checked, by planning it, before it is described.
-template <class Make>
-octet_status make_plan(const char* op, octet_plan** out, const Make& make) noexcept {
+// octet_plan_<pass>(): hands the plan to the caller; null after an error.
+template <class Read, class MakePlan, class CProblem, class COptions>
+octet_status plan_op(const char* op, const char* pass, const Read& read_problem,
+                     const MakePlan& make_plan, const CProblem* problem, const COptions* options,
+                     octet_plan** out) noexcept {
   if (out != nullptr) *out = nullptr;
   return guarded([&] {
-    check_pointer(op, "the address of the plan", out);
-    auto [plan, problem] = make();
-    *out =
-        std::make_unique<octet_plan>(octet_plan{std::move(plan), op, std::move(problem)}).release();
+    check_pointer(pass, "the address of the plan", out);
+    const auto given = read_problem(problem);
+    auto plan = make_plan(given, read_options(op, options));  // checks what describe() relies on
+    auto result = std::make_unique<octet_plan>(octet_plan{{},
+                                                          pass,
+                                                          describe(given),
+                                                          plan.implementation,
+                                                          plan.configuration,
+                                                          plan.why,
+                                                          plan.workspace_bytes});
+    result->plan = std::move(plan);
+    *out = result.release();
   });
 }
 
-// The plan of one operator; a plan of another one is refused.
+// The plan of one pass; a plan of another one is refused.
 template <class CppPlan>
-const CppPlan& plan_of(const char* op, const octet_plan* plan) {
-  check_pointer(op, "the plan", plan);
-  const CppPlan* found = std::get_if<CppPlan>(&plan->any);
+const CppPlan& plan_of(const char* pass, const octet_plan* plan) {
+  check_pointer(pass, "the plan", plan);
+  const auto* found = std::any_cast<CppPlan>(&plan->plan);
   if (found == nullptr) {
-    refuse_argument(op, ": the plan must come from octet_plan_", op, "(), got one of octet_plan_",
-                    plan->op, "()");
+    refuse_argument(pass, ": the plan must come from octet_plan_", pass,
+                    "(), got one of octet_plan_", plan->op, "()");
   }
   return *found;
+}
+
+// octet_run_<pass>().
+template <class CppPlan, class Read, class CArgs>
+octet_status run_op(const char* pass, const Read& read_args, const octet_plan* plan,
+                    const CArgs* args, void* workspace, size_t workspace_bytes,
+                    void* stream) noexcept {
+  return guarded([&] {
+    const CppPlan& checked = plan_of<CppPlan>(pass, plan);
+    const Workspace memory{workspace, workspace_bytes};
+    if constexpr (requires { checked.problem.problem; }) {  // of operators with two passes
+      run(checked, read_args(checked.problem.problem, args), memory, stream);
+    } else {
+      run(checked, read_args(checked.problem, args), memory, stream);
+    }
+  });
 }
 
 }  // namespace octet::c_api

@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kOp = "quantize";
 
-QuantizeProblem read(const octet_quantize_problem* given) {
+QuantizeProblem read_problem(const octet_quantize_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   QuantizeProblem problem;
   problem.rows = c.rows;
@@ -20,7 +20,7 @@ QuantizeProblem read(const octet_quantize_problem* given) {
   return problem;
 }
 
-QuantizeArgs read(const QuantizeProblem& problem, const octet_quantize_args* given) {
+QuantizeArgs read_args(const QuantizeProblem& problem, const octet_quantize_args* given) {
   const auto c = read_struct(kOp, "args", given);
   QuantizeArgs args;
   args.input = read_tensor(kOp, "input", c.input);
@@ -38,19 +38,13 @@ extern "C" {
 
 octet_status octet_plan_quantize(const octet_quantize_problem* problem,
                                  const octet_plan_options* options, octet_plan** plan) {
-  return make_plan(kOp, plan, [&] {
-    const octet::QuantizeProblem checked = read(problem);
-    return std::pair{octet::plan_quantize(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kOp, read_problem, octet::plan_quantize, problem, options, plan);
 }
 
 octet_status octet_run_quantize(const octet_plan* plan, const octet_quantize_args* args,
                                 void* workspace, size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::QuantizePlan>(kOp, plan);
-    octet::run(checked, read(checked.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::QuantizePlan>(kOp, read_args, plan, args, workspace, workspace_bytes,
+                                     stream);
 }
 
 }  // extern "C"

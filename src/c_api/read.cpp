@@ -24,7 +24,7 @@ std::uint32_t read_struct_size(std::string_view op, std::string_view argument, c
   return size;
 }
 
-bool read_flag(std::string_view op, std::string_view field, std::int32_t value) {
+bool read_flag(std::string_view op, const Field& field, std::int32_t value) {
   if (value != 0 && value != 1) {
     refuse_argument(op, ": ", field, " must be 0 or 1, got ", value);
   }
@@ -40,7 +40,7 @@ void check_unused(std::string_view op, std::string_view field, bool unused) {
 
 std::string read_text(const char* text) { return text == nullptr ? "" : text; }
 
-Dtype read_dtype(std::string_view op, std::string_view argument, octet_dtype dtype) {
+Dtype read_dtype(std::string_view op, const Field& argument, octet_dtype dtype) {
   if (size_bytes(static_cast<Dtype>(dtype)) == 0) {
     refuse_argument(op, ": dtype of ", argument, " must be one of the numbers 1 (f32) to 8 (i64)",
                     ", got ", dtype);
@@ -48,7 +48,7 @@ Dtype read_dtype(std::string_view op, std::string_view argument, octet_dtype dty
   return static_cast<Dtype>(dtype);
 }
 
-Device read_device(std::string_view op, std::string_view argument, octet_device device) {
+Device read_device(std::string_view op, const Field& argument, octet_device device) {
   if (device.type != OCTET_CPU && device.type != OCTET_CUDA) {
     refuse_argument(op, ": device type of ", argument, " must be 1 (cpu) or 2 (cuda), got ",
                     device.type);
@@ -56,7 +56,7 @@ Device read_device(std::string_view op, std::string_view argument, octet_device 
   return {static_cast<DeviceType>(device.type), device.index};
 }
 
-BlockShape read_block(std::string_view op, std::string_view argument, octet_block block) {
+BlockShape read_block(std::string_view op, const Field& argument, octet_block block) {
   if (block.rows < 0 || block.cols < 0) {
     refuse_argument(op, ": block of ", argument, " must not be negative, got ", block.rows, "x",
                     block.cols);
@@ -70,7 +70,7 @@ std::optional<BlockShape> read_optional_block(std::string_view op, std::string_v
   return read_block(op, argument, block);
 }
 
-TensorView read_tensor(std::string_view op, std::string_view argument, const octet_tensor& tensor) {
+TensorView read_tensor(std::string_view op, const Field& argument, const octet_tensor& tensor) {
   if (tensor.data == nullptr && tensor.rank == 0) return {};
   if (tensor.rank < 0 || tensor.rank > OCTET_MAX_RANK) {
     refuse_argument(op, ": rank of ", argument, " must be between 0 and ", OCTET_MAX_RANK, ", got ",
@@ -90,24 +90,68 @@ QuantizedView read_quantized(std::string_view op, std::string_view argument,
                              const octet_quantized& quantized) {
   QuantizedView view;
   view.values = read_tensor(op, argument, quantized.values);
-  view.scales = read_tensor(op, text("scale of ", argument), quantized.scales);
+  view.scales = read_tensor(op, {"scale of ", argument}, quantized.scales);
   view.block = read_block(op, argument, quantized.block);
-  view.owns_padding = read_flag(op, text("owns_padding of ", argument), quantized.owns_padding);
+  view.owns_padding = read_flag(op, {"owns_padding of ", argument}, quantized.owns_padding);
   if (quantized.reserved != 0) {
     refuse_argument(op, ": reserved room of ", argument, " must be zero");
   }
   return view;
 }
 
-PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options) {
-  const octet_plan_options given = read_options(op, options);
+PlanOptions read_options(std::string_view op, const octet_plan_options* options) {
+  if (options == nullptr) return {};
+  const octet_plan_options given = read_struct(op, "options", options);
   return {read_text(given.backend), given.threads, read_text(given.configuration)};
 }
 
-Fp8LinearOptions read_fp8_linear_options(std::string_view op,
-                                         const octet_fp8_linear_options* options) {
-  const octet_fp8_linear_options given = read_options(op, options);
+Fp8LinearOptions read_options(std::string_view op, const octet_fp8_linear_options* options) {
+  if (options == nullptr) return {};
+  const octet_fp8_linear_options given = read_struct(op, "options", options);
   return {read_text(given.gemm_backend), read_text(given.quantize_backend), given.threads};
+}
+
+std::optional<Fp8Output> read_fp8_output(std::string_view op, const octet_fp8_output& c) {
+  if (!read_flag(op, "fp8.enabled", c.enabled)) return std::nullopt;
+  Fp8Output output;
+  output.format = read_dtype(op, "fp8.format", c.format);
+  output.block = read_optional_block(op, "fp8.out", c.block);
+  output.transposed_block = read_optional_block(op, "fp8.transposed", c.transposed_block);
+  output.amax_floor = c.amax_floor;
+  output.pow2_scales = read_flag(op, "fp8.pow2_scales", c.pow2_scales);
+  return output;
+}
+
+Fp8Copies read_fp8_copies(std::string_view op, const Fp8Output& output, const octet_fp8_copies& c) {
+  Fp8Copies copies;
+  if (output.block) copies.out = read_quantized(op, "fp8.out", c.out);
+  if (output.transposed_block) {
+    copies.transposed = read_quantized(op, "fp8.transposed", c.transposed);
+  }
+  return copies;
+}
+
+static_assert(equal(OCTET_ROPE_ROTATE_HALF, RopeStyle::rotate_half));
+static_assert(equal(OCTET_ROPE_INTERLEAVED, RopeStyle::interleaved));
+
+Rotation read_rotation(std::string_view op, const octet_rotation& c) {
+  Rotation rotation;
+  rotation.style = static_cast<RopeStyle>(c.style);
+  rotation.rotary_dim = c.rotary_dim;
+  rotation.cache_rows = c.cache_rows;
+  rotation.full_cache = read_flag(op, "full_cache", c.full_cache);
+  rotation.cache = read_dtype(op, "cache", c.cache);
+  if (c.positions != 0) rotation.positions = read_dtype(op, "positions", c.positions);
+  return rotation;
+}
+
+RotationArgs read_rotation_args(std::string_view op, const Rotation& rotation,
+                                const octet_rotation_args& c) {
+  RotationArgs args;
+  args.cos = read_tensor(op, "cos", c.cos);
+  args.sin = read_tensor(op, "sin", c.sin);
+  if (rotation.positions) args.positions = read_tensor(op, "positions", c.positions);
+  return args;
 }
 
 octet_tensor write_tensor(const TensorView& view) {

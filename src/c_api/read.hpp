@@ -14,6 +14,12 @@
 
 namespace octet::c_api {
 
+// The numbers of a C enum are those of the C++ enum: asserted beside the code that casts them.
+template <class Enum>
+constexpr bool equal(std::int32_t c_number, Enum value) {
+  return c_number == static_cast<std::int32_t>(value);
+}
+
 // No version of any struct will be larger: a larger struct_size was never set.
 inline constexpr std::uint32_t kLargestStruct = 1 << 16;
 
@@ -35,35 +41,51 @@ Struct read_struct(std::string_view op, std::string_view argument, const Struct*
   return copy;
 }
 
-// A null pointer means all defaults.
-template <class Options>
-Options read_options(std::string_view op, const Options* given) {
-  return given == nullptr ? Options{} : read_struct(op, "options", given);
-}
-
 inline void check_pointer(std::string_view op, std::string_view argument, const void* pointer) {
   if (pointer == nullptr) refuse_argument(op, ": ", argument, " is a null pointer");
 }
 
+// The name of a field in messages: "a", or "scale of " and "a", which are joined only in an error.
+struct Field {
+  std::string_view prefix;
+  std::string_view name;
+
+  Field(const char* name_) : name(name_) {}       // NOLINT: meant to convert
+  Field(std::string_view name_) : name(name_) {}  // NOLINT: meant to convert
+  Field(std::string_view prefix_, std::string_view name_) : prefix(prefix_), name(name_) {}
+
+  friend std::ostream& operator<<(std::ostream& out, const Field& field) {
+    return out << field.prefix << field.name;
+  }
+};
+
 // 0 or 1.
-bool read_flag(std::string_view op, std::string_view field, std::int32_t value);
-// A field for what comes next.
+bool read_flag(std::string_view op, const Field& field, std::int32_t value);
+// A field reserved for a later version, which must be zero.
 void check_unused(std::string_view op, std::string_view field, bool unused);
 std::string read_text(const char* text);  // null: empty
 
-Dtype read_dtype(std::string_view op, std::string_view argument, octet_dtype dtype);
-Device read_device(std::string_view op, std::string_view argument, octet_device device);
-BlockShape read_block(std::string_view op, std::string_view argument, octet_block block);
+Dtype read_dtype(std::string_view op, const Field& argument, octet_dtype dtype);
+Device read_device(std::string_view op, const Field& argument, octet_device device);
+BlockShape read_block(std::string_view op, const Field& argument, octet_block block);
 // {0, 0}: none.
 std::optional<BlockShape> read_optional_block(std::string_view op, std::string_view argument,
                                               octet_block block);
 // Absent (rank 0, no data): an empty view.
-TensorView read_tensor(std::string_view op, std::string_view argument, const octet_tensor& tensor);
+TensorView read_tensor(std::string_view op, const Field& argument, const octet_tensor& tensor);
 QuantizedView read_quantized(std::string_view op, std::string_view argument,
                              const octet_quantized& quantized);
-PlanOptions read_plan_options(std::string_view op, const octet_plan_options* options);
-Fp8LinearOptions read_fp8_linear_options(std::string_view op,
-                                         const octet_fp8_linear_options* options);
+// A null pointer means all defaults.
+PlanOptions read_options(std::string_view op, const octet_plan_options* options);
+Fp8LinearOptions read_options(std::string_view op, const octet_fp8_linear_options* options);
+
+// The FP8 output of an operator. Only the copies that are asked for are looked at.
+std::optional<Fp8Output> read_fp8_output(std::string_view op, const octet_fp8_output& c);
+Fp8Copies read_fp8_copies(std::string_view op, const Fp8Output& output, const octet_fp8_copies& c);
+// The rotation of rope and rms_norm_rope.
+Rotation read_rotation(std::string_view op, const octet_rotation& c);
+RotationArgs read_rotation_args(std::string_view op, const Rotation& rotation,
+                                const octet_rotation_args& c);
 
 octet_tensor write_tensor(const TensorView& view);
 octet_quantized write_quantized(const QuantizedView& view);

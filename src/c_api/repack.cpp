@@ -5,7 +5,7 @@ namespace {
 
 constexpr const char* kOp = "repack";
 
-RepackProblem read(const octet_repack_problem* given) {
+RepackProblem read_problem(const octet_repack_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   RepackProblem problem;
   problem.rows = c.rows;
@@ -16,7 +16,7 @@ RepackProblem read(const octet_repack_problem* given) {
   return problem;
 }
 
-RepackArgs read(const octet_repack_args* given) {
+RepackArgs read_args(const RepackProblem&, const octet_repack_args* given) {
   const auto c = read_struct(kOp, "args", given);
   RepackArgs args;
   args.input = read_quantized(kOp, "input", c.input);
@@ -33,19 +33,12 @@ extern "C" {
 
 octet_status octet_plan_repack(const octet_repack_problem* problem,
                                const octet_plan_options* options, octet_plan** plan) {
-  return make_plan(kOp, plan, [&] {
-    const octet::RepackProblem checked = read(problem);
-    return std::pair{octet::plan_repack(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kOp, read_problem, octet::plan_repack, problem, options, plan);
 }
 
 octet_status octet_run_repack(const octet_plan* plan, const octet_repack_args* args,
                               void* workspace, size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::RepackPlan>(kOp, plan);
-    octet::run(checked, read(args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::RepackPlan>(kOp, read_args, plan, args, workspace, workspace_bytes, stream);
 }
 
 }  // extern "C"

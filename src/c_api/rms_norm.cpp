@@ -1,4 +1,3 @@
-#include "c_api/fp8_output.hpp"
 #include "c_api/plan.hpp"
 
 namespace octet::c_api {
@@ -8,7 +7,7 @@ constexpr const char* kOp = "rms_norm";
 constexpr const char* kForward = "rms_norm_forward";
 constexpr const char* kBackward = "rms_norm_backward";
 
-RmsNormProblem read(const octet_rms_norm_problem* given) {
+RmsNormProblem read_problem(const octet_rms_norm_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   RmsNormProblem problem;
   problem.rows = c.rows;
@@ -25,7 +24,8 @@ RmsNormProblem read(const octet_rms_norm_problem* given) {
   return problem;
 }
 
-RmsNormForwardArgs read(const RmsNormProblem& problem, const octet_rms_norm_forward_args* given) {
+RmsNormForwardArgs read_forward(const RmsNormProblem& problem,
+                                const octet_rms_norm_forward_args* given) {
   const auto c = read_struct(kForward, "args", given);
   RmsNormForwardArgs args;
   args.x = read_tensor(kForward, "x", c.x);
@@ -41,7 +41,8 @@ RmsNormForwardArgs read(const RmsNormProblem& problem, const octet_rms_norm_forw
   return args;
 }
 
-RmsNormBackwardArgs read(const octet_rms_norm_backward_args* given) {
+RmsNormBackwardArgs read_backward(const RmsNormProblem&,
+                                  const octet_rms_norm_backward_args* given) {
   const auto c = read_struct(kBackward, "args", given);
   RmsNormBackwardArgs args;
   args.dy = read_tensor(kBackward, "dy", c.dy);
@@ -64,38 +65,27 @@ extern "C" {
 
 octet_status octet_plan_rms_norm_forward(const octet_rms_norm_problem* problem,
                                          const octet_plan_options* options, octet_plan** plan) {
-  return make_plan(kForward, plan, [&] {
-    const octet::RmsNormProblem checked = read(problem);
-    return std::pair{octet::plan_rms_norm_forward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kForward, read_problem, octet::plan_rms_norm_forward, problem, options, plan);
 }
 
 octet_status octet_plan_rms_norm_backward(const octet_rms_norm_problem* problem,
                                           const octet_plan_options* options, octet_plan** plan) {
-  return make_plan(kBackward, plan, [&] {
-    const octet::RmsNormProblem checked = read(problem);
-    return std::pair{octet::plan_rms_norm_backward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kBackward, read_problem, octet::plan_rms_norm_backward, problem, options,
+                 plan);
 }
 
 octet_status octet_run_rms_norm_forward(const octet_plan* plan,
                                         const octet_rms_norm_forward_args* args, void* workspace,
                                         size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::RmsNormForwardPlan>(kForward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::RmsNormForwardPlan>(kForward, read_forward, plan, args, workspace,
+                                           workspace_bytes, stream);
 }
 
 octet_status octet_run_rms_norm_backward(const octet_plan* plan,
                                          const octet_rms_norm_backward_args* args, void* workspace,
                                          size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::RmsNormBackwardPlan>(kBackward, plan);
-    octet::run(checked, read(args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::RmsNormBackwardPlan>(kBackward, read_backward, plan, args, workspace,
+                                            workspace_bytes, stream);
 }
 
 }  // extern "C"

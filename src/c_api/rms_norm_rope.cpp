@@ -1,5 +1,4 @@
 #include "c_api/plan.hpp"
-#include "c_api/rotation.hpp"
 
 namespace octet::c_api {
 namespace {
@@ -8,7 +7,10 @@ constexpr const char* kOp = "rms_norm_rope";
 constexpr const char* kForward = "rms_norm_rope_forward";
 constexpr const char* kBackward = "rms_norm_rope_backward";
 
-RmsNormRopeProblem read(const octet_rms_norm_rope_problem* given) {
+static_assert(equal(OCTET_NORM_ROW, NormScope::row));
+static_assert(equal(OCTET_NORM_HEAD, NormScope::head));
+
+RmsNormRopeProblem read_problem(const octet_rms_norm_rope_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   RmsNormRopeProblem problem;
   problem.batch = c.batch;
@@ -28,8 +30,8 @@ RmsNormRopeProblem read(const octet_rms_norm_rope_problem* given) {
   return problem;
 }
 
-RmsNormRopeForwardArgs read(const RmsNormRopeProblem& problem,
-                            const octet_rms_norm_rope_forward_args* given) {
+RmsNormRopeForwardArgs read_forward(const RmsNormRopeProblem& problem,
+                                    const octet_rms_norm_rope_forward_args* given) {
   const auto c = read_struct(kForward, "args", given);
   RmsNormRopeForwardArgs args;
   args.q = read_tensor(kForward, "q", c.q);
@@ -46,8 +48,8 @@ RmsNormRopeForwardArgs read(const RmsNormRopeProblem& problem,
   return args;
 }
 
-RmsNormRopeBackwardArgs read(const RmsNormRopeProblem& problem,
-                             const octet_rms_norm_rope_backward_args* given) {
+RmsNormRopeBackwardArgs read_backward(const RmsNormRopeProblem& problem,
+                                      const octet_rms_norm_rope_backward_args* given) {
   const auto c = read_struct(kBackward, "args", given);
   RmsNormRopeBackwardArgs args;
   args.dq_out = read_tensor(kBackward, "dq_out", c.dq_out);
@@ -78,41 +80,31 @@ extern "C" {
 octet_status octet_plan_rms_norm_rope_forward(const octet_rms_norm_rope_problem* problem,
                                               const octet_plan_options* options,
                                               octet_plan** plan) {
-  return make_plan(kForward, plan, [&] {
-    const octet::RmsNormRopeProblem checked = read(problem);
-    return std::pair{octet::plan_rms_norm_rope_forward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kForward, read_problem, octet::plan_rms_norm_rope_forward, problem, options,
+                 plan);
 }
 
 octet_status octet_plan_rms_norm_rope_backward(const octet_rms_norm_rope_problem* problem,
                                                const octet_plan_options* options,
                                                octet_plan** plan) {
-  return make_plan(kBackward, plan, [&] {
-    const octet::RmsNormRopeProblem checked = read(problem);
-    return std::pair{octet::plan_rms_norm_rope_backward(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kBackward, read_problem, octet::plan_rms_norm_rope_backward, problem, options,
+                 plan);
 }
 
 octet_status octet_run_rms_norm_rope_forward(const octet_plan* plan,
                                              const octet_rms_norm_rope_forward_args* args,
                                              void* workspace, size_t workspace_bytes,
                                              void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::RmsNormRopeForwardPlan>(kForward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::RmsNormRopeForwardPlan>(kForward, read_forward, plan, args, workspace,
+                                               workspace_bytes, stream);
 }
 
 octet_status octet_run_rms_norm_rope_backward(const octet_plan* plan,
                                               const octet_rms_norm_rope_backward_args* args,
                                               void* workspace, size_t workspace_bytes,
                                               void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::RmsNormRopeBackwardPlan>(kBackward, plan);
-    octet::run(checked, read(checked.problem.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::RmsNormRopeBackwardPlan>(kBackward, read_backward, plan, args, workspace,
+                                                workspace_bytes, stream);
 }
 
 }  // extern "C"

@@ -1,12 +1,11 @@
 #include "c_api/plan.hpp"
-#include "c_api/rotation.hpp"
 
 namespace octet::c_api {
 namespace {
 
 constexpr const char* kOp = "rope";
 
-RopeProblem read(const octet_rope_problem* given) {
+RopeProblem read_problem(const octet_rope_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   RopeProblem problem;
   problem.batch = c.batch;
@@ -21,7 +20,7 @@ RopeProblem read(const octet_rope_problem* given) {
   return problem;
 }
 
-RopeArgs read(const RopeProblem& problem, const octet_rope_args* given) {
+RopeArgs read_args(const RopeProblem& problem, const octet_rope_args* given) {
   const auto c = read_struct(kOp, "args", given);
   RopeArgs args;
   args.q = read_tensor(kOp, "q", c.q);
@@ -43,19 +42,12 @@ extern "C" {
 
 octet_status octet_plan_rope(const octet_rope_problem* problem, const octet_plan_options* options,
                              octet_plan** plan) {
-  return make_plan(kOp, plan, [&] {
-    const octet::RopeProblem checked = read(problem);
-    return std::pair{octet::plan_rope(checked, read_plan_options(kOp, options)),
-                     octet::describe(checked)};
-  });
+  return plan_op(kOp, kOp, read_problem, octet::plan_rope, problem, options, plan);
 }
 
 octet_status octet_run_rope(const octet_plan* plan, const octet_rope_args* args, void* workspace,
                             size_t workspace_bytes, void* stream) {
-  return guarded([&] {
-    const auto& checked = plan_of<octet::RopePlan>(kOp, plan);
-    octet::run(checked, read(checked.problem, args), {workspace, workspace_bytes}, stream);
-  });
+  return run_op<octet::RopePlan>(kOp, read_args, plan, args, workspace, workspace_bytes, stream);
 }
 
 }  // extern "C"

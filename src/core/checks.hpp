@@ -1,10 +1,12 @@
-// What every operator asks of its arguments. Each function throws an Error that names operator,
-// argument, what was given and what was wanted.
+// What every operator asks of its problem and of each argument by itself (core/call.hpp: of all of
+// them together). Each function throws an Error that names operator, argument, what was given and
+// what was wanted.
 #pragma once
 
-#include <octet/plan.hpp>
 #include <octet/quantized.hpp>
 
+#include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <string_view>
 
@@ -23,13 +25,13 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return ceil_div(value, step) * step;
 }
 
-// `name` >= 0: nothing to do is no mistake.
+// `name` >= 0: an empty problem is allowed.
 void check_count(std::string_view op, std::string_view name, std::int64_t count);
 // `name` >= 1.
 void check_extent(std::string_view op, std::string_view name, std::int64_t extent);
 // rows * cols * size_bytes(dtype) stays within 2^60.
 void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype);
-// A device of this machine.
+// The device is on this machine.
 void check_device(std::string_view op, Device device);
 // One of f32, f16, bf16.
 void check_float(Argument argument, Dtype dtype);
@@ -39,54 +41,52 @@ void check_fp8(Argument argument, Dtype dtype);
 // about 8e21 the product of two scales is infinite, and zeros become NaN.
 inline constexpr float kMaxAmaxFloor = 1e18f;
 void check_amax_floor(std::string_view op, float amax_floor);
+void check_eps(std::string_view op, float eps);
+// 1x128, 128x1 or 128x128: the blocks that are quantised and dequantised.
+void check_block(std::string_view op, std::string_view name, BlockShape block);
 
-// [rows, cols] of `dtype` on `device`, not null, aligned to its element, columns contiguous, rows
-// that do not overlap. `wanted` says where the shape comes from: "[M, N]".
-void check_matrix(Argument argument, const TensorView& view, Dtype dtype, std::int64_t rows,
-                  std::int64_t cols, Device device, std::string_view wanted);
-// The same for a matrix in which either dimension may be the contiguous one.
-void check_strided_matrix(Argument argument, const TensorView& view, Dtype dtype, std::int64_t rows,
-                          std::int64_t cols, Device device, std::string_view wanted);
+// What is wanted of a view. `spelling` says in messages where the shape comes from: "[M, N]".
+//
+// A matrix whose columns are contiguous and whose rows do not overlap.
+struct MatrixForm {
+  Dtype dtype;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::string_view spelling;
+};
+// A tensor of any rank whose last dimension is contiguous and whose elements do not overlap; nothing
+// is asked of the memory of an empty one.
+struct TensorForm {
+  Dtype dtype;
+  std::int32_t rank;
+  std::array<std::int64_t, kMaxRank> shape{};
+  std::string_view spelling;
+
+  TensorForm(Dtype dtype_, std::initializer_list<std::int64_t> shape_, std::string_view spelling_)
+      : dtype(dtype_), rank(static_cast<std::int32_t>(shape_.size())), spelling(spelling_) {
+    std::copy(shape_.begin(), shape_.end(), shape.begin());
+  }
+};
 
 enum class Pitch { any, aligned16 };  // aligned16: rows start on 16-byte boundaries
 
-// A contiguous vector of `length` elements; nothing is asked of the memory of an empty one.
-void check_vector(Argument argument, const TensorView& view, Dtype dtype, std::int64_t length,
-                  Device device, std::string_view wanted);
-// A tensor of any rank whose last dimension is contiguous and whose elements lie apart; nothing is
-// asked of the memory of an empty one.
-void check_tensor(Argument argument, const TensorView& view, Dtype dtype,
-                  std::initializer_list<std::int64_t> shape, Device device,
-                  std::string_view wanted);
-
-// FP8 values and f32 scales of `block`.
-void check_quantized(Argument argument, const QuantizedView& view, Dtype dtype, std::int64_t rows,
-                     std::int64_t cols, BlockShape block, Device device, Pitch pitch,
-                     std::string_view wanted);
-
-void check_workspace(std::string_view op, std::size_t wanted_bytes, const Workspace& workspace);
-
-// The same memory seen in the same way: what an operator that works in place may be given.
-bool same_view(const TensorView& x, const TensorView& y);
-// `out` shares no byte with `in` (parts of the lines of one tensor, as q and k in a packed one, are
-// apart), nor do its scales with one another or with its values; padding
-// counts where a view owns it. Views without data never overlap.
-void check_no_overlap(std::string_view op, std::string_view out_name, const TensorView& out,
-                      std::string_view in_name, const TensorView& in);
-void check_no_overlap(std::string_view op, std::string_view out_name, const QuantizedView& out,
-                      std::string_view in_name, const QuantizedView& in);
-
-struct NamedView {
-  std::string_view name;
-  QuantizedView view;
+// FP8 values and the f32 scales of their blocks.
+struct QuantizedForm {
+  Dtype dtype;
+  std::int64_t rows;
+  std::int64_t cols;
+  BlockShape block;
+  std::string_view spelling;
+  Pitch pitch = Pitch::aligned16;
 };
-// No output shares memory with an input or with another output. Leave out what is ignored: a view
-// without data.
-void check_outputs_apart(std::string_view op, std::initializer_list<NamedView> outputs,
-                         std::initializer_list<NamedView> inputs);
 
-// The part of a workspace that is used shares no byte with the arguments of the call.
-void check_workspace_apart(std::string_view op, std::size_t used_bytes, const Workspace& workspace,
-                           std::initializer_list<NamedView> arguments);
+// The view has this form, is on `device`, is not null and is aligned to its element.
+void check_view(Argument argument, const TensorView& view, const MatrixForm& form, Device device);
+void check_view(Argument argument, const TensorView& view, const TensorForm& form, Device device);
+void check_view(Argument argument, const QuantizedView& view, const QuantizedForm& form,
+                Device device);
+// A matrix with any strides that are not negative.
+void check_strided_matrix(Argument argument, const TensorView& view, const MatrixForm& form,
+                          Device device);
 
 }  // namespace octet

@@ -132,7 +132,7 @@ constexpr float load_f32(const void* data, std::int64_t index, Dtype dtype) {
   return 0;
 }
 
-// f32, f16 and bf16 alone: FP8 is written by the quantiser.
+// Only f32, f16 and bf16: FP8 is written by the quantiser.
 constexpr void store_f32(void* data, std::int64_t index, Dtype dtype, float value) {
   switch (dtype) {
     case Dtype::f32: static_cast<float*>(data)[index] = value; break;

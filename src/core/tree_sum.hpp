@@ -1,5 +1,5 @@
-// A sum as a balanced tree of neighbours, s[i] = s[2i] + s[2i + 1] with zeros behind the end, until
-// one is left: the same f32 additions on every device. At least one zero is added, so no sum is -0.
+// A sum as a balanced tree of neighbours, s[i] = s[2i] + s[2i + 1] padded with zeros, until one
+// is left: the same f32 additions on every device. At least one zero is added, so no sum is -0.
 #pragma once
 
 #include <cstdint>

@@ -8,17 +8,17 @@
 
 namespace octet {
 
-// What a piece takes of a workspace.
+// The bytes a piece takes in a workspace.
 inline std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// The pieces of a workspace, in turn.
+// Hands out the pieces of a workspace, one after the other.
 class WorkspaceCarver {
  public:
   explicit WorkspaceCarver(const Workspace& workspace) : rest_(workspace) {}
 
-  // The next `bytes`; null where there are none to take.
+  // The next `bytes`; null for none.
   void* take(std::size_t bytes) {
     if (bytes == 0) return nullptr;
     void* piece = rest_.data;

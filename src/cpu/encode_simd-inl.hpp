@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
-// Each encoder reads what it writes, as its decoder does. A vector is stored anywhere, or streamed
-// past the caches to where it is aligned.
+// Each encoder also decodes its own format. A vector is stored at any address, or streamed past the
+// caches to an aligned one.
 struct EncodeF32 : DecodeF32 {
   static HWY_INLINE void store(hn::Vec<F32> value, float* to) { hn::StoreU(value, F32(), to); }
   static HWY_INLINE void stream(hn::Vec<F32> value, float* to) { hn::Stream(value, F32(), to); }

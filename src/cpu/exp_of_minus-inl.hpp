@@ -1,5 +1,5 @@
-// exp(-x) of a vector of f32 to 3e-7 of it; infinity below x = -88.03, 0 above 87.7, anything for
-// NaN.
+// exp(-x) of a vector of f32, relative error at most 3e-7; infinity below x = -88.03, 0 above 87.7,
+// unspecified for NaN.
 // Included once per instruction set.
 #if defined(OCTET_CPU_EXP_OF_MINUS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_EXP_OF_MINUS_INL
@@ -30,7 +30,7 @@ HWY_INLINE hn::Vec<hn::ScalableTag<float>> exp_of_minus(hn::Vec<hn::ScalableTag<
   const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted)));
   const auto n = hn::Sub(shifted, anchor);
   const auto r = hn::NegMulSub(n, hn::Set(d, 0x1.62e430p-1f), clamped);  // ln 2 is off by 2e-9
-  // exp(r) to 1.1e-7 of it where |r| <= ln 2 / 2: minimax.
+  // Minimax polynomial of exp(r), relative error 1.1e-7 for |r| <= ln 2 / 2.
   auto p = hn::MulAdd(r, hn::Set(d, 0x1.106278p-7f), hn::Set(d, 0x1.572a06p-5f));
   p = hn::MulAdd(p, r, hn::Set(d, 0x1.5557aep-3f));
   p = hn::MulAdd(p, r, hn::Set(d, 0x1.fffdfcp-2f));

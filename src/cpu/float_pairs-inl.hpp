@@ -1,6 +1,5 @@
 // Two vectors of f32 from as many elements of f32, f16 or bf16, and back, rounded to nearest even,
-// for work that is the same for every element: which element lies in which lane is the format's
-// choice. Included once per instruction set.
+// for elementwise work: each format has its own order of lanes. Included once per instruction set.
 #if defined(OCTET_CPU_FLOAT_PAIRS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_FLOAT_PAIRS_INL
 #undef OCTET_CPU_FLOAT_PAIRS_INL
@@ -55,9 +54,9 @@ struct F16Pairs {
   }
 };
 
-// Elements at even places in one vector, at odd places in the other: no lane has to move. NaNs are
-// not told apart: those that come from bf16 or from arithmetic have no bits in the lower half, and
-// rounding leaves them as they are. Whoever brings others from f32 has to make them such.
+// Elements at even places in one vector, at odd places in the other: no lane has to move. There
+// is no special case for NaN: one that comes from bf16 or from arithmetic has no bits in its lower
+// half, and rounding keeps it. A caller with other NaNs from f32 must clear these bits first.
 struct Bf16Pairs {
   using Element = std::uint16_t;
   using U32 = hn::RebindToUnsigned<F32>;

@@ -66,7 +66,7 @@ HWY_INLINE hn::Vec<U16> codes_of(hn::Vec<F32> even, hn::Vec<F32> odd) {
   return hn::Add(low_halves(rounded_even, rounded_odd), rebiased);
 }
 
-// Two vectors of 16-bit lanes below 256 to one of bytes, 8 lanes of each in turn.
+// Two vectors of 16-bit lanes below 256 to one of bytes, alternating 8 lanes of each.
 HWY_INLINE hn::Vec<U8> pack_interleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
 #if HWY_TARGET == HWY_AVX3
   return hn::Vec<U8>{_mm512_packus_epi16(a.raw, b.raw)};
@@ -74,7 +74,7 @@ HWY_INLINE hn::Vec<U8> pack_interleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
   return hn::Vec<U8>{_mm256_packus_epi16(a.raw, b.raw)};
 #endif
 }
-// The same for any lanes, keeping their signs alone.
+// The same for any lanes, of which only the signs are kept.
 HWY_INLINE hn::Vec<U8> pack_signs_interleaved(hn::Vec<U16> a, hn::Vec<U16> b) {
 #if HWY_TARGET == HWY_AVX3
   const hn::Vec<U8> packed{_mm512_packs_epi16(a.raw, b.raw)};

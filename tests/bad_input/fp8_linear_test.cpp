@@ -178,7 +178,7 @@ TEST(Fp8LinearBadInput, RefusesBadTensorsOfBackward) {
   dx.backward_refused("fp8_linear_backward: output dx overlaps dy: their memory must be apart");
   LayerCall both;
   both.backward.dx.data = both.backward.dw.data;
-  both.backward_refused("fp8_linear_backward: output dx overlaps dw: their memory must be apart");
+  both.backward_refused("fp8_linear_backward: output dw overlaps dx: their memory must be apart");
 }
 
 TEST(Fp8LinearBadInput, RefusesEmptyPlans) {

@@ -27,7 +27,7 @@ struct Fp8LinearProblem {
   Dtype format = Dtype::e4m3;       // of x and w
   Dtype grad_format = Dtype::e4m3;  // of dy
   bool weights_quantized = false;   // w comes as Fp8LinearWeights instead of `dtype`
-  bool training = true;             // false: forward alone, nothing is saved
+  bool training = true;             // false: only forward, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
   Dtype dw = Dtype::bf16;      // f32, f16 or bf16

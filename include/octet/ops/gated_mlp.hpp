@@ -32,7 +32,7 @@ struct GatedMlpProblem {
   Dtype format = Dtype::e4m3;       // with fp8: of x, h and weights
   Dtype grad_format = Dtype::e4m3;  // with fp8: of dy and d_gate_up
   bool weights_quantized = false;   // with fp8: weights come as GatedMlpWeights
-  bool training = true;             // false: forward alone, nothing is saved
+  bool training = true;             // false: only forward, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
   Dtype dw = Dtype::bf16;      // f32, f16 or bf16

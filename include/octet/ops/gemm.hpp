@@ -39,7 +39,7 @@ struct GemmProblem {
   GemmOperand a{Dtype::e4m3, kBlock1x128, Major::k};
   GemmOperand b{Dtype::e4m3, kBlock128x128, Major::k};
   Dtype out = Dtype::bf16;  // f32, f16 or bf16
-  bool accumulate = false;  // d += a b^T; f32 and bf16 alone
+  bool accumulate = false;  // d += a b^T; only f32 and bf16
   Device device{};
   // Room for what comes next; anything but the defaults is refused.
   GroupKind groups = GroupKind::none;

@@ -51,11 +51,12 @@ struct RmsNormForwardArgs {
 };
 
 struct RmsNormBackwardArgs {
-  TensorView dy;         // [rows, cols]
-  TensorView h;          // [rows, cols]: x, or the sum that forward wrote
-  TensorView g;          // [cols]
-  TensorView rstd;       // [rows], f32
-  TensorView dsum;       // [rows, cols]: the gradient that reaches h on another way; no data: none
+  TensorView dy;    // [rows, cols]
+  TensorView h;     // [rows, cols]: x, or the sum that forward wrote
+  TensorView g;     // [cols]
+  TensorView rstd;  // [rows], f32
+  // [rows, cols]: the gradient arriving at h from elsewhere (the residual stream); empty: none
+  TensorView dsum;
   TensorView dx;         // [rows, cols]
   TensorView dresidual;  // [rows, cols]: a second copy of dx; no data: not wanted
   TensorView dg;         // [cols]

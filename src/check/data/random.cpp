@@ -111,8 +111,8 @@ void fill_random(const TensorView& matrix, Distribution distribution, RandomStre
   if (matrix.rank != 2 || matrix.data == nullptr) {
     refuse_argument(kOp, ": matrix must be a matrix with data, got ", describe(matrix));
   }
-  check_matrix({kOp, "matrix"}, matrix, matrix.dtype, matrix.rows(), matrix.cols(), matrix.device,
-               "[rows, cols]");
+  check_view({kOp, "matrix"}, matrix,
+             MatrixForm{matrix.dtype, matrix.rows(), matrix.cols(), "[rows, cols]"}, matrix.device);
   if (matrix.device.type == DeviceType::cuda) {
     check_device(kOp, matrix.device);
     return cuda::fill_random(matrix, distribution, stream);

@@ -1,4 +1,4 @@
-#include "core/checks.hpp"
+#include "core/call.hpp"
 #include "ops/dequantize/problem.hpp"
 
 #include <array>
@@ -28,21 +28,18 @@ void check(const DequantizeProblem& problem) {
   check_fp8({kOp, "format"}, problem.format);
   check_float({kOp, "out"}, problem.out);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
-  if (!(problem.block == kBlock1x128 || problem.block == kBlock128x1 ||
-        problem.block == kBlock128x128)) {
-    fail(ErrorCode::unsupported, kOp, ": block must be 1x128, 128x1 or 128x128, got ",
-         name(problem.block));
-  }
+  check_block(kOp, "block", problem.block);
   check_device(kOp, problem.device);
 }
 
-void check(const DequantizeProblem& problem, const DequantizeArgs& args) {
-  check_quantized({kOp, "input"}, args.input, problem.format, problem.rows, problem.cols,
-                  problem.block, problem.device, Pitch::any, "[rows, cols]");
-  check_matrix({kOp, "out"}, args.out, problem.out, problem.rows, problem.cols, problem.device,
-               "[rows, cols]");
-  const QuantizedView out = args.out;
-  check_no_overlap(kOp, "out", out, "input", args.input);
+void check(const DequantizeProblem& problem, const DequantizeArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace) {
+  Call call(kOp, problem.device);
+  call.reads("input", args.input,
+             QuantizedForm{problem.format, problem.rows, problem.cols, problem.block,
+                           "[rows, cols]", Pitch::any});
+  call.writes("out", args.out, MatrixForm{problem.out, problem.rows, problem.cols, "[rows, cols]"});
+  call.check_apart(workspace_bytes, workspace);
 }
 
 DequantizePlan plan_dequantize(const DequantizeProblem& problem, const PlanOptions& options) {
@@ -54,8 +51,7 @@ DequantizePlan plan_dequantize(const DequantizeProblem& problem, const PlanOptio
 void run(const DequantizePlan& plan, const DequantizeArgs& args, Workspace workspace,
          void* stream) {
   check_plan(kOp, plan.state.get());
-  check(plan.problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
+  check(plan.problem, args, plan.workspace_bytes, workspace);
   run_plan(plan, args, workspace, stream);
 }
 

@@ -18,6 +18,8 @@ extern const DequantizeImplementation kDequantizeCpuReference;
 std::span<const DequantizeImplementation> dequantize_implementations();
 
 void check(const DequantizeProblem& problem);
-void check(const DequantizeProblem& problem, const DequantizeArgs& args);
+// The tensors and the workspace of a call.
+void check(const DequantizeProblem& problem, const DequantizeArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace);
 
 }  // namespace octet

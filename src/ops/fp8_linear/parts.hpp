@@ -1,4 +1,4 @@
-// The casts and products a linear layer is made of, for it and for the operators that hold layers.
+// The casts and products of a linear layer, for fp8_linear and for operators that contain such layers.
 #pragma once
 
 #include <octet/ops/fp8_linear.hpp>
@@ -15,15 +15,15 @@ struct LinearProducts {
 };
 
 LinearProducts fp8_products(const Fp8LinearProblem& layer);
-// Of operands in the layer's dtype; w^T, dy^T and x^T are views.
+// With operands in the layer's dtype; w^T, dy^T and x^T are views.
 LinearProducts plain_products(const Fp8LinearProblem& layer);
 
-// x both ways where the weight gradient reads its transpose; w both ways where the data gradient
-// does; dy as the gradients that are wanted read it.
+// x also transposed where dw needs it; w also transposed where dx needs it; dy as the gradients that
+// are wanted read it.
 QuantizeProblem cast_of_x(const Fp8LinearProblem& layer);
 QuantizeProblem cast_of_w(const Fp8LinearProblem& layer);
 QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer);
-// How we lay out what a cast writes; no bytes where it does not write that copy.
+// The layout of what a cast writes; no bytes where it does not write that copy.
 QuantizedLayout out_layout(const QuantizeProblem& cast);
 QuantizedLayout transposed_layout(const QuantizeProblem& cast);
 
@@ -33,11 +33,11 @@ inline BlockShape x_t_block(const Fp8LinearProblem& layer) {
 inline bool saves_x(const Fp8LinearProblem& layer) { return layer.training && layer.need_dw; }
 inline bool saves_w(const Fp8LinearProblem& layer) { return layer.training && layer.need_dx; }
 
-// Everything but the extents and the device, in the name of `op`.
+// Checks everything but the extents and the device, in the name of `op`.
 void check_numerics(std::string_view op, const Fp8LinearProblem& layer);
 
-// Of the convenience layers: `layer` ("Fp8Linear") of `op` trains and casts its weights itself, and its
-// gradients are those of a forward.
+// For the classes Fp8Linear and Fp8Mlp, named by `layer`: they train, cast their weights themselves,
+// and run backward only after forward.
 void check_trains(std::string_view op, std::string_view layer, bool training,
                   bool weights_quantized);
 void check_has_saved(std::string_view op, bool has_saved);

@@ -1,5 +1,5 @@
-// Which casts and products a layer is made of. The scratch of the parts is used one after the
-// other, so the largest serves all.
+// Plans the casts and products of a layer. They run one after the other and share one piece of
+// scratch memory, as large as the largest needs.
 #include "core/message.hpp"
 #include "ops/fp8_linear/state.hpp"
 

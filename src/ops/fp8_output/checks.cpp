@@ -1,21 +1,8 @@
 #include "ops/fp8_output/checks.hpp"
 
-#include "core/checks.hpp"
 #include "core/message.hpp"
 
 namespace octet {
-namespace {
-
-void check_block(std::string_view op, const char* option, const std::optional<BlockShape>& block) {
-  if (!block) return;
-  if (!(*block == kBlock1x128 || *block == kBlock128x1 || *block == kBlock128x128)) {
-    fail(ErrorCode::unsupported, op, ": ", option, " must be 1x128, 128x1 or 128x128, got ",
-         name(*block));
-  }
-}
-
-}  // namespace
-
 std::string describe(const Fp8Output& fp8) {
   std::string result =
       text(" --fp8 ", name(fp8.format), " --block ", fp8.block ? name(*fp8.block) : "none",
@@ -30,26 +17,23 @@ void check_fp8_output(std::string_view op, const Fp8Output& fp8) {
   if (!fp8.block && !fp8.transposed_block) {
     refuse_argument(op, ": block and transposed_block are both empty: there is nothing to write");
   }
-  check_block(op, "block", fp8.block);
-  check_block(op, "transposed_block", fp8.transposed_block);
+  if (fp8.block) check_block(op, "block", *fp8.block);
+  if (fp8.transposed_block) check_block(op, "transposed_block", *fp8.transposed_block);
   check_amax_floor(op, fp8.amax_floor);
 }
 
-void check_fp8_copies(std::string_view op, const Fp8Output& fp8, const Fp8Copies& copies,
-                      std::int64_t rows, std::int64_t cols, Device device, const Fp8Names& names) {
-  if (fp8.block) {
-    check_quantized({op, names.out}, copies.out, fp8.format, rows, cols, *fp8.block, device,
-                    Pitch::aligned16, names.out_shape);
+void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
+                      std::int64_t rows, std::int64_t cols, const Fp8Names& names) {
+  if (!fp8) {
+    copies = {};
+    return;
   }
-  if (fp8.transposed_block) {
-    check_quantized({op, names.transposed}, copies.transposed, fp8.format, cols, rows,
-                    *fp8.transposed_block, device, Pitch::aligned16, names.transposed_shape);
-  }
-}
-
-Fp8Copies wanted_copies(const Fp8Output& fp8, const Fp8Copies& copies) {
-  return {fp8.block ? copies.out : QuantizedView(),
-          fp8.transposed_block ? copies.transposed : QuantizedView()};
+  const BlockShape block = fp8->block.value_or(BlockShape{});
+  const BlockShape transposed = fp8->transposed_block.value_or(BlockShape{});
+  call.writes_if(fp8->block.has_value(), names.out, copies.out,
+                 QuantizedForm{fp8->format, rows, cols, block, names.out_shape});
+  call.writes_if(fp8->transposed_block.has_value(), names.transposed, copies.transposed,
+                 QuantizedForm{fp8->format, cols, rows, transposed, names.transposed_shape});
 }
 
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,

@@ -1,5 +1,7 @@
-// What operators that write FP8 ask of it: the options, and the copies they are given.
+// What operators that write FP8 check: the options, and the copies they are given.
 #pragma once
+
+#include "core/call.hpp"
 
 #include <octet/ops/fp8_output.hpp>
 #include <octet/ops/quantize.hpp>
@@ -9,7 +11,7 @@
 
 namespace octet {
 
-// How messages call the copies and their shapes.
+// The names of the copies and of their shapes in messages.
 struct Fp8Names {
   std::string_view out = "fp8.out";
   std::string_view transposed = "fp8.transposed";
@@ -20,14 +22,11 @@ struct Fp8Names {
 // " --fp8 e4m3 --block 1x128 --transposed-block 1x128", with the other options where they are set.
 std::string describe(const Fp8Output& fp8);
 void check_fp8_output(std::string_view op, const Fp8Output& fp8);
-// Copies of a [rows, cols] output. Overlaps are the operator's to check.
-void check_fp8_copies(std::string_view op, const Fp8Output& fp8, const Fp8Copies& copies,
-                      std::int64_t rows, std::int64_t cols, Device device,
-                      const Fp8Names& names = {});
-// The copies that are wanted; views without data in place of the others.
-Fp8Copies wanted_copies(const Fp8Output& fp8, const Fp8Copies& copies);
+// Lists the copies of a [rows, cols] output that are wanted, and clears the views of the others.
+void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
+                      std::int64_t rows, std::int64_t cols, const Fp8Names& names = {});
 
-// The quantiser behind the plain operator.
+// The cast that follows the plain operator where it is not fused.
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
                                  Dtype input, Device device);
 

@@ -12,7 +12,7 @@
 namespace octet {
 namespace {
 
-// A cache line more than whole lines: rows that are a power of two apart would share cache sets.
+// One cache line of padding: rows a power of two apart would share cache sets.
 std::int64_t strip_pitch(const QuantizeProblem& output) {
   const std::int64_t line = 64 / size_bytes(output.input);
   return round_up(output.cols, line) + line;
@@ -39,7 +39,7 @@ void write_fp8_strips(const QuantizeProblem& output, const Fp8Copies& copies,
   const QuantizeArgs args{{}, copies.out, copies.transposed};
   const std::int64_t strips = ceil_div(output.rows, kBlock);
   std::atomic<std::int64_t> next = 0;
-  // One task for each piece of the workspace; each takes strips as long as there are some.
+  // One task per piece of the workspace; each takes strips until none are left.
   parallel_for(context.threads, strips_at_once(output, context.threads), [&](std::int64_t piece) {
     Fp8Strip strip;
     strip.data = static_cast<char*>(context.workspace.data) +

@@ -1,5 +1,5 @@
-// FP8 outputs on the CPU without a second trip to memory: strips of 128 rows of the output are made
-// in a piece of the workspace and cast from there while the caches still have them.
+// FP8 outputs on the CPU without a second trip to memory: strips of 128 rows of the output are
+// computed in the workspace and cast while they are still in the caches.
 #pragma once
 
 #include "cpu/instruction_set.hpp"
@@ -21,7 +21,7 @@ struct Fp8Strip {
   std::int64_t pitch = 0;
 };
 
-// `output`: the quantiser behind the plain operator (ops/fp8_output/checks.hpp).
+// `output`: the cast that follows the plain operator (quantize_problem() in ops/fp8_output/checks.hpp).
 std::size_t fp8_strips_workspace_bytes(const QuantizeProblem& output, int threads);
 
 // Calls make(strip) for every strip, on several threads at once, and casts what it made.

@@ -1,5 +1,5 @@
 // FP8 outputs in two steps, on any device: the plain operator into the workspace, then the
-// quantiser. What a fused implementation is compared with, and what serves where there is none.
+// quantiser. The fallback where nothing is fused, and what fused implementations are compared with.
 //
 // An operator says how in a struct of static members:
 //

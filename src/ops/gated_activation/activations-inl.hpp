@@ -34,7 +34,7 @@ struct Silu {
 // (1 + tanh(z / 2)) / 2 is the logistic function of z = 2 sqrt(2 / pi) (g + 0.044715 g^3).
 struct GeluTanh {
   static constexpr float kLinear = 1.5957691f;   // 2 sqrt(2 / pi)
-  static constexpr float kCubic = 0.071354816f;  // 0.044715 of it
+  static constexpr float kCubic = 0.071354816f;  // 0.044715 kLinear
   static HWY_INLINE Lanes exp_of_minus_z(Lanes g) {
     const auto square = hn::Mul(g, g);
     return exp_of_minus(hn::Mul(g, hn::MulAdd(square, all(kCubic), all(kLinear))));
@@ -51,8 +51,8 @@ struct GeluTanh {
 };
 
 // The share of a normal distribution below g is (1 + erf(g / sqrt 2)) / 2. Below -a it is
-// exp(-a^2 / 2) t p(t), t = 1 / (1 + 0.3 a), to 1.5e-7 of it: p is the minimax polynomial for a in
-// [0, 14]; beyond, exp is 0.
+// exp(-a^2 / 2) t p(t), t = 1 / (1 + 0.3 a), relative error 1.5e-7: p is the minimax polynomial for
+// a in [0, 14]; beyond, exp is 0.
 struct GeluErf {
   static HWY_INLINE Lanes share_below(Lanes g, Lanes bell) {
     const auto t = hn::Div(all(1), hn::MulAdd(hn::Abs(g), all(0.3f), all(1)));

@@ -1,5 +1,5 @@
-// The formulas, one element at a time. An activation and its derivative are found in f64, where
-// nothing overflows that should not, and rounded to f32 once.
+// The formulas, one element at a time. An activation and its derivative are computed in f64,
+// which avoids overflow, and rounded to f32 once.
 #include "core/numeric.hpp"
 #include "core/tree_sum.hpp"
 #include "cpu/threads.hpp"

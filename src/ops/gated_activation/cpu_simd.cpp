@@ -23,6 +23,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "core/checks.hpp"
+#include "cpu/streaming.hpp"
 #include "cpu/threads.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
 #include "ops/gated_activation/cpu_simd.hpp"
@@ -34,17 +35,8 @@ HWY_AFTER_NAMESPACE();
 namespace octet {
 namespace {
 
-// Outputs beyond this are written past the caches: nobody will find them there anyway.
-constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
-// What a thread takes at a time: enough to pay for the taking.
+// What a thread takes at a time: large enough that handing out tasks costs little.
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 16;
-
-bool streams(const TensorView& out) {
-  const auto address = reinterpret_cast<std::uintptr_t>(out.data);
-  const std::int64_t element_bytes = size_bytes(out.dtype);
-  return out.rows() * out.cols() * element_bytes >= kStreamBytes && address % 64 == 0 &&
-         out.strides[0] * element_bytes % 64 == 0;
-}
 
 char* row_of(const TensorView& matrix, std::int64_t row) {
   return static_cast<char*>(matrix.data) + row * matrix.strides[0] * size_bytes(matrix.dtype);
@@ -61,7 +53,7 @@ void for_rows(const GatedActivationProblem& problem, int threads, const Work& wo
   parallel_for(threads, ceil_div(problem.rows, rows), [&](std::int64_t task) {
     const std::int64_t end = std::min((task + 1) * rows, problem.rows);
     for (std::int64_t row = task * rows; row < end; ++row) work(row);
-    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+    hwy::FlushStream();  // other threads see the streamed stores before what follows
   });
 }
 

@@ -34,8 +34,16 @@ std::span<const GatedActivationBackwardImplementation> gated_activation_backward
 QuantizeProblem forward_cast(const GatedActivationProblem& problem);
 QuantizeProblem backward_cast(const GatedActivationProblem& problem);
 
+// The activation is one of the enum's, in the name of `op`.
+void check_activation(std::string_view op, GateActivation activation);
 void check(const GatedActivationProblem& problem);
-void check(const GatedActivationProblem& problem, const GatedActivationForwardArgs& args);
-void check(const GatedActivationProblem& problem, const GatedActivationBackwardArgs& args);
+// The tensors and the workspace of a call. Returns the arguments without the views that the problem
+// ignores.
+GatedActivationForwardArgs check(const GatedActivationProblem& problem,
+                                 GatedActivationForwardArgs args, std::size_t workspace_bytes,
+                                 const Workspace& workspace);
+GatedActivationBackwardArgs check(const GatedActivationProblem& problem,
+                                  GatedActivationBackwardArgs args, std::size_t workspace_bytes,
+                                  const Workspace& workspace);
 
 }  // namespace octet

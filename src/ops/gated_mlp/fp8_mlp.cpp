@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kOp = "gated_mlp";
 
-// FP8 with down, whatever the problem says.
+// Always FP8 and with down.
 GatedMlpProblem fp8_training(GatedMlpProblem problem) {
   check_trains(kOp, "Fp8Mlp", problem.training, problem.weights_quantized);
   problem.fp8 = problem.down = true;

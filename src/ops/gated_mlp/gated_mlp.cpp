@@ -1,5 +1,6 @@
 #include "core/checks.hpp"
 #include "core/message.hpp"
+#include "ops/gated_activation/problem.hpp"
 #include "ops/gated_mlp/state.hpp"
 
 namespace octet {
@@ -26,7 +27,7 @@ Fp8LinearProblem layer_of(const GatedMlpProblem& problem) {
   return layer;
 }
 
-// What says how FP8 is made, where it is not the default.
+// The options of the casts that are not the default.
 std::string describe_fp8(const GatedMlpProblem& problem) {
   std::string result;
   if (problem.unfused) result += " --unfused";
@@ -63,15 +64,12 @@ void check(const GatedMlpProblem& problem) {
   check_extent(kOp, "F", problem.f);
   check_extent(kOp, "K", problem.k);
   check_numerics(kOp, layer_of(problem));
-  if (!parse_gate_activation(name(problem.activation))) {
-    refuse_argument(kOp, ": activation must be silu, gelu_tanh, gelu_erf or relu_squared, got ",
-                    static_cast<std::int32_t>(problem.activation));
-  }
+  check_activation(kOp, problem.activation);
   if (problem.weights_quantized && !problem.fp8) {
     refuse_argument(kOp, ": weights_quantized needs fp8 = true");
   }
   if (problem.unfused && !problem.fp8) refuse_argument(kOp, ": unfused needs fp8 = true");
-  check_size(kOp, 2, problem.f, Dtype::f32);  // so that 2F is a number
+  check_size(kOp, 2, problem.f, Dtype::f32);  // so that 2F does not overflow
   check_size(kOp, problem.m, problem.k, Dtype::f32);
   check_size(kOp, 2 * problem.f, problem.k, Dtype::f32);
   check_size(kOp, problem.m, 2 * problem.f, Dtype::f32);

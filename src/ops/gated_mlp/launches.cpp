@@ -11,7 +11,7 @@ std::int64_t plain_bytes(std::int64_t rows, std::int64_t cols, Dtype dtype) {
   return rows * cols * size_bytes(dtype);
 }
 
-// Values and scales; no padding, which nobody has to move.
+// Values and scales, without the padding, which is not moved.
 std::int64_t quantized_bytes(std::int64_t rows, std::int64_t cols, BlockShape block) {
   return rows * cols + ceil_div(rows, block.rows) * ceil_div(cols, block.cols) *
                            static_cast<std::int64_t>(sizeof(float));

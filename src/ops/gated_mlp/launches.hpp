@@ -1,5 +1,5 @@
-// What a sequence of plans takes together: launches, bytes, and the scratch of the one that needs
-// most, since they run one after the other.
+// The cost of a sequence of plans: launches, bytes moved, and the largest scratch any of them needs,
+// since they run one after the other.
 #pragma once
 
 #include <octet/ops/gated_mlp.hpp>
@@ -20,7 +20,7 @@ class Launches {
 
   const GatedMlpCost& cost() const { return cost_; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
-  // "quantize=cpu_simd activation=cpu_simd gemm=cpu_simd", as far as there are such parts.
+  // "quantize=cpu_simd activation=cpu_simd gemm=cpu_simd", without the parts that do not exist.
   std::string implementations() const;
 
  private:

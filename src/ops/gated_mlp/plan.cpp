@@ -1,4 +1,4 @@
-// Which casts, products and activation the layer is made of, and what lies in the workspace.
+// Plans the casts, products and activation of the layer, and the pieces of its workspace.
 #include "core/message.hpp"
 #include "ops/gated_mlp/launches.hpp"
 #include "ops/gated_mlp/state.hpp"

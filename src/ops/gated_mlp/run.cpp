@@ -6,7 +6,7 @@
 namespace octet {
 namespace {
 
-// The views a plan's state asks for, from the beginning of the workspace on.
+// Views of the pieces of the workspace, in the order of the plan's state.
 class Pieces {
  public:
   Pieces(const GatedMlpProblem& problem, const Workspace& workspace)
@@ -43,11 +43,11 @@ QuantizedView given_weights(const GatedMlpProblem& problem, const TensorView& pl
 
 }  // namespace
 
-void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args, Workspace workspace,
+void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& given, Workspace workspace,
          void* stream) {
   check_plan("gated_mlp_forward", plan.state.get());
   const GatedMlpProblem& problem = plan.problem.problem;
-  check_call(plan, args, workspace);
+  const GatedMlpForwardArgs args = check_call(plan, given, workspace);
 
   const auto& state = *static_cast<const GatedMlpForwardState*>(plan.state.get());
   Pieces pieces(problem, workspace);
@@ -65,24 +65,30 @@ void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args, Works
       problem.down ? Fp8Copies{pieces.quantized(state.h_layout), args.saved.h_t} : args.h_fp8;
   const Workspace scratch = pieces.rest();
 
-  if (state.quantize_x) run(*state.quantize_x, {args.x, x, args.saved.x_t}, scratch, stream);
-  if (state.quantize_w_gate_up) {
-    run(*state.quantize_w_gate_up, {args.w_gate_up, w_gate_up, args.saved.w_gate_up_t}, scratch,
-        stream);
-  }
-  run(state.gate_up, {x, w_gate_up, gate_up}, scratch, stream);
+  const auto quantize = [&](const std::optional<QuantizePlan>& part, const TensorView& input,
+                            const Fp8Copies& copies) {
+    if (part) run_plan(*part, QuantizeArgs{input, copies.out, copies.transposed}, scratch, stream);
+  };
+  quantize(state.quantize_x, args.x, {x, args.saved.x_t});
+  quantize(state.quantize_w_gate_up, args.w_gate_up, {w_gate_up, args.saved.w_gate_up_t});
+  run_plan(state.gate_up, GemmArgs{x, w_gate_up, gate_up}, scratch, stream);
 
+  GatedActivationForwardArgs activation;
   const Halves halves(gate_up);
-  run(state.activation, {halves.gate, halves.up, {}, h, h_fp8}, scratch, stream);
-  if (state.quantize_h) {
-    run(*state.quantize_h, {h, h_fp8.out, h_fp8.transposed}, scratch, stream);
+  activation.gate = halves.gate;
+  activation.up = halves.up;
+  if (activates_plain(problem)) {
+    activation.y = h;
+  } else {
+    activation.fp8 = h_fp8;
   }
-  if (!state.down) return;
-
-  if (state.quantize_w_down) {
-    run(*state.quantize_w_down, {args.w_down, w_down, args.saved.w_down_t}, scratch, stream);
+  run_pass(state.activation, activation, scratch, stream);
+  quantize(state.quantize_h, h, h_fp8);
+  quantize(state.quantize_w_down, args.w_down, {w_down, args.saved.w_down_t});
+  if (state.down) {
+    run_plan(*state.down, GemmArgs{problem.fp8 ? h_fp8.out : QuantizedView(h), w_down, args.y},
+             scratch, stream);
   }
-  run(*state.down, {problem.fp8 ? h_fp8.out : QuantizedView(h), w_down, args.y}, scratch, stream);
 }
 
 void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args, Workspace workspace,
@@ -103,30 +109,42 @@ void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args, Wor
       pieces.both_ways(state.d_gate_up_layout, state.d_gate_up_t_layout, plain);
   const Workspace scratch = pieces.rest();
 
-  if (state.quantize_dy) run(*state.quantize_dy, {args.dy, dy.out, dy.transposed}, scratch, stream);
-  if (state.dh) {
-    run(*state.dh, {dy.out, fp8 ? saved.w_down_t : transposed(args.w_down), dh}, scratch, stream);
+  const auto multiply = [&](const GemmPlan& part, const QuantizedView& a, const QuantizedView& b,
+                            const TensorView& d) {
+    run_plan(part, GemmArgs{a, b, d}, scratch, stream);
+  };
+  if (state.quantize_dy) {
+    run_plan(*state.quantize_dy, QuantizeArgs{args.dy, dy.out, dy.transposed}, scratch, stream);
   }
+  if (state.dh) multiply(*state.dh, dy.out, fp8 ? saved.w_down_t : transposed(args.w_down), dh);
   if (state.dw_down) {
-    run(*state.dw_down, {dy.transposed, fp8 ? saved.h_t : transposed(saved.h), args.dw_down},
-        scratch, stream);
+    multiply(*state.dw_down, dy.transposed, fp8 ? saved.h_t : transposed(saved.h), args.dw_down);
   }
 
+  GatedActivationBackwardArgs activation;
   const Halves halves(saved.gate_up);
-  const Halves d_halves(plain);
-  run(state.activation, {dh, halves.gate, halves.up, {}, d_halves.gate, d_halves.up, d_gate_up, {}},
-      scratch, stream);
+  activation.dy = dh;
+  activation.gate = halves.gate;
+  activation.up = halves.up;
+  if (activates_plain(problem)) {
+    const Halves d_halves(plain);
+    activation.dgate = d_halves.gate;
+    activation.dup = d_halves.up;
+  } else {
+    activation.fp8 = d_gate_up;
+  }
+  run_pass(state.activation, activation, scratch, stream);
   if (state.quantize_d_gate_up) {
-    run(*state.quantize_d_gate_up, {plain, d_gate_up.out, d_gate_up.transposed}, scratch, stream);
+    run_plan(*state.quantize_d_gate_up, QuantizeArgs{plain, d_gate_up.out, d_gate_up.transposed},
+             scratch, stream);
   }
   if (state.dx) {
-    run(*state.dx, {d_gate_up.out, fp8 ? saved.w_gate_up_t : transposed(args.w_gate_up), args.dx},
-        scratch, stream);
+    multiply(*state.dx, d_gate_up.out, fp8 ? saved.w_gate_up_t : transposed(args.w_gate_up),
+             args.dx);
   }
   if (state.dw_gate_up) {
-    run(*state.dw_gate_up,
-        {d_gate_up.transposed, fp8 ? saved.x_t : transposed(saved.x), args.dw_gate_up}, scratch,
-        stream);
+    multiply(*state.dw_gate_up, d_gate_up.transposed, fp8 ? saved.x_t : transposed(saved.x),
+             args.dw_gate_up);
   }
 }
 

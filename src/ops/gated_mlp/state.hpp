@@ -1,6 +1,6 @@
-// What the plans of gated_mlp hold: casts, products and activation in the order they run, and what
-// they leave for one another in the workspace. An empty part is not run; a layout or size of no
-// bytes is not in the workspace.
+// The state of gated_mlp's plans: casts, products and activation in the order they run, and the
+// tensors they pass on through the workspace. An empty part is not run; a layout or size of no bytes
+// is not in the workspace.
 #pragma once
 
 #include "core/workspace.hpp"
@@ -47,8 +47,7 @@ struct GatedMlpBackwardState {
   GatedMlpCost cost;
 };
 
-// The two linear layers. That of down always gives its data gradient: it is what the activation's
-// backward takes.
+// The two linear layers. down always has a data gradient: the activation's backward reads it.
 Fp8LinearProblem gate_up_layer(const GatedMlpProblem& problem);
 Fp8LinearProblem down_layer(const GatedMlpProblem& problem);
 inline LinearProducts products(const GatedMlpProblem& problem, const Fp8LinearProblem& layer) {
@@ -69,7 +68,7 @@ inline GatedActivationProblem activation_problem(const GatedMlpProblem& problem)
 inline bool has_backward(const GatedMlpProblem& problem) {
   return problem.training && (problem.need_dx || problem.need_dw);
 }
-// The products read 16- or 32-bit tensors, or a cast stands before them.
+// The activation writes 16- or 32-bit tensors: for plain products, or for casts of their own.
 inline bool activates_plain(const GatedMlpProblem& problem) {
   return !problem.fp8 || problem.unfused;
 }
@@ -77,9 +76,10 @@ inline std::size_t dense_bytes(Dtype dtype, std::int64_t rows, std::int64_t cols
   return static_cast<std::size_t>(rows * cols * size_bytes(dtype));
 }
 void check(const GatedMlpProblem& problem);
-// Every argument of a call, against one another and the workspace.
-void check_call(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& args,
-                const Workspace& workspace);
+// The tensors and the workspace of a call. Returns forward's arguments without the outputs that the
+// problem does not write: the parts of the layer are not checked again.
+GatedMlpForwardArgs check_call(const GatedMlpForwardPlan& plan, GatedMlpForwardArgs args,
+                               const Workspace& workspace);
 void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
                 const Workspace& workspace);
 

@@ -15,9 +15,9 @@ constexpr std::int64_t kPackedFloats = 2 << 20;  // 8 MiB of panels
 constexpr std::int64_t kDepth = 2 * kBlock;      // a panel of b within reach of the L1 cache
 constexpr std::int64_t kTaskRows = 256;          // panels of a that stay in the L2 cache
 constexpr std::int64_t kTaskPanelsB = 4;
-constexpr std::int64_t kSerialWork = 1 << 21;  // multiply-adds not worth waking a thread for
+constexpr std::int64_t kSerialWork = 1 << 21;  // multiply-adds: less is not worth waking a thread
 
-// One chunk of d: where it begins and how much of it there is.
+// One chunk of d: its first element and its extents.
 struct Chunk {
   std::int64_t m;
   std::int64_t n;
@@ -62,7 +62,7 @@ class ChunkedProduct {
     const std::int64_t b_panels = ceil_div(chunk.cols, kernels_.cols);
     const std::int64_t depth = depth_at(k);
     const std::int64_t work = (chunk.rows + chunk.cols) * depth * 8;
-    // Panels of a are narrow: as many to a task as make the work of one panel of b.
+    // Panels of a are narrow: a task takes as many as equal the work of one panel of b.
     const std::int64_t group = std::max<std::int64_t>(1, kernels_.cols / kernels_.rows);
     const std::int64_t a_tasks = ceil_div(a_panels, group);
     parallel_for(threads_for(work), a_tasks + b_panels, [&](std::int64_t task) {

@@ -20,7 +20,7 @@ struct PackTask {
   std::int64_t line;
   std::int64_t k;
   std::int64_t depth;
-  std::int64_t capacity;  // the depth a panel has room for: scales lie behind it
+  std::int64_t capacity;  // the depth a panel has room for; its scales follow
   float* panel;
 };
 

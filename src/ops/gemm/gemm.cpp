@@ -1,4 +1,4 @@
-#include "core/checks.hpp"
+#include "core/call.hpp"
 #include "ops/gemm/problem.hpp"
 
 #include <array>
@@ -38,14 +38,15 @@ void check_operand(const char* argument, const GemmOperand& operand) {
   }
 }
 
-void check_argument(const char* argument, const GemmOperand& operand, const QuantizedView& view,
-                    std::int64_t rows, std::int64_t k, Device device, const char* wanted) {
+void read_operand(Call& call, const char* argument, const GemmOperand& operand,
+                  const QuantizedView& view, std::int64_t rows, std::int64_t k,
+                  std::string_view spelling) {
   if (is_fp8(operand.dtype)) {
-    check_quantized({kOp, argument}, view, operand.dtype, rows, k, operand.block, device,
-                    Pitch::aligned16, wanted);
+    call.reads(argument, view, QuantizedForm{operand.dtype, rows, k, operand.block, spelling});
     return;
   }
-  check_strided_matrix({kOp, argument}, view.values, operand.dtype, rows, k, device, wanted);
+  check_strided_matrix({kOp, argument}, view.values, {operand.dtype, rows, k, spelling},
+                       call.device());
   if (view.scales.data != nullptr) {
     refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
                     ", which has no scales, but scales were given");
@@ -56,6 +57,7 @@ void check_argument(const char* argument, const GemmOperand& operand, const Quan
                     contiguous == 1 ? "columns" : "rows", " (major ", contiguous == 1 ? "k" : "mn",
                     "), got ", describe(view.values));
   }
+  call.reads_checked(argument, view);
 }
 
 }  // namespace
@@ -105,18 +107,18 @@ void check(const GemmProblem& problem) {
   check_device(kOp, problem.device);
 }
 
-void check(const GemmProblem& problem, const GemmArgs& args) {
+void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace) {
   if (args.a.values.rank == 2 && args.b.values.rank == 2 &&
       args.a.values.cols() != args.b.values.cols()) {
     refuse_argument(kOp, ": a and b must have the same K, got a", describe_shape(args.a.values),
                     " and b", describe_shape(args.b.values));
   }
-  check_argument("a", problem.a, args.a, problem.m, problem.k, problem.device, "[M, K]");
-  check_argument("b", problem.b, args.b, problem.n, problem.k, problem.device, "[N, K]");
-  check_matrix({kOp, "d"}, args.d, problem.out, problem.m, problem.n, problem.device, "[M, N]");
-  const QuantizedView d = args.d;
-  check_no_overlap(kOp, "d", d, "a", args.a);
-  check_no_overlap(kOp, "d", d, "b", args.b);
+  Call call(kOp, problem.device);
+  read_operand(call, "a", problem.a, args.a, problem.m, problem.k, "[M, K]");
+  read_operand(call, "b", problem.b, args.b, problem.n, problem.k, "[N, K]");
+  call.writes("d", args.d, MatrixForm{problem.out, problem.m, problem.n, "[M, N]"});
+  call.check_apart(workspace_bytes, workspace);
 }
 
 GemmPlan plan_gemm(const GemmProblem& problem, const PlanOptions& options) {
@@ -128,10 +130,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const PlanOptions& options) {
 
 void run(const GemmPlan& plan, const GemmArgs& args, Workspace workspace, void* stream) {
   check_plan(kOp, plan.state.get());
-  check(plan.problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
-  check_workspace_apart(kOp, plan.workspace_bytes, workspace,
-                        {{"a", args.a}, {"b", args.b}, {"d", args.d}});
+  check(plan.problem, args, plan.workspace_bytes, workspace);
   run_plan(plan, args, workspace, stream);
 }
 

@@ -20,7 +20,9 @@ extern const GemmImplementation kGemmCpuReference;
 std::span<const GemmImplementation> gemm_implementations();
 
 void check(const GemmProblem& problem);
-void check(const GemmProblem& problem, const GemmArgs& args);
+// The tensors and the workspace of a call.
+void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace);
 
 // Where both operands have a scale per row, fma(slice * sa, sb, acc); else fma(slice, sa * sb,
 // acc).

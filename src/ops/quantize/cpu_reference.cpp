@@ -46,7 +46,7 @@ void quantize_block(const Source& source, const QuantizedView& out, const Quanti
   for (std::int64_t r = row_begin; r < row_end; ++r) {
     for (std::int64_t c = col_begin; c < col_end; ++c) {
       const float x = source.at(r, c);
-      // Non-finite values are told apart before the product, which could make one of a finite.
+      // Non-finite values are recognised before the product, which could overflow a finite one.
       values[r * out.values.strides[0] + c] =
           fp8_from_f32(std::isfinite(x) ? x * scale.forward : x, format);
     }

@@ -19,6 +19,8 @@ extern const QuantizeImplementation kQuantizeCpuReference;
 std::span<const QuantizeImplementation> quantize_implementations();
 
 void check(const QuantizeProblem& problem);
-void check(const QuantizeProblem& problem, const QuantizeArgs& args);
+// The tensors and the workspace of a call.
+void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace);
 
 }  // namespace octet

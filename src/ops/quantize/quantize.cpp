@@ -1,4 +1,3 @@
-#include "core/checks.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/quantize/problem.hpp"
 
@@ -41,14 +40,15 @@ void check(const QuantizeProblem& problem) {
   check_device(kOp, problem.device);
 }
 
-void check(const QuantizeProblem& problem, const QuantizeArgs& args) {
-  check_matrix({kOp, "input"}, args.input, problem.input, problem.rows, problem.cols,
-               problem.device, "[rows, cols]");
-  const Fp8Copies copies = wanted_copies(options_of(problem), {args.out, args.transposed});
-  check_fp8_copies(kOp, options_of(problem), copies, problem.rows, problem.cols, problem.device,
+void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace) {
+  Fp8Copies copies{args.out, args.transposed};
+  Call call(kOp, problem.device);
+  call.reads("input", args.input,
+             MatrixForm{problem.input, problem.rows, problem.cols, "[rows, cols]"});
+  write_fp8_copies(call, options_of(problem), copies, problem.rows, problem.cols,
                    {.out = "out", .transposed = "transposed"});
-  check_outputs_apart(kOp, {{"out", copies.out}, {"transposed", copies.transposed}},
-                      {{"input", args.input}});
+  call.check_apart(workspace_bytes, workspace);
 }
 
 QuantizePlan plan_quantize(const QuantizeProblem& problem, const PlanOptions& options) {
@@ -59,12 +59,7 @@ QuantizePlan plan_quantize(const QuantizeProblem& problem, const PlanOptions& op
 
 void run(const QuantizePlan& plan, const QuantizeArgs& args, Workspace workspace, void* stream) {
   check_plan(kOp, plan.state.get());
-  check(plan.problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
-  const Fp8Copies copies = wanted_copies(options_of(plan.problem), {args.out, args.transposed});
-  check_workspace_apart(
-      kOp, plan.workspace_bytes, workspace,
-      {{"input", args.input}, {"out", copies.out}, {"transposed", copies.transposed}});
+  check(plan.problem, args, plan.workspace_bytes, workspace);
   run_plan(plan, args, workspace, stream);
 }
 

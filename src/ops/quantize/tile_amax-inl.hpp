@@ -35,8 +35,8 @@ struct TileAmax {
   typename Lanes::Element tile;
 };
 
-// Magnitudes as integers. kFiniteOnly leaves infinities and NaN out; without it they win, which is
-// how a tile that has some is noticed.
+// Magnitudes as integers. kFiniteOnly leaves out infinities and NaN; without it they are the
+// maximum, which shows that a tile has some.
 template <class Lanes, bool kFiniteOnly>
 HWY_INLINE void find_amax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax) {
   using Element = typename Lanes::Element;
@@ -44,7 +44,7 @@ HWY_INLINE void find_amax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax
   constexpr int kStep = static_cast<int>(HWY_LANES(Element));
   const auto magnitude_mask = hn::Set(d, Lanes::kMagnitude);
   const auto infinity = hn::Set(d, Lanes::kInfinity);
-  // As many columns at a time as let their maxima stay in registers.
+  // As many columns at a time as have their maxima in registers.
   constexpr int kVectors = 4 * 64 / HWY_MAX_BYTES;
   std::fill_n(amax.row, kTile, Element{0});
   for (int c = 0; c < kTile; c += kVectors * kStep) {

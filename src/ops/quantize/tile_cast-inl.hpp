@@ -78,8 +78,8 @@ HWY_INLINE hn::Vec<U16> cast_run(const typename Lanes::Element* from, const Fact
                                  int column, hn::Vec<U16>& signs) {
   const Pair x = Lanes::load_pair(from);
   const Factors by = factor.at(row, column);
-  // A finite x is at most its block's amax, so the product rounds to the limit at most: nothing is
-  // left to saturate.
+  // A finite x is at most its block's amax, so the product rounds to at most the limit: nothing
+  // saturates.
   auto codes = codes_of<Format>(hn::Mul(x.even, by.even), hn::Mul(x.odd, by.odd));
   signs = x.signs;
   if (kNonFinite) mark_non_finite<Format>(x, codes, signs);

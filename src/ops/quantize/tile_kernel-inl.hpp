@@ -1,7 +1,6 @@
 // One tile, start to end: its maxima, its scales, then strip by strip the cast into each copy. The
-// input comes from memory once; later readings find it in a cache. What bounds it: in the caches
-// the cast, some 11 instructions per vector of f32 and copy; beyond them the reading of 128 rows at
-// once. Included once per instruction set.
+// input is read from memory once and then from the caches. Compute-bound while it fits the caches
+// (about 11 instructions per vector of f32 and copy), else bound by reading 128 rows at once. Included once per instruction set.
 #if defined(OCTET_OPS_QUANTIZE_TILE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
 #undef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
@@ -18,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
-// The transposed tile on its way out, so that whole cache lines are written.
+// Buffers the transposed tile, so that whole cache lines are written.
 struct Turned {
   alignas(64) std::uint8_t codes[kTile][kTile];
 };
@@ -42,7 +41,7 @@ HWY_INLINE TileSource<Lanes> source_of(const Tile& tile, Widened<Lanes>& widened
   return {widened.elements[0], kTile, tile.rows};
 }
 
-// Brings rows [begin, end) of the tile that follows nearer while this one is worked on. Dual, bf16
+// Prefetches rows [begin, end) of the next tile while this one is cast. Dual, bf16
 // 4096x4096, two threads with AVX-512: 13.8 GB/s against 11.7 GB/s without.
 template <class Lanes>
 HWY_INLINE void prefetch_rows(const Tile& tile, int begin, int end) {
@@ -94,7 +93,7 @@ HWY_INLINE void cast_strip(const TileSource<Lanes>& source, bool non_finite, Sha
   }
 }
 
-// rows x cols bytes, kTile apart in `from`, to where the copy has them.
+// Copies rows x cols bytes, kTile apart in `from`, to their place in the copy.
 HWY_INLINE void store_rows(const std::uint8_t* from, int rows, int cols, std::uint8_t* to,
                            std::int64_t pitch, bool stream) {
   const U8 d;

@@ -1,5 +1,5 @@
 // Copies element by element in the coordinates of the tensor; rows that are contiguous in both
-// layouts are copied whole, which is all that vector instructions could add.
+// layouts are copied with memcpy, so SIMD would add nothing.
 #include "core/checks.hpp"
 #include "cpu/padding.hpp"
 #include "cpu/threads.hpp"

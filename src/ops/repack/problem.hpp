@@ -17,6 +17,8 @@ extern const RepackImplementation kRepackCpuReference;
 std::span<const RepackImplementation> repack_implementations();
 
 void check(const RepackProblem& problem);
-void check(const RepackProblem& problem, const RepackArgs& args);
+// The tensors and the workspace of a call.
+void check(const RepackProblem& problem, const RepackArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-#include "core/checks.hpp"
+#include "core/call.hpp"
 #include "ops/repack/problem.hpp"
 
 #include <array>
@@ -26,20 +26,20 @@ void check(const RepackProblem& problem) {
   check_extent(kOp, "cols", problem.cols);
   check_fp8({kOp, "format"}, problem.format);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
-  if (!(problem.block == kBlock1x128 || problem.block == kBlock128x1 ||
-        problem.block == kBlock128x128)) {
-    fail(ErrorCode::unsupported, kOp, ": block must be 1x128, 128x1 or 128x128, got ",
-         name(problem.block));
-  }
+  check_block(kOp, "block", problem.block);
   check_device(kOp, problem.device);
 }
 
-void check(const RepackProblem& problem, const RepackArgs& args) {
-  check_quantized({kOp, "input"}, args.input, problem.format, problem.rows, problem.cols,
-                  problem.block, problem.device, Pitch::any, "[rows, cols]");
-  check_quantized({kOp, "out"}, args.out, problem.format, problem.rows, problem.cols, problem.block,
-                  problem.device, Pitch::aligned16, "[rows, cols]");
-  check_no_overlap(kOp, "out", args.out, "input", args.input);
+void check(const RepackProblem& problem, const RepackArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace) {
+  Call call(kOp, problem.device);
+  call.reads("input", args.input,
+             QuantizedForm{problem.format, problem.rows, problem.cols, problem.block,
+                           "[rows, cols]", Pitch::any});
+  call.writes(
+      "out", args.out,
+      QuantizedForm{problem.format, problem.rows, problem.cols, problem.block, "[rows, cols]"});
+  call.check_apart(workspace_bytes, workspace);
 }
 
 RepackPlan plan_repack(const RepackProblem& problem, const PlanOptions& options) {
@@ -50,8 +50,7 @@ RepackPlan plan_repack(const RepackProblem& problem, const PlanOptions& options)
 
 void run(const RepackPlan& plan, const RepackArgs& args, Workspace workspace, void* stream) {
   check_plan(kOp, plan.state.get());
-  check(plan.problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
+  check(plan.problem, args, plan.workspace_bytes, workspace);
   run_plan(plan, args, workspace, stream);
 }
 

@@ -1,8 +1,9 @@
-// Row by row, in runs of rows per thread; f32 weights are made once, in the workspace. Memory bounds
-// it: large outputs are written past the caches.
+// Row by row, in runs of rows per thread; the weights are converted to f32 once, in the workspace.
+// Memory-bound: large outputs are stored past the caches.
 #include "core/checks.hpp"
 #include "core/numeric.hpp"
 #include "core/workspace.hpp"
+#include "cpu/streaming.hpp"
 #include "cpu/threads.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
@@ -13,17 +14,7 @@
 namespace octet {
 namespace {
 
-// Outputs beyond this are written past the caches. Forward, bf16 1024x4096, one thread of a 2.8 GHz
-// Xeon with AVX-512, shared with builds: 12.0 GB/s against 10.0 GB/s through them.
-constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
 constexpr std::int64_t kRunsPerThread = 16;
-
-bool streams(const TensorView& output) {
-  const std::int64_t element_bytes = size_bytes(output.dtype);
-  return output.data != nullptr && output.rows() * output.cols() * element_bytes >= kStreamBytes &&
-         reinterpret_cast<std::uintptr_t>(output.data) % 64 == 0 &&
-         output.strides[0] * element_bytes % 64 == 0;
-}
 
 void* row_of(const TensorView& matrix, std::int64_t row) {
   if (matrix.data == nullptr) return nullptr;
@@ -37,7 +28,7 @@ std::size_t weight_bytes(const RmsNormProblem& problem) {
   return static_cast<std::size_t>(weight_length(problem)) * sizeof(float);
 }
 
-// w in f32, with zeros behind it.
+// w in f32, zero-filled up to weight_length().
 const float* make_weights(const RmsNormProblem& problem, const TensorView& g, void* memory) {
   auto* w = static_cast<float*>(memory);
   parallel_for(1, 1, [&](std::int64_t) {
@@ -89,7 +80,7 @@ void write_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args, c
       row.stream_y = stream;
       store_rstd(problem, args, r, kernels.norm_row(row));
     }
-    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+    hwy::FlushStream();  // other threads see the streamed stores before what follows
   });
 }
 

@@ -16,7 +16,7 @@ struct RmsNormBackwardGrid {
 };
 std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors);
 
-// On checked arguments; throws Error where the device says no.
+// On checked arguments; throws Error where CUDA reports one.
 void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
                                const RunContext& context);
 void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardGrid& grid,

@@ -1,5 +1,5 @@
-// One row forward: the sum of squares, then each element; the second reading finds the row in a
-// cache. Included once per instruction set.
+// One row forward: the sum of squares, then each element; the second pass reads the row
+// from a cache. Included once per instruction set.
 #if defined(OCTET_OPS_RMS_NORM_NORM_ROW_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_RMS_NORM_NORM_ROW_INL
 #undef OCTET_OPS_RMS_NORM_NORM_ROW_INL

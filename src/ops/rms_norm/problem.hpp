@@ -27,18 +27,22 @@ std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations()
 std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations();
 
 void check(const RmsNormProblem& problem);
-void check(const RmsNormProblem& problem, const RmsNormForwardArgs& args);
-void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args);
+// The tensors and the workspace of a call. Returns the arguments without the views that the problem
+// ignores.
+RmsNormForwardArgs check(const RmsNormProblem& problem, RmsNormForwardArgs args,
+                         std::size_t workspace_bytes, const Workspace& workspace);
+void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace);
 
-// The CPU's sum over the rows for dg: in each of these runs of rows one row after the other, then
-// one run after the other. Their number depends on the problem alone.
+// dg on the CPU: the rows of each run are added in order, then the runs. The number of runs depends
+// only on the problem, so every number of threads gives the same bits.
 inline std::int64_t gradient_runs(const RmsNormProblem& problem) {
   return std::min<std::int64_t>(problem.rows, 64);
 }
 inline std::int64_t gradient_run_begin(const RmsNormProblem& problem, std::int64_t run) {
   return problem.rows * run / gradient_runs(problem);
 }
-// dg from the sums of the runs, which lie `pitch` apart.
+// dg from the sums of the runs, `pitch` floats apart.
 void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums, std::int64_t pitch,
                        const TensorView& dg, int threads);
 

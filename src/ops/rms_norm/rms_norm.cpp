@@ -1,9 +1,8 @@
-#include "core/checks.hpp"
+#include "core/call.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/rms_norm/problem.hpp"
 
 #include <array>
-#include <cmath>
 
 namespace octet {
 namespace {
@@ -14,14 +13,16 @@ Request request_of(const RmsNormProblem& problem, const PlanOptions& options) {
   return make_request(kOp, problem.fp8 ? "fp8" : "other", describe(problem), options.backend);
 }
 
-// The views a call reads and writes; those it ignores have no data.
-RmsNormForwardArgs used_views(const RmsNormProblem& problem, RmsNormForwardArgs args) {
-  if (!problem.residual) args.residual = args.sum = {};
-  if (!problem.training) args.rstd = {};
-  if (problem.fp8) args.y = {};
-  args.fp8 = problem.fp8 ? wanted_copies(*problem.fp8, args.fp8) : Fp8Copies{};
-  return args;
-}
+// The vectors and matrices of a call.
+struct Forms {
+  TensorForm rows, weight, rstd, dg;
+
+  explicit Forms(const RmsNormProblem& problem)
+      : rows(problem.dtype, {problem.rows, problem.cols}, "[rows, cols]"),
+        weight(problem.weight, {problem.cols}, "[cols]"),
+        rstd(Dtype::f32, {problem.rows}, "[rows]"),
+        dg(problem.dg, {problem.cols}, "[cols]") {}
+};
 
 }  // namespace
 
@@ -58,56 +59,39 @@ void check(const RmsNormProblem& problem) {
   check_float({kOp, "weight"}, problem.weight);
   check_float({kOp, "dg"}, problem.dg);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
-  if (!(problem.eps >= 0) || std::isinf(problem.eps)) {
-    refuse_argument(kOp, ": eps must be finite and at least 0, got ", problem.eps);
-  }
+  check_eps(kOp, problem.eps);
   if (problem.fp8) check_fp8_output(kOp, *problem.fp8);
   check_device(kOp, problem.device);
 }
 
-void check(const RmsNormProblem& problem, const RmsNormForwardArgs& args) {
-  const auto check_rows = [&](std::string_view name, const TensorView& view) {
-    check_tensor({kOp, name}, view, problem.dtype, {problem.rows, problem.cols}, problem.device,
-                 "[rows, cols]");
-  };
-  check_rows("x", args.x);
-  if (problem.residual) check_rows("residual", args.residual);
-  check_vector({kOp, "g"}, args.g, problem.weight, problem.cols, problem.device, "[cols]");
-  if (problem.fp8) {
-    check_fp8_copies(kOp, *problem.fp8, args.fp8, problem.rows, problem.cols, problem.device);
-  } else {
-    check_rows("y", args.y);
-  }
-  if (problem.residual) check_rows("sum", args.sum);
-  if (problem.training) {
-    check_vector({kOp, "rstd"}, args.rstd, Dtype::f32, problem.rows, problem.device, "[rows]");
-  }
-  const RmsNormForwardArgs used = used_views(problem, args);
-  check_outputs_apart(kOp,
-                      {{"y", used.y},
-                       {"fp8.out", used.fp8.out},
-                       {"fp8.transposed", used.fp8.transposed},
-                       {"sum", used.sum},
-                       {"rstd", used.rstd}},
-                      {{"x", used.x}, {"residual", used.residual}, {"g", used.g}});
+RmsNormForwardArgs check(const RmsNormProblem& problem, RmsNormForwardArgs args,
+                         std::size_t workspace_bytes, const Workspace& workspace) {
+  const Forms forms(problem);
+  Call call(kOp, problem.device);
+  call.reads("x", args.x, forms.rows);
+  call.reads_if(problem.residual, "residual", args.residual, forms.rows);
+  call.reads("g", args.g, forms.weight);
+  write_fp8_copies(call, problem.fp8, args.fp8, problem.rows, problem.cols);
+  call.writes_if(!problem.fp8, "y", args.y, forms.rows);
+  call.writes_if(problem.residual, "sum", args.sum, forms.rows);
+  call.writes_if(problem.training, "rstd", args.rstd, forms.rstd);
+  call.check_apart(workspace_bytes, workspace);
+  return args;
 }
 
-void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args) {
-  const auto check_rows = [&](std::string_view name, const TensorView& view) {
-    check_tensor({kOp, name}, view, problem.dtype, {problem.rows, problem.cols}, problem.device,
-                 "[rows, cols]");
-  };
-  check_rows("dy", args.dy);
-  check_rows("h", args.h);
-  check_vector({kOp, "g"}, args.g, problem.weight, problem.cols, problem.device, "[cols]");
-  check_vector({kOp, "rstd"}, args.rstd, Dtype::f32, problem.rows, problem.device, "[rows]");
-  if (args.dsum.data != nullptr) check_rows("dsum", args.dsum);
-  check_rows("dx", args.dx);
-  if (args.dresidual.data != nullptr) check_rows("dresidual", args.dresidual);
-  check_vector({kOp, "dg"}, args.dg, problem.dg, problem.cols, problem.device, "[cols]");
-  check_outputs_apart(
-      kOp, {{"dx", args.dx}, {"dresidual", args.dresidual}, {"dg", args.dg}},
-      {{"dy", args.dy}, {"h", args.h}, {"g", args.g}, {"rstd", args.rstd}, {"dsum", args.dsum}});
+void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace) {
+  const Forms forms(problem);
+  Call call(kOp, problem.device);
+  call.reads("dy", args.dy, forms.rows);
+  call.reads("h", args.h, forms.rows);
+  call.reads("g", args.g, forms.weight);
+  call.reads("rstd", args.rstd, forms.rstd);
+  if (args.dsum.data != nullptr) call.reads("dsum", args.dsum, forms.rows);
+  call.writes("dx", args.dx, forms.rows);
+  if (args.dresidual.data != nullptr) call.writes("dresidual", args.dresidual, forms.rows);
+  call.writes("dg", args.dg, forms.dg);
+  call.check_apart(workspace_bytes, workspace);
 }
 
 RmsNormForwardPlan plan_rms_norm_forward(const RmsNormProblem& problem,
@@ -127,36 +111,14 @@ RmsNormBackwardPlan plan_rms_norm_backward(const RmsNormProblem& problem,
 void run(const RmsNormForwardPlan& plan, const RmsNormForwardArgs& args, Workspace workspace,
          void* stream) {
   check_plan("rms_norm_forward", plan.state.get());
-  const RmsNormProblem& problem = plan.problem.problem;
-  check(problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
-  const RmsNormForwardArgs used = used_views(problem, args);
-  check_workspace_apart(kOp, plan.workspace_bytes, workspace,
-                        {{"x", used.x},
-                         {"residual", used.residual},
-                         {"g", used.g},
-                         {"y", used.y},
-                         {"fp8.out", used.fp8.out},
-                         {"fp8.transposed", used.fp8.transposed},
-                         {"sum", used.sum},
-                         {"rstd", used.rstd}});
-  run_pass(plan, used, workspace, stream);
+  run_pass(plan, check(plan.problem.problem, args, plan.workspace_bytes, workspace), workspace,
+           stream);
 }
 
 void run(const RmsNormBackwardPlan& plan, const RmsNormBackwardArgs& args, Workspace workspace,
          void* stream) {
   check_plan("rms_norm_backward", plan.state.get());
-  check(plan.problem.problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
-  check_workspace_apart(kOp, plan.workspace_bytes, workspace,
-                        {{"dy", args.dy},
-                         {"h", args.h},
-                         {"g", args.g},
-                         {"rstd", args.rstd},
-                         {"dsum", args.dsum},
-                         {"dx", args.dx},
-                         {"dresidual", args.dresidual},
-                         {"dg", args.dg}});
+  check(plan.problem.problem, args, plan.workspace_bytes, workspace);
   run_pass(plan, args, workspace, stream);
 }
 

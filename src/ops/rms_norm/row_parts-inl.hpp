@@ -1,4 +1,4 @@
-// How the row kernels of rms_norm take a row apart: whole trees, whole runs, a tail.
+// How the row kernels of rms_norm divide a row: whole trees, whole runs, a tail.
 // Included once per instruction set.
 #if defined(OCTET_OPS_RMS_NORM_ROW_PARTS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_RMS_NORM_ROW_PARTS_INL
@@ -23,7 +23,7 @@ inline constexpr std::int64_t kRun = 2 * kLanes;  // elements at a time
 inline constexpr std::int64_t kTree = std::int64_t{kLanes} << kTreeLevels;
 static_assert(kWeightStep % kRun == 0, "w is read in whole runs");
 
-// The last elements of a row with zeros behind them.
+// The last elements of a row, zero-filled.
 template <class T, std::int64_t kLength>
 struct Tail {
   alignas(64) T elements[kLength] = {};
@@ -42,7 +42,7 @@ HWY_INLINE void copy_tail(const T* from, T* row, std::int64_t first, std::int64_
   }
 }
 
-// Brings a run of the row that follows nearer, while this one is written. Forward, bf16 1024x4096, one
+// Prefetches a run of the next row while this one is written. Forward, bf16 1024x4096, one
 // thread with AVX-512, shared with builds, medians of three runs: 15.1 GB/s against 11.3 GB/s without.
 template <class T>
 HWY_INLINE void prefetch_run(const T* row, std::int64_t first) {

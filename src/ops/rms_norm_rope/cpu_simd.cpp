@@ -1,19 +1,66 @@
-// Runs of tokens, each with scratch of its own: weights are converted once, angles once per token,
+// Runs of tokens, each with its own scratch: weights are converted once, angles once per token,
 // and a token is read twice, the second time from a cache.
 #include "ops/rms_norm_rope/cpu_simd.hpp"
 
 #include "core/workspace.hpp"
 #include "cpu/threads.hpp"
-#include "ops/rms_norm_rope/simd_workspace.hpp"
 #include "ops/rms_norm_rope/weight_gradient.hpp"
 
 #include <hwy/cache_control.h>
 
+#include <algorithm>
+#include <bit>
+
 namespace octet {
 namespace {
 
+// Of the widest instruction set: others need no more memory.
+constexpr std::int64_t kWidestRun = 32;
+
+std::size_t float_bytes(std::int64_t count) {
+  return static_cast<std::size_t>(count) * sizeof(float);
+}
+
+// Elements of the weights of one norm, or of their gradients, in whole steps.
+std::int64_t split_length(const RmsNormRopeProblem& problem, std::int64_t heads) {
+  const HeadSteps steps(rotated_heads(problem), kWidestRun);
+  const auto slots = static_cast<std::int64_t>(steps.all.size());
+  return heads_per_norm(problem, heads) * slots * 2 * kWidestRun;
+}
+
+// The sums of one norm; where trees of several are summed at once, as many as a full tree has.
+std::int64_t sums_stride(const RmsNormRopeProblem& problem, std::int64_t heads,
+                         std::int64_t elements_per_sum) {
+  const std::int64_t sums = weight_length(problem, heads) / elements_per_sum;
+  if (norms_per_token(problem, heads) == 1) return sums;
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(sums)));
+}
+
+// The sums and the factors of one token of each run, with room for two vectors behind them.
+class TokenScratch {
+ public:
+  explicit TokenScratch(const RmsNormRopeProblem& problem) {
+    for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
+      if (heads == 0) continue;
+      const std::int64_t norms = norms_per_token(problem, heads);
+      sums_ = std::max(sums_, norms * sums_stride(problem, heads, 2) + 2 * kWidestRun);
+      factors_ = std::max(factors_, norms + 2 * kWidestRun);
+    }
+  }
+
+  std::size_t bytes(std::int64_t runs) const { return float_bytes(runs * (sums_ + factors_)); }
+  void set_memory(void* memory) { data_ = static_cast<float*>(memory); }
+  float* sums(std::int64_t run) const { return data_ + run * (sums_ + factors_); }
+  float* factors(std::int64_t run) const { return sums(run) + sums_; }
+
+ private:
+  float* data_ = nullptr;
+  std::int64_t sums_ = 0;
+  std::int64_t factors_ = 0;
+};
+
 // What one call of either direction works with.
-struct Call {
+struct SimdCall {
   const RmsNormRopeProblem& problem;
   const RotationArgs& rotation;
   const NormRopeKernels& kernels;
@@ -21,8 +68,8 @@ struct Call {
   NormSteps steps;
   int threads;
 
-  Call(const RmsNormRopeProblem& problem_, const RotationArgs& rotation_, int threads_,
-       InstructionSet instructions)
+  SimdCall(const RmsNormRopeProblem& problem_, const RotationArgs& rotation_, int threads_,
+           InstructionSet instructions)
       : problem(problem_),
         rotation(rotation_),
         kernels(norm_rope_kernels(instructions)),
@@ -46,7 +93,7 @@ class TokenReader {
 
   std::int64_t head_stride() const { return view_.head_stride; }
   char* at(std::int64_t index) const { return view_.head(index / seq_, index % seq_, 0); }
-  // The next one of the sequence, or the last again.
+  // The next token, or the last one again.
   const char* behind(std::int64_t index) const {
     return at(index % seq_ + 1 < seq_ ? index + 1 : index);
   }
@@ -57,7 +104,7 @@ class TokenReader {
 };
 
 // What the tokens of one side have in common.
-NormToken token_of_side(const Call& call, std::int64_t heads, std::int64_t elements_per_sum,
+NormToken token_of_side(const SimdCall& call, std::int64_t heads, std::int64_t elements_per_sum,
                         const float* weights) {
   NormToken token;
   token.norms = norms_per_token(call.problem, heads);
@@ -70,7 +117,7 @@ NormToken token_of_side(const Call& call, std::int64_t heads, std::int64_t eleme
 
 // Calls visit(index, angles) for the tokens of a run.
 template <class Visit>
-void for_tokens(const Call& call, std::int64_t run, bool inverse, const Visit& visit) {
+void for_tokens(const SimdCall& call, std::int64_t run, bool inverse, const Visit& visit) {
   const RotatedHeads heads = rotated_heads(call.problem);
   const PrepareAngles prepare = call.kernels.prepare[kernel_index(heads.rotation.cache)];
   StepAngles angles;
@@ -80,10 +127,10 @@ void for_tokens(const Call& call, std::int64_t run, bool inverse, const Visit& v
             angles);
     visit(i, angles);
   }
-  hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+  hwy::FlushStream();  // other threads see the streamed stores before what follows
 }
 
-void forward_side(const Call& call, const ForwardSide& side, const TokenScratch& scratch,
+void forward_side(const SimdCall& call, const ForwardSide& side, const TokenScratch& scratch,
                   const float* weights) {
   const RmsNormRopeProblem& problem = call.problem;
   const NormRopeKernels::Pass pass = call.kernels.forward[kernel_index(problem.dtype)];
@@ -110,7 +157,7 @@ void forward_side(const Call& call, const ForwardSide& side, const TokenScratch&
   });
 }
 
-void backward_side(const Call& call, const BackwardSide& side, const TokenScratch& scratch,
+void backward_side(const SimdCall& call, const BackwardSide& side, const TokenScratch& scratch,
                    const float* weights, const GradientRows& gradient) {
   const RmsNormRopeProblem& problem = call.problem;
   const NormRopeKernels::Pass pass = call.kernels.backward[kernel_index(problem.dtype)];
@@ -141,7 +188,7 @@ void backward_side(const Call& call, const BackwardSide& side, const TokenScratc
 }
 
 // From the order of the kernels to that of the elements.
-void write_gradient(const Call& call, const GradientRows& gradient, const TensorView& dg) {
+void write_gradient(const SimdCall& call, const GradientRows& gradient, const TensorView& dg) {
   const std::int64_t run = call.kernels.run;
   std::int64_t slot = 0;
   for (std::int64_t head = 0; head < dg.shape[0]; head += call.problem.head_dim) {
@@ -176,7 +223,7 @@ std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool bac
 void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
                                 const RmsNormRopeForwardArgs& args, const Workspace& workspace,
                                 int threads, InstructionSet instructions) {
-  const Call call(problem, args.rotation, threads, instructions);
+  const SimdCall call(problem, args.rotation, threads, instructions);
   WorkspaceCarver carver(workspace);
   TokenScratch scratch(problem);
   scratch.set_memory(carver.take(scratch.bytes(run_count(problem))));
@@ -189,7 +236,7 @@ void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
 void rms_norm_rope_backward_simd(const RmsNormRopeProblem& problem,
                                  const RmsNormRopeBackwardArgs& args, const Workspace& workspace,
                                  int threads, InstructionSet instructions) {
-  const Call call(problem, args.rotation, threads, instructions);
+  const SimdCall call(problem, args.rotation, threads, instructions);
   const std::int64_t runs = run_count(problem);
   WorkspaceCarver carver(workspace);
   TokenScratch scratch(problem);

@@ -27,7 +27,7 @@ std::span<const RmsNormRopeForwardImplementation> rms_norm_rope_forward_implemen
 std::span<const RmsNormRopeBackwardImplementation> rms_norm_rope_backward_implementations();
 
 void check(const RmsNormRopeProblem& problem);
-// The tensors of a call, and the part of the workspace that it uses.
+// The tensors and the workspace of a call.
 void check(const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 void check(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,

@@ -1,8 +1,6 @@
-#include "core/checks.hpp"
 #include "ops/rms_norm_rope/problem.hpp"
 
 #include <array>
-#include <cmath>
 
 namespace octet {
 namespace {
@@ -50,9 +48,7 @@ void check(const RmsNormRopeProblem& problem) {
   }
   check_float({kOp, "weight"}, problem.weight);
   check_float({kOp, "dg"}, problem.dg);
-  if (!(problem.eps >= 0) || std::isinf(problem.eps)) {
-    refuse_argument(kOp, ": eps must be finite and at least 0, got ", problem.eps);
-  }
+  check_eps(kOp, problem.eps);
 }
 
 RmsNormRopeForwardPlan plan_rms_norm_rope_forward(const RmsNormRopeProblem& problem,

@@ -1,9 +1,12 @@
-// dg on the CPU. The tokens are cut into runs, whose number depends on nothing but the problem; each
-// run adds into a row of f32 of its own in the workspace, and the rows are added in order: the same
-// bits for every number of threads.
+// dg on the CPU. The tokens are cut into runs, each of which adds into its own row of f32 in the
+// workspace; then the rows are added in order. The number of runs depends only on the problem, so
+// every number of threads gives the same bits.
 #pragma once
 
+#include "cpu/threads.hpp"
 #include "ops/rms_norm_rope/problem.hpp"
+
+#include <algorithm>
 
 namespace octet {
 
@@ -14,7 +17,7 @@ inline std::int64_t run_count(const RmsNormRopeProblem& problem) {
   const std::int64_t tokens = problem.batch * problem.seq;
   return tokens < kMostRuns ? tokens : kMostRuns;
 }
-// The first token of a run; that of the run behind it is where it ends.
+// The first token of a run; it ends where the next one begins.
 inline std::int64_t run_begin(const RmsNormRopeProblem& problem, std::int64_t run) {
   const std::int64_t tokens = problem.batch * problem.seq;
   const std::int64_t runs = run_count(problem);
@@ -42,5 +45,23 @@ class GradientRows {
   std::int64_t runs_;
   std::int64_t length_;
 };
+
+inline float* GradientRows::cleared_row(std::int64_t run) const {
+  float* row = data_ + run * length_;
+  std::fill_n(row, length_, 0.0f);
+  return row;
+}
+
+inline void GradientRows::add_rows(int threads) const {
+  constexpr std::int64_t kColumns = 512;
+  parallel_for(threads, ceil_div(length_, kColumns), [&](std::int64_t part) {
+    const std::int64_t begin = part * kColumns;
+    const std::int64_t end = std::min(begin + kColumns, length_);
+    for (std::int64_t run = 1; run < runs_; ++run) {
+      const float* row = data_ + run * length_;
+      for (std::int64_t c = begin; c < end; ++c) data_[c] += row[c];
+    }
+  });
+}
 
 }  // namespace octet

@@ -117,7 +117,7 @@ void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads
         copy_others(heads, place);
       }
     }
-    hwy::FlushStream();  // no later read of another thread may overtake what was streamed
+    hwy::FlushStream();  // other threads see the streamed stores before what follows
   });
 }
 

@@ -1,10 +1,9 @@
 #include "ops/rope/head_steps.hpp"
 
+#include "cpu/streaming.hpp"
+
 namespace octet {
 namespace {
-
-constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
-constexpr std::int64_t kLineBytes = 64;
 
 // Elements [begin, end) of a head, two runs a step.
 void add_neighbouring_runs(std::int64_t begin, std::int64_t end, std::int64_t run,
@@ -47,20 +46,12 @@ AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool i
 }
 
 bool streams(const TensorView& out, const HeadSteps& steps) {
-  const std::int64_t element_bytes = size_bytes(out.dtype);
-  std::int64_t elements = 1;
-  bool on_lines = reinterpret_cast<std::uintptr_t>(out.data) % kLineBytes == 0;
-  for (int i = 0; i < out.rank; ++i) {
-    elements *= out.shape[i];
-    if (i < out.rank - 1 && out.shape[i] > 1) {
-      on_lines = on_lines && out.strides[i] * element_bytes % kLineBytes == 0;
-    }
-  }
-  for (const HeadStep& step : steps.all) {
-    on_lines = on_lines && step.first * element_bytes % kLineBytes == 0 &&
-               (step.second_count == 0 || step.second * element_bytes % kLineBytes == 0);
-  }
-  return on_lines && elements * element_bytes >= kStreamBytes;
+  const auto on_line = [&](std::int64_t element) {
+    return element * size_bytes(out.dtype) % kCacheLine == 0;
+  };
+  return streams(out) && std::all_of(steps.all.begin(), steps.all.end(), [&](const HeadStep& step) {
+           return on_line(step.first) && (step.second_count == 0 || on_line(step.second));
+         });
 }
 
 }  // namespace octet

@@ -2,7 +2,7 @@
 //
 //   rotate_half   a run of the first half, and the run of the second half that is turned with it
 //   interleaved   two neighbouring runs, whole pairs in each
-//   not turned    two neighbouring runs of the elements behind
+//   not turned    two neighbouring runs of the elements after them
 #pragma once
 
 #include "core/message.hpp"
@@ -14,7 +14,7 @@
 namespace octet {
 
 struct HeadStep {
-  std::int64_t pair = 0;         // the first that is turned
+  std::int64_t pair = 0;         // the first that the step rotates
   std::int64_t first = 0;        // element of the head where a run starts
   std::int64_t first_count = 0;  // at most a run
   std::int64_t second = 0;
@@ -23,8 +23,8 @@ struct HeadStep {
 
 // `run`: the elements of two vectors of f32.
 struct HeadSteps {
-  std::vector<HeadStep> all;  // those that turn come first
-  std::int64_t turned = 0;    // how many do
+  std::vector<HeadStep> all;  // those that rotate come first
+  std::int64_t turned = 0;    // how many rotate
 
   HeadSteps(const RotatedHeads& heads, std::int64_t run);
 };
@@ -37,18 +37,18 @@ inline std::string refuse_long_rotation(const RotatedHeads& heads) {
               " are taken");
 }
 
-// A run of each per step that turns, sorted as the kernels read them.
+// A run of cos and of sin per step that rotates, in the order the kernels read them.
 struct StepAngles {
   alignas(64) float cos[kMostPairs + 64];
   alignas(64) float sin[kMostPairs + 64];
 };
 
-// Where those of a token lie, and how.
+// The rows of cos and sin of a token, and their order.
 struct AngleRows {
   const void* cos = nullptr;
   const void* sin = nullptr;
   bool interleaved = false;  // pairs are neighbours in a head
-  bool full = false;         // so they are in the cache, too
+  bool full = false;         // they are in the cache, too
   bool inverse = false;
 };
 AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool inverse,
@@ -56,17 +56,16 @@ AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool i
 
 using PrepareAngles = void (*)(const AngleRows&, const HeadSteps&, StepAngles&);
 
-// Where the kernel of a dtype stands in a list: f32, f16, bf16; and that of a style.
+// The index of a kernel in its list: by dtype f32, f16, bf16; by style rotate_half, interleaved.
 inline int kernel_index(Dtype dtype) {
   return dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2;
 }
 inline int kernel_index(RopeStyle style) { return style == RopeStyle::interleaved ? 1 : 0; }
 
-// Large outputs whose runs lie on whole cache lines are written past the caches: nobody will find
-// them there anyway.
+// cpu/streaming.hpp, where every run of a head starts on a cache line too.
 bool streams(const TensorView& out, const HeadSteps& steps);
 
-// Tokens cut into tasks: enough of them to even out.
+// Tokens cut into tasks: enough of them to balance the threads.
 class TokenTasks {
  public:
   TokenTasks(std::int64_t tokens, int threads)

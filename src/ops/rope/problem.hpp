@@ -20,6 +20,8 @@ extern const RopeImplementation kRopeCpuReference;
 std::span<const RopeImplementation> rope_implementations();
 
 void check(const RopeProblem& problem);
-void check(const RopeProblem& problem, const RopeArgs& args);
+// The tensors and the workspace of a call.
+void check(const RopeProblem& problem, const RopeArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace);
 
 }  // namespace octet

@@ -1,4 +1,3 @@
-#include "core/checks.hpp"
 #include "ops/rope/problem.hpp"
 
 #include <array>
@@ -24,25 +23,20 @@ std::string describe(const RopeProblem& problem) {
 
 void check(const RopeProblem& problem) { check_rotated_heads(kOp, rotated_heads(problem)); }
 
-void check(const RopeProblem& problem, const RopeArgs& args) {
+void check(const RopeProblem& problem, const RopeArgs& args, std::size_t workspace_bytes,
+           const Workspace& workspace) {
   const RotatedHeads heads = rotated_heads(problem);
-  CallTensors tensors;
-  const auto check_side = [&](const ReadTensor& in, const WrittenTensor& out, std::int64_t count,
-                              std::string_view wanted) {
-    check_heads({kOp, in.name}, in.view, heads, count, wanted);
-    check_heads({kOp, out.name}, out.view, heads, count, wanted);
-    tensors.read.push_back(in);
-    tensors.written.push_back(out);
-  };
-  check_side({"q", args.q, "q_out"}, {"q_out", args.q_out}, heads.q_heads,
-             "[batch, seq, q_heads, head_dim]");
+  const TensorForm q = heads.form(heads.q_heads, "[batch, seq, q_heads, head_dim]");
+  const TensorForm k = heads.form(heads.k_heads, "[batch, seq, k_heads, head_dim]");
+  Call call(kOp, problem.device);
+  call.reads("q", args.q, q, "q_out");
+  call.writes("q_out", args.q_out, q);
   if (problem.k_heads > 0) {
-    check_side({"k", args.k, "k_out"}, {"k_out", args.k_out}, heads.k_heads,
-               "[batch, seq, k_heads, head_dim]");
+    call.reads("k", args.k, k, "k_out");
+    call.writes("k_out", args.k_out, k);
   }
-  check_rotation(kOp, heads, args.rotation);
-  add_rotation(heads.rotation, args.rotation, tensors);
-  check_written_apart(kOp, tensors);
+  read_rotation(call, heads, args.rotation);
+  call.check_apart(workspace_bytes, workspace);
 }
 
 RopePlan plan_rope(const RopeProblem& problem, const PlanOptions& options) {
@@ -53,8 +47,7 @@ RopePlan plan_rope(const RopeProblem& problem, const PlanOptions& options) {
 
 void run(const RopePlan& plan, const RopeArgs& args, Workspace workspace, void* stream) {
   check_plan(kOp, plan.state.get());
-  check(plan.problem, args);
-  check_workspace(kOp, plan.workspace_bytes, workspace);
+  check(plan.problem, args, plan.workspace_bytes, workspace);
   if (plan.problem.batch * plan.problem.seq == 0) return;
   run_plan(plan, args, workspace, stream);
 }

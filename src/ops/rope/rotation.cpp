@@ -45,23 +45,25 @@ void check_sizes(std::string_view op, const RotatedHeads& heads) {
   }
 }
 
-void check_positions(std::string_view op, const RotatedHeads& heads, const RotationArgs& args) {
+void read_positions(Call& call, const RotatedHeads& heads, const RotationArgs& args) {
   const Rotation& rotation = heads.rotation;
+  constexpr std::string_view kShape = "[batch, seq]";
   if (heads.tokens() == 0) {
-    check_tensor({op, "positions"}, args.positions, *rotation.positions, {heads.batch, heads.seq},
-                 heads.device, "[batch, seq]");
+    call.reads("positions", args.positions,
+               TensorForm(*rotation.positions, {heads.batch, heads.seq}, kShape));
     return;
   }
   // Rows may be the same memory: one for all batches.
-  check_strided_matrix({op, "positions"}, args.positions, *rotation.positions, heads.batch,
-                       heads.seq, heads.device, "[batch, seq]");
+  check_strided_matrix({call.op(), "positions"}, args.positions,
+                       {*rotation.positions, heads.batch, heads.seq, kShape}, heads.device);
+  call.reads_checked("positions", args.positions);
   if (heads.device.type != DeviceType::cpu) return;
   for (std::int64_t b = 0; b < heads.batch; ++b) {
     for (std::int64_t s = 0; s < heads.seq; ++s) {
       const std::int64_t position = position_of(rotation, args, b, s);
       if (position < 0 || position >= rotation.cache_rows) {
-        refuse_argument(op, ": positions[", b, ", ", s, "] is ", position, ", cos and sin have ",
-                        rotation.cache_rows, " rows");
+        refuse_argument(call.op(), ": positions[", b, ", ", s, "] is ", position,
+                        ", cos and sin have ", rotation.cache_rows, " rows");
       }
     }
   }
@@ -116,38 +118,13 @@ void check_rotated_heads(std::string_view op, const RotatedHeads& heads) {
   check_device(op, heads.device);
 }
 
-void check_heads(Argument argument, const TensorView& view, const RotatedHeads& heads,
-                 std::int64_t count, std::string_view wanted) {
-  check_tensor(argument, view, heads.dtype, {heads.batch, heads.seq, count, heads.head_dim},
-               heads.device, wanted);
-}
-
-void check_rotation(std::string_view op, const RotatedHeads& heads, const RotationArgs& args) {
-  const char* wanted =
-      heads.rotation.full_cache ? "[cache_rows, rotary_dim]" : "[cache_rows, rotary_dim / 2]";
-  const std::initializer_list<std::int64_t> shape{heads.rotation.cache_rows, heads.cache_cols()};
-  check_tensor({op, "cos"}, args.cos, heads.rotation.cache, shape, heads.device, wanted);
-  check_tensor({op, "sin"}, args.sin, heads.rotation.cache, shape, heads.device, wanted);
-  if (heads.rotation.positions) check_positions(op, heads, args);
-}
-
-void add_rotation(const Rotation& rotation, const RotationArgs& args, CallTensors& tensors) {
-  tensors.read.push_back({"cos", args.cos});
-  tensors.read.push_back({"sin", args.sin});
-  if (rotation.positions) tensors.read.push_back({"positions", args.positions});
-}
-
-void check_written_apart(std::string_view op, const CallTensors& tensors) {
-  for (std::size_t i = 0; i < tensors.written.size(); ++i) {
-    const WrittenTensor& out = tensors.written[i];
-    for (std::size_t j = 0; j < i; ++j) {
-      check_no_overlap(op, out.name, out.view, tensors.written[j].name, tensors.written[j].view);
-    }
-    for (const ReadTensor& in : tensors.read) {
-      if (in.replaced_by == out.name && same_view(in.view, out.view)) continue;
-      check_no_overlap(op, out.name, out.view, in.name, in.view);
-    }
-  }
+void read_rotation(Call& call, const RotatedHeads& heads, const RotationArgs& args) {
+  const TensorForm cache(
+      heads.rotation.cache, {heads.rotation.cache_rows, heads.cache_cols()},
+      heads.rotation.full_cache ? "[cache_rows, rotary_dim]" : "[cache_rows, rotary_dim / 2]");
+  call.reads("cos", args.cos, cache);
+  call.reads("sin", args.sin, cache);
+  if (heads.rotation.positions) read_positions(call, heads, args);
 }
 
 }  // namespace octet

@@ -1,14 +1,12 @@
-// What rope and rms_norm_rope share: what is asked of heads, caches and positions, and where they
-// lie.
+// What rope and rms_norm_rope share: the checks of heads, caches and positions, and their addresses.
 #pragma once
 
-#include "core/checks.hpp"
+#include "core/call.hpp"
 #include "core/numeric.hpp"
 
 #include <octet/ops/rope.hpp>
 
 #include <string>
-#include <vector>
 
 namespace octet {
 
@@ -20,12 +18,16 @@ struct RotatedHeads {
   std::int64_t k_heads = 0;
   std::int64_t head_dim = 0;
   Dtype dtype = Dtype::bf16;
-  Rotation rotation{};  // rotary_dim and cache_rows are not 0 but where there is nothing to turn
+  Rotation rotation{};  // rotary_dim and cache_rows are 0 only where nothing is rotated
   Device device{};
 
   std::int64_t tokens() const { return batch * seq; }
   std::int64_t pairs() const { return rotation.rotary_dim / 2; }  // of a head
   std::int64_t cache_cols() const { return rotation.full_cache ? rotation.rotary_dim : pairs(); }
+  // A tensor of `count` heads per token.
+  TensorForm form(std::int64_t count, std::string_view spelling) const {
+    return {dtype, {batch, seq, count, head_dim}, spelling};
+  }
 };
 
 template <class Problem>
@@ -95,29 +97,9 @@ class TokenAngles {
 std::string describe_shape(const RotatedHeads& heads);
 std::string describe_rotation(const Rotation& rotation);
 
-// The problem.
+// Checks the problem.
 void check_rotated_heads(std::string_view op, const RotatedHeads& heads);
-void check_heads(Argument argument, const TensorView& view, const RotatedHeads& heads,
-                 std::int64_t count, std::string_view wanted);
-// Caches and, on the CPU, every position.
-void check_rotation(std::string_view op, const RotatedHeads& heads, const RotationArgs& args);
-
-// The tensors of a call, for the questions whose memory is whose.
-struct WrittenTensor {
-  std::string_view name;
-  TensorView view;
-};
-struct ReadTensor {
-  std::string_view name;
-  TensorView view;
-  std::string_view replaced_by{};  // the output that may be this tensor, seen in the same way
-};
-struct CallTensors {
-  std::vector<WrittenTensor> written;
-  std::vector<ReadTensor> read;
-};
-void add_rotation(const Rotation& rotation, const RotationArgs& args, CallTensors& tensors);
-// An output shares no byte with another, nor with what is read but for what it may replace.
-void check_written_apart(std::string_view op, const CallTensors& tensors);
+// Lists caches and positions; on the CPU every position is looked at.
+void read_rotation(Call& call, const RotatedHeads& heads, const RotationArgs& args);
 
 }  // namespace octet

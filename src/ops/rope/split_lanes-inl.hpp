@@ -61,8 +61,8 @@ struct SplitBf16 {
   }
 
  private:
-  // To nearest even, in the upper half of each lane. NaN needs no care: arithmetic has made it
-  // quiet, and without_payload has kept the rounding from carrying out of it.
+  // To nearest even, in the upper half of each lane. NaN needs no special case: arithmetic made it
+  // quiet, and after without_payload rounding cannot carry out of it.
   static HWY_INLINE hn::Vec<U32> rounded(hn::Vec<F32> value) {
     const U32 d;
     const auto bits = hn::BitCast(d, value);
@@ -71,7 +71,7 @@ struct SplitBf16 {
   }
 };
 
-// For f32 that meet bf16: a NaN that has nothing in its lower half.
+// For f32 that are combined with bf16: clears the lower half of a NaN.
 HWY_INLINE hn::Vec<F32> without_payload(hn::Vec<F32> value) {
   return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(F32(), hn::Set(U32(), 0x7FC00000u)), value);
 }
@@ -116,7 +116,7 @@ struct SplitF32 {
   }
 };
 
-// The first `count` elements of a run, zeros behind them.
+// The first `count` elements of a run, zero-filled.
 template <class Lanes>
 HWY_INLINE Split load_run(const typename Lanes::Element* from, std::int64_t count) {
   if (count == kRun) return Lanes::load(from);

@@ -19,7 +19,7 @@ void dequantize_by(Path path, const DequantizeProblem& problem, const Dequantize
     return;
   }
   check(problem);
-  check(problem, args);
+  check(problem, args, 0, {});
   dequantize_cpu_simd(problem, args, threads,
                       path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }

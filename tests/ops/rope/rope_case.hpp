@@ -75,7 +75,7 @@ inline void rope_by(const std::string& way, const RopeProblem& problem, const Ro
     return;
   }
   check(problem);
-  check(problem, args);
+  check(problem, args, 0, {});
   rope_cpu_simd(problem, args, threads,
                 way == "avx512" ? InstructionSet::avx512 : InstructionSet::avx2);
 }

@@ -1,0 +1,23 @@
+// Where octet is built without CUDA. Never reached: such a build has no CUDA device to run on.
+#include "ops/gated_activation/cuda_sm90.hpp"
+
+namespace octet {
+
+void launch_sm90_gated_vectors(const GatedActivationProblem&, const GatedActivationForwardArgs&,
+                               const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_vectors(const GatedActivationProblem&, const GatedActivationBackwardArgs&,
+                               const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_tile(const GatedActivationProblem&, const GatedActivationForwardArgs&,
+                            const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_tile(const GatedActivationProblem&, const GatedActivationBackwardArgs&,
+                            const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+
+}  // namespace octet

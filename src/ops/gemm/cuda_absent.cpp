@@ -1,0 +1,17 @@
+// Where octet is built without CUDA. Never reached: such a build has no CUDA device to run on.
+#include "ops/gemm/cublaslt.hpp"
+#include "ops/gemm/sm90/launch.hpp"
+
+namespace octet {
+
+std::function<void(const GemmArgs&, const RunContext&)> sm90_gemm_run(const GemmProblem&,
+                                                                      const Sm90GemmConfig&, int) {
+  return [](const GemmArgs&, const RunContext&) {
+    fail(ErrorCode::no_device, "gemm: this build of octet has no CUDA");
+  };
+}
+void launch_cublaslt(const GemmProblem&, const GemmArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "gemm: this build of octet has no CUDA");
+}
+
+}  // namespace octet

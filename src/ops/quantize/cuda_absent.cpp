@@ -1,0 +1,10 @@
+// Where octet is built without CUDA. Never reached: such a build has no CUDA device to run on.
+#include "ops/quantize/cuda_sm90_tile.hpp"
+
+namespace octet {
+
+void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "quantize: this build of octet has no CUDA");
+}
+
+}  // namespace octet

@@ -1,0 +1,20 @@
+// Where octet is built without CUDA. Never reached: such a build has no CUDA device to run on.
+#include "ops/rms_norm/cuda_sm90_rows.hpp"
+#include "ops/rms_norm/cuda_sm90_tile.hpp"
+
+namespace octet {
+
+void launch_sm90_rms_norm_rows(const RmsNormProblem&, const RmsNormForwardArgs&,
+                               const RunContext&) {
+  fail(ErrorCode::no_device, "rms_norm: this build of octet has no CUDA");
+}
+void launch_sm90_rms_norm_rows(const RmsNormProblem&, const RmsNormBackwardGrid&,
+                               const RmsNormBackwardArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "rms_norm: this build of octet has no CUDA");
+}
+void launch_sm90_rms_norm_tile(const RmsNormProblem&, const RmsNormForwardArgs&,
+                               const RunContext&) {
+  fail(ErrorCode::no_device, "rms_norm: this build of octet has no CUDA");
+}
+
+}  // namespace octet

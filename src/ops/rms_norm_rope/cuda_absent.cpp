@@ -1,0 +1,15 @@
+// Where octet is built without CUDA. Never reached: such a build has no CUDA device to run on.
+#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+
+namespace octet {
+
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, const RmsNormRopeForwardArgs&,
+                               const RunContext&) {
+  fail(ErrorCode::no_device, "rms_norm_rope: this build of octet has no CUDA");
+}
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, std::int64_t,
+                               const RmsNormRopeBackwardArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "rms_norm_rope: this build of octet has no CUDA");
+}
+
+}  // namespace octet

@@ -1,0 +1,140 @@
+// The list of a call's tensors. What each operator refuses is asserted word for word in
+// tests/bad_input; here is what holds for all of them.
+#include "core/call.hpp"
+
+#include "ops/gemm/problem.hpp"
+#include "ops/rms_norm/problem.hpp"
+
+#include <octet/octet.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+#include <string>
+
+namespace {
+
+thread_local long allocations = 0;
+
+}  // namespace
+
+// Not inlined: GCC would take the pair malloc() and free() for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace octet {
+namespace {
+
+template <class Work>
+long allocations_of(const Work& work) {
+  const long before = allocations;
+  work();
+  return allocations - before;
+}
+
+template <class Work>
+std::string message_of(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Call, OfARightGemmAllocatesNothing) {
+  GemmProblem problem;
+  problem.m = problem.n = problem.k = 128;
+  problem.a = {Dtype::e4m3, kBlock1x128};
+  problem.b = {Dtype::e4m3, kBlock128x128};
+  QuantizedTensor a(128, 128, Dtype::e4m3, kBlock1x128);
+  QuantizedTensor b(128, 128, Dtype::e4m3, kBlock128x128);
+  Tensor d(problem.out, {128, 128});
+  Buffer scratch(256);
+  const GemmArgs args{a, b, d};
+  EXPECT_EQ(allocations_of([&] { check(problem, args, 256, {scratch.data(), 256}); }), 0);
+}
+
+TEST(Call, OfARightNormWithFp8CopiesAllocatesNothing) {
+  RmsNormProblem problem;
+  problem.rows = 128;
+  problem.cols = 256;
+  problem.residual = true;
+  problem.fp8 = Fp8Output{};
+  Tensor x(problem.dtype, {128, 256}), residual(problem.dtype, {128, 256});
+  Tensor g(problem.weight, {256}), sum(problem.dtype, {128, 256}), rstd(Dtype::f32, {128});
+  QuantizedTensor out(128, 256, Dtype::e4m3, kBlock1x128);
+  QuantizedTensor transposed(256, 128, Dtype::e4m3, kBlock1x128);
+  RmsNormForwardArgs args;
+  args.x = x;
+  args.residual = residual;
+  args.g = g;
+  args.sum = sum;
+  args.rstd = rstd;
+  args.fp8 = {out, transposed};
+  EXPECT_EQ(allocations_of([&] { (void)check(problem, args, 0, {}); }), 0);
+}
+
+TEST(Call, ClearsWhatTheProblemDoesNotUse) {
+  Tensor x(Dtype::f32, {4});
+  TensorView used = x;
+  TensorView unused = x;
+  Call call("op", kCpu);
+  call.reads_if(true, "used", used, TensorForm(Dtype::f32, {4}, "[n]"));
+  call.writes_if(false, "unused", unused, TensorForm(Dtype::f32, {4}, "[n]"));
+  call.check_apart(0, {});  // they would overlap
+  EXPECT_EQ(used.data, x.data());
+  EXPECT_EQ(unused.data, nullptr);
+  EXPECT_EQ(unused.rank, 0);
+}
+
+TEST(Call, AllowsOnlyTheSameViewInPlace) {
+  const TensorForm form(Dtype::f32, {4}, "[n]");
+  Tensor memory(Dtype::f32, {8});
+  const TensorView x = make_view(memory.data(), Dtype::f32, {4});
+  const TensorView shifted = make_view(static_cast<float*>(memory.data()) + 1, Dtype::f32, {4});
+  const auto run_into = [&](const TensorView& out, std::string_view replaced_by) {
+    return message_of([&] {
+      Call call("op", kCpu);
+      call.reads("x", x, form, replaced_by);
+      call.writes("out", out, form);
+      call.check_apart(0, {});
+    });
+  };
+  EXPECT_EQ(run_into(x, "out"), "");
+  EXPECT_EQ(run_into(x, "other"), "op: output out overlaps x: their memory must be apart");
+  EXPECT_EQ(run_into(shifted, "out"), "op: output out overlaps x: their memory must be apart");
+}
+
+TEST(Call, ChecksOutputsAsTheyAreListed) {
+  const TensorForm form(Dtype::f32, {4}, "[n]");
+  Tensor x(Dtype::f32, {4}), y(Dtype::f32, {4});
+  const TensorView in = x;
+  const TensorView good = y;
+  Call call("op", kCpu);
+  call.reads("x", in, form);
+  call.writes("y", good, form);
+  EXPECT_EQ(message_of([&] { call.check_apart(); }), "");
+  call.writes("z", good, form);
+  EXPECT_EQ(message_of([&] { call.check_apart(); }),
+            "op: output z overlaps y: their memory must be apart");
+}
+
+TEST(Call, HasRoomForSixteenInputs) {
+  const TensorForm form(Dtype::f32, {4}, "[n]");
+  Tensor x(Dtype::f32, {4});
+  const TensorView in = x;
+  Call call("op", kCpu);
+  for (int i = 0; i < 16; ++i) call.reads("x", in, form);
+  EXPECT_EQ(message_of([&] { call.reads("y", in, form); }),
+            "op: y is one more than the 16 inputs or outputs that a Call has room for");
+}
+
+}  // namespace
+}  // namespace octet
