@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -186,9 +185,7 @@ std::set<std::string> variables_that_are_read() {
   for (const char* folder : {"src", "tool"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       if (!entry.is_regular_file()) continue;
-      std::ostringstream source;
-      source << std::ifstream(entry.path()).rdbuf();
-      const std::string text = source.str();
+      const std::string text = read_file(entry.path());
       for (std::sregex_iterator match(text.begin(), text.end(), named), end; match != end;
            ++match) {
         result.insert((*match)[1]);
