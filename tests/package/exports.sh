@@ -1,8 +1,8 @@
 #!/bin/sh
-# Only octet's own names leave a library, and it loads with nothing but the C++ runtime.
-# usage: exports.sh LIBRARY SONAME NAMES WANTED...
+# Exactly what the headers declare with OCTET_API leaves a library, and it loads with nothing but the C++
+# runtime.
+# usage: exports.sh LIBRARY SONAME NAMES HEADER...
 #   NAMES   what may be exported, as an extended regular expression
-#   WANTED  what has to be, one expression each
 set -eu
 library=$1 soname=$2 allowed=$3
 shift 3
@@ -10,12 +10,19 @@ shift 3
 names=$(nm -D --defined-only "$library" | awk '{print $3}' | sed 's/@.*//' | c++filt)
 foreign=$(printf '%s\n' "$names" | grep -vE "^($allowed)\$" || true)
 test -z "$foreign" || { printf 'foreign names are exported:\n%s\n' "$foreign"; exit 1; }
-# Checks, dispatch and implementations are internal.
-inside=$(printf '%s\n' "$names" | grep -E '^octet::(c_api|cuda|check|choose|parallel_for)' |
-  grep -v '^octet::cuda_device_count' || true)
-test -z "$inside" || { printf 'internal names are exported:\n%s\n' "$inside"; exit 1; }
-for wanted in "$@"; do
-  printf '%s\n' "$names" | grep -qxE "$wanted" || { echo "$wanted is not exported"; exit 1; }
+
+# plan_gemm of "OCTET_API GemmPlan plan_gemm(" and Tensor of "class OCTET_API Tensor {"
+declared=$(cat "$@" | tr '\n' ' ' | grep -oE 'OCTET_API [^;{(]*' | sed -E 's/ +$//; s/.*[ *&]//' | sort -u)
+# plan_gemm of "octet::plan_gemm(...)" and Tensor::Tensor of "octet::Tensor::Tensor(...)"
+exported=$(printf '%s\n' "$names" | grep -vE '^(typeinfo|vtable)' |
+  sed -E 's/^octet::(bench::)?//; s/[[(].*//' | sort -u)
+for name in $declared; do
+  printf '%s\n' "$exported" | grep -qE "(^|::)$name(::|\$)" ||
+    { echo "$name is declared and not exported"; exit 1; }
+done
+for name in $exported; do
+  printf '%s\n' "$name" | sed 's/::/\n/g' | grep -qxF "$declared" ||
+    { echo "$name is exported and not declared"; exit 1; }
 done
 
 needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p')
