@@ -12,10 +12,11 @@ foreign=$(printf '%s\n' "$names" | grep -vE "^($allowed)\$" || true)
 test -z "$foreign" || { printf 'foreign names are exported:\n%s\n' "$foreign"; exit 1; }
 
 # plan_gemm of "OCTET_API GemmPlan plan_gemm(" and Tensor of "class OCTET_API Tensor {"
-declared=$(cat "$@" | tr '\n' ' ' | grep -oE 'OCTET_API [^;{(]*' | sed -E 's/ +$//; s/.*[ *&]//' | sort -u)
+declared=$(cat "$@" | tr '\n' ' ' | grep -oE 'OCTET_API [^;{(]*' |
+  sed -E 's/ : .*//; s/ +$//; s/.*[ *&]//' | grep -vE '^operator' | sort -u)
 # plan_gemm of "octet::plan_gemm(...)" and Tensor::Tensor of "octet::Tensor::Tensor(...)"
-exported=$(printf '%s\n' "$names" | grep -vE '^(typeinfo|vtable)' |
-  sed -E 's/^octet::(bench::)?//; s/[[(].*//' | sort -u)
+exported=$(printf '%s\n' "$names" | sed -E 's/^(typeinfo|vtable|typeinfo name) for //' |
+  sed -E 's/^octet::(bench::)?//; s/[[(].*//' | grep -v operator | sort -u)
 for name in $declared; do
   printf '%s\n' "$exported" | grep -qE "(^|::)$name(::|\$)" ||
     { echo "$name is declared and not exported"; exit 1; }

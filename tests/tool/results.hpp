@@ -4,6 +4,9 @@
 #include "tool/results/csv.hpp"
 #include "run_tool.hpp"
 
+#include <octet/octet.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -30,6 +33,18 @@ inline Results read_results(const std::string& path) {
     results.records.push_back(record);
   }
   return results;
+}
+
+// The digest of an operator's kernels as a row has it: 12 digits, or nothing in a build without CUDA.
+inline std::string kernels_of(std::string op) {
+  std::replace(op.begin(), op.end(), '-', '_');
+  const std::string digest = octet_device_sources(op.c_str());
+#ifdef OCTET_TESTS_HAVE_CUDA
+  EXPECT_EQ(digest.size(), 12u) << op;
+#else
+  EXPECT_EQ(digest, "") << op;
+#endif
+  return digest;
 }
 
 inline double number_in(const Fields& record, const std::string& column) {
