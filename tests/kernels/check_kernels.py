@@ -18,6 +18,9 @@ import design
 import digest
 import ptxas_log
 
+# Budgets are seconds of a quiet machine; processor seconds grow by up to half beside other work.
+NOISE = 1.5
+
 
 def log_of(cuda_object, folder):
     """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o was recorded in ops.gemm.sm90.kernels.log."""
@@ -71,7 +74,7 @@ def judge_budgets(used, budgets):
             continue
         if kernels > budget["kernels"]:
             complaints.append(f"{folder}: {kernels} kernels, at most {budget['kernels']}")
-        if seconds > budget["nvcc_seconds"]:
+        if seconds > NOISE * budget["nvcc_seconds"]:
             complaints.append(f"{folder}: {seconds:.0f} s of nvcc, at most {budget['nvcc_seconds']}")
     for what in ("kernels", "nvcc_seconds"):
         promised = sum(
@@ -87,7 +90,7 @@ def judge_files(cuda_objects, logs, most_seconds):
     return [
         f"{cuda_object.name}: {log.seconds:.0f} s of nvcc for one file, at most {most_seconds}"
         for cuda_object, log in zip(cuda_objects, logs)
-        if log.seconds > most_seconds
+        if log.seconds > NOISE * most_seconds
     ]
 
 

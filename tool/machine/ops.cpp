@@ -2,6 +2,7 @@
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/machine/support.hpp"
+#include "tool/operators/operator.hpp"
 #include "tool/options/options.hpp"
 
 #include <fmt/format.h>
@@ -30,15 +31,17 @@ std::vector<Support> merge_by(const std::vector<Support>& probes, std::string Su
   return merged;
 }
 
-// Every operator, without what no device takes. Probes that differ only in their dtypes are joined,
+// Every operator, casts first, without what no device takes. Probes that differ only in their dtypes are joined,
 // then those that differ only in their outputs.
 std::vector<Support> probe_everything() {
+  std::vector<std::unique_ptr<Operator>> all;
+  for (const MakeOperator make : operators()) all.push_back(make());
+  std::stable_partition(all.begin(), all.end(),
+                        [](const auto& op) { return op->rows() == RowKind::cast; });
   std::vector<Support> result;
-  for (const auto probe :
-       {probe_quantize, probe_copies, probe_gemm, probe_fp8_linear, probe_rms_norm, probe_rope,
-        probe_rms_norm_rope, probe_gated_activation, probe_gated_mlp}) {
+  for (const auto& op : all) {
     for (const Support& support :
-         merge_by(merge_by(probe(), &Support::dtypes), &Support::outputs)) {
+         merge_by(merge_by(op->support(), &Support::dtypes), &Support::outputs)) {
       const auto& answers = support.answers;
       if (!std::all_of(answers.begin(), answers.end(), is_refusal)) result.push_back(support);
     }

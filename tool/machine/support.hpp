@@ -1,15 +1,17 @@
 // What is supported where, found by asking every implementation about probe problems on every kind of
-// machine.
+// machine. The probes of an operator are in its own file (Operator::support).
 #pragma once
 
 #include "dispatch/implementation.hpp"
 
 #include <octet/dtype.hpp>
+#include <octet/ops/fp8_output.hpp>
 #include <octet/quantized.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,19 +31,6 @@ struct Support {
 
 // Answers that name no implementation begin so.
 inline bool is_refusal(const std::string& answer) { return answer.rfind("no: ", 0) == 0; }
-
-// support_casts.cpp
-std::vector<Support> probe_quantize();
-std::vector<Support> probe_copies();  // dequantize and repack
-// support_products.cpp
-std::vector<Support> probe_gemm();
-std::vector<Support> probe_fp8_linear();
-std::vector<Support> probe_gated_mlp();
-// support_memory.cpp
-std::vector<Support> probe_rms_norm();
-std::vector<Support> probe_rope();
-std::vector<Support> probe_rms_norm_rope();
-std::vector<Support> probe_gated_activation();
 
 inline constexpr Dtype kProbeFloats[] = {Dtype::bf16, Dtype::f16, Dtype::f32};
 inline constexpr Dtype kProbeFp8[] = {Dtype::e4m3, Dtype::e5m2};
@@ -94,6 +83,55 @@ std::vector<std::string> answers(std::span<const Implementation<Problem, Args>> 
     result.push_back(refusal.empty() ? answer(list, problem, probe) : refusal);
   }
   return result;
+}
+
+// The answers for forward and backward where they differ: every device needs both.
+inline std::vector<std::string> both(const std::vector<std::string>& forward,
+                                     const std::vector<std::string>& backward) {
+  std::vector<std::string> result;
+  for (std::size_t i = 0; i < forward.size(); ++i) {
+    if (forward[i] == backward[i] || is_refusal(forward[i])) {
+      result.push_back(forward[i]);
+    } else if (is_refusal(backward[i])) {
+      result.push_back(backward[i]);
+    } else {
+      result.push_back(fmt::format("{} backward={}", forward[i], backward[i]));
+    }
+  }
+  return result;
+}
+
+// An operator on rows, whose output has the dtype of the input or is FP8.
+template <class Problem, class ForwardArgs, class BackwardArgs>
+std::vector<Support> probe_rows(const std::string& op,
+                                std::span<const Implementation<Problem, ForwardArgs>> forward,
+                                std::span<const Implementation<Problem, BackwardArgs>> backward) {
+  std::vector<Support> result;
+  for (const Dtype dtype : kProbeFloats) {
+    const auto add = [&](const std::string& output, const std::optional<Fp8Output>& fp8) {
+      Problem problem;
+      problem.rows = problem.cols = kProbeExtent;
+      problem.dtype = dtype;
+      problem.fp8 = fp8;
+      result.push_back({op, fp8 ? "1x128 both ways" : "none", std::string(name(dtype)), output,
+                        both(answers(forward, problem), answers(backward, problem))});
+    };
+    add("the same", std::nullopt);
+    for (const Dtype format : kProbeFp8) {
+      add(std::string(name(format)), Fp8Output{.format = format});
+    }
+  }
+  return result;
+}
+
+// q and k for operators on heads.
+template <class Problem>
+void set_heads(Problem& problem, Dtype dtype) {
+  problem.seq = kProbeExtent;
+  problem.q_heads = 8;
+  problem.k_heads = 2;
+  problem.head_dim = 128;
+  problem.dtype = dtype;
 }
 
 // What is made of several operators is taken where every part is: "quantize=cpu_simd gemm=cpu_simd",

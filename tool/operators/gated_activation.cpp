@@ -2,6 +2,8 @@
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
+#include "ops/gated_activation/problem.hpp"
+
 namespace octet::tool {
 namespace {
 
@@ -9,6 +11,11 @@ class GatedActivation : public ShapeOperator {
  public:
   const char* name() const override { return "gated-activation"; }
   const char* about() const override { return "act(gate) * up, with FP8 output if asked"; }
+
+  std::vector<Support> support() const override {
+    return probe_rows("gated_activation", gated_activation_forward_implementations(),
+                      gated_activation_backward_implementations());
+  }
 
  private:
   const char* shape_help() const override { return "rows x columns of gate; repeatable"; }

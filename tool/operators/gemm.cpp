@@ -14,6 +14,9 @@
 #include <limits>
 
 namespace octet::tool {
+
+std::vector<Support> probe_products();  // gemm_support.cpp
+
 namespace {
 
 // Those of a layer, which a product would leave unread.
@@ -169,6 +172,8 @@ class Gemm : public Operator {
     }
     return cases;
   }
+
+  std::vector<Support> support() const override { return probe_products(); }
 
  private:
   bool is_fp8() const { return dtype_ == "fp8"; }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tool/cases/cases.hpp"
+#include "tool/machine/support.hpp"
 #include "tool/options/options.hpp"
 #include "tool/options/timing_options.hpp"
 
@@ -50,6 +51,8 @@ class Operator {
   virtual RowKind rows() const { return RowKind::memory; }
   // The operators of the library whose implementations are chosen where this one is run: "rms_norm".
   virtual std::vector<std::string> chosen_operators() const;
+  // Where it is supported, for `octet ops`.
+  virtual std::vector<Support> support() const = 0;
   // What the progress bar shows of a case.
   virtual std::string progress_text(const Case& one) const { return one.arguments; }
   // What a case takes on the CPU where neither --iters nor --seconds-per-case is given.

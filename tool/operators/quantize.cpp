@@ -2,14 +2,84 @@
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
+#include "ops/dequantize/problem.hpp"
+#include "ops/quantize/problem.hpp"
+#include "ops/repack/problem.hpp"
+
 namespace octet::tool {
 namespace {
+
+std::vector<Support> probe_quantize() {
+  struct Layout {
+    std::optional<BlockShape> block;
+    std::optional<BlockShape> transposed;
+  };
+  const Layout layouts[] = {{kBlock1x128, {}},           {{}, kBlock1x128},
+                            {kBlock1x128, kBlock1x128},  {kBlock128x1, {}},
+                            {kBlock128x128, {}},         {kBlock128x128, kBlock128x128},
+                            {kBlock1x128, kBlock128x128}};
+  std::vector<Support> result;
+  for (const auto& [block, transposed] : layouts) {
+    const std::string blocks = fmt::format(
+        "{}{}", block ? name(*block) : "",
+        transposed ? fmt::format("{}{} transposed", block ? " + " : "", name(*transposed)) : "");
+    for (const Dtype format : kProbeFp8) {
+      for (const Dtype input : kProbeFloats) {
+        QuantizeProblem problem;
+        problem.rows = problem.cols = kProbeExtent;
+        problem.input = input;
+        problem.format = format;
+        problem.block = block;
+        problem.transposed_block = transposed;
+        result.push_back({"quantize", blocks, std::string(name(input)), std::string(name(format)),
+                          answers(quantize_implementations(), problem)});
+      }
+    }
+  }
+  return result;
+}
+
+// dequantize and repack, which are timed by no benchmark.
+std::vector<Support> probe_copies() {
+  std::vector<Support> result;
+  const BlockShape blocks[] = {kBlock1x128, kBlock128x1, kBlock128x128};
+  for (const BlockShape block : blocks) {
+    for (const Dtype format : kProbeFp8) {
+      for (const Dtype out : kProbeFloats) {
+        DequantizeProblem problem;
+        problem.rows = problem.cols = kProbeExtent;
+        problem.format = format;
+        problem.block = block;
+        problem.out = out;
+        result.push_back({"dequantize", name(block), std::string(name(format)),
+                          std::string(name(out)), answers(dequantize_implementations(), problem)});
+      }
+    }
+  }
+  for (const BlockShape block : blocks) {
+    for (const Dtype format : kProbeFp8) {
+      RepackProblem problem;
+      problem.rows = problem.cols = kProbeExtent;
+      problem.format = format;
+      problem.block = block;
+      result.push_back({"repack", name(block), std::string(name(format)), "the same",
+                        answers(repack_implementations(), problem)});
+    }
+  }
+  return result;
+}
 
 class Quantize : public ShapeOperator {
  public:
   const char* name() const override { return "quantize"; }
   const char* about() const override { return "block-scaled casts to FP8"; }
   RowKind rows() const override { return RowKind::cast; }
+
+  std::vector<Support> support() const override {
+    std::vector<Support> result = probe_quantize();
+    for (Support& copy : probe_copies()) result.push_back(std::move(copy));
+    return result;
+  }
 
  private:
   void add_own_options(CLI::App& app, bool /*timed*/) override { add_cast_options(app, fp8_); }

@@ -2,6 +2,8 @@
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
+#include "ops/rms_norm/problem.hpp"
+
 namespace octet::tool {
 namespace {
 
@@ -9,6 +11,11 @@ class RmsNorm : public ShapeOperator {
  public:
   const char* name() const override { return "rms-norm"; }
   const char* about() const override { return "RMSNorm, with residual and FP8 output if asked"; }
+
+  std::vector<Support> support() const override {
+    return probe_rows("rms_norm", rms_norm_forward_implementations(),
+                      rms_norm_backward_implementations());
+  }
 
  private:
   void add_own_options(CLI::App& app, bool timed) override {

@@ -2,6 +2,8 @@
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
+#include "ops/rms_norm_rope/problem.hpp"
+
 namespace octet::tool {
 namespace {
 
@@ -9,6 +11,23 @@ class RmsNormRope : public ShapeOperator {
  public:
   const char* name() const override { return "rms-norm-rope"; }
   const char* about() const override { return "RMSNorm and rotation of q and k, fused"; }
+
+  std::vector<Support> support() const override {
+    std::vector<Support> result;
+    for (const NormScope scope : {NormScope::row, NormScope::head}) {
+      for (const Dtype dtype : kProbeFloats) {
+        RmsNormRopeProblem problem;
+        set_heads(problem, dtype);
+        problem.norm = scope;
+        result.push_back({"rms_norm_rope",
+                          scope == NormScope::row ? "none, norm by row" : "none, norm by head",
+                          std::string(octet::name(dtype)), "the same",
+                          both(answers(rms_norm_rope_forward_implementations(), problem),
+                               answers(rms_norm_rope_backward_implementations(), problem))});
+      }
+    }
+    return result;
+  }
 
  private:
   const char* shape_form() const override { return "BxSxH"; }

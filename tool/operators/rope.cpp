@@ -2,6 +2,8 @@
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
+#include "ops/rope/problem.hpp"
+
 namespace octet::tool {
 namespace {
 
@@ -9,6 +11,20 @@ class Rope : public ShapeOperator {
  public:
   const char* name() const override { return "rope"; }
   const char* about() const override { return "rotary position embedding of q and k"; }
+
+  std::vector<Support> support() const override {
+    std::vector<Support> result;
+    for (const Dtype dtype : kProbeFloats) {
+      RopeProblem problem;
+      set_heads(problem, dtype);
+      RopeProblem inverse = problem;
+      inverse.inverse = true;
+      result.push_back({"rope", "none", std::string(octet::name(dtype)), "the same",
+                        both(answers(rope_implementations(), problem),
+                             answers(rope_implementations(), inverse))});
+    }
+    return result;
+  }
 
  private:
   const char* shape_form() const override { return "BxSxH"; }
