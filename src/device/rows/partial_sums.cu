@@ -5,7 +5,6 @@
 #include "core/numeric.hpp"
 #include "device/cuda/launch.hpp"
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 
 namespace octet::cuda {
 namespace {

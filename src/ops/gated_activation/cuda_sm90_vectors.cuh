@@ -6,7 +6,6 @@
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "device/rows/eight.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/gated_activation/cuda_sm90_activation.cuh"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "ops/quantize/cuda_sm90_copies.cuh"
 
 namespace octet::sm90 {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "device/rows/row_ring.cuh"
 #include "ops/rms_norm/cuda_sm90_row.cuh"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "ops/rms_norm/cuda_sm90_row.cuh"
 
 namespace octet::sm90 {

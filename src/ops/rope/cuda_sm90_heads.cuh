@@ -8,7 +8,6 @@
 
 #include "device/constant.hpp"
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/rope/cuda_sm90_units.cuh"
 
