@@ -1,5 +1,5 @@
-// out[c] = the sum of partials[i][c]: 32 columns per block; a warp adds every 32nd partial sum, and
-// the first adds what they have, in the order of the warps.
+// out[c] = sum over i of partials[i][c], 32 columns per block. Each of 32 warps adds every 32nd
+// partial sum, then the first warp adds the results of all warps in their order.
 #include "device/rows/partial_sums.hpp"
 
 #include "core/numeric.hpp"

@@ -12,8 +12,9 @@
 
 namespace octet::sm90 {
 
-// Blocks per multiprocessor that registers allow; measured on an H200, 8192x14336 bf16: forward 3.99
-// TB/s with three and 3.93 with four, backward 3.80 with two and 3.14 with three that read in turns.
+// Blocks per multiprocessor that registers allow; measured on an H200, 8192x14336 bf16: forward
+// 3.99 TB/s with three and 3.93 with four, backward 3.80 with two and 3.14 with three that read in
+// turns.
 inline constexpr int kGatedForwardBlocks = 3;
 inline constexpr int kGatedBackwardBlocks = 2;
 
@@ -28,7 +29,8 @@ struct GatedTileParams {
   QuantizeParams copies;  // of y, or of dgate | dup
 };
 
-// What a thread has waiting in shared memory: a row of its patch each, beside those of its neighbours.
+// What a thread has waiting in shared memory: a row of its patch each, beside those of its
+// neighbours.
 template <Dtype kDtype>
 using WaitingPatches = Eight<kDtype>[kPatch][kQuantizeThreads];
 
@@ -159,7 +161,7 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
       for (int i = 0; i < kPatch; ++i) patch.rows[i] = shared.dy[i][threadIdx.x];
     }
     PatchPlace own(place.tile_row, place.tile_col + part * across);
-    hide(own);
+    make_opaque(own);
     quantize_patch<kE5m2>(shared.quantize, params.copies, patch, own);
   }
 }

@@ -1,7 +1,7 @@
-// rms_norm backward on Hopper. As many blocks as fit have every n-th row each, so that what their rows
-// add to dg stays in registers; it leaves as one line of partial sums per block, which
-// device/rows/partial_sums adds in a fixed order. Rows come through a ring of shared memory that one
-// warp keeps full; where they are ragged, from global memory at each use.
+// rms_norm backward on Hopper. As many blocks as fit have every n-th row each, so that what their
+// rows add to dg stays in registers; it leaves as one line of partial sums per block, which
+// device/rows/partial_sums adds in a fixed order. Rows come through a ring of shared memory that
+// one warp keeps full; where they are ragged, from global memory at each use.
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
@@ -27,23 +27,23 @@ struct RmsNormBackwardParams {
 
 enum RmsNormOperand { kOperandDy, kOperandH, kOperandDsum };
 
-// Rows of a block that are summed before one barrier: two, unless rows are long. The ring holds as many
-// others. 16384x4096 bf16 on an H200: 0.92 of a copy with one, 0.94 with two.
+// Rows of a block that are summed before one barrier: two, unless rows are long. The ring holds as
+// many others. 16384x4096 bf16 on an H200: 0.92 of a copy with one, 0.94 with two.
 template <int kVectors>
 inline constexpr int kRmsNormBatch = kVectors > 2 ? 1 : 2;
 
 inline constexpr int kRingThreads = 32;  // of the warp that keeps the ring full
 
-// Brings the rows of the block: as many as there is room for, then a batch whenever all have done with
-// one, which is when they meet at the barrier of the next.
+// Brings the rows of the block: as many as there is room for, then a batch whenever all have done
+// with one, which is when they meet at the barrier of the next.
 template <Dtype kDtype, int kBatch>
 __device__ void keep_full(const RmsNormBackwardParams& params, const RowRing& ring) {
-  RingPlace place;
+  RingCursor place;
   std::int64_t next = blockIdx.x;
   const auto bring = [&](int count) {
     for (; count > 0 && next < params.rows; --count) {
       if (threadIdx.x % 32 == 0) ring.template fill<kElementBytes<kDtype>>(place.stage, next);
-      place.step(ring.stages);
+      place.advance(ring.stages);
       next += gridDim.x;
     }
   };
@@ -134,7 +134,7 @@ __global__ __launch_bounds__(
   constexpr int kBatch = kRmsNormBatch<kVectors>;
   constexpr int kSums = kVectors * kRmsNormMostThreads / 32;
   __shared__ float shared[2][kBatch][kSums];
-  __shared__ alignas(8) std::uint64_t barriers[kRingMostStages];
+  __shared__ alignas(8) std::uint64_t barriers[kRingMaxStages];
   extern __shared__ __align__(128) unsigned char storage[];
   const RowThreads threads(params.row_threads_log2);
   const RowRing ring{params.operands,
@@ -162,7 +162,7 @@ __global__ __launch_bounds__(
     if (threads.col(v) >= params.cols) continue;
     load_gains<kRows>(params.g, params.one_plus_weight, threads.col(v), params.cols, w[v]);
   }
-  RingPlace place;
+  RingCursor place;
   int parity = 0;
   for (std::int64_t first = blockIdx.x; first < params.rows;
        first += kBatch * std::int64_t{gridDim.x}) {
@@ -180,7 +180,7 @@ __global__ __launch_bounds__(
       rstd[b] = params.rstd[row_of(b)];
       stage[b] = place.stage;
       if constexpr (kRows == Rows::whole) ring.wait(place);
-      place.step(ring.stages);
+      place.advance(ring.stages);
       const GradientRow<kDtype, kRows> data{params, ring, threads, stage[b], row_of(b)};
       sum_products(data, w, eights + b * kVectors);
     }

@@ -1,7 +1,8 @@
 // A row in the registers of its threads, as the Hopper kernels of rms_norm have it.
 //
-// A thread holds kVectors times eight neighbouring elements, `row_threads` times eight apart. The sum
-// over the row is the balanced tree of rms_norm.hpp: lanes by shuffles, warps through shared memory.
+// A thread holds kVectors times eight neighbouring elements, `row_threads` times eight apart. The
+// sum over the row is the balanced tree of rms_norm.hpp: lanes by shuffles, warps through shared
+// memory.
 #pragma once
 
 #include "device/rows/tree_sum.cuh"
@@ -42,14 +43,14 @@ struct RowVectors {
   }
   __device__ __forceinline__ Eight<kDtype> load(int vector) const {
     if constexpr (kRows == Rows::ragged) {
-      return load_some<kDtype>(at(vector), left - vector * step);
+      return load_singly<kDtype>(at(vector), left - vector * step);
     }
     if (!has(vector)) return {};
     return load_eight<kDtype>(at(vector));
   }
   __device__ __forceinline__ void store(int vector, const Eight<kDtype>& eight) const {
     if constexpr (kRows == Rows::ragged) {
-      store_some(at(vector), eight, left - vector * step);
+      store_singly(at(vector), eight, left - vector * step);
     } else if (has(vector)) {
       store_eight(at(vector), eight);
     }

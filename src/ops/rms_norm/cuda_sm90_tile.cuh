@@ -1,12 +1,12 @@
 // rms_norm to FP8 on Hopper in one launch that reads x once from memory and once from the L2 cache.
 //
 // A tile of 128 rows needs their root mean squares before its first element can be cast. So blocks
-// have one of two roles, in the order of their numbers: those of a band of 128 rows that find the root
-// mean squares come `bands_ahead` bands before those that make its tiles, close enough that the rows
-// are still in the cache, far enough that no tile has to wait for long. A block waits only for blocks
-// with smaller numbers, which the device starts first. What is waited for is rstd itself, of which no
-// number is there before the launch (kNotFound). Sums are the tree of rms_norm.hpp, so the bits are
-// those of the kernel without FP8.
+// have one of two roles, in the order of their numbers: those of a band of 128 rows that find the
+// root mean squares come `bands_ahead` bands before those that make its tiles, close enough that
+// the rows are still in the cache, far enough that no tile has to wait for long. A block waits only
+// for blocks with smaller numbers, which the device starts first. What is waited for is rstd
+// itself, of which no number is there before the launch (kNotFound). Sums are the tree of
+// rms_norm.hpp, so the bits are those of the kernel without FP8.
 #pragma once
 
 #include "ops/quantize/cuda_sm90_copies.cuh"
@@ -47,8 +47,8 @@ __device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" 
 
 inline constexpr int kFinderVectors = 8;  // of a thread
 
-// Leaves the sums of squares of a thread's vectors, all under way at once. kFull: it has all of them,
-// and there is no residual.
+// Leaves the sums of squares of a thread's vectors, all under way at once. kFull: it has all of
+// them, and there is no residual.
 template <bool kFull, Dtype kDtype>
 __device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, unsigned row,
                                               int cols, const RowThreads& threads, float* sums) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, 
     const std::int64_t step = kEight * kElementBytes<kDtype> << threads.log2;
 #pragma unroll
     for (int v = 0; v < kFinderVectors; ++v) {
-      h[v] = load_eight_kept<kDtype>(from);
+      h[v] = load_eight_evict_last<kDtype>(from);
       from += step;
     }
   } else {
@@ -111,8 +111,8 @@ __device__ __forceinline__ void find_root_mean_squares(const RmsNormTileParams& 
   publish(norm.rstd + row, rstd_of(sum, norm.cols, norm.eps));
 }
 
-// The rstd of a patch's rows once all of its warp's have been found, zeros for rows that are not there.
-// Each of the warp's 16 rows is read once. No rstd but kNotFound has a sign.
+// The rstd of a patch's rows once all of its warp's have been found, zeros for rows that are not
+// there. Each of the warp's 16 rows is read once. No rstd but kNotFound has a sign.
 __device__ __forceinline__ void wait_for_rstd(const RmsNormForwardParams& norm,
                                               const PatchPlace& place, float (&rstd)[kPatch]) {
   const std::int64_t row = place.tile_row0() + threadIdx.x / 32 * 16 + threadIdx.x % 16;
@@ -155,7 +155,7 @@ __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const
   for (int i = 0; i < kPatch; ++i) {
     patch.rows[i] = normed(patch.rows[i], rstd[i], w);
   }
-  quantize_patch<kE5m2, Stay::brief>(shared, params.copies, patch, place);
+  quantize_patch<kE5m2, L2Hint::evict_first>(shared, params.copies, patch, place);
 }
 
 template <Dtype kDtype, bool kE5m2>

@@ -1,9 +1,9 @@
 // rope, and rms_norm_rope forward, on Hopper: each token of q and k read once, turned in registers
 // and written once.
 //
-// Threads of a token: `threads`, a power of two; several tokens to a block where they are few. A thread
-// has kUnits units at a time. With the norm over a row it has all of its units at once; over a head
-// the sum of squares is that of `units_padded` neighbouring lanes. Bound by memory.
+// Threads of a token: `threads`, a power of two; several tokens to a block where they are few. A
+// thread has kUnits units at a time. With the norm over a row it has all of its units at once; over
+// a head the sum of squares is that of `units_padded` neighbouring lanes. Bound by memory.
 #pragma once
 
 #include "device/constant.hpp"
@@ -17,14 +17,15 @@ inline constexpr int kHeadThreads = 256;
 
 enum class HeadNorm { none, head, row };
 
-// What is asked of the units of a tensor, uniformly known before the kernel begins. `nothing`: heads
-// and weights are aligned, the weights of the tensor's dtype and plain factors, every unit is rotated,
-// cos and sin come in vectors, and every thread has units of as many heads. `heads`: all but the last.
+// What is asked of the units of a tensor, uniformly known before the kernel begins. `nothing`:
+// heads and weights are aligned, the weights of the tensor's dtype and plain factors, every unit is
+// rotated, cos and sin come in vectors, and every thread has units of as many heads. `heads`: all
+// but the last.
 enum class Asked { nothing, heads, everything };
 
 // Blocks of 256 threads per multiprocessor that registers allow without spilling. More are better
-// where they fit: 8x2048x4096 bf16 on an H200 moved 0.87 of a copy with three, 0.89 with four, normed by
-// head.
+// where they fit: 8x2048x4096 bf16 on an H200 moved 0.87 of a copy with three, 0.89 with four,
+// normed by head.
 template <Dtype kDtype, HeadNorm kNorm, int kUnits>
 inline constexpr int kHeadBlocks = kDtype == Dtype::f32 || kUnits > 2               ? 2
                                    : kDtype == Dtype::f16 || kNorm == HeadNorm::row ? 3
@@ -58,8 +59,8 @@ __device__ __forceinline__ float sum_of_unit_squares(const Unit& unit) {
   float squares[kPairs];
 #pragma unroll
   for (int p = 0; p < kPairs; ++p) {
-    const float a = unit.first.again(p);
-    const float b = unit.second.again(p);
+    const float a = unit.first.decode_again(p);
+    const float b = unit.second.decode_again(p);
     squares[p] = __fmaf_rn(a, a, __fmul_rn(b, b));
   }
   return sum_of_eight(squares);
@@ -82,7 +83,8 @@ __device__ __forceinline__ float sum_of_token(float value, int threads_log2, flo
   return sum_of_warps(sums + (warp & -warps), warps);
 }
 
-// Two roundings off at most; an exact quotient and root would cost as much as all the rest of a unit.
+// Two roundings off at most; an exact quotient and root would cost as much as all the rest of a
+// unit.
 __device__ __forceinline__ float head_rstd(float sum_of_squares, float one_over_count, float eps) {
   return rsqrtf(__fmaf_rn(sum_of_squares, one_over_count, eps));
 }
@@ -186,8 +188,8 @@ struct UnitsAt {
   }
 };
 
-// Turns units, half of the pairs at a time, with the norm before it where there is one; kPlain is of
-// its weights.
+// Turns units, half of the pairs at a time, with the norm before it where there is one; kPlain is
+// of its weights.
 template <HeadNorm kNorm, bool kPlain, Asked kAsked, Dtype kDtype, RopeStyle kStyle, int kUnits>
 __device__ __forceinline__ void turn_units(const UnitsAt<kAsked, kDtype, kStyle>& at,
                                            int first_head, Turns turns, const float (&rstd)[kUnits],

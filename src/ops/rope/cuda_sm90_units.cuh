@@ -4,8 +4,8 @@
 //   unit j of a head   rotate_half: elements 8j ... 8j + 7 and as many rotary_dim / 2 behind them
 //                      interleaved, and what is not rotated: elements 16j ... 16j + 15
 //
-// The units of a head are padded to a power of two, so that they are neighbouring lanes of a warp and
-// a thread has the same unit of every head it comes to: it reads cos and sin once per token.
+// The units of a head are padded to a power of two, so that they are neighbouring lanes of a warp
+// and a thread has the same unit of every head it comes to: it reads cos and sin once per token.
 #pragma once
 
 #include "device/rows/eight.cuh"
@@ -80,7 +80,7 @@ __device__ __forceinline__ std::int64_t position_of(const Angles& angles, const 
 __device__ __forceinline__ float element_value(const void* cache, std::int64_t index, Dtype dtype) {
   switch (dtype) {
     case Dtype::bf16: return f32_from_bf16(static_cast<const std::uint16_t*>(cache)[index]);
-    case Dtype::f16: return decode_f16(static_cast<const std::uint16_t*>(cache)[index]);
+    case Dtype::f16: return ptx::f32_from_f16_bits(static_cast<const std::uint16_t*>(cache)[index]);
     default: return static_cast<const float*>(cache)[index];
   }
 }
@@ -190,11 +190,11 @@ struct Unit {
     const char* at = head + place.first * kElementBytes<kDtype>;
     const char* behind = head + place.second * kElementBytes<kDtype>;
     if (aligned) {
-      first = kOnce ? load_eight_once<kDtype>(at) : load_eight<kDtype>(at);
-      second = kOnce ? load_eight_once<kDtype>(behind) : load_eight<kDtype>(behind);
+      first = kOnce ? load_eight_past_l1<kDtype>(at) : load_eight<kDtype>(at);
+      second = kOnce ? load_eight_past_l1<kDtype>(behind) : load_eight<kDtype>(behind);
     } else {
-      first = load_some<kDtype>(at, kEight);
-      second = load_some<kDtype>(behind, kEight);
+      first = load_singly<kDtype>(at, kEight);
+      second = load_singly<kDtype>(behind, kEight);
     }
   }
   __device__ __forceinline__ void store(char* head, const UnitPlace<kStyle>& place,
@@ -205,8 +205,8 @@ struct Unit {
       store_eight(at, first);
       store_eight(behind, second);
     } else {
-      store_some(at, first, kEight);
-      store_some(behind, second, kEight);
+      store_singly(at, first, kEight);
+      store_singly(behind, second, kEight);
     }
   }
 

@@ -1,9 +1,8 @@
-// Finished tiles stored through TMA: each warp rearranges 16 rows of 128 bytes at a time in its own shared
-// memory, and TMA stores the box from there.
+// Finished tiles stored through TMA: each warp rearranges 16 rows of 128 bytes at a time in its own
+// shared memory, and TMA stores the box from there.
 #pragma once
 
 #include "device/mma/layout.hpp"
-#include "device/mma/row_pieces.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
 #include "device/ptx/l2_cache.cuh"
@@ -28,14 +27,14 @@ __device__ __forceinline__ std::uint32_t pack16(float low, float high, Dtype dty
   return bits;
 }
 
-// Copies through `value ^ zero`, with a zero that ptxas cannot see through. Without the copy a vector store
-// would force the accumulators into consecutive registers and constrain the main loop.
+// Copies through `value ^ zero`, with a zero that ptxas cannot see through. Without the copy a
+// vector store would force the accumulators into consecutive registers and constrain the main loop.
 __device__ __forceinline__ std::uint32_t register_copy(float value, std::uint32_t zero) {
   return __float_as_uint(value) ^ zero;
 }
 
-// Writes the upper or the lower 8 of a warp's 16 rows, kCols wide, rounded to 16 bits. `acc` is the lane's
-// first element of them.
+// Writes the upper or the lower 8 of a warp's 16 rows, kCols wide, rounded to 16 bits. `acc` is the
+// lane's first element of them.
 template <Columns kColumns, int kCols>
 __device__ __forceinline__ void fill_rows16(const float* acc, std::uint32_t rows, int lane,
                                             Dtype dtype) {
@@ -94,9 +93,9 @@ __device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t stagi
   fill_rows32<kColumns>(acc + 2, staging + kAtomRows * kRowBytes, lane, zero);
 }
 
-// Stores the staged box to d at (row, col), through TMA, which clips what lies beyond d. TMA may still be
-// reading the staging memory when this returns. Results that are not added to are not read again here, so
-// they are stored with an evict-first hint and the operands stay in the L2 cache.
+// Stores the staged box to d at (row, col), through TMA, which clips what lies beyond d. TMA may
+// still be reading the staging memory when this returns. Results that are not added to are not read
+// again here, so they are stored with an evict-first hint and the operands stay in the L2 cache.
 template <class C>
 __device__ __forceinline__ void store_staged_box(std::uint32_t staging, const GemmMaps& maps,
                                                  const GemmParams& params, int row, int col) {

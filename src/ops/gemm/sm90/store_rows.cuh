@@ -1,8 +1,8 @@
-// Finished tiles of 16-bit elements stored by the lanes, 16 bytes at a time, to rows with any alignment.
+// Finished tiles of 16-bit elements stored by the lanes, 16 bytes at a time, to rows with any
+// alignment.
 #pragma once
 
 #include "device/mma/layout.hpp"
-#include "device/mma/row_pieces.hpp"
 #include "device/ptx/global_memory.cuh"
 #include "device/ptx/shared_memory.cuh"
 #include "ops/gemm/sm90/storage.cuh"
@@ -27,9 +27,9 @@ struct Rows16 {
     return ptx::load_shared_half(chunk_at(row, col / 8) + col % 8 * 2);
   }
 
-  // To rows of any alignment. The 16 bytes between two boundaries of d lie in two chunks of shared memory, and
-  // a lane shifts them together. The elements before a row's first boundary and after its last, eight in
-  // all, are stored one per lane.
+  // To rows of any alignment. The 16 bytes between two boundaries of d lie in two chunks of shared
+  // memory, and a lane shifts them together. The elements before a row's first boundary and after
+  // its last, eight in all, are stored one per lane.
   __device__ __forceinline__ void store(const GemmParams& params, int first_row, int col) const {
     const int rows = params.m - first_row;
     const int cols = params.n - col;
