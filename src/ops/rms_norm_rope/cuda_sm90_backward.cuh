@@ -1,9 +1,10 @@
-// Backward of rms_norm_rope on Hopper: dout is turned back, then the gradient of the norm.
+// Backward of rms_norm_rope on Hopper: dout is rotated back, then the gradient of the norm is
+// taken.
 //
-// A block takes every n-th token of q or k. Its threads keep what their columns add to dg in
-// registers: with the norm over a row a column belongs to one thread, with the norm over a head to
-// those that have the same unit, which add theirs in shared memory at the end. Each block leaves one
-// line of partial sums, which device/rows/partial_sums adds in a fixed order.
+// Each of n blocks takes every n-th token of q or k and accumulates dg in registers. With the norm
+// over a row, a column of dg belongs to one thread. With the norm over a head, it belongs to all
+// threads that have the same unit, which are added in shared memory at the end. Each block writes
+// one line of partial sums, which device/rows/partial_sums adds in a fixed order.
 #pragma once
 
 #include "device/constant.hpp"
@@ -11,7 +12,7 @@
 
 namespace octet::sm90 {
 
-inline constexpr int kHeadGradientThreads = 512;  // at most
+inline constexpr int kHeadGradientThreads = 512;  // of a block, at most
 
 // One of q and k.
 struct HeadGradients {
@@ -28,7 +29,7 @@ struct HeadGradients {
 
 struct HeadGradientParams {
   HeadGradients tensors[2];
-  Angles angles;  // inverse
+  Angles angles;  // of the inverse rotation
   HeadShape shape;
   unsigned tokens;
   int threads_log2;  // of the block
@@ -36,20 +37,23 @@ struct HeadGradientParams {
   bool aligned;
 };
 
-// dn, and the unit it is the gradient of.
+// A unit of dout, and the same unit of x.
 template <Dtype kDtype, RopeStyle kStyle>
 struct GradientUnit {
   Unit<kDtype, kStyle> dout;
   Unit<kDtype, kStyle> x;
 
-  __device__ __forceinline__ Quad turned_back(int half, bool rotated, const Turns& turns) const {
-    Quad dn = dout.quad(half);
-    if (rotated) dn.turn(turns);
+  // dn, the gradient of the norm's output: dout rotated back.
+  __device__ __forceinline__ PairsOf4 rotated_back(int half, bool rotated,
+                                                   const CosSinOf4& cos_sin) const {
+    PairsOf4 dn = dout.pairs(half);
+    if (rotated) dn.rotate(cos_sin);
     return dn;
   }
 };
 
-__device__ __forceinline__ float sum_of_products(const Quad& dn, const Quad& w, const Quad& x) {
+__device__ __forceinline__ float sum_of_products(const PairsOf4& dn, const PairsOf4& w,
+                                                 const PairsOf4& x) {
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -59,10 +63,11 @@ __device__ __forceinline__ float sum_of_products(const Quad& dn, const Quad& w, 
   return sum;
 }
 
-// dx of four pairs, and what they add to dg.
-__device__ __forceinline__ Quad norm_gradient(const Quad& dn, const Quad& w, const Quad& x,
-                                              float rstd, float k, Quad& dg) {
-  Quad dx;
+// dx of four pairs; adds their part to dg.
+__device__ __forceinline__ PairsOf4 norm_gradient(const PairsOf4& dn, const PairsOf4& w,
+                                                  const PairsOf4& x, float rstd, float k,
+                                                  PairsOf4& dg) {
+  PairsOf4 dx;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     dx.a[i] = __fmul_rn(__fmaf_rn(-x.a[i], k, dn.a[i] * w.a[i]), rstd);
@@ -73,10 +78,11 @@ __device__ __forceinline__ Quad norm_gradient(const Quad& dn, const Quad& w, con
   return dx;
 }
 
-// The columns of half a unit, from `at` on.
+// Stores the columns of half a unit, whose head starts at column `at`.
 template <RopeStyle kStyle>
-__device__ __forceinline__ void write_quad_columns(float* line, int at, int half,
-                                                   const UnitPlace<kStyle>& place, const Quad& dg) {
+__device__ __forceinline__ void store_unit_columns(float* line, int at, int half,
+                                                   const UnitPlace<kStyle>& place,
+                                                   const PairsOf4& dg) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     if constexpr (kStyle == RopeStyle::rotate_half) {
@@ -90,16 +96,17 @@ __device__ __forceinline__ void write_quad_columns(float* line, int at, int half
   }
 }
 
-// Adds over the threads of a block that have the same unit, in their order; the first has the sum.
-__device__ __forceinline__ Quad sum_over_heads(const Quad& dg, const UnitThread& thread,
-                                               const HeadShape& shape, Quad* shared) {
+// Adds dg over the threads of a block that have the same unit, in their order; the first gets the
+// sum.
+__device__ __forceinline__ PairsOf4 sum_over_heads(const PairsOf4& dg, const UnitThread& thread,
+                                                   const HeadShape& shape, PairsOf4* shared) {
   __syncthreads();
   shared[threadIdx.x] = dg;
   __syncthreads();
-  Quad sum = dg;
+  PairsOf4 sum = dg;
   if (thread.head0 != 0) return sum;
   for (int other = 1; other < thread.head_step; ++other) {
-    const Quad& more = shared[(other << shape.units_log2) + thread.unit];
+    const PairsOf4& more = shared[(other << shape.units_log2) + thread.unit];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       sum.a[i] += more.a[i];
@@ -109,14 +116,14 @@ __device__ __forceinline__ Quad sum_over_heads(const Quad& dg, const UnitThread&
   return sum;
 }
 
-// The tokens of a block, one after the other; what they add to dg stays with the threads.
+// The tokens of a block, one after the other; each thread adds its part to dg.
 template <HeadNorm kNorm, bool kPlain, int kUnits, Dtype kDtype, RopeStyle kStyle, int kSums>
-__device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& params,
-                                                 const HeadGradients& tensor, unsigned block,
-                                                 const UnitThread& thread,
-                                                 const UnitPlace<kStyle>& place, bool has_unit,
-                                                 float (*sums)[kHeadGradientThreads / 32],
-                                                 Constant<kDtype>, Quad (&dg)[kSums][2]) {
+__device__ __forceinline__ void rotate_tokens_back(const HeadGradientParams& params,
+                                                   const HeadGradients& tensor, unsigned block,
+                                                   const UnitThread& thread,
+                                                   const UnitPlace<kStyle>& place, bool has_unit,
+                                                   float (*sums)[kHeadGradientThreads / 32],
+                                                   Constant<kDtype>, PairsOf4 (&dg)[kSums][2]) {
   const HeadShape& shape = params.shape;
   int parity = 0;
   for (unsigned token_index = block; token_index < params.tokens; token_index += tensor.blocks) {
@@ -141,24 +148,24 @@ __device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& param
       }
       const auto gains = [&](int u, int half) {
         const int own_head = head + u * thread.head_step;
-        return load_quad_gains<kDtype, kPlain>(
+        return load_unit_gains<kDtype, kPlain>(
             tensor.g, params.one_plus_weight,
             kNorm == HeadNorm::row ? own_head * shape.head_dim : 0, place, half);
       };
-      const auto turns_of = [&](int half) {
-        return load_unit_turns<false>(params.angles, position, place.rotated, thread.unit, half);
+      const auto cos_sin_of = [&](int half) {
+        return load_unit_cos_sin<false>(params.angles, position, place.rotated, thread.unit, half);
       };
 
-      // Sums over what is normed together
+      // Sums over the elements that are normed together
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (!has_unit) continue;
-        const Turns turns = turns_of(half);
+        const CosSinOf4 cos_sin = cos_sin_of(half);
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
           if (head + u * thread.head_step >= tensor.heads) continue;
-          products[u] += sum_of_products(units[u].turned_back(half, place.rotated, turns),
-                                         gains(u, half), units[u].x.quad(half));
+          products[u] += sum_of_products(units[u].rotated_back(half, place.rotated, cos_sin),
+                                         gains(u, half), units[u].x.pairs(half));
         }
       }
       float rstd[kUnits];
@@ -187,14 +194,14 @@ __device__ __forceinline__ void turn_tokens_back(const HeadGradientParams& param
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (!has_unit) continue;
-        const Turns turns = turns_of(half);
+        const CosSinOf4 cos_sin = cos_sin_of(half);
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
           if (head + u * thread.head_step >= tensor.heads) continue;
           const int s = kNorm == HeadNorm::row ? 0 : u;
-          const Quad dn = units[u].turned_back(half, place.rotated, turns);
-          units[u].dout.set_quad(
-              half, norm_gradient(dn, gains(u, half), units[u].x.quad(half), rstd[s], k[s],
+          const PairsOf4 dn = units[u].rotated_back(half, place.rotated, cos_sin);
+          units[u].dout.set_pairs(
+              half, norm_gradient(dn, gains(u, half), units[u].x.pairs(half), rstd[s], k[s],
                                   dg[kNorm == HeadNorm::row ? u : 0][half]));
         }
       }
@@ -217,22 +224,22 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
     const __grid_constant__ HeadGradientParams params) {
   __shared__ float sums[2][kHeadGradientThreads / 32];
   extern __shared__ __align__(
-      16) unsigned char quads[];  // one per thread, with the norm over heads
+      16) unsigned char shared_pairs[];  // one PairsOf4 per thread, norm over heads
   const auto [tensor, block] = tensor_of_block(params.tensors);
   const HeadShape& shape = params.shape;
   const UnitThread thread(shape, params.threads_log2);
   const bool has_unit = thread.unit < shape.units;
   const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0, false);
   constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
-  Quad dg[kSums][2] = {};
+  PairsOf4 dg[kSums][2] = {};
   ptx::wait_for_earlier_kernels();
 
   if (are_plain<kDtype>(tensor.g)) {
-    turn_tokens_back<kNorm, true, kUnits>(params, tensor, block, thread, place, has_unit, sums,
-                                          Constant<kDtype>(), dg);
+    rotate_tokens_back<kNorm, true, kUnits>(params, tensor, block, thread, place, has_unit, sums,
+                                            Constant<kDtype>(), dg);
   } else {
-    turn_tokens_back<kNorm, false, kUnits>(params, tensor, block, thread, place, has_unit, sums,
-                                           Constant<kDtype>(), dg);
+    rotate_tokens_back<kNorm, false, kUnits>(params, tensor, block, thread, place, has_unit, sums,
+                                             Constant<kDtype>(), dg);
   }
 
   // Partial sums
@@ -244,15 +251,16 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
       if (!has_unit || head >= tensor.heads) continue;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        write_quad_columns(line, head * shape.head_dim, half, place, dg[u][half]);
+        store_unit_columns(line, head * shape.head_dim, half, place, dg[u][half]);
       }
     }
   } else {
     float* line = tensor.partials + std::int64_t{block} * shape.head_dim;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Quad sum = sum_over_heads(dg[0][half], thread, shape, reinterpret_cast<Quad*>(quads));
-      if (has_unit && thread.head0 == 0) write_quad_columns(line, 0, half, place, sum);
+      const PairsOf4 sum =
+          sum_over_heads(dg[0][half], thread, shape, reinterpret_cast<PairsOf4*>(shared_pairs));
+      if (has_unit && thread.head0 == 0) store_unit_columns(line, 0, half, place, sum);
     }
   }
 }
