@@ -7,7 +7,6 @@
 // one line of partial sums, which device/rows/partial_sums adds in a fixed order.
 #pragma once
 
-#include "device/constant.hpp"
 #include "ops/rope/cuda_sm90_heads.cuh"
 
 namespace octet::sm90 {
@@ -116,6 +115,25 @@ __device__ __forceinline__ PairsOf4 sum_over_heads(const PairsOf4& dg, const Uni
   return sum;
 }
 
+// Sums dn * w * x over each unit of a thread. `has(u)`: the thread has a head for unit u.
+template <Dtype kDtype, RopeStyle kStyle, int kUnits, class Has, class LoadCosSin, class LoadGains>
+__device__ __forceinline__ void sum_unit_products(
+    const GradientUnit<kDtype, kStyle> (&units)[kUnits], bool has_unit, bool rotated,
+    const Has& has, const LoadCosSin& cos_sin_of, const LoadGains& gains,
+    float (&products)[kUnits]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (!has_unit) continue;
+    const CosSinOf4 cos_sin = cos_sin_of(half);
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      if (!has(u)) continue;
+      products[u] += sum_of_products(units[u].rotated_back(half, rotated, cos_sin), gains(u, half),
+                                     units[u].x.pairs(half));
+    }
+  }
+}
+
 // The tokens of a block, one after the other; each thread adds its part to dg.
 template <HeadNorm kNorm, bool kPlain, int kUnits, Dtype kDtype, RopeStyle kStyle, int kSums>
 __device__ __forceinline__ void rotate_tokens_back(const HeadGradientParams& params,
@@ -123,7 +141,7 @@ __device__ __forceinline__ void rotate_tokens_back(const HeadGradientParams& par
                                                    const UnitThread& thread,
                                                    const UnitPlace<kStyle>& place, bool has_unit,
                                                    float (*sums)[kHeadGradientThreads / 32],
-                                                   Constant<kDtype>, PairsOf4 (&dg)[kSums][2]) {
+                                                   PairsOf4 (&dg)[kSums][2]) {
   const HeadShape& shape = params.shape;
   int parity = 0;
   for (unsigned token_index = block; token_index < params.tokens; token_index += tensor.blocks) {
@@ -146,6 +164,7 @@ __device__ __forceinline__ void rotate_tokens_back(const HeadGradientParams& par
           units[u].x.template load<true>(x.head + u * x.step, place, params.aligned);
         }
       }
+      const auto has = [&](int u) { return head + u * thread.head_step < tensor.heads; };
       const auto gains = [&](int u, int half) {
         const int own_head = head + u * thread.head_step;
         return load_unit_gains<kDtype, kPlain>(
@@ -157,17 +176,7 @@ __device__ __forceinline__ void rotate_tokens_back(const HeadGradientParams& par
       };
 
       // Sums over the elements that are normed together
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (!has_unit) continue;
-        const CosSinOf4 cos_sin = cos_sin_of(half);
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
-          if (head + u * thread.head_step >= tensor.heads) continue;
-          products[u] += sum_of_products(units[u].rotated_back(half, place.rotated, cos_sin),
-                                         gains(u, half), units[u].x.pairs(half));
-        }
-      }
+      sum_unit_products(units, has_unit, place.rotated, has, cos_sin_of, gains, products);
       float rstd[kUnits];
       float k[kUnits];
       if constexpr (kNorm == HeadNorm::row) {
@@ -219,34 +228,19 @@ __device__ __forceinline__ void rotate_tokens_back(const HeadGradientParams& par
   }
 }
 
-template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
-__global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel(
-    const __grid_constant__ HeadGradientParams params) {
-  __shared__ float sums[2][kHeadGradientThreads / 32];
-  extern __shared__ __align__(
-      16) unsigned char shared_pairs[];  // one PairsOf4 per thread, norm over heads
-  const auto [tensor, block] = tensor_of_block(params.tensors);
+// Stores the block's line of partial sums of dg.
+template <HeadNorm kNorm, RopeStyle kStyle, int kSums>
+__device__ __forceinline__ void store_partial_sums(const HeadGradientParams& params,
+                                                   const HeadGradients& tensor, unsigned block,
+                                                   const UnitThread& thread,
+                                                   const UnitPlace<kStyle>& place, bool has_unit,
+                                                   const PairsOf4 (&dg)[kSums][2],
+                                                   PairsOf4* shared) {
   const HeadShape& shape = params.shape;
-  const UnitThread thread(shape, params.threads_log2);
-  const bool has_unit = thread.unit < shape.units;
-  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0, false);
-  constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
-  PairsOf4 dg[kSums][2] = {};
-  ptx::wait_for_earlier_kernels();
-
-  if (are_plain<kDtype>(tensor.g)) {
-    rotate_tokens_back<kNorm, true, kUnits>(params, tensor, block, thread, place, has_unit, sums,
-                                            Constant<kDtype>(), dg);
-  } else {
-    rotate_tokens_back<kNorm, false, kUnits>(params, tensor, block, thread, place, has_unit, sums,
-                                             Constant<kDtype>(), dg);
-  }
-
-  // Partial sums
   if constexpr (kNorm == HeadNorm::row) {
     float* line = tensor.partials + std::int64_t{block} * tensor.heads * shape.head_dim;
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
+    for (int u = 0; u < kSums; ++u) {
       const int head = thread.head0 + u * thread.head_step;
       if (!has_unit || head >= tensor.heads) continue;
 #pragma unroll
@@ -258,11 +252,37 @@ __global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel
     float* line = tensor.partials + std::int64_t{block} * shape.head_dim;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const PairsOf4 sum =
-          sum_over_heads(dg[0][half], thread, shape, reinterpret_cast<PairsOf4*>(shared_pairs));
+      const PairsOf4 sum = sum_over_heads(dg[0][half], thread, shape, shared);
       if (has_unit && thread.head0 == 0) store_unit_columns(line, 0, half, place, sum);
     }
   }
+}
+
+template <Dtype kDtype, RopeStyle kStyle, HeadNorm kNorm, int kUnits>
+__global__ __launch_bounds__(kHeadGradientThreads) void rotate_heads_back_kernel(
+    const __grid_constant__ HeadGradientParams params) {
+  __shared__ float sums[2][kHeadGradientThreads / 32];
+  // One PairsOf4 per thread, with the norm over heads.
+  extern __shared__ __align__(16) unsigned char shared_pairs[];
+  const auto [tensor, block] = tensor_of_block(params.tensors);
+  const HeadShape& shape = params.shape;
+  const UnitThread thread(shape, params.threads_log2);
+  const bool has_unit = thread.unit < shape.units;
+  const UnitPlace<kStyle> place(shape, has_unit ? thread.unit : 0, false);
+  constexpr int kSums = kNorm == HeadNorm::row ? kUnits : 1;
+  PairsOf4 dg[kSums][2] = {};
+  ptx::wait_for_earlier_kernels();
+
+  if (are_plain<kDtype>(tensor.g)) {
+    rotate_tokens_back<kNorm, true, kUnits, kDtype>(params, tensor, block, thread, place, has_unit,
+                                                    sums, dg);
+  } else {
+    rotate_tokens_back<kNorm, false, kUnits, kDtype>(params, tensor, block, thread, place, has_unit,
+                                                     sums, dg);
+  }
+
+  store_partial_sums<kNorm>(params, tensor, block, thread, place, has_unit, dg,
+                            reinterpret_cast<PairsOf4*>(shared_pairs));
 }
 
 }  // namespace octet::sm90

@@ -214,11 +214,72 @@ __device__ __forceinline__ void rotate_units(const TokenContext<kChecks, kDtype,
   }
 }
 
+// Loads the units of heads first_head, first_head + head_step and so on; zeros where there is none.
+// With a norm the weights are to stay in the L1 cache, so units bypass it.
+template <bool kPastL1, Checks kChecks, Dtype kDtype, RopeStyle kStyle, int kUnits>
+__device__ __forceinline__ void load_units(const TokenContext<kChecks, kDtype, kStyle>& at,
+                                           const HeadPointer<kDtype>& in, int first_head,
+                                           bool has_unit, bool aligned,
+                                           Unit<kDtype, kStyle> (&units)[kUnits]) {
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    units[u] = {};
+    if (has_unit && at.has(first_head + u * at.thread.head_step)) {
+      units[u].template load<kPastL1>(in.head + u * in.step, at.place, aligned);
+    }
+  }
+}
+
+template <Checks kChecks, Dtype kDtype, RopeStyle kStyle, int kUnits>
+__device__ __forceinline__ void store_units(const TokenContext<kChecks, kDtype, kStyle>& at,
+                                            const HeadPointer<kDtype>& out, int first_head,
+                                            bool aligned,
+                                            const Unit<kDtype, kStyle> (&units)[kUnits]) {
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    if (at.has(first_head + u * at.thread.head_step)) {
+      units[u].store(out.head + u * out.step, at.place, aligned);
+    }
+  }
+}
+
+// rstd over all heads of a token; the thread has all of its units.
+template <Checks kChecks, Dtype kDtype, RopeStyle kStyle, int kUnits>
+__device__ __forceinline__ void compute_row_rstd(const TokenContext<kChecks, kDtype, kStyle>& at,
+                                                 unsigned token, bool valid, float* sums,
+                                                 const Unit<kDtype, kStyle> (&units)[kUnits],
+                                                 float (&rstd)[kUnits]) {
+  const HeadsInOut& tensor = at.tensor;
+  float sum = 0;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) sum += sum_of_unit_squares(units[u]);
+  sum = sum_of_token(sum, tensor.threads_log2, sums);
+  rstd[0] = head_rstd(sum, tensor.one_over_count, at.params.eps);
+  if (valid && at.thread.index == 0 && tensor.rstd != nullptr) tensor.rstd[token] = rstd[0];
+}
+
+// rstd over each head that the thread has a unit of.
+template <Checks kChecks, Dtype kDtype, RopeStyle kStyle, int kUnits>
+__device__ __forceinline__ void compute_head_rstd(const TokenContext<kChecks, kDtype, kStyle>& at,
+                                                  unsigned token, int first_head, bool has_unit,
+                                                  const Unit<kDtype, kStyle> (&units)[kUnits],
+                                                  float (&rstd)[kUnits]) {
+  const HeadsInOut& tensor = at.tensor;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const float sum = sum_of_head(sum_of_unit_squares(units[u]), 1 << at.params.shape.units_log2);
+    rstd[u] = head_rstd(sum, tensor.one_over_count, at.params.eps);
+    const int head = first_head + u * at.thread.head_step;
+    if (has_unit && at.thread.unit == 0 && at.has(head) && tensor.rstd != nullptr) {
+      tensor.rstd[std::int64_t{token} * tensor.heads + head] = rstd[u];
+    }
+  }
+}
+
 // Rotates the token of this thread, in one tensor.
 template <HeadNorm kNorm, int kUnits, Checks kChecks, Dtype kDtype, RopeStyle kStyle>
 __device__ __forceinline__ void rotate_token(const HeadsParams& params, const HeadsInOut& tensor,
-                                             unsigned block, float* sums, Constant<kDtype>,
-                                             Constant<kStyle>) {
+                                             unsigned block, float* sums) {
   constexpr bool kSimple = kChecks != Checks::all;
   const HeadShape& shape = params.shape;
   const unsigned token_index =
@@ -237,35 +298,16 @@ __device__ __forceinline__ void rotate_token(const HeadsParams& params, const He
   do {
     // Read
     Unit<kDtype, kStyle> units[kUnits];
-#pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      units[u] = {};
-      if (has_unit && at.has(head + u * thread.head_step)) {
-        units[u].template load<kNorm != HeadNorm::none>(in.head + u * in.step, place, aligned);
-      }
-    }
+    load_units<kNorm != HeadNorm::none>(at, in, head, has_unit, aligned, units);
     // In flight during the norm. The second half is in the same cache lines.
     const CosSinOf4 cos_sin = at.cos_sin(0);
 
     // Norm
     float rstd[kUnits] = {};
     if constexpr (kNorm == HeadNorm::row) {
-      float sum = 0;
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) sum += sum_of_unit_squares(units[u]);
-      sum = sum_of_token(sum, tensor.threads_log2, sums);
-      rstd[0] = head_rstd(sum, tensor.one_over_count, params.eps);
-      if (valid && thread.index == 0 && tensor.rstd != nullptr) tensor.rstd[token_index] = rstd[0];
+      compute_row_rstd(at, token_index, valid, sums, units, rstd);
     } else if constexpr (kNorm == HeadNorm::head) {
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) {
-        const float sum = sum_of_head(sum_of_unit_squares(units[u]), 1 << shape.units_log2);
-        rstd[u] = head_rstd(sum, tensor.one_over_count, params.eps);
-        const int own_head = head + u * thread.head_step;
-        if (has_unit && thread.unit == 0 && at.has(own_head) && tensor.rstd != nullptr) {
-          tensor.rstd[std::int64_t{token_index} * tensor.heads + own_head] = rstd[u];
-        }
-      }
+      compute_head_rstd(at, token_index, head, has_unit, units, rstd);
     }
 
     // Rotate and write
@@ -275,12 +317,7 @@ __device__ __forceinline__ void rotate_token(const HeadsParams& params, const He
       } else {
         rotate_units<kNorm, false>(at, head, cos_sin, rstd, units);
       }
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) {
-        if (at.has(head + u * thread.head_step)) {
-          units[u].store(out.head + u * out.step, place, aligned);
-        }
-      }
+      store_units(at, out, head, aligned, units);
     }
     head += kUnits * thread.head_step;
     in.head += kUnits * in.step;
@@ -297,8 +334,8 @@ __launch_bounds__(kHeadThreads, (kHeadBlocks<kDtype, kNorm, kUnits>)) void rotat
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
   const auto rotate = [&](auto checks) {
-    rotate_token<kNorm, kUnits, decltype(checks)::value>(params, own.tensor, own.block, sums,
-                                                         Constant<kDtype>(), Constant<kStyle>());
+    rotate_token<kNorm, kUnits, decltype(checks)::value, kDtype, kStyle>(params, own.tensor,
+                                                                         own.block, sums);
   };
   switch (own.tensor.checks) {
     case Checks::none: rotate(Constant<Checks::none>()); break;

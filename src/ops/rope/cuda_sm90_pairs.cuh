@@ -130,6 +130,21 @@ __device__ __forceinline__ float sum_of_pair_block(float value, float* sums) {
   return sum_of_warps(sums, kPairThreads / 32);
 }
 
+// 1 / root mean square of a group; every thread gets it, and the first writes it.
+__device__ __forceinline__ float compute_rstd(const PairParams& params, const PairTensor& tensor,
+                                              const PairGroup& group, float* sums) {
+  float sum = 0;
+  for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+    const PairValues x =
+        load_pair(tensor.in, group.token, PairPlace(params, group, p), params.dtype);
+    sum = __fmaf_rn(x.a, x.a, __fmaf_rn(x.b, x.b, sum));
+  }
+  sum = sum_of_pair_block(sum, sums);
+  const float rstd = rsqrtf(__fmaf_rn(sum, tensor.one_over_count, params.eps));
+  if (threadIdx.x == 0 && tensor.rstd != nullptr) tensor.rstd[group.norm] = rstd;
+  return rstd;
+}
+
 __global__ __launch_bounds__(kPairThreads) void rotate_pairs_kernel(
     const __grid_constant__ PairParams params) {
   __shared__ float sums[kPairThreads / 32];
@@ -137,18 +152,7 @@ __global__ __launch_bounds__(kPairThreads) void rotate_pairs_kernel(
   ptx::wait_for_earlier_kernels();
   for (std::int64_t index = block; index < params.tokens * tensor.norms; index += tensor.blocks) {
     const PairGroup group(params, tensor, index);
-    float rstd = 1;
-    if (tensor.g.data != nullptr) {
-      float sum = 0;
-      for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
-        const PairValues x =
-            load_pair(tensor.in, group.token, PairPlace(params, group, p), params.dtype);
-        sum = __fmaf_rn(x.a, x.a, __fmaf_rn(x.b, x.b, sum));
-      }
-      sum = sum_of_pair_block(sum, sums);
-      rstd = rsqrtf(__fmaf_rn(sum, tensor.one_over_count, params.eps));
-      if (threadIdx.x == 0 && tensor.rstd != nullptr) tensor.rstd[group.norm] = rstd;
-    }
+    const float rstd = tensor.g.data != nullptr ? compute_rstd(params, tensor, group, sums) : 1;
     for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
       const PairPlace place(params, group, p);
       PairValues values = load_pair(tensor.in, group.token, place, params.dtype);
@@ -163,6 +167,54 @@ __global__ __launch_bounds__(kPairThreads) void rotate_pairs_kernel(
   }
 }
 
+// Clears the block's line of partial sums. A column of dg belongs to the same thread in every
+// group: the one that has its pair.
+__device__ __forceinline__ void clear_line(const PairParams& params, const PairTensor& tensor,
+                                           float* line, int columns) {
+  for (int p = static_cast<int>(threadIdx.x); p < columns / 2; p += kPairThreads) {
+    const PairPlace place(params, PairGroup(params, tensor, 0), p);
+    const int at = place.head * params.head_dim;
+    line[at + place.first] = 0;
+    line[at + place.second] = 0;
+  }
+}
+
+// The sum of dn * w * x over a thread's pairs; dn is dout rotated back.
+__device__ __forceinline__ float sum_pair_products(const PairParams& params,
+                                                   const PairTensor& tensor,
+                                                   const PairGroup& group) {
+  float sum = 0;
+  for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+    const PairPlace place(params, group, p);
+    PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
+    rotate_values(params, group, place, dn);
+    const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
+    const PairValues w = load_pair_gains(params, tensor, place);
+    sum = __fmaf_rn(dn.a * w.a, x.a, __fmaf_rn(dn.b * w.b, x.b, sum));
+  }
+  return sum;
+}
+
+// Writes dx of a group and adds its part of dg to the block's line.
+__device__ __forceinline__ void write_pair_gradients(const PairParams& params,
+                                                     const PairTensor& tensor,
+                                                     const PairGroup& group, float rstd, float k,
+                                                     float* line) {
+  for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
+    const PairPlace place(params, group, p);
+    PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
+    rotate_values(params, group, place, dn);
+    const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
+    const PairValues w = load_pair_gains(params, tensor, place);
+    const int at = tensor.norms == 1 ? place.head * params.head_dim : 0;
+    line[at + place.first] += dn.a * (x.a * rstd);
+    line[at + place.second] += dn.b * (x.b * rstd);
+    store_pair(tensor.out, group.token, place, params.dtype,
+               {__fmul_rn(__fmaf_rn(-x.a, k, dn.a * w.a), rstd),
+                __fmul_rn(__fmaf_rn(-x.b, k, dn.b * w.b), rstd)});
+  }
+}
+
 __global__ __launch_bounds__(kPairThreads) void rotate_pairs_back_kernel(
     const __grid_constant__ PairParams params) {
   __shared__ float sums[kPairThreads / 32];
@@ -170,40 +222,13 @@ __global__ __launch_bounds__(kPairThreads) void rotate_pairs_back_kernel(
   const int columns = tensor.norms == 1 ? tensor.heads * params.head_dim : params.head_dim;
   float* line = tensor.partials + std::int64_t{block} * columns;
   ptx::wait_for_earlier_kernels();
-  // A column of dg belongs to the same thread in every group: the one that has its pair.
-  for (int p = static_cast<int>(threadIdx.x); p < columns / 2; p += kPairThreads) {
-    const PairPlace place(params, PairGroup(params, tensor, 0), p);
-    const int at = place.head * params.head_dim;
-    line[at + place.first] = 0;
-    line[at + place.second] = 0;
-  }
+  clear_line(params, tensor, line, columns);
   for (std::int64_t index = block; index < params.tokens * tensor.norms; index += tensor.blocks) {
     const PairGroup group(params, tensor, index);
-    float sum = 0;
-    for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
-      const PairPlace place(params, group, p);
-      PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
-      rotate_values(params, group, place, dn);
-      const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
-      const PairValues w = load_pair_gains(params, tensor, place);
-      sum = __fmaf_rn(dn.a * w.a, x.a, __fmaf_rn(dn.b * w.b, x.b, sum));
-    }
-    sum = sum_of_pair_block(sum, sums);
+    const float sum = sum_of_pair_block(sum_pair_products(params, tensor, group), sums);
     const float rstd = tensor.rstd[group.norm];
     const float k = sum * tensor.one_over_count * rstd * rstd;
-    for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
-      const PairPlace place(params, group, p);
-      PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
-      rotate_values(params, group, place, dn);
-      const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
-      const PairValues w = load_pair_gains(params, tensor, place);
-      const int at = tensor.norms == 1 ? place.head * params.head_dim : 0;
-      line[at + place.first] += dn.a * (x.a * rstd);
-      line[at + place.second] += dn.b * (x.b * rstd);
-      store_pair(tensor.out, group.token, place, params.dtype,
-                 {__fmul_rn(__fmaf_rn(-x.a, k, dn.a * w.a), rstd),
-                  __fmul_rn(__fmaf_rn(-x.b, k, dn.b * w.b), rstd)});
-    }
+    write_pair_gradients(params, tensor, group, rstd, k, line);
   }
 }
 
