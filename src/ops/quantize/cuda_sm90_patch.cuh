@@ -20,7 +20,7 @@ struct QuantizedCopy {
   float* scales;
   std::int64_t scale_strides[2];
   std::int64_t scale_pitch;  // length of the contiguous dimension, padding included
-  bool owns_padding;         // zeros behind values and ones behind scales are written
+  bool owns_padding;         // the kernel writes it: zeros after values, ones after scales
 };
 
 struct QuantizeParams {
