@@ -1,6 +1,5 @@
 // The index maps of the tensor cores against their definitions.
 #include "device/mma/layout.hpp"
-#include "device/mma/row_pieces.hpp"
 #include "ops/gemm/sm90/config.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The roles of the blocks of rms_norm to FP8: all is done once, and nobody waits for a later block.
+// The roles of the blocks of rms_norm to FP8: all work is done once, and no block waits for a later
+// one.
 #include "ops/rms_norm/cuda_sm90_tile_roles.hpp"
 
 #include <gtest/gtest.h>
@@ -11,23 +12,23 @@ namespace {
 
 class RmsNormRoles : public ::testing::TestWithParam<RmsNormBlocks> {};
 
-TEST_P(RmsNormRoles, AllIsDoneOnceAndFoundBeforeItIsUsed) {
+TEST_P(RmsNormRoles, AllWorkIsDoneOnceAndRstdBeforeItsTiles) {
   const RmsNormBlocks& blocks = GetParam();
-  std::map<std::pair<unsigned, unsigned>, unsigned> found;  // (band, index) to block
-  std::map<std::pair<unsigned, unsigned>, unsigned> made;
-  std::map<unsigned, unsigned> last_finder;  // of a band
+  std::map<std::pair<unsigned, unsigned>, unsigned> rstd;  // (band, index) to block
+  std::map<std::pair<unsigned, unsigned>, unsigned> tiles;
+  std::map<unsigned, unsigned> last_rstd;  // of a band
   for (unsigned block = 0; block < blocks.count(); ++block) {
     const RmsNormRole role = role_of(blocks, block);
     if (role.idle) continue;
     ASSERT_LT(role.band, blocks.bands);
-    ASSERT_LT(role.index, role.finds ? blocks.finders : blocks.tiles);
-    auto& done = role.finds ? found : made;
+    ASSERT_LT(role.index, role.computes_rstd ? blocks.rstd_blocks : blocks.tiles);
+    auto& done = role.computes_rstd ? rstd : tiles;
     EXPECT_TRUE(done.emplace(std::pair(role.band, role.index), block).second) << "block " << block;
-    if (role.finds) last_finder[role.band] = block;
+    if (role.computes_rstd) last_rstd[role.band] = block;
   }
-  EXPECT_EQ(found.size(), blocks.bands * blocks.finders);
-  EXPECT_EQ(made.size(), blocks.bands * blocks.tiles);
-  for (const auto& [tile, block] : made) EXPECT_GT(block, last_finder[tile.first]);
+  EXPECT_EQ(rstd.size(), blocks.bands * blocks.rstd_blocks);
+  EXPECT_EQ(tiles.size(), blocks.bands * blocks.tiles);
+  for (const auto& [tile, block] : tiles) EXPECT_GT(block, last_rstd[tile.first]);
 }
 
 // 4096, 8192, 5120, 128 and 16384 columns; few bands, one band.

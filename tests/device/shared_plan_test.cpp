@@ -79,7 +79,7 @@ TEST(SharedPlan, CountsTheBytesOfAStage) {
 TEST(SharedPlan, CountsTheBytesOfRowsThatAreNotThere) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
     for (int rows = 1; rows <= c.tile_m; ++rows) {
-      const int present = stage_bytes(c) - absent_bytes(c.tile_m - rows);
+      const int present = stage_bytes(c) - bytes_beyond_m(c.tile_m - rows);
       EXPECT_EQ(present, stage_bytes(c) - c.tile_m * 132 + rows * 128 + (rows + 3) / 4 * 16)
           << name(c) << ", " << rows << " rows";
     }

@@ -1,5 +1,5 @@
-// Loops over the elements of a matrix: one that does something with each, and one that counts and
-// finds the largest. Neither cares how fast it is; indices are 64 bits wide throughout.
+// Loops over the elements of a matrix: for_each_element calls a function, tally counts and finds a
+// maximum. Written to be simple, not fast; all indices have 64 bits.
 #pragma once
 
 #include "device/cuda/scope.hpp"
@@ -33,7 +33,7 @@ __global__ void visit_elements(std::int64_t rows, std::int64_t cols, Visit visit
   }
 }
 
-// visit(row, col) for every element.
+// Calls visit(row, col) for every element.
 template <class Visit>
 void for_each_element(Device device, std::int64_t rows, std::int64_t cols, const Visit& visit) {
   const DeviceScope scope(device.index);
@@ -47,11 +47,12 @@ struct Tally {
   unsigned long long largest = 0;
 };
 
-template <class Look>
-__global__ void tally_elements(std::int64_t rows, std::int64_t cols, Look look, Tally* total) {
+template <class Measure>
+__global__ void tally_elements(std::int64_t rows, std::int64_t cols, Measure measure,
+                               Tally* total) {
   Tally mine;
   for (std::int64_t i = first_element(); i < rows * cols; i += element_step()) {
-    const Tally found = look(i / cols, i % cols);
+    const Tally found = measure(i / cols, i % cols);
     mine.count += found.count;
     mine.largest = max(mine.largest, found.largest);
   }
@@ -59,12 +60,12 @@ __global__ void tally_elements(std::int64_t rows, std::int64_t cols, Look look, 
   if (mine.largest != 0) atomicMax(&total->largest, mine.largest);
 }
 
-// The sum of the counts of look(row, col), and the largest of all.
-template <class Look>
-Tally tally(Device device, std::int64_t rows, std::int64_t cols, const Look& look) {
+// Calls measure(row, col) for every element; returns the sum of the counts and the maximum.
+template <class Measure>
+Tally tally(Device device, std::int64_t rows, std::int64_t cols, const Measure& measure) {
   const Buffer total(sizeof(Tally), device);
   const DeviceScope scope(device.index);
-  tally_elements<<<blocks_for(rows * cols), kThreads>>>(rows, cols, look,
+  tally_elements<<<blocks_for(rows * cols), kThreads>>>(rows, cols, measure,
                                                         static_cast<Tally*>(total.data()));
   check(cudaGetLastError(), "launch of a count of elements");
   Tally result;

@@ -1,4 +1,4 @@
-// Filling, counting, copying and comparing device memory.
+// Fills, counts, copies and compares device memory.
 #include "check/data/cuda_elements.cuh"
 #include "check/cuda_gates.hpp"
 
@@ -7,7 +7,7 @@
 namespace octet::cuda {
 namespace {
 
-// A matrix as a kernel sees it.
+// A matrix as kernels take it.
 struct Elements {
   void* data;
   std::int64_t strides[2];
@@ -70,7 +70,7 @@ struct Difference {
   }
 };
 
-// The bits of finite f32 magnitudes ascend with them.
+// Finite f32 magnitudes have the same order as their bits.
 struct FiniteMagnitude {
   Elements matrix;
 
@@ -123,15 +123,15 @@ void fill(const Rectangle& rectangle, unsigned char byte) {
 }
 
 std::int64_t count_equal(const Rectangle& rectangle, std::uint32_t bits, int element_bytes) {
-  const HasBits look{bytes_of(rectangle), rectangle.pitch, bits, element_bytes};
+  const HasBits measure{bytes_of(rectangle), rectangle.pitch, bits, element_bytes};
   return static_cast<std::int64_t>(
-      tally(rectangle.device, rectangle.rows, rectangle.row_bytes / element_bytes, look).count);
+      tally(rectangle.device, rectangle.rows, rectangle.row_bytes / element_bytes, measure).count);
 }
 
 std::int64_t count_not_finite(const Rectangle& rectangle) {
-  const IsNotFinite look{bytes_of(rectangle), rectangle.pitch};
+  const IsNotFinite measure{bytes_of(rectangle), rectangle.pitch};
   return static_cast<std::int64_t>(
-      tally(rectangle.device, rectangle.rows, rectangle.row_bytes / 4, look).count);
+      tally(rectangle.device, rectangle.rows, rectangle.row_bytes / 4, measure).count);
 }
 
 OutputDifferences compare_whole_outputs(const TensorView& x, const TensorView& y) {
@@ -148,7 +148,7 @@ double largest_finite(const TensorView& matrix) {
 void copy(const Rectangle& from, const Rectangle& to) {
   const DeviceScope scope(from.device.index);
   const auto row_bytes = static_cast<std::size_t>(from.row_bytes);
-  if (from.rows == 1) {  // whose pitch may say nothing
+  if (from.rows == 1) {  // the pitch of a single row may be meaningless
     check(cudaMemcpy(to.data, from.data, row_bytes, cudaMemcpyDefault), "cudaMemcpy");
   } else {
     check(cudaMemcpy2D(to.data, static_cast<std::size_t>(to.pitch), from.data,

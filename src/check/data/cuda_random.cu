@@ -1,5 +1,5 @@
-// fill_random on the device: a thread turns one counter into its four numbers. Compiled with
-// --fmad=false, so that sums and products are rounded one by one as on the CPU.
+// fill_random on the device: a thread turns one counter into four numbers. Compiled with
+// --fmad=false, so that products and sums are rounded separately, as on the CPU.
 #include "check/data/cuda_elements.cuh"
 #include "check/cuda_gates.hpp"
 #include "core/checks.hpp"
@@ -7,7 +7,7 @@
 namespace octet::cuda {
 namespace {
 
-constexpr std::int64_t kCounters = 16;  // of a group of 64 numbers, as random.hpp says
+constexpr std::int64_t kCounters = 16;  // of a group of 64 numbers (random.hpp)
 
 struct Target {
   void* data;

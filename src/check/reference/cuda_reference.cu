@@ -1,7 +1,7 @@
-// The reference product on the device, plain: value = sum over k of a * b and magnitude = sum of
-// |a * b|, in f64 and in the order of k. A block makes a quarter of a 128x128 tile: it decodes 64
-// rows of a and of b, 16 of K at a time, into shared memory, and each thread sums 4x4 outputs.
-// Shares no code with src/ops; the values of FP8 codes come from decode.cpp's table.
+// The reference product on the device: value = sum over k of a * b and magnitude = sum over k of |a
+// * b|, in f64 and in the order of k. A block computes a quarter of a 128x128 tile: it decodes 64
+// rows of a and of b into shared memory, 16 elements of K at a time, and each thread sums 4x4
+// outputs. Shares no code with src/ops; the values of FP8 codes come from the table in decode.cpp.
 #include "check/cuda_gates.hpp"
 #include "check/reference/reference.hpp"
 #include "core/message.hpp"
@@ -14,10 +14,10 @@
 namespace octet::cuda {
 namespace {
 
-constexpr int kSide = kTile / 2;    // of a block's outputs
-constexpr int kDepth = 16;          // of K at a time
-constexpr int kThreadsAcross = 16;  // 16x16 threads
-constexpr int kEach = kSide / kThreadsAcross;
+constexpr int kSide = kTile / 2;               // rows and columns of a block's outputs
+constexpr int kDepth = 16;                     // elements of K at a time
+constexpr int kThreadsAcross = 16;             // 16x16 threads
+constexpr int kEach = kSide / kThreadsAcross;  // 4x4 outputs per thread
 constexpr int kBlockThreads = kThreadsAcross * kThreadsAcross;
 
 // One operand as the kernel sees it: [rows, K].
@@ -26,7 +26,7 @@ struct Operand {
   Dtype dtype;
   std::int64_t row_stride;
   std::int64_t k_stride;
-  const float* scales;  // null where nothing is scaled
+  const float* scales;  // or null
   std::int64_t scale_row_stride;
   std::int64_t scale_k_stride;
   int block_row_shift;  // a block has 2^shift rows
@@ -47,9 +47,9 @@ struct Params {
   float* magnitude;  // the same, or null
 };
 
-// The odd pitch spreads a column over the banks.
+// The odd pitch avoids bank conflicts between the rows of a column.
 struct SharedStorage {
-  double fp8_values[2][256];    // of a's codes, of b's
+  double fp8_values[2][256];    // of the codes of a, of b
   double a[kDepth][kSide + 1];  // (k, row)
   double b[kDepth][kSide + 1];  // (k, row of b)
 };
@@ -72,7 +72,8 @@ __device__ double element(const Operand& x, std::int64_t row, std::int64_t k,
                           (k >> x.block_k_shift) * x.scale_k_stride];
 }
 
-// 64 rows and 16 of K, zero outside the operand. Neighbouring threads read neighbours in memory.
+// Decodes 64 rows by 16 elements of K; zero outside the operand. Neighbouring threads read
+// neighbouring elements. `list`: the rows of the operand to take, or null for all.
 __device__ void decode_rows(const Operand& x, const std::int64_t* list, std::int64_t first_row,
                             std::int64_t row_end, std::int64_t first_k, std::int64_t k_end,
                             const double* fp8_values, double (&to)[kDepth][kSide + 1]) {
@@ -108,13 +109,13 @@ __global__ void __launch_bounds__(kBlockThreads) reference_product(Params p) {
     shared.fp8_values[1][code] = p.b.fp8_values[code];
   }
 
-  // Which quarter of which tile.
+  // The tile of this block, and its quarter
   const std::int64_t tile = blockIdx.x / 4;
   const int quarter_row = blockIdx.x % 4 / 2 * kSide;
   const int quarter_col = blockIdx.x % 2 * kSide;
   const std::int64_t row = (p.first_tile + tile) / p.col_tiles * kTile + quarter_row;
   const std::int64_t col = (p.first_tile + tile) % p.col_tiles * kTile + quarter_col;
-  if (row >= p.row_count || col >= p.b_rows) return;  // nobody reads it
+  if (row >= p.row_count || col >= p.b_rows) return;  // outside the product
 
   const int my_row = threadIdx.x / kThreadsAcross;
   const int my_col = threadIdx.x % kThreadsAcross;

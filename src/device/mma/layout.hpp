@@ -1,4 +1,5 @@
-// Index maps of the Hopper tensor cores, as constexpr functions that host tests cover.
+// Index maps of tiles for the Hopper tensor cores, in shared memory and in the accumulators, as
+// constexpr functions that host tests cover.
 #pragma once
 
 #include "core/numeric.hpp"
@@ -16,15 +17,15 @@ OCTET_HOST_DEVICE constexpr int swizzle128(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ (row % kAtomRows)) << 4);
 }
 
-// The halves of a wgmma descriptor for a K-major tile with the 128-byte swizzle. The low one begins
-// with the address in units of 16 bytes, so stepping through a tile is an addition.
+// The two words of a wgmma descriptor for a K-major tile with the 128-byte swizzle. The low word
+// starts with the address in units of 16 bytes, so stepping through a tile is an addition.
 inline constexpr std::uint32_t kDescriptorHigh =
     0x40000040;  // 128-byte swizzle, 1024 bytes per atom
 OCTET_HOST_DEVICE constexpr std::uint32_t descriptor_low(std::uint32_t shared_address) {
   return ((shared_address & 0x3FFFF) >> 4) | (1u << 16);
 }
 
-// Where accumulator `index` of a thread of a warpgroup lies in its m64nN product.
+// Row and column of accumulator `index` in the m64nN product, for a thread of the warpgroup.
 OCTET_HOST_DEVICE constexpr int accumulator_row(int thread, int index) {
   return thread / 32 * 16 + thread % 32 / 4 + (index % 4 / 2) * 8;
 }
@@ -32,14 +33,35 @@ OCTET_HOST_DEVICE constexpr int accumulator_col(int thread, int index) {
   return index / 4 * 8 + thread % 4 * 2 + index % 2;
 }
 
-// Rows of an operand b that are loaded in another order, 16 at a time, so that the four columns of
-// d that a thread has of them are neighbours: row 8h + 2t + p of a group holds row 4t + 2h + p.
+// Paired columns: rows of b are loaded in groups of 16 and permuted inside a group, so that the
+// four columns of d that a thread gets from it are neighbours. Row 8h + 2t + p of shared memory
+// holds row 4t + 2h + p of b.
 inline constexpr int kPairedGroup = 16;
 OCTET_HOST_DEVICE constexpr int paired_column(int loaded) {
   const int p = loaded % 2;
   const int t = loaded % 8 / 2;
   const int h = loaded % kPairedGroup / 8;
   return loaded / kPairedGroup * kPairedGroup + 4 * t + 2 * h + p;
+}
+
+// Byte offset of a 16-byte chunk in rows of `cols` 16-bit elements, packed one after the other. The
+// chunks of a row are permuted so that eight rows of one column share no bank. For 64 and 32
+// columns this is the copy engine's 128-byte and 64-byte swizzle.
+OCTET_HOST_DEVICE constexpr int swizzled_chunk(int cols, int row, int chunk) {
+  return row * cols * 2 + (chunk ^ (cols == 32 ? row / 2 % 4 : row % 8)) * 16;
+}
+
+// A row of 16-bit elements at any address is cut at 16-byte boundaries. The first boundary is
+// `lead` elements into the row. cols / 8 - 1 pieces of eight elements fit whatever the lead; the
+// eight elements before the first piece and after the last are stored one by one.
+OCTET_HOST_DEVICE constexpr int elements_before_boundary(std::uintptr_t address) {
+  return -static_cast<int>(address / 2 % 8) & 7;
+}
+
+OCTET_HOST_DEVICE constexpr int piece_begin(int piece, int lead) { return 8 * piece + lead; }
+
+OCTET_HOST_DEVICE constexpr int element_outside_pieces(int index, int lead, int cols) {
+  return index < lead ? index : cols - 8 + index;
 }
 
 }  // namespace octet

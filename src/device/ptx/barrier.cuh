@@ -28,7 +28,7 @@ __device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// True in one lane of a warp whose lanes are all here.
+// True in exactly one lane; all lanes of the warp must call it.
 __device__ __forceinline__ bool elect_lane() {
   std::uint32_t elected;
   asm volatile(

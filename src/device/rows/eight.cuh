@@ -1,7 +1,10 @@
-// Eight neighbouring elements of a row: 16 bytes of bf16 or f16, 32 of f32, as floats in between.
+// Eight neighbouring elements of a row: 16 bytes of bf16 or f16, 32 bytes of f32. Kernels load and
+// store them as vectors and compute in f32.
 #pragma once
 
 #include "core/numeric.hpp"
+#include "device/ptx/arithmetic.cuh"
+#include "device/ptx/global_memory.cuh"
 
 #include <cstdint>
 
@@ -12,22 +15,11 @@ inline constexpr int kEight = 8;
 template <Dtype kDtype>
 inline constexpr int kElementBytes = size_bytes(kDtype);
 
-__device__ __forceinline__ float decode_f16(std::uint32_t bits) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(bits)));
-  return value;
-}
-
 // Two floats rounded to 16 bits each, the first in the low half.
 template <Dtype kDtype>
 __device__ __forceinline__ std::uint32_t encode_pair(float low, float high) {
-  std::uint32_t pair;
-  if constexpr (kDtype == Dtype::bf16) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  }
-  return pair;
+  if constexpr (kDtype == Dtype::bf16) return ptx::bf16x2_from_f32(low, high);
+  return ptx::f16x2_from_f32(low, high);
 }
 
 template <Dtype kDtype>
@@ -42,20 +34,21 @@ struct Eight {
     } else if constexpr (kDtype == Dtype::bf16) {
       return __uint_as_float(i % 2 ? words[i / 2] & 0xFFFF0000u : words[i / 2] << 16);
     } else {
-      return decode_f16(i % 2 ? words[i / 2] >> 16 : words[i / 2]);
+      return ptx::f32_from_f16_bits(i % 2 ? words[i / 2] >> 16 : words[i / 2]);
     }
   }
 
-  // The same by another instruction, which the compiler does not know to be the same: where elements
-  // are wanted twice, and all of them as floats in between would be too many registers.
-  __device__ __forceinline__ float again(int i) const {
+  // The same value through another instruction, for the second use of an element. The compiler
+  // cannot merge the two decodes, so it does not keep all elements as floats in between, which
+  // takes too many registers.
+  __device__ __forceinline__ float decode_again(int i) const {
     if constexpr (kDtype == Dtype::bf16) {
       return __uint_as_float(__byte_perm(words[i / 2], 0, i % 2 ? 0x3244 : 0x1044));
     }
     return (*this)[i];
   }
 
-  // Rounds each to the dtype.
+  // Rounds the values to the dtype.
   __device__ __forceinline__ void assign(const float (&values)[kEight]) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
@@ -66,7 +59,7 @@ struct Eight {
       }
     }
   }
-  // The first or the second four of them.
+  // Only the first four (half 0) or the last four (half 1).
   __device__ __forceinline__ void assign_four(int half, const float (&values)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i += kPerWord) {
@@ -80,9 +73,10 @@ struct Eight {
   }
 };
 
-// The first `count` elements of memory that is not aligned or not all there, zeros behind them.
+// Element by element: for memory that is not aligned, or where fewer than eight are left. Loads the
+// first `count` elements and zeros the rest.
 template <Dtype kDtype>
-__device__ __forceinline__ Eight<kDtype> load_some(const void* from, int count) {
+__device__ __forceinline__ Eight<kDtype> load_singly(const void* from, int count) {
   Eight<kDtype> result{};
 #pragma unroll
   for (int i = 0; i < kEight; ++i) {
@@ -98,7 +92,7 @@ __device__ __forceinline__ Eight<kDtype> load_some(const void* from, int count) 
 }
 
 template <Dtype kDtype>
-__device__ __forceinline__ void store_some(void* to, const Eight<kDtype>& eight, int count) {
+__device__ __forceinline__ void store_singly(void* to, const Eight<kDtype>& eight, int count) {
 #pragma unroll
   for (int i = 0; i < kEight; ++i) {
     if (i >= count) continue;
@@ -111,7 +105,7 @@ __device__ __forceinline__ void store_some(void* to, const Eight<kDtype>& eight,
   }
 }
 
-// Vectors of 16 bytes, as load(offset in bytes) gives them.
+// Eight elements from vectors of 16 bytes; `load` takes the offset in bytes.
 template <Dtype kDtype, class Load>
 __device__ __forceinline__ Eight<kDtype> load_vectors(const Load& load) {
   Eight<kDtype> result;
@@ -133,29 +127,20 @@ __device__ __forceinline__ Eight<kDtype> load_eight(const void* from) {
   });
 }
 
-// The same of memory that is read once: the first-level cache keeps what is in it, as weights are.
+// For memory that is read once: bypasses the L1 cache, where the weights are to stay.
 template <Dtype kDtype>
-__device__ __forceinline__ Eight<kDtype> load_eight_once(const void* from) {
+__device__ __forceinline__ Eight<kDtype> load_eight_past_l1(const void* from) {
   return load_vectors<kDtype>([from](int offset) {
-    uint4 v;
-    asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(static_cast<const char*>(from) + offset));
-    return v;
+    return ptx::load_global_past_l1(static_cast<const char*>(from) + offset);
   });
 }
 
-// The same of memory that is to stay in the L2 cache until it is read again.
+// For memory that is to stay in the L2 cache until it is read again.
 template <Dtype kDtype>
-__device__ __forceinline__ Eight<kDtype> load_eight_kept(const void* from) {
-  std::uint64_t keep;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));
-  return load_vectors<kDtype>([from, keep](int offset) {
-    uint4 v;
-    asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(static_cast<const char*>(from) + offset), "l"(keep));
-    return v;
+__device__ __forceinline__ Eight<kDtype> load_eight_evict_last(const void* from) {
+  const std::uint64_t policy = ptx::evict_last_policy();
+  return load_vectors<kDtype>([from, policy](int offset) {
+    return ptx::load_global(static_cast<const char*>(from) + offset, policy);
   });
 }
 
@@ -168,13 +153,14 @@ __device__ __forceinline__ void store_eight(void* to, const Eight<kDtype>& eight
   }
 }
 
-// A matrix with contiguous columns, as kernels take it.
+// A matrix with contiguous rows, as kernels take it.
 struct Matrix {
   void* data;
   std::int64_t pitch;  // elements
 };
 
-// Whether rows are all of whole, aligned eights, which kernels know when they are compiled.
+// whole: every row starts on a 16-byte boundary and its length is a multiple of eight, so that
+// kernels move vectors only. Known at compile time.
 enum class Rows { whole, ragged };
 
 template <Dtype kDtype>
@@ -182,13 +168,13 @@ __device__ __forceinline__ char* element_at(const Matrix& matrix, std::int64_t r
   return static_cast<char*>(matrix.data) + (row * matrix.pitch + col) * kElementBytes<kDtype>;
 }
 
-// Elements col ... col + 7 of a row of `cols`; zeros where there are none.
+// Elements col ... col + 7 of a row of `cols`; zeros beyond its end.
 template <Dtype kDtype, Rows kRows>
 __device__ __forceinline__ Eight<kDtype> load_row(const Matrix& matrix, std::int64_t row, int col,
                                                   int cols) {
   const char* from = element_at<kDtype>(matrix, row, col);
   if constexpr (kRows == Rows::whole) return load_eight<kDtype>(from);
-  return load_some<kDtype>(from, cols - col);
+  return load_singly<kDtype>(from, cols - col);
 }
 
 template <Rows kRows, Dtype kDtype>
@@ -198,15 +184,15 @@ __device__ __forceinline__ void store_row(const Matrix& matrix, std::int64_t row
   if constexpr (kRows == Rows::whole) {
     store_eight(to, eight);
   } else {
-    store_some(to, eight, cols - col);
+    store_singly(to, eight, cols - col);
   }
 }
 
-// A vector of a dtype that is known at run time alone, as weights are: they stay in the caches.
+// A weight vector, whose dtype is known only at run time. It stays in the caches.
 struct Weights {
   const void* data;
   Dtype dtype;
-  bool aligned = true;  // to 16 bytes; kernels of ragged rows do not ask
+  bool aligned = true;  // to 16 bytes; kernels of ragged rows ignore it
 };
 
 template <Dtype kDtype, Rows kRows>
@@ -215,12 +201,12 @@ __device__ __forceinline__ void decode_weights(const Weights& weights, int col, 
   const char* from =
       static_cast<const char*>(weights.data) + std::int64_t{col} * kElementBytes<kDtype>;
   const Eight<kDtype> eight =
-      kRows == Rows::whole ? load_eight<kDtype>(from) : load_some<kDtype>(from, cols - col);
+      kRows == Rows::whole ? load_eight<kDtype>(from) : load_singly<kDtype>(from, cols - col);
 #pragma unroll
   for (int i = 0; i < kEight; ++i) values[i] = eight[i];
 }
 
-// Four elements from `col` on, aligned to their size.
+// Four elements from `col` on, whose address is a multiple of their size.
 template <Dtype kDtype>
 __device__ __forceinline__ void load_four(const void* data, int col, float (&values)[4]) {
   const char* from = static_cast<const char*>(data) + std::int64_t{col} * kElementBytes<kDtype>;
@@ -235,7 +221,7 @@ __device__ __forceinline__ void load_four(const void* data, int col, float (&val
   }
 }
 
-// Where they are not aligned.
+// Element by element, for weights of any alignment.
 __device__ __forceinline__ void load_four_singly(const Weights& weights, int col,
                                                  float (&values)[4]) {
 #pragma unroll 1
@@ -247,7 +233,7 @@ __device__ __forceinline__ void load_four_singly(const Weights& weights, int col
         value = f32_from_bf16(static_cast<const std::uint16_t*>(weights.data)[at]);
         break;
       case Dtype::f16:
-        value = decode_f16(static_cast<const std::uint16_t*>(weights.data)[at]);
+        value = ptx::f32_from_f16_bits(static_cast<const std::uint16_t*>(weights.data)[at]);
         break;
       default: value = static_cast<const float*>(weights.data)[at]; break;
     }

@@ -1,4 +1,4 @@
-// Views as the row kernels take them, and whether eight elements may be moved at a time.
+// Tensor views as the row kernels take them, and whether their rows allow vectors of 16 bytes.
 #pragma once
 
 #include "core/checks.hpp"
@@ -14,7 +14,7 @@ inline sm90::Matrix matrix_of(const TensorView& view) {
   return {view.data, view.data == nullptr ? 0 : view.strides[0]};
 }
 
-// The base and every row of a matrix, or the base of a vector, lie on 16-byte boundaries.
+// The base, and in a matrix every row, starts on a 16-byte boundary.
 inline bool is_aligned16(const TensorView& view) {
   if (view.data == nullptr) return true;
   const auto address = reinterpret_cast<std::uintptr_t>(view.data);
@@ -29,7 +29,7 @@ inline bool are_aligned16(std::initializer_list<TensorView> views) {
   return result;
 }
 
-// The logarithm of the smallest power of two that is at least `value`.
+// log2 of the smallest power of two that is at least `value`.
 constexpr int log2_up(std::int64_t value) {
   int result = 0;
   while ((std::int64_t{1} << result) < value) ++result;

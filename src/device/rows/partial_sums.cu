@@ -1,11 +1,10 @@
-// out[c] = the sum of partials[i][c]: 32 columns per block; a warp adds every 32nd partial sum, and
-// the first adds what they have, in the order of the warps.
+// out[c] = sum over i of partials[i][c], 32 columns per block. Each of 32 warps adds every 32nd
+// partial sum, then the first warp adds the results of all warps in their order.
 #include "device/rows/partial_sums.hpp"
 
 #include "core/numeric.hpp"
 #include "device/cuda/launch.hpp"
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 
 namespace octet::cuda {
 namespace {

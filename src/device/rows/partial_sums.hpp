@@ -1,4 +1,4 @@
-// The last step of a sum over rows: partial sums of fixed runs of rows, added in a fixed order.
+// The last step of a sum over rows: adds one line of partial sums per block, in a fixed order.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -15,7 +15,7 @@ struct PartialSums {
   Dtype dtype;  // of out: f32, f16 or bf16
 };
 
-// Queued on the stream of the current device. Throws Error where the launch fails.
+// Queues the kernel on a stream of the current device. Throws Error where the launch fails.
 void add_partial_sums(const PartialSums& sums, void* stream);
 
 }  // namespace octet::cuda

@@ -1,24 +1,27 @@
-// Rows on their way: a ring of shared memory that the bulk copy engine fills with rows ahead of the
-// threads that work on them, so that what is in flight does not depend on registers.
+// A ring of rows in shared memory, which the bulk copy engine fills ahead of the threads that use
+// them: the bytes in flight do not depend on registers.
 //
-// A block takes rows blockIdx.x, blockIdx.x + gridDim.x and so on. Every thread calls wait() for a row
-// before it reads it; one thread calls fill() once all have done with what was in its place.
+// A block takes rows blockIdx.x, blockIdx.x + gridDim.x and so on. Every thread calls wait() before
+// it reads a row. One thread calls fill() once all threads are done with the previous row of that
+// stage.
 #pragma once
 
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
+#include "device/ptx/shared_memory.cuh"
 #include "device/rows/eight.cuh"
 
 namespace octet::sm90 {
 
-inline constexpr int kRingMostStages = 16;
+inline constexpr int kRingMaxStages = 16;
 
-// Where the next row of a ring is; the parity is that of the rounds.
-struct RingPlace {
+// The stage of the next row, and the parity of its barrier, which flips with every round of the
+// ring.
+struct RingCursor {
   int stage = 0;
   std::uint32_t parity = 0;
 
-  __device__ __forceinline__ void step(int stages) {
+  __device__ __forceinline__ void advance(int stages) {
     if (++stage < stages) return;
     stage = 0;
     parity ^= 1;
@@ -26,7 +29,7 @@ struct RingPlace {
 };
 
 struct RowRing {
-  const Matrix* operands;  // matrices of the same rows
+  const Matrix* operands;  // a stage holds the same row of each
   int operand_count;
   std::uint32_t row_bytes;  // a multiple of 16
   int stages;
@@ -40,14 +43,14 @@ struct RowRing {
     return barriers + 8u * static_cast<std::uint32_t>(stage);
   }
 
-  // By one thread, before the others pass a barrier of the block.
+  // Called by one thread; the block synchronizes afterwards.
   __device__ void init() const {
 #pragma unroll 1
     for (int s = 0; s < stages; ++s) ptx::barrier_init(barrier(s), 1);
     ptx::fence_barrier_init();
   }
 
-  // By one thread.
+  // Called by one thread.
   template <int kElementSize>
   __device__ __forceinline__ void fill(int stage, std::int64_t row) const {
     ptx::barrier_expect_bytes(barrier(stage),
@@ -60,8 +63,8 @@ struct RowRing {
     }
   }
 
-  __device__ __forceinline__ void wait(const RingPlace& place) const {
-    ptx::barrier_wait(barrier(place.stage), place.parity);
+  __device__ __forceinline__ void wait(const RingCursor& cursor) const {
+    ptx::barrier_wait(barrier(cursor.stage), cursor.parity);
   }
 };
 
@@ -69,9 +72,7 @@ template <Dtype kDtype>
 __device__ __forceinline__ Eight<kDtype> load_shared_eight(std::uint32_t from) {
   return load_vectors<kDtype>([from](int offset) {
     uint4 v;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(from + static_cast<std::uint32_t>(offset)));
+    ptx::load_shared(from + static_cast<std::uint32_t>(offset), v.x, v.y, v.z, v.w);
     return v;
   });
 }

@@ -1,6 +1,6 @@
-// Sums over a row as balanced trees of neighbours: s[i] = s[2i] + s[2i + 1] until one is left. The
-// threads of a row hold eight neighbouring elements each and lie side by side, so a tree is: the
-// eight, the lanes of a warp, and the sums of the warps.
+// Sums over a row as balanced trees of neighbours: s[i] = s[2i] + s[2i + 1] until one is left.
+// Neighbouring threads hold eight neighbouring elements each, so the levels of the tree are: the
+// eight elements of a thread, the lanes of a warp, and the sums of the warps.
 #pragma once
 
 #include "device/rows/eight.cuh"
@@ -14,7 +14,7 @@ __device__ __forceinline__ float sum_of_eight(const float (&terms)[kEight]) {
   return __fadd_rn(a, b);
 }
 
-// Over groups of `kLanes` neighbouring lanes, in each of them.
+// Over groups of `kLanes` neighbouring lanes; every lane gets the sum of its group.
 template <int kLanes = 32>
 __device__ __forceinline__ float sum_of_lanes(float value) {
 #pragma unroll
@@ -24,8 +24,9 @@ __device__ __forceinline__ float sum_of_lanes(float value) {
   return value;
 }
 
-// The sums over a warp of kCount values each, a power of two, by the same tree: a lane gives half of
-// its values away in each of the first steps, and is left with the sum of value_of_lane(lane, kCount).
+// The sums over a warp of kCount values per lane, a power of two, by the same tree. In each of the
+// first steps a lane hands half of its values to its partner, until it is left with one sum: that
+// of value value_of_lane(lane, kCount).
 template <int kCount>
 __device__ __forceinline__ float sums_of_lanes(float (&values)[kCount]) {
   int step = 1;
@@ -47,8 +48,8 @@ __device__ __forceinline__ float sums_of_lanes(float (&values)[kCount]) {
   return values[0];
 }
 
-// Over `count` sums in shared memory, a power of two up to 128, in every lane of the warp; a zero is
-// added at the end, so that no sum is -0.
+// Over `count` sums in shared memory, a power of two up to 128; every lane of the warp gets the
+// result. Adding a zero at the end turns -0 into 0.
 __device__ __forceinline__ float sum_of_warps(const float* sums, int count) {
   const int lane = threadIdx.x % 32;
   if (count <= 32) return __fadd_rn(sum_of_lanes(lane < count ? sums[lane] : 0.0f), 0.0f);

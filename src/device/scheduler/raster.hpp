@@ -1,5 +1,5 @@
 // The order in which a persistent grid visits the tiles of d: groups of `group_m` tile rows, and
-// inside a group column after column, so that the tiles in flight share operands in the L2 cache.
+// column after column inside a group, so that the tiles in flight share operands in the L2 cache.
 #pragma once
 
 #include "core/numeric.hpp"
@@ -8,11 +8,11 @@
 
 namespace octet {
 
-// Division of a number from 0 on by one that is known before the kernel begins: a product and a shift.
+// Divides a non-negative number by a divisor known at launch: one multiplication and one shift.
 struct Divisor {
   std::uint32_t value;
   std::uint32_t factor;  // 2^(31 + shift) / value, rounded up
-  std::uint32_t shift;   // 2^shift is at least the value
+  std::uint32_t shift;   // 2^shift is at least `value`
 
   OCTET_HOST_DEVICE constexpr explicit Divisor(int value_)
       : value(static_cast<std::uint32_t>(value_)), factor(0), shift(0) {
@@ -35,8 +35,8 @@ struct Raster {
   int tiles_n;
   int group_m;
   Divisor group_tiles;
-  Divisor height;       // of a group
-  Divisor last_height;  // of the last one
+  Divisor height;       // tile rows of a group
+  Divisor last_height;  // tile rows of the last group
 
   OCTET_HOST_DEVICE constexpr Raster() : Raster(1, 1, 1) {}
   OCTET_HOST_DEVICE constexpr Raster(int tiles_m_, int tiles_n_, int group_m_)

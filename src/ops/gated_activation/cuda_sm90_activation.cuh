@@ -1,33 +1,23 @@
-// The activations of gated_activation.hpp and their derivatives, one element at a time. Exponentials
-// and reciprocals are the special function unit's, good to about 2^-22; what would be subnormal is
-// zero in them, where it is added to one or is an activation that far below one.
+// The activations of gated_activation.hpp and their derivatives, one element at a time.
+// Exponentials and reciprocals are those of the special function unit, good to about 2^-22. They
+// flush subnormals to zero, which does no harm: the result is added to one, or is an activation far
+// below one.
 #pragma once
 
 #include "device/constant.hpp"
+#include "device/ptx/arithmetic.cuh"
 
 #include <octet/ops/gated_activation.hpp>
 
 namespace octet::sm90 {
 
-__device__ __forceinline__ float exp2_approximately(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-__device__ __forceinline__ float reciprocal_approximately(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
 // 1 / (1 + exp(-x))
 __device__ __forceinline__ float sigmoid(float x) {
   constexpr float kLog2E = 1.4426950408889634f;
-  return reciprocal_approximately(__fadd_rn(1.0f, exp2_approximately(-kLog2E * x)));
+  return ptx::reciprocal_approx(__fadd_rn(1.0f, ptx::exp2_approx(-kLog2E * x)));
 }
 
-// act(g) and act'(g); what is not used is not computed.
+// act(g) and act'(g); the compiler drops the one that is not used.
 struct Activated {
   float value;
   float slope;
@@ -47,23 +37,24 @@ __device__ __forceinline__ Activated activate(float g) {
     const float s = sigmoid(kTwice * g * __fmaf_rn(kCubic, square, 1.0f));
     const float inner = kTwice * __fmaf_rn(3 * kCubic, square, 1.0f);
     const float value = g * s;
-    // Far out the derivative of the sigmoid is zero, whatever finite number it is multiplied by.
-    const float bent = s * (1.0f - s);
-    return {value, bent == 0.0f ? s + (g - g) : __fmaf_rn(g * inner, bent, s)};
+    // For large |g| the slope of the sigmoid underflows to zero, and so does its product with any
+    // finite factor. (g - g) is zero, or NaN where g is not finite.
+    const float sigmoid_slope = s * (1.0f - s);
+    return {value, sigmoid_slope == 0.0f ? s + (g - g) : __fmaf_rn(g * inner, sigmoid_slope, s)};
   } else if constexpr (kActivation == GateActivation::gelu_erf) {
     constexpr float kRoot = 0.70710678118654752f;     // sqrt(1 / 2)
     constexpr float kDensity = 0.39894228040143268f;  // 1 / sqrt(2 pi)
     constexpr float kLog2E = 1.4426950408889634f;
     const float s = 0.5f * erfcf(-kRoot * g);
-    const float density = kDensity * exp2_approximately(-0.5f * kLog2E * g * g);
+    const float density = kDensity * ptx::exp2_approx(-0.5f * kLog2E * g * g);
     return {g * s, density == 0.0f ? s + (g - g) : __fmaf_rn(g, density, s)};
   } else {
-    const float positive = g <= 0.0f ? 0.0f : g;  // NaN stays
+    const float positive = g <= 0.0f ? 0.0f : g;  // NaN stays NaN
     return {positive * positive, 2.0f * positive};
   }
 }
 
-// Calls body(Constant<activation>()): one choice for many elements.
+// Calls body(Constant<activation>()), so that a thread branches once for many elements.
 template <class Body>
 __device__ __forceinline__ void with_activation(GateActivation activation, const Body& body) {
   switch (activation) {

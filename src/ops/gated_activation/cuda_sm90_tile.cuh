@@ -1,8 +1,8 @@
-// gated_activation to FP8 on Hopper: gate and up (and dy) are read once, the result goes from
-// registers through the quantiser. No 16-bit result exists in memory.
+// gated_activation to FP8 on Hopper: gate and up (and dy) are read once, and the quantiser casts
+// the result from registers. No 16-bit result is written to memory.
 //
-// A block makes a 128x128 tile of y, or the two tiles of dgate and dup at the same columns. The
-// second of those waits in shared memory, each thread's own part, until the first has left.
+// A block computes a 128x128 tile of y, or the two tiles of dgate and dup at the same columns. dup
+// waits in shared memory, each thread its own part, until dgate is stored.
 #pragma once
 
 #include "device/ptx/async_copy.cuh"
@@ -12,8 +12,9 @@
 
 namespace octet::sm90 {
 
-// Blocks per multiprocessor that registers allow; measured on an H200, 8192x14336 bf16: forward 3.99
-// TB/s with three and 3.93 with four, backward 3.80 with two and 3.14 with three that read in turns.
+// Blocks per multiprocessor that registers allow. 8192x14336 bf16 on an H200: forward 3.99 TB/s
+// with three and 3.93 with four, backward 3.80 with two and 3.14 with three that load their
+// operands one after the other.
 inline constexpr int kGatedForwardBlocks = 3;
 inline constexpr int kGatedBackwardBlocks = 2;
 
@@ -25,37 +26,38 @@ struct GatedTileParams {
   std::int64_t cols;  // of gate; in backward a multiple of 128, and the copies have twice as many
   GateActivation activation;
   bool aligned;           // rows of gate, up and dy start on 16-byte boundaries
-  QuantizeParams copies;  // of y, or of dgate | dup
+  QuantizeParams copies;  // of y, or of dgate and dup side by side
 };
 
-// What a thread has waiting in shared memory: a row of its patch each, beside those of its neighbours.
+// The patches of all threads in shared memory: row by row, so that neighbouring threads have
+// neighbouring vectors.
 template <Dtype kDtype>
-using WaitingPatches = Eight<kDtype>[kPatch][kQuantizeThreads];
+using SharedPatches = Eight<kDtype>[kPatch][kQuantizeThreads];
 
 template <Dtype kDtype>
 struct GatedForwardStorage {
   QuantizeStorage quantize;
-  alignas(16) WaitingPatches<kDtype> gate;
+  alignas(16) SharedPatches<kDtype> gate;
 };
 
 template <Dtype kDtype>
 struct GatedBackwardStorage {
   QuantizeStorage quantize;
-  alignas(16) WaitingPatches<kDtype> up;
-  alignas(16) WaitingPatches<kDtype> dy;  // and dup behind it
+  alignas(16) SharedPatches<kDtype> up;
+  alignas(16) SharedPatches<kDtype> dy;  // overwritten by dup
 };
 
-// One of gate, up and dy; `inside`: the tile is, with all of its rows and columns.
+// The source of a tile of gate, up or dy. `inside`: the whole tile is inside the matrix.
 __device__ __forceinline__ TileSource source_of(const GatedTileParams& params, const Matrix& matrix,
                                                 bool inside) {
   return {matrix, params.copies.rows, params.cols, params.aligned, inside};
 }
 
-// Brings a thread's patch to shared memory, zeros where there is nothing; it is there after
+// Copies a thread's patch to shared memory, zeros beyond the matrix. It has arrived after
 // ptx::wait_copies().
 template <Dtype kDtype>
-__device__ __forceinline__ void bring_patch(WaitingPatches<kDtype>& to, const TileSource& source,
-                                            const PatchPlace& place) {
+__device__ __forceinline__ void copy_patch(SharedPatches<kDtype>& to, const TileSource& source,
+                                           const PatchPlace& place) {
   if (source.whole()) {
     const char* from =
         element_at<kDtype>(source.matrix, place.row0(), static_cast<int>(place.col0()));
@@ -76,7 +78,7 @@ __device__ __forceinline__ void bring_patch(WaitingPatches<kDtype>& to, const Ti
   }
 }
 
-// Those whose registers leave room for the tile: all but gelu_erf, which runs unfused.
+// The activations that leave enough registers for a tile: all but gelu_erf, which runs unfused.
 template <class Body>
 __device__ __forceinline__ void with_fused_activation(GateActivation activation, const Body& body) {
   switch (activation) {
@@ -103,9 +105,9 @@ __global__ __launch_bounds__(kQuantizeThreads, kGatedForwardBlocks) void gated_f
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
 
-  // Read: gate to shared memory, up to the registers that y will have
+  // Read: gate to shared memory, up to the registers that y overwrites
   Patch<kDtype> patch;
-  bring_patch<kDtype>(shared.gate, source_of(params, params.gate, inside), place);
+  copy_patch<kDtype>(shared.gate, source_of(params, params.gate, inside), place);
   load_patch(patch, source_of(params, params.up, inside), place);
   ptx::wait_copies();
 
@@ -113,8 +115,8 @@ __global__ __launch_bounds__(kQuantizeThreads, kGatedForwardBlocks) void gated_f
   with_fused_activation(params.activation, [&](auto activation) {
 #pragma unroll
     for (int i = 0; i < kPatch; ++i) {
-      patch.rows[i] = gated<decltype(activation)::value>(shared.gate[i][threadIdx.x], patch.rows[i],
-                                                         weight_of_row(params, place.row0() + i));
+      patch.rows[i] = gated_output<decltype(activation)::value>(
+          shared.gate[i][threadIdx.x], patch.rows[i], weight_of_row(params, place.row0() + i));
     }
   });
   quantize_patch<kE5m2>(shared.quantize, params.copies, patch, place);
@@ -134,12 +136,12 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
 
   // Read: up and dy to shared memory, gate to registers
   Patch<kDtype> patch;
-  bring_patch<kDtype>(shared.up, source_of(params, params.up, inside), place);
-  bring_patch<kDtype>(shared.dy, source_of(params, params.dy, inside), place);
+  copy_patch<kDtype>(shared.up, source_of(params, params.up, inside), place);
+  copy_patch<kDtype>(shared.dy, source_of(params, params.dy, inside), place);
   load_patch(patch, source_of(params, params.gate, inside), place);
   ptx::wait_copies();
 
-  // Differentiate: dgate takes the place of gate, dup waits where dy was
+  // Differentiate: dgate overwrites gate, dup overwrites dy
   with_fused_activation(params.activation, [&](auto activation) {
 #pragma unroll
     for (int i = 0; i < kPatch; ++i) {
@@ -159,7 +161,7 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_ti
       for (int i = 0; i < kPatch; ++i) patch.rows[i] = shared.dy[i][threadIdx.x];
     }
     PatchPlace own(place.tile_row, place.tile_col + part * across);
-    hide(own);
+    make_opaque(own);
     quantize_patch<kE5m2>(shared.quantize, params.copies, patch, own);
   }
 }

@@ -32,7 +32,7 @@ Kernel kernel_of(Dtype dtype, bool whole, bool backward) {
   }
 }
 
-// What forward and backward have in common.
+// The parameters that forward and backward share.
 template <class Args>
 GatedParams params_of(const GatedActivationProblem& problem, const Args& args) {
   GatedParams params{};

@@ -1,12 +1,12 @@
-// gated_activation on Hopper in 16 or 32 bits: eight neighbouring elements per step of a thread.
+// gated_activation on Hopper in 16 or 32 bits: a thread takes eight neighbouring elements at a
+// time.
 //
-// A block takes a run of the columns of one row. Where there is a weight per row, backward needs the
-// sum over all columns: then a block takes the whole row. Bound by memory; eight elements per thread
-// and all blocks that fit were as good as two or four times eight.
+// A block takes a run of 2048 columns of one row. With a weight per row, backward needs the sum
+// over all columns, so a block takes the whole row. Memory-bound; 16 or 32 elements per thread were
+// not faster than eight.
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "device/rows/eight.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/gated_activation/cuda_sm90_activation.cuh"
@@ -20,18 +20,18 @@ struct GatedParams {
   Matrix up;                // [rows, cols]
   const float* row_weight;  // [rows], or null
   Matrix y;                 // [rows, cols]; forward
-  Matrix dy;                // [rows, cols]; backward, as all that follows
+  Matrix dy;                // [rows, cols]; this and what follows: backward
   Matrix dgate;
   Matrix dup;
   float* d_row_weight;  // [rows]
   std::int64_t rows;
   int cols;
-  int runs;        // of kGatedThreads eights, in a row
-  int block_runs;  // that a block takes, one after the other
+  int runs;        // of a row; a run has kGatedThreads * kEight columns
+  int block_runs;  // runs of a block, taken one after the other
   GateActivation activation;
 };
 
-// The weight of a row, or none: then nothing is multiplied.
+// The weight of a row. Null: nothing is multiplied.
 struct RowWeight {
   const float* weight;
 
@@ -44,8 +44,8 @@ struct RowWeight {
 };
 
 template <GateActivation kActivation, Dtype kDtype>
-__device__ __forceinline__ Eight<kDtype> gated(const Eight<kDtype>& gate, const Eight<kDtype>& up,
-                                               RowWeight weight) {
+__device__ __forceinline__ Eight<kDtype> gated_output(const Eight<kDtype>& gate,
+                                                      const Eight<kDtype>& up, RowWeight weight) {
   float y[kEight];
 #pragma unroll
   for (int i = 0; i < kEight; ++i) y[i] = __fmul_rn(activate<kActivation>(gate[i]).value, up[i]);
@@ -61,7 +61,8 @@ struct GatedGradients {
   Eight<kDtype> dup;
 };
 
-// The gradients, and the sum of dy * act(gate) * up.
+// The gradients of eight elements, and their sum of dy * act(gate) * up, the gradient of the row
+// weight.
 template <GateActivation kActivation, Dtype kDtype>
 __device__ __forceinline__ GatedGradients<kDtype> gated_gradients(const Eight<kDtype>& dy,
                                                                   const Eight<kDtype>& gate,
@@ -102,11 +103,11 @@ __global__ __launch_bounds__(kGatedThreads) void gated_forward_kernel(
   const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
   with_activation(params.activation, [&](auto activation) {
     store_row<kRows>(params.y, row, col, params.cols,
-                     gated<decltype(activation)::value>(gate, up, weight));
+                     gated_output<decltype(activation)::value>(gate, up, weight));
   });
 }
 
-// The sum over a block, in the order of the threads.
+// The sum over a block as a tree over its threads; every thread gets it.
 __device__ __forceinline__ float sum_of_block(float value) {
   __shared__ float sums[kGatedThreads / 32];
   value = sum_of_lanes(value);

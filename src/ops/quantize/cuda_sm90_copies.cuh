@@ -1,5 +1,5 @@
-// The FP8 copies of a tile: that in the input's orientation leaves from registers, the transposed one
-// is turned in shared memory.
+// The FP8 copies of a tile. The copy in the input's orientation is stored from registers; the
+// transposed copy is transposed in shared memory.
 #pragma once
 
 #include "ops/quantize/cuda_sm90_scales.cuh"
@@ -7,16 +7,15 @@
 namespace octet::sm90 {
 
 // x * scale to two bytes, the first in the low one. The instruction turns NaN to 0x7F and saturates
-// infinities, which must not look finite: in e4m3 they are made NaN (p * 0 + p is p, or NaN where p
-// is infinite), in e5m2 they get their own code. A tile without any is spared that.
+// infinities, but an infinity must not look finite: in e4m3 it becomes NaN first (p * 0 + p is p,
+// or NaN where p is infinite), in e5m2 it gets its own code. kFinite: the tile has none, which
+// saves these instructions.
 template <bool kE5m2, bool kFinite>
 __device__ __forceinline__ std::uint32_t cast_pair(float low, float high, float scale) {
   float p0 = __fmul_rn(low, scale);
   float p1 = __fmul_rn(high, scale);
-  std::uint16_t pair;
   if constexpr (kE5m2) {
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(p1), "f"(p0));
-    std::uint32_t codes = pair;
+    std::uint32_t codes = ptx::e5m2x2_from_f32(p0, p1);
     if (!kFinite && isinf(p0)) codes += 1;  // 0x7B, the largest finite value, to 0x7C
     if (!kFinite && isinf(p1)) codes += 0x100;
     return codes;
@@ -25,8 +24,7 @@ __device__ __forceinline__ std::uint32_t cast_pair(float low, float high, float 
       p0 = __fmaf_rn(p0, 0.0f, p0);
       p1 = __fmaf_rn(p1, 0.0f, p1);
     }
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(p1), "f"(p0));
-    return pair;
+    return ptx::e4m3x2_from_f32(p0, p1);
   }
 }
 
@@ -42,68 +40,60 @@ __device__ __forceinline__ uint2 cast_eight(const float (&x)[kPatch], float scal
                     cast_four<kE5m2, kFinite>(x[4], x[5], x[6], x[7], scale));
 }
 
-// How long what is written stays in the L2 cache: as all does, or only as long as there is room for it,
-// where a kernel has something there that it will read again.
-enum class Stay { normal, brief };
+// How the copies are kept in the L2 cache. evict_first: for kernels whose input is to stay there
+// until they read it again.
+enum class L2Hint { normal, evict_first };
 
-template <Stay kStay, class Vector>
+template <L2Hint kHint, class Vector>
 __device__ __forceinline__ void store_vector(std::uint8_t* to, const Vector& vector) {
-  if constexpr (kStay == Stay::normal) {
+  if constexpr (kHint == L2Hint::normal) {
     *reinterpret_cast<Vector*>(to) = vector;
   } else {
-    std::uint64_t brief;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(brief));
-    if constexpr (sizeof(Vector) == sizeof(uint2)) {
-      asm volatile("st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;" ::"l"(to), "r"(vector.x),
-                   "r"(vector.y), "l"(brief)
-                   : "memory");
-    } else {
-      asm volatile("st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to),
-                   "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w), "l"(brief)
-                   : "memory");
-    }
+    ptx::store_global(to, vector, ptx::evict_first_policy());
   }
 }
 
-__device__ __forceinline__ uint2& turned_slot_of(QuantizeStorage& shared, const PatchPlace& place,
-                                                 int j) {
+// The slot of shared memory for column j of a thread's patch.
+__device__ __forceinline__ uint2& column_slot(QuantizeStorage& shared, const PatchPlace& place,
+                                              int j) {
   const int col = place.tx * kPatch + j;
-  return *reinterpret_cast<uint2*>(&shared.turned[col][turned_slot(col, place.ty) * 8]);
+  return *reinterpret_cast<uint2*>(&shared.transposed[col][slot_of_rows(col, place.ty) * 8]);
 }
 
-// Sixteen rows of a column of the turned tile, from row 16 * chunk on.
-__device__ __forceinline__ uint4 turned_rows(const QuantizeStorage& shared, int col, int chunk,
-                                             bool swapped) {
+// Sixteen rows of a column of the transposed tile, from row 16 * chunk on.
+__device__ __forceinline__ uint4 load_chunk(const QuantizeStorage& shared, int col, int chunk,
+                                            bool swapped) {
   const uint4 pair =
-      *reinterpret_cast<const uint4*>(&shared.turned[col][turned_pair(col, chunk) * 8]);
+      *reinterpret_cast<const uint4*>(&shared.transposed[col][slot_of_chunk(col, chunk) * 8]);
   return swapped ? make_uint4(pair.z, pair.w, pair.x, pair.y) : pair;
 }
 
-// The transposed copy of a tile inside the matrix, from the turned one.
-template <Stay kStay>
-__device__ __forceinline__ void write_turned(const QuantizeStorage& shared,
-                                             const QuantizedCopy& copy, const PatchPlace& place) {
+// Writes the transposed copy of a tile inside the matrix from shared memory.
+template <L2Hint kHint>
+__device__ __forceinline__ void write_transposed(const QuantizeStorage& shared,
+                                                 const QuantizedCopy& copy,
+                                                 const PatchPlace& place) {
   const auto chunk = static_cast<int>(threadIdx.x % 8);
   auto col = static_cast<int>(threadIdx.x / 8);
   std::uint8_t* to =
       copy.values + (place.tile_col0() + col) * copy.pitch + place.tile_row0() + chunk * 16;
-  const bool swapped = turned_swapped(col);  // and so in every pass
+  const bool swapped = has_swapped_slots(col);  // the same 32 columns further
 #pragma unroll
   for (int pass = 0; pass < 4; ++pass) {
-    store_vector<kStay>(to, turned_rows(shared, col, chunk, swapped));
+    store_vector<kHint>(to, load_chunk(shared, col, chunk, swapped));
     col += 32;
     to += 32 * copy.pitch;
   }
 }
 
-// The copies of a finite tile inside the matrix, two rows at a time, so that each element is decoded
-// once for both.
-template <bool kE5m2, bool kOut, bool kTurned, Stay kStay, Dtype kDtype>
+// Writes the copies of a finite tile inside the matrix, two rows at a time, so that each element is
+// decoded only once for both copies.
+template <bool kE5m2, bool kOut, bool kTransposed, L2Hint kHint, Dtype kDtype>
 __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const QuantizeParams& params,
                                              Patch<kDtype> patch, const PatchPlace& place) {
-  hide(patch);
+  make_opaque(patch);
   std::uint8_t* out = params.out.values + place.row0() * params.out.pitch + place.col0();
-  std::uint32_t turned[kPatch][2] = {};
+  std::uint32_t columns[kPatch][2] = {};  // eight rows of each column, as bytes
 #pragma unroll
   for (int i = 0; i < kPatch; i += 2) {
     float low[kPatch];
@@ -115,30 +105,30 @@ __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const Quan
     }
     if constexpr (kOut) {
       const float* scales = &shared.row_scale[place.ty * kPatch + i];
-      store_vector<kStay>(out, cast_eight<kE5m2, true>(low, scales[0]));
-      store_vector<kStay>(out + params.out.pitch, cast_eight<kE5m2, true>(high, scales[1]));
+      store_vector<kHint>(out, cast_eight<kE5m2, true>(low, scales[0]));
+      store_vector<kHint>(out + params.out.pitch, cast_eight<kE5m2, true>(high, scales[1]));
       out += 2 * params.out.pitch;
     }
-    if constexpr (kTurned) {
+    if constexpr (kTransposed) {
 #pragma unroll
       for (int j = 0; j < kPatch; ++j) {
         const float scale = shared.col_scale[place.tx * kPatch + j];
-        turned[j][i / 4] |= cast_pair<kE5m2, true>(low[j], high[j], scale) << (8 * (i % 4));
+        columns[j][i / 4] |= cast_pair<kE5m2, true>(low[j], high[j], scale) << (8 * (i % 4));
       }
     }
   }
-  if constexpr (kTurned) {
+  if constexpr (kTransposed) {
 #pragma unroll
     for (int j = 0; j < kPatch; ++j) {
-      turned_slot_of(shared, place, j) = make_uint2(turned[j][0], turned[j][1]);
+      column_slot(shared, place, j) = make_uint2(columns[j][0], columns[j][1]);
     }
     __syncthreads();
-    write_turned<kStay>(shared, params.transposed, place);
+    write_transposed<kHint>(shared, params.transposed, place);
   }
 }
 
-// Bytes of a row of a copy from `col` on, as many as there are: up to the pitch where the copy owns its
-// padding, which is cleared.
+// Stores the bytes of a row of a copy from `col` on, at most up to column `cols`. Where the copy
+// owns its padding, clears it up to the pitch.
 template <int kWords>
 __device__ __forceinline__ void store_edge(const QuantizedCopy& copy, std::int64_t row,
                                            std::int64_t col, std::int64_t cols,
@@ -163,7 +153,8 @@ __device__ __forceinline__ void store_edge(const QuantizedCopy& copy, std::int64
   }
 }
 
-// The copies of a tile at the edge of the matrix, or with something in it that is not finite.
+// Writes the copies of a tile at the edge of the matrix, or of one with elements that are not
+// finite.
 template <bool kE5m2, Dtype kDtype>
 __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const QuantizeParams& params,
                                            const Patch<kDtype>& patch, const PatchPlace& place) {
@@ -186,7 +177,7 @@ __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const Quanti
       float x[kPatch];
 #pragma unroll
       for (int i = 0; i < kPatch; ++i) x[i] = patch.value(i, j);
-      turned_slot_of(shared, place, j) =
+      column_slot(shared, place, j) =
           cast_eight<kE5m2, false>(x, shared.col_scale[place.tx * kPatch + j]);
     }
     __syncthreads();
@@ -195,7 +186,7 @@ __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const Quanti
       const auto col = static_cast<int>(pass * 32 + threadIdx.x / 8);
       const auto chunk = static_cast<int>(threadIdx.x % 8);
       if (place.tile_col0() + col >= params.cols) continue;
-      const uint4 bytes = turned_rows(shared, col, chunk, turned_swapped(col));
+      const uint4 bytes = load_chunk(shared, col, chunk, has_swapped_slots(col));
       const std::uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
       store_edge(params.transposed, place.tile_col0() + col, place.tile_row0() + chunk * 16,
                  params.rows, words);
@@ -203,32 +194,31 @@ __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const Quanti
   }
 }
 
-// Scales and copies of a tile; every thread of the block comes here. What lies outside the matrix is
-// zero in the patch, or -0.
-template <bool kE5m2, Stay kStay = Stay::normal, Dtype kDtype>
+// Computes the scales of a tile and writes its copies; every thread of the block calls it. Elements
+// outside the matrix are 0 or -0 in the patch.
+template <bool kE5m2, L2Hint kHint = L2Hint::normal, Dtype kDtype>
 __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
                                                const QuantizeParams& params,
                                                const Patch<kDtype>& patch,
                                                const PatchPlace& place) {
   const bool inside = is_inside(params, place);
-  // Where something is not finite, the maxima are found again without it.
   const bool finite = __syncthreads_and(find_maxima(shared, patch, place, false));
-  if (!finite) {
-    Patch<kDtype> again = patch;
-    hide(again);
-    find_maxima(shared, again, place, true);
+  if (!finite) {  // find the maxima again, over the finite elements only
+    Patch<kDtype> copy = patch;
+    make_opaque(copy);
+    find_maxima(shared, copy, place, true);
     __syncthreads();
   }
-  share_scales<kDtype>(shared, params, place, inside);
+  compute_scales<kDtype>(shared, params, place, inside);
   __syncthreads();
   if (!finite || !inside) {
     write_edge<kE5m2>(shared, params, patch, place);
   } else if (params.transposed.kind == ScaleKind::none) {
-    write_inside<kE5m2, true, false, kStay>(shared, params, patch, place);
+    write_inside<kE5m2, true, false, kHint>(shared, params, patch, place);
   } else if (params.out.kind == ScaleKind::none) {
-    write_inside<kE5m2, false, true, kStay>(shared, params, patch, place);
+    write_inside<kE5m2, false, true, kHint>(shared, params, patch, place);
   } else {
-    write_inside<kE5m2, true, true, kStay>(shared, params, patch, place);
+    write_inside<kE5m2, true, true, kHint>(shared, params, patch, place);
   }
 }
 

@@ -1,4 +1,4 @@
-// FP8 copies as the kernels take them, from the views of a call.
+// From the views of a call to the FP8 copies that the kernels take.
 #pragma once
 
 #include "core/checks.hpp"
@@ -23,7 +23,7 @@ inline QuantizedCopy copy_of(const std::optional<BlockShape>& block, const Quant
   return copy;
 }
 
-// Of an output [rows, cols]; there is no input in memory.
+// For an output [rows, cols]. The input stays empty: only the quantiser reads one from memory.
 inline QuantizeParams copies_of(const Fp8Output& fp8, const Fp8Copies& copies, std::int64_t rows,
                                 std::int64_t cols) {
   QuantizeParams params{};

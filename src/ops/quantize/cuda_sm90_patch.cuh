@@ -1,8 +1,10 @@
-// Tiles of 128x128 on their way to FP8, as the quantiser and the kernels that write FP8 have them: a
-// thread of 256 holds a patch of 8 rows by 8 columns. Bound by memory, and by how few instructions an
-// element costs: nothing is asked of the rows and columns of a tile inside the matrix.
+// 128x128 tiles in registers, as the quantiser and the kernels that write FP8 hold them: each of
+// 256 threads has a patch of 8 rows by 8 columns. These kernels are memory-bound and sensitive to
+// the number of instructions per element, so tiles inside the matrix take a path without bounds
+// checks.
 #pragma once
 
+#include "device/ptx/registers.cuh"
 #include "device/rows/eight.cuh"
 #include "ops/quantize/cuda_sm90_tile_layout.hpp"
 
@@ -10,20 +12,20 @@ namespace octet::sm90 {
 
 enum class ScaleKind { none, lines, square };  // no copy, 1x128, 128x128
 
-// One FP8 copy, in its own orientation.
+// One FP8 copy; rows, columns and lines are those of the copy.
 struct QuantizedCopy {
   ScaleKind kind;
   std::uint8_t* values;
   std::int64_t pitch;
   float* scales;
   std::int64_t scale_strides[2];
-  std::int64_t scale_pitch;  // lines of the contiguous dimension, padding included
-  bool owns_padding;
+  std::int64_t scale_pitch;  // length of the contiguous dimension, padding included
+  bool owns_padding;         // the kernel writes it: zeros after values, ones after scales
 };
 
 struct QuantizeParams {
-  Matrix input;  // [rows, cols]; kernels that compute it have none
-  bool aligned;  // the input's rows, to 16 bytes
+  Matrix input;  // [rows, cols]; empty in kernels that compute the tile
+  bool aligned;  // rows of the input start on 16-byte boundaries
   std::int64_t rows;
   std::int64_t cols;
   unsigned tiles_across;  // ceil(cols / 128)
@@ -34,7 +36,7 @@ struct QuantizeParams {
   QuantizedCopy transposed;  // [cols, rows]
 };
 
-// Where a thread's patch lies.
+// The position of a thread's patch: its tile, and (ty, tx) in units of patches.
 struct PatchPlace {
   unsigned tile_row;
   unsigned tile_col;
@@ -52,7 +54,7 @@ struct PatchPlace {
   __device__ std::int64_t col0() const { return tile_col0() + tx * kPatch; }
 };
 
-// Whether a tile lies wholly inside the matrix.
+// Whether the whole tile is inside the matrix.
 __device__ __forceinline__ bool is_inside(const QuantizeParams& params, const PatchPlace& place) {
   return place.tile_row0() + kTile <= params.rows && place.tile_col0() + kTile <= params.cols;
 }
@@ -64,44 +66,44 @@ struct Patch {
   __device__ __forceinline__ float value(int row, int col) const { return rows[row][col]; }
 };
 
-// The compiler is not to know a patch or a place any more: it would decode all of the one, and keep
-// what it has found out about the other, over the branches until they are needed, and spill.
+// Hides the values from the compiler. Otherwise it decodes the whole patch, and computes addresses
+// from the place, before the branches that need them, keeps both alive and spills.
 template <Dtype kDtype>
-__device__ __forceinline__ void hide(Patch<kDtype>& patch) {
+__device__ __forceinline__ void make_opaque(Patch<kDtype>& patch) {
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
 #pragma unroll
-    for (int w = 0; w < Eight<kDtype>::kWords; ++w) asm volatile("" : "+r"(patch.rows[i].words[w]));
+    for (int w = 0; w < Eight<kDtype>::kWords; ++w) ptx::make_opaque(patch.rows[i].words[w]);
   }
 }
-__device__ __forceinline__ void hide(PatchPlace& place) {
-  asm volatile("" : "+r"(place.tile_row), "+r"(place.tile_col), "+r"(place.tx), "+r"(place.ty));
+__device__ __forceinline__ void make_opaque(PatchPlace& place) {
+  ptx::make_opaque(place.tile_row, place.tile_col, place.tx, place.ty);
 }
 
-// A matrix [rows, cols] that tiles are read from.
+// The matrix [rows, cols] that a tile is read from.
 struct TileSource {
   Matrix matrix;
   std::int64_t rows;
   std::int64_t cols;
-  bool aligned;  // rows, to 16 bytes
-  bool inside;   // the tile, in the matrix
+  bool aligned;  // rows start on 16-byte boundaries
+  bool inside;   // the whole tile is inside the matrix
 
   __device__ __forceinline__ bool whole() const { return aligned && inside; }
 };
 
-// Eight elements at the edge of a matrix, or of one whose rows are not aligned; zeros outside.
+// Eight elements with bounds checks and for any alignment; zeros outside the matrix.
 template <Dtype kDtype>
 __device__ __forceinline__ Eight<kDtype> load_edge(const TileSource& source, std::int64_t row,
                                                    std::int64_t col) {
   if (row >= source.rows || col >= source.cols) return {};
   const char* from = element_at<kDtype>(source.matrix, row, static_cast<int>(col));
   if (source.cols - col < kEight) {
-    return load_some<kDtype>(from, static_cast<int>(source.cols - col));
+    return load_singly<kDtype>(from, static_cast<int>(source.cols - col));
   }
-  return source.aligned ? load_eight<kDtype>(from) : load_some<kDtype>(from, kEight);
+  return source.aligned ? load_eight<kDtype>(from) : load_singly<kDtype>(from, kEight);
 }
 
-// A thread's patch; where the tile is whole, all of it is under way at once.
+// Loads a thread's patch; in a whole tile all of its loads are in flight at once.
 template <Dtype kDtype>
 __device__ __forceinline__ void load_patch(Patch<kDtype>& patch, const TileSource& source,
                                            const PatchPlace& place) {
@@ -122,7 +124,7 @@ __device__ __forceinline__ void load_patch(Patch<kDtype>& patch, const TileSourc
 }
 
 struct QuantizeStorage {
-  alignas(128) std::uint8_t turned[kTile][kTile];  // (column, row), 8-byte slots exchanged
+  alignas(128) std::uint8_t transposed[kTile][kTile];  // (column, row), 8-byte slots permuted
   alignas(16) std::uint32_t row_max[kTile];
   alignas(16) std::uint32_t col_max[kQuantizeThreads / 32][kTile];
   alignas(16) float row_scale[kTile];

@@ -1,5 +1,5 @@
-// The scales of a tile on its way to FP8. Magnitudes are compared as integers: their order is that of
-// the floats. Scales are computed once per line and shared.
+// The scales of a tile that is cast to FP8. Magnitudes are compared as integers, which have the
+// same order as the floats. A line is a row of a copy: one thread computes its scale and shares it.
 #pragma once
 
 #include "ops/quantize/cuda_sm90_patch.cuh"
@@ -7,7 +7,7 @@
 
 namespace octet::sm90 {
 
-// Elements as words of four bytes, and the largest of their magnitudes.
+// Magnitudes of elements in words of four bytes, one or two per word, and their maxima.
 template <Dtype kDtype>
 struct Magnitudes {
   static constexpr int kPerWord = Eight<kDtype>::kPerWord;
@@ -28,20 +28,23 @@ struct Magnitudes {
     return kPerWord == 1 ? max(x, y) : __vmaxu2(x, y);
   }
   static __device__ __forceinline__ float decode(std::uint32_t bits) {
-    if constexpr (kDtype == Dtype::f16) return decode_f16(bits);
+    if constexpr (kDtype == Dtype::f16) return ptx::f32_from_f16_bits(bits);
     return __uint_as_float(kDtype == Dtype::f32 ? bits : bits << 16);
   }
-  // The larger of the elements of one word in the low half, and of another in the high one.
-  static __device__ __forceinline__ std::uint32_t join(std::uint32_t low, std::uint32_t high) {
+  // Two 16-bit maxima in one word: that of the word `low` in the low half, that of `high` in the
+  // high half.
+  static __device__ __forceinline__ std::uint32_t reduce_two(std::uint32_t low,
+                                                             std::uint32_t high) {
     return __vmaxu2(__byte_perm(low, high, 0x5410), __byte_perm(low, high, 0x7632));
   }
 };
 
-// Joins the maxima that the 16 threads of eight rows have of their columns. Each step gives half of
-// the words away and keeps the maxima of the other half, until a word is left: that of rows
-// word * kPerWord onwards, in the threads whose index begins with its number.
+// Row maxima: reduces the words that the 16 threads of eight rows have of their own columns. In
+// each step a thread hands half of its words to its partner and keeps the maxima of the other half,
+// until one word is left. Word w, of rows w * kPerWord onwards, ends up in threads w * sharers ...
+// (w + 1) * sharers - 1.
 template <Dtype kDtype>
-__device__ __forceinline__ void join_rows(
+__device__ __forceinline__ void reduce_rows(
     QuantizeStorage& shared, std::uint32_t (&words)[kPatch / Magnitudes<kDtype>::kPerWord],
     const PatchPlace& place) {
   constexpr int kPerWord = Magnitudes<kDtype>::kPerWord;
@@ -72,11 +75,12 @@ __device__ __forceinline__ void join_rows(
   }
 }
 
-// Leaves the maxima of a patch's columns, of each pair of patches one below the other.
+// Column maxima: reduces each pair of patches, one below the other, and stores the result in shared
+// memory.
 template <Dtype kDtype>
-__device__ __forceinline__ void join_columns(QuantizeStorage& shared,
-                                             const std::uint32_t (&columns)[Eight<kDtype>::kWords],
-                                             const PatchPlace& place) {
+__device__ __forceinline__ void reduce_columns(
+    QuantizeStorage& shared, const std::uint32_t (&columns)[Eight<kDtype>::kWords],
+    const PatchPlace& place) {
   constexpr int kPerWord = Magnitudes<kDtype>::kPerWord;
 #pragma unroll
   for (int w = 0; w < Eight<kDtype>::kWords; ++w) {
@@ -92,8 +96,8 @@ __device__ __forceinline__ void join_columns(QuantizeStorage& shared,
   }
 }
 
-// The largest magnitude of each row and column of the tile. Returns whether this thread's elements
-// are finite.
+// Writes the largest magnitude of each row and column of the tile to shared memory. Returns whether
+// all elements of this thread are finite.
 template <Dtype kDtype>
 __device__ __forceinline__ bool find_maxima(QuantizeStorage& shared, const Patch<kDtype>& patch,
                                             const PatchPlace& place, bool finite_only) {
@@ -113,20 +117,20 @@ __device__ __forceinline__ bool find_maxima(QuantizeStorage& shared, const Patch
   std::uint32_t largest = 0;
 #pragma unroll
   for (int w = 0; w < kWords; ++w) largest = Of::larger(largest, columns[w]);
-  join_columns<kDtype>(shared, columns, place);
+  reduce_columns<kDtype>(shared, columns, place);
   if constexpr (Of::kPerWord == 1) {
-    join_rows<kDtype>(shared, rows, place);
+    reduce_rows<kDtype>(shared, rows, place);
     return largest < Of::kInfinity;
   } else {
-    std::uint32_t joined[kPatch / 2];
+    std::uint32_t pairs[kPatch / 2];
 #pragma unroll
-    for (int i = 0; i < kPatch / 2; ++i) joined[i] = Of::join(rows[2 * i], rows[2 * i + 1]);
-    join_rows<kDtype>(shared, joined, place);
+    for (int i = 0; i < kPatch / 2; ++i) pairs[i] = Of::reduce_two(rows[2 * i], rows[2 * i + 1]);
+    reduce_rows<kDtype>(shared, pairs, place);
     return max(largest >> 16, largest & 0xFFFF) < Of::kInfinity;
   }
 }
 
-// The maximum over the whole tile, in every thread.
+// The maximum over the whole tile; every thread gets it.
 __device__ __forceinline__ std::uint32_t tile_maximum(const QuantizeStorage& shared) {
   const unsigned lane = threadIdx.x % 32;
   std::uint32_t largest = 0;
@@ -139,16 +143,15 @@ __device__ __forceinline__ std::uint32_t tile_maximum(const QuantizeStorage& sha
   return largest;
 }
 
-// Where the scales of a copy's tile are: `line0` is its first of 128 lines, of which there are `lines`,
-// and `slice` its number among the `slices` of a line.
+// The position of a tile's scales in a copy.
 struct ScalePlace {
-  std::int64_t line0;
-  std::int64_t lines;
-  unsigned slice;
-  std::int64_t slices;
+  std::int64_t line0;   // first of the tile's 128 lines
+  std::int64_t lines;   // of the copy
+  unsigned slice;       // of 128 columns, along a line
+  std::int64_t slices;  // of a line
 };
 
-// Writes them, each thread that of its own line; `inside`: all of the tile's lines are there.
+// Writes the scale of a thread's line. `inside`: all lines of the tile exist.
 __device__ __forceinline__ void write_scale(const QuantizedCopy& copy, const ScalePlace& place,
                                             int line, bool inside, float inverse) {
   if (copy.kind == ScaleKind::lines) {
@@ -168,14 +171,15 @@ __device__ __forceinline__ void write_scale(const QuantizedCopy& copy, const Sca
   }
 }
 
-// By the 128 threads of the rows, and by those of the columns: finds the scales of the lines from
-// their maxima, leaves them in `scales` and writes them.
+// Called by 128 threads per copy, one per line: computes the scale from the maxima of the line,
+// stores it in `scales` and writes its inverse to the copy.
 template <Dtype kDtype, int kMaxima>
-__device__ __forceinline__ void find_scales(const QuantizeStorage& shared,
-                                            const QuantizeParams& params, const QuantizedCopy& copy,
-                                            const std::uint32_t (&maxima)[kMaxima][kTile],
-                                            const ScalePlace& place, bool inside,
-                                            float (&scales)[kTile]) {
+__device__ __forceinline__ void compute_line_scales(const QuantizeStorage& shared,
+                                                    const QuantizeParams& params,
+                                                    const QuantizedCopy& copy,
+                                                    const std::uint32_t (&maxima)[kMaxima][kTile],
+                                                    const ScalePlace& place, bool inside,
+                                                    float (&scales)[kTile]) {
   if (copy.kind == ScaleKind::none) return;
   const unsigned line = threadIdx.x % kTile;
   std::uint32_t largest = 0;
@@ -191,17 +195,19 @@ __device__ __forceinline__ void find_scales(const QuantizeStorage& shared,
   write_scale(copy, place, static_cast<int>(line), inside, scale.inverse);
 }
 
+// The first 128 threads take the copy in the input's orientation, the others the transposed copy.
 template <Dtype kDtype>
-__device__ __forceinline__ void share_scales(QuantizeStorage& shared, const QuantizeParams& params,
-                                             const PatchPlace& place, bool inside) {
+__device__ __forceinline__ void compute_scales(QuantizeStorage& shared,
+                                               const QuantizeParams& params,
+                                               const PatchPlace& place, bool inside) {
   if (threadIdx.x < kTile) {
     const auto& maxima = reinterpret_cast<const std::uint32_t(&)[1][kTile]>(shared.row_max);
-    find_scales<kDtype>(
+    compute_line_scales<kDtype>(
         shared, params, params.out, maxima,
         {place.tile_row0(), params.rows, place.tile_col, std::int64_t{params.tiles_across}}, inside,
         shared.row_scale);
   } else {
-    find_scales<kDtype>(
+    compute_line_scales<kDtype>(
         shared, params, params.transposed, shared.col_max,
         {place.tile_col0(), params.cols, place.tile_row, (params.rows + kTile - 1) / kTile}, inside,
         shared.col_scale);

@@ -1,13 +1,38 @@
-// Launches the Hopper quantiser.
-#include "ops/quantize/cuda_sm90_tile.cuh"
-
-#include "device/cuda/launch.hpp"
-#include "device/rows/matrices.hpp"
-#include "device/cuda/scope.hpp"
-#include "ops/quantize/cuda_sm90_params.cuh"
+// FP8 copies of a matrix, one 128x128 tile per block: the input is read once, both copies are cast
+// from registers. Memory-bound; enough blocks per multiprocessor keep the loads in flight.
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
+#include "device/cuda/launch.hpp"
+#include "device/cuda/scope.hpp"
+#include "device/ptx/dependent_launch.cuh"
+#include "device/rows/matrices.hpp"
+#include "ops/quantize/cuda_sm90_copies.cuh"
+#include "ops/quantize/cuda_sm90_params.cuh"
+
 namespace octet {
+namespace sm90 {
+
+// Blocks per multiprocessor that registers allow. Three blocks of 80 registers are as fast as four
+// of 64 that decode each element twice: 3.8 TB/s on an H200, both copies of bf16 8192x8192.
+template <Dtype kDtype>
+inline constexpr int kResidentBlocks = kDtype == Dtype::f32 ? 2 : 3;
+
+template <Dtype kDtype, bool kE5m2>
+__global__ __launch_bounds__(kQuantizeThreads, kResidentBlocks<kDtype>) void quantize_kernel(
+    const __grid_constant__ QuantizeParams params) {
+  __shared__ QuantizeStorage shared;
+  const PatchPlace place(blockIdx.x / params.tiles_across, blockIdx.x % params.tiles_across);
+  ptx::wait_for_earlier_kernels();
+  ptx::let_next_kernel_start();
+  Patch<kDtype> patch;
+  load_patch(patch,
+             {params.input, params.rows, params.cols, params.aligned, is_inside(params, place)},
+             place);
+  quantize_patch<kE5m2>(shared, params, patch, place);
+}
+
+}  // namespace sm90
+
 namespace {
 
 using sm90::QuantizeParams;

@@ -1,19 +1,19 @@
-// rms_norm forward on Hopper: a row read once, kept in registers, and written once. Bound by memory:
-// what counts is how many bytes are in flight, and how few instructions an element costs.
+// rms_norm forward on Hopper: a row is read once, kept in registers, and written once.
+// Memory-bound: what counts is how many bytes are in flight and how few instructions an element
+// costs.
 #pragma once
 
 #include "device/ptx/dependent_launch.cuh"
-#include "device/ptx/early_launch.cuh"
 #include "ops/rms_norm/cuda_sm90_row.cuh"
 
 namespace octet::sm90 {
 
 struct RmsNormForwardParams {
   Matrix x;         // [rows, cols]
-  Matrix residual;  // [rows, cols]; no data: none
+  Matrix residual;  // [rows, cols], or null data
   Weights g;        // [cols]
   Matrix y;         // [rows, cols]
-  Matrix sum;       // [rows, cols], with a residual
+  Matrix sum;       // [rows, cols]; written where there is a residual
   float* rstd;      // [rows], or null
   unsigned rows;
   int cols;
@@ -32,19 +32,18 @@ __device__ __forceinline__ Eight<kDtype> sum_of(const Eight<kDtype>& x, const Ei
   return result;
 }
 
-// A thread's vectors of x, or of x + residual, rounded and written to `sum`; all of x are under
-// way at once.
+// Loads a thread's vectors of h: x, or x + residual rounded, which is also written to `sum`. All
+// loads of x are in flight at once.
 template <Rows kRows, Dtype kDtype, int kVectors>
-__device__ __forceinline__ void load_normed(const RmsNormForwardParams& params, unsigned row,
-                                            int cols, const RowThreads& threads,
-                                            Eight<kDtype> (&h)[kVectors]) {
+__device__ __forceinline__ void load_h(const RmsNormForwardParams& params, unsigned row, int cols,
+                                       const RowThreads& threads, Eight<kDtype> (&h)[kVectors]) {
   const RowVectors<kDtype, kRows> x(params.x, row, cols, threads);
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) h[v] = x.load(v);
   if (params.residual.data == nullptr) return;
   const RowVectors<kDtype, kRows> residual(params.residual, row, cols, threads);
   const RowVectors<kDtype, kRows> sum(params.sum, row, cols, threads);
-  constexpr int kGroup = kVectors < 2 ? kVectors : 2;  // registers would not hold all of both
+  constexpr int kGroup = kVectors < 2 ? kVectors : 2;  // registers do not hold all of both
 #pragma unroll
   for (int first = 0; first < kVectors; first += kGroup) {
     Eight<kDtype> more[kGroup];
@@ -58,12 +57,13 @@ __device__ __forceinline__ void load_normed(const RmsNormForwardParams& params, 
   }
 }
 
-// Weights of the tensor's own dtype, four vectors under way at once.
+// For aligned weights of the tensor's dtype that are used as they are: loads of four vectors are in
+// flight at once.
 template <Dtype kDtype, int kVectors>
-__device__ __forceinline__ void write_plainly_normed(const RmsNormForwardParams& params,
-                                                     unsigned row, const RowThreads& threads,
-                                                     float rstd,
-                                                     const Eight<kDtype> (&h)[kVectors]) {
+__device__ __forceinline__ void write_normed_by_plain_gains(const RmsNormForwardParams& params,
+                                                            unsigned row, const RowThreads& threads,
+                                                            float rstd,
+                                                            const Eight<kDtype> (&h)[kVectors]) {
   using Vectors = RowVectors<kDtype, Rows::whole>;
   const Vectors gains({const_cast<void*>(params.g.data), 0}, 0, params.cols, threads);
   const Vectors y(params.y, row, params.cols, threads);
@@ -98,9 +98,9 @@ __device__ __forceinline__ void write_normed(const RmsNormForwardParams& params,
 }
 
 template <Dtype kDtype, Rows kRows, int kVectors>
-__global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
+__global__ __launch_bounds__(kRmsNormMaxThreads) void rms_norm_forward_kernel(
     const __grid_constant__ RmsNormForwardParams params) {
-  __shared__ float shared[kVectors * kRmsNormMostThreads / 32];
+  __shared__ float shared[kVectors * kRmsNormMaxThreads / 32];
   const RowThreads threads(params.row_threads_log2);
   const unsigned row = blockIdx.x * (blockDim.x >> threads.log2) + threads.row;
   const bool valid = row < params.rows;
@@ -109,14 +109,14 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
 
   // Read
   Eight<kDtype> h[kVectors];
-  load_normed<kRows>(params, valid ? row : 0, valid ? params.cols : 0, threads, h);
+  load_h<kRows>(params, valid ? row : 0, valid ? params.cols : 0, threads, h);
 
   // Root mean square
-  float eights[kVectors];
+  float vector_sums[kVectors];
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) eights[v] = sum_of_squares(h[v]);
+  for (int v = 0; v < kVectors; ++v) vector_sums[v] = sum_of_squares(h[v]);
   float* sums = shared + threads.row * threads.warps() * kVectors;
-  leave_sums<kVectors>(eights, threads, sums);
+  store_warp_sums<kVectors>(vector_sums, threads, sums);
   if (threads.log2 == 5) {
     __syncwarp();
   } else {
@@ -129,7 +129,7 @@ __global__ __launch_bounds__(kRmsNormMostThreads) void rms_norm_forward_kernel(
 
   // Write
   if (kRows == Rows::whole && params.g.dtype == kDtype && !params.one_plus_weight) {
-    write_plainly_normed(params, row, threads, rstd, h);
+    write_normed_by_plain_gains(params, row, threads, rstd, h);
   } else {
     write_normed<kRows>(params, row, threads, rstd, h);
   }

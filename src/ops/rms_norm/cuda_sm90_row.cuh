@@ -1,20 +1,22 @@
-// A row in the registers of its threads, as the Hopper kernels of rms_norm have it.
+// A row in the registers of its threads, as the Hopper kernels of rms_norm hold it.
 //
-// A thread holds kVectors times eight neighbouring elements, `row_threads` times eight apart. The sum
-// over the row is the balanced tree of rms_norm.hpp: lanes by shuffles, warps through shared memory.
+// A thread holds kVectors vectors of eight neighbouring elements; neighbouring threads hold
+// neighbouring vectors. The sum over the row is the balanced tree of rms_norm.hpp: lanes by
+// shuffles, warps through shared memory.
 #pragma once
 
 #include "device/rows/tree_sum.cuh"
 
 namespace octet::sm90 {
 
-inline constexpr int kRmsNormMostThreads = 512;
+inline constexpr int kRmsNormMaxThreads = 512;
 
-// The threads of a block that share a row, a power of two from 32 on, and where this one stands.
+// The threads of a block that share a row, a power of two of at least 32, and the place of this
+// thread.
 struct RowThreads {
   int log2;
-  int index;  // of this thread in its row
-  int row;    // of the block's rows
+  int index;  // of this thread among those of its row
+  int row;    // of this thread, among the rows of the block
 
   __device__ explicit RowThreads(int threads_log2)
       : log2(threads_log2),
@@ -24,12 +26,12 @@ struct RowThreads {
   __device__ int warps() const { return 1 << (log2 - 5); }
 };
 
-// Where a thread's vectors lie in a row of `cols`: each address is a step from the one before.
+// Addresses of a thread's vectors in a row of `cols` elements.
 template <Dtype kDtype, Rows kRows>
 struct RowVectors {
   char* first;
-  int step;  // elements
-  int left;  // elements from the first on
+  int step;  // elements from one vector to the next
+  int left;  // elements of the row from the first vector on
 
   __device__ RowVectors(const Matrix& matrix, std::int64_t row, int cols, const RowThreads& threads)
       : first(element_at<kDtype>(matrix, row, threads.col(0))),
@@ -42,27 +44,29 @@ struct RowVectors {
   }
   __device__ __forceinline__ Eight<kDtype> load(int vector) const {
     if constexpr (kRows == Rows::ragged) {
-      return load_some<kDtype>(at(vector), left - vector * step);
+      return load_singly<kDtype>(at(vector), left - vector * step);
     }
     if (!has(vector)) return {};
     return load_eight<kDtype>(at(vector));
   }
   __device__ __forceinline__ void store(int vector, const Eight<kDtype>& eight) const {
     if constexpr (kRows == Rows::ragged) {
-      store_some(at(vector), eight, left - vector * step);
+      store_singly(at(vector), eight, left - vector * step);
     } else if (has(vector)) {
       store_eight(at(vector), eight);
     }
   }
 };
 
-// The tree over a row, in three steps: each warp leaves the sums of its vectors of eight, all wait,
-// and every thread of the row adds them with sum_of_warps(). Of several rows at once each has
-// kVectors of `eights`, and its sums lie `row_sums` behind those of the row before.
+// The sum over a row takes three steps: each warp stores the sums over its lanes with this
+// function, the block synchronizes, and every thread of the row adds them with sum_of_warps().
+// `vector_sums` has kVectors sums per row, each over the eight elements of a vector; the sums of
+// the next row are stored `row_sums` further.
 template <int kVectors, int kCount>
-__device__ __forceinline__ void leave_sums(float (&eights)[kCount], const RowThreads& threads,
-                                           float* sums, int row_sums = 0) {
-  const float sum = sums_of_lanes(eights);
+__device__ __forceinline__ void store_warp_sums(float (&vector_sums)[kCount],
+                                                const RowThreads& threads, float* sums,
+                                                int row_sums = 0) {
+  const float sum = sums_of_lanes(vector_sums);
   const int lane = static_cast<int>(threadIdx.x % 32);
   if (lane >= kCount) return;
   const int value = value_of_lane(lane, kCount);
@@ -78,8 +82,8 @@ __device__ __forceinline__ void load_gains(const Weights& g, bool one_plus_weigh
   for (int i = 0; i < kEight; ++i) w[i] = __fadd_rn(1.0f, w[i]);
 }
 
-// The squares of 16-bit elements are exact in f32, so that a product and a sum in one instruction
-// round as the two do; but for squares under 2^-126.
+// Squares of 16-bit elements are exact in f32, so a fused multiply-add rounds like a product and a
+// sum, except for squares below 2^-126.
 template <Dtype kDtype>
 __device__ __forceinline__ float sum_of_squares(const Eight<kDtype>& h) {
   float pairs[kEight / 2];

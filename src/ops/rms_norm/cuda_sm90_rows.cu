@@ -1,4 +1,4 @@
-// Launches the Hopper kernels of rms_norm: how many threads a row has, and how far rows come ahead.
+// Launches the Hopper kernels of rms_norm: chooses the threads of a row and the stages of the ring.
 #include "ops/rms_norm/cuda_sm90_backward.cuh"
 #include "ops/rms_norm/cuda_sm90_forward.cuh"
 
@@ -18,22 +18,21 @@ using sm90::RmsNormBackwardParams;
 using sm90::RmsNormForwardParams;
 using sm90::Rows;
 
-constexpr int kLeastThreadsLog2 = 5;
-constexpr int kMostThreadsLog2 = 9;
-static_assert(1 << kMostThreadsLog2 == sm90::kRmsNormMostThreads);
-constexpr std::size_t kSharedBytes = 224
-                                     << 10;  // of a multiprocessor, with room for the static ones
+constexpr int kMinThreadsLog2 = 5;
+constexpr int kMaxThreadsLog2 = 9;
+static_assert(1 << kMaxThreadsLog2 == sm90::kRmsNormMaxThreads);
+// Shared memory of a multiprocessor for rings; the rest is for the static variables of the blocks.
+constexpr std::size_t kSharedBytes = 224 << 10;
 
 int row_threads_log2(std::int64_t cols, int vectors) {
-  return std::clamp(cuda::log2_up(ceil_div(cols, 8 * vectors)), kLeastThreadsLog2,
-                    kMostThreadsLog2);
+  return std::clamp(cuda::log2_up(ceil_div(cols, 8 * vectors)), kMinThreadsLog2, kMaxThreadsLog2);
 }
 
 using ForwardKernel = void (*)(RmsNormForwardParams);
 using BackwardKernel = void (*)(RmsNormBackwardParams);
 
-// Four vectors per thread, or eight in rows of 4096 columns and more: on an H200 4.04 and 4.02 TB/s of
-// bf16 at 4096 and 8192 columns with eight, 4.00 and 3.99 with four, 4.04 and 3.81 with two.
+// A thread has four vectors, or eight from 4096 columns on. bf16 on an H200, 4096 and 8192 columns:
+// 4.04 and 4.02 TB/s with eight vectors, 4.00 and 3.99 with four, 4.04 and 3.81 with two.
 constexpr std::int64_t kWideCols = 4096;
 
 template <Dtype kDtype>
@@ -54,7 +53,8 @@ ForwardKernel forward_kernel(Dtype dtype, bool whole, bool wide) {
   }
 }
 
-// Four vectors of f32 beside a ring pass the registers, so long rows of it go without the ring.
+// With a ring, four vectors of f32 need too many registers, so long rows of f32 are read without
+// it.
 template <Dtype kDtype>
 BackwardKernel backward_kernel(bool whole, bool wide) {
   if (whole && !wide) return sm90::rms_norm_backward_kernel<kDtype, Rows::whole, 2>;
@@ -80,7 +80,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwa
   const cuda::DeviceScope scope(problem.device.index);
   const bool whole = problem.cols % 8 == 0 &&
                      cuda::are_aligned16({args.x, args.residual, args.g, args.y, args.sum});
-  const bool wide = problem.cols > sm90::kRmsNormMostThreads * 8 * 4 ||
+  const bool wide = problem.cols > sm90::kRmsNormMaxThreads * 8 * 4 ||
                     (whole && size_bytes(problem.dtype) == 2 && problem.cols >= kWideCols);
   RmsNormForwardParams params{};
   params.x = cuda::matrix_of(args.x);
@@ -94,8 +94,8 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwa
   params.row_threads_log2 = row_threads_log2(problem.cols, wide ? 8 : 4);
   params.eps = problem.eps;
   params.one_plus_weight = problem.one_plus_weight;
-  // Several rows to a block only where a row has but one warp.
-  const int rows_log2 = params.row_threads_log2 == kLeastThreadsLog2 ? 2 : 0;
+  // A block has four rows where a row has one warp, else one.
+  const int rows_log2 = params.row_threads_log2 == kMinThreadsLog2 ? 2 : 0;
   void* arguments[] = {&params};
   cuda::launch(
       {reinterpret_cast<const void*>(forward_kernel(problem.dtype, whole, wide)),
@@ -121,8 +121,8 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
     const auto stages = std::min<std::int64_t>(
         static_cast<std::int64_t>(kSharedBytes / static_cast<std::size_t>(resident) / stage_bytes),
         problem.cols > 4096 ? 5 : 4);
-    // A batch is used while the next is under way.
-    bool wide = problem.cols > sm90::kRmsNormMostThreads * 8 * 2;
+    // The ring has to hold two batches: one in use and one in flight.
+    bool wide = problem.cols > sm90::kRmsNormMaxThreads * 8 * 2;
     whole = whole && stages >= 2 * (wide ? sm90::kRmsNormBatch<4> : sm90::kRmsNormBatch<2>);
     wide = wide || !whole;
     RmsNormBackwardParams params{};
@@ -143,7 +143,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
     void* arguments[] = {&params};
     cuda::launch({reinterpret_cast<const void*>(backward_kernel(problem.dtype, whole, wide)),
                   "launch of cuda_sm90_rows", static_cast<unsigned>(blocks),
-                  (1u << params.row_threads_log2) + (whole ? sm90::kRingThreads : 0),
+                  (1u << params.row_threads_log2) + (whole ? sm90::kProducerThreads : 0),
                   whole ? static_cast<std::size_t>(stages) * stage_bytes : 0,
                   static_cast<cudaStream_t>(context.stream)},
                  arguments);

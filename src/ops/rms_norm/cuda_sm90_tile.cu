@@ -14,8 +14,8 @@ namespace {
 
 using sm90::RmsNormTileParams;
 
-// How far ahead root mean squares are found: some 8 MiB of rows are still in the L2 cache then.
-// 16384x4096 bf16 on an H200: 3.14 TB/s with 6 MiB, 3.22 with 8, 3.20 with 10, 3.10 with 12.
+// How far the rstd blocks run ahead of the tile blocks, in bytes of x, which have to stay in the L2
+// cache. 16384x4096 bf16 on an H200: 3.14 TB/s with 6 MiB, 3.22 with 8, 3.20 with 10, 3.10 with 12.
 constexpr std::int64_t kBytesAhead = 8 << 20;
 
 using Kernel = void (*)(RmsNormTileParams);
@@ -46,7 +46,7 @@ void launch_sm90_rms_norm_tile(const RmsNormProblem& problem, const RmsNormForwa
   params.norm.eps = problem.eps;
   params.norm.one_plus_weight = problem.one_plus_weight;
   params.copies = sm90::copies_of(*problem.fp8, args.fp8, problem.rows, problem.cols);
-  // A finder reads about as much as a tile: rows of which as many fit as a block has warps.
+  // An rstd block reads about as many bytes as a tile block, and has at most one row per warp.
   params.block_rows_log2 = std::min(3, 7 - cuda::log2_up(tiles));
   const std::int64_t band_bytes = kBlock * problem.cols * size_bytes(problem.dtype);
   params.blocks = {
@@ -55,11 +55,11 @@ void launch_sm90_rms_norm_tile(const RmsNormProblem& problem, const RmsNormForwa
       static_cast<unsigned>(std::min(bands, std::max<std::int64_t>(1, kBytesAhead / band_bytes)))};
   params.aligned =
       problem.cols % 8 == 0 && cuda::are_aligned16({args.x, args.residual, args.sum, args.g});
-  params.full_finders = params.aligned && args.residual.data == nullptr &&
-                        problem.cols << params.block_rows_log2 ==
-                            sm90::kFinderVectors * sm90::kEight * sm90::kQuantizeThreads;
+  params.full_rstd_blocks = params.aligned && args.residual.data == nullptr &&
+                            problem.cols << params.block_rows_log2 ==
+                                sm90::kRstdVectors * sm90::kEight * sm90::kQuantizeThreads;
 
-  static_assert(sm90::kNotFound == 0xFFFFFFFF, "as every byte is set");
+  static_assert(sm90::kNotReady == 0xFFFFFFFF, "the memset below writes it byte by byte");
   cuda::check(cudaMemsetAsync(params.norm.rstd, 0xFF,
                               static_cast<std::size_t>(problem.rows) * sizeof(float), stream),
               "cudaMemsetAsync");

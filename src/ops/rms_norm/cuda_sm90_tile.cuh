@@ -1,12 +1,11 @@
 // rms_norm to FP8 on Hopper in one launch that reads x once from memory and once from the L2 cache.
-//
-// A tile of 128 rows needs their root mean squares before its first element can be cast. So blocks
-// have one of two roles, in the order of their numbers: those of a band of 128 rows that find the root
-// mean squares come `bands_ahead` bands before those that make its tiles, close enough that the rows
-// are still in the cache, far enough that no tile has to wait for long. A block waits only for blocks
-// with smaller numbers, which the device starts first. What is waited for is rstd itself, of which no
-// number is there before the launch (kNotFound). Sums are the tree of rms_norm.hpp, so the bits are
-// those of the kernel without FP8.
+// A tile of 128 rows needs the rstd (1 / root mean square) of all its rows before its first element
+// can be cast. So blocks have one of two roles, by their number: the blocks that compute the rstd
+// of a band of 128 rows come `bands_ahead` bands before the blocks that cast its tiles. That is
+// close enough that the rows are still in the L2 cache, and far enough that tiles hardly wait. A
+// block waits only for blocks with smaller numbers, which the device starts first. It polls rstd
+// itself, which is kNotReady before the launch. Sums are the tree of rms_norm.hpp, so the bits
+// equal those of the kernel without FP8.
 #pragma once
 
 #include "ops/quantize/cuda_sm90_copies.cuh"
@@ -18,117 +17,116 @@ namespace octet::sm90 {
 inline constexpr int kQuantizeThreadsLog2 = 8;
 static_assert(1 << kQuantizeThreadsLog2 == kQuantizeThreads);
 
-// Per multiprocessor, as registers allow.
+// Blocks per multiprocessor that registers allow.
 template <Dtype kDtype>
 inline constexpr int kRmsNormTileBlocks = kDtype == Dtype::bf16 ? 3 : 2;
 
 struct RmsNormTileParams {
-  RmsNormForwardParams norm;  // y is not used; rstd is written, kNotFound before the launch
+  RmsNormForwardParams norm;  // y is not used; rstd is kNotReady before the launch
   QuantizeParams copies;
   RmsNormBlocks blocks;
-  int block_rows_log2;  // whose root mean squares a finder finds
-  bool aligned;         // rows are all of whole eights on 16-byte boundaries, as is g
-  bool full_finders;    // and each thread has as many as it can, of x alone
+  int block_rows_log2;    // rows of an rstd block
+  bool aligned;           // rows and g start on 16-byte boundaries, cols is a multiple of eight
+  bool full_rstd_blocks;  // aligned, kRstdVectors whole vectors per thread, no residual
 };
 
-// The bits of an rstd that is not there yet: a NaN that no operation gives.
-inline constexpr std::uint32_t kNotFound = 0xFFFFFFFF;
+// The bits of an rstd that is not computed yet: a NaN with a sign, which publish_rstd() never
+// stores.
+inline constexpr std::uint32_t kNotReady = 0xFFFFFFFF;
 
-__device__ __forceinline__ void publish(float* rstd, float value) {
-  if (isnan(value)) value = __int_as_float(0x7FFFFFFF);
-  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(rstd), "f"(value) : "memory");
+__device__ __forceinline__ void publish_rstd(float* to, float rstd) {
+  if (isnan(rstd)) rstd = __int_as_float(0x7FFFFFFF);
+  ptx::store_relaxed(to, rstd);
 }
-__device__ __forceinline__ float look_at(const float* rstd) {
-  float value;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(rstd) : "memory");
-  return value;
-}
-__device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
-inline constexpr int kFinderVectors = 8;  // of a thread
+inline constexpr int kRstdVectors = 8;  // of a thread
 
-// Leaves the sums of squares of a thread's vectors, all under way at once. kFull: it has all of them,
-// and there is no residual.
+// Stores the sums of squares over each warp. All loads of a thread are in flight at once. kFull:
+// see full_rstd_blocks.
 template <bool kFull, Dtype kDtype>
-__device__ __forceinline__ void leave_squares(const RmsNormForwardParams& norm, unsigned row,
-                                              int cols, const RowThreads& threads, float* sums) {
-  Eight<kDtype> h[kFinderVectors];
+__device__ __forceinline__ void store_square_sums(const RmsNormForwardParams& norm, unsigned row,
+                                                  int cols, const RowThreads& threads,
+                                                  float* sums) {
+  Eight<kDtype> h[kRstdVectors];
   if constexpr (kFull) {
     const char* from = element_at<kDtype>(norm.x, row, threads.col(0));
     const std::int64_t step = kEight * kElementBytes<kDtype> << threads.log2;
 #pragma unroll
-    for (int v = 0; v < kFinderVectors; ++v) {
-      h[v] = load_eight_kept<kDtype>(from);
+    for (int v = 0; v < kRstdVectors; ++v) {
+      h[v] = load_eight_evict_last<kDtype>(from);
       from += step;
     }
   } else {
-    load_normed<Rows::whole>(norm, row, cols, threads, h);
+    load_h<Rows::whole>(norm, row, cols, threads, h);
   }
-  float eights[kFinderVectors];
+  float vector_sums[kRstdVectors];
 #pragma unroll
-  for (int v = 0; v < kFinderVectors; ++v) eights[v] = sum_of_squares(h[v]);
-  leave_sums<kFinderVectors>(eights, threads, sums);
+  for (int v = 0; v < kRstdVectors; ++v) vector_sums[v] = sum_of_squares(h[v]);
+  store_warp_sums<kRstdVectors>(vector_sums, threads, sums);
 }
 
-// The same where rows are not all of whole, aligned eights: one after the other.
+// The same for ragged rows: one vector after the other.
 template <Dtype kDtype>
-__device__ __forceinline__ void leave_ragged_squares(const RmsNormForwardParams& norm, unsigned row,
-                                                     int cols, RowThreads threads, float* sums) {
+__device__ __forceinline__ void store_ragged_square_sums(const RmsNormForwardParams& norm,
+                                                         unsigned row, int cols, RowThreads threads,
+                                                         float* sums) {
   const int warps = threads.warps();
   const int warp = threads.index / 32;
 #pragma unroll 1
-  for (int v = 0; v < kFinderVectors; ++v) {
+  for (int v = 0; v < kRstdVectors; ++v) {
     Eight<kDtype> h[1];
-    load_normed<Rows::ragged>(norm, row, cols, threads, h);
+    load_h<Rows::ragged>(norm, row, cols, threads, h);
     const float sum = sum_of_lanes(sum_of_squares(h[0]));
     if (threadIdx.x % 32 == 0) sums[v * warps + warp] = sum;
     threads.index += 1 << threads.log2;
   }
 }
 
-// Root mean squares of `block_rows` rows, each by as many threads as there are then for one.
+// Role 1: the rstd of a few rows of a band. The threads of the block are divided evenly between the
+// rows.
 template <Dtype kDtype>
-__device__ __forceinline__ void find_root_mean_squares(const RmsNormTileParams& params,
-                                                       const RmsNormRole& role, float* shared) {
+__device__ __forceinline__ void compute_rstd(const RmsNormTileParams& params,
+                                             const RmsNormRole& role, float* shared) {
   const RmsNormForwardParams& norm = params.norm;
   const RowThreads threads(kQuantizeThreadsLog2 - params.block_rows_log2);
   const unsigned row = role.band * kTile + (role.index << params.block_rows_log2) + threads.row;
-  float* sums = shared + threads.row * threads.warps() * kFinderVectors;
+  float* sums = shared + threads.row * threads.warps() * kRstdVectors;
   const bool valid = row < norm.rows;
   const unsigned own_row = valid ? row : 0;
   const int cols = valid ? norm.cols : 0;
-  if (params.full_finders && role.band * kTile + kTile <= norm.rows) {
-    leave_squares<true, kDtype>(norm, row, norm.cols, threads, sums);
+  if (params.full_rstd_blocks && role.band * kTile + kTile <= norm.rows) {
+    store_square_sums<true, kDtype>(norm, row, norm.cols, threads, sums);
   } else if (params.aligned) {
-    leave_squares<false, kDtype>(norm, own_row, cols, threads, sums);
+    store_square_sums<false, kDtype>(norm, own_row, cols, threads, sums);
   } else {
-    leave_ragged_squares<kDtype>(norm, own_row, cols, threads, sums);
+    store_ragged_square_sums<kDtype>(norm, own_row, cols, threads, sums);
   }
   __syncthreads();
-  const float sum = sum_of_warps(sums, threads.warps() * kFinderVectors);
+  const float sum = sum_of_warps(sums, threads.warps() * kRstdVectors);
   if (!valid || threads.index != 0) return;
-  if (norm.residual.data != nullptr) fence_gpu();  // the block's part of `sum` is there first
-  publish(norm.rstd + row, rstd_of(sum, norm.cols, norm.eps));
+  if (norm.residual.data != nullptr) ptx::fence_gpu();  // `sum` is visible before rstd
+  publish_rstd(norm.rstd + row, rstd_of(sum, norm.cols, norm.eps));
 }
 
-// The rstd of a patch's rows once all of its warp's have been found, zeros for rows that are not there.
-// Each of the warp's 16 rows is read once. No rstd but kNotFound has a sign.
+// Waits until the rstd of all 16 rows of a warp are ready, and returns those of the rows of a
+// thread's patch; zero for rows beyond the matrix. Only kNotReady has a sign.
 __device__ __forceinline__ void wait_for_rstd(const RmsNormForwardParams& norm,
                                               const PatchPlace& place, float (&rstd)[kPatch]) {
   const std::int64_t row = place.tile_row0() + threadIdx.x / 32 * 16 + threadIdx.x % 16;
   float own = 0;
   do {
-    if (row < norm.rows) own = look_at(norm.rstd + row);
+    if (row < norm.rows) own = ptx::load_relaxed(norm.rstd + row);
   } while (__any_sync(~0u, signbit(own)));
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) rstd[i] = __shfl_sync(~0u, own, place.ty % 2 * kPatch + i);
 }
 
+// Role 2: a tile of the FP8 copies.
 template <Dtype kDtype, bool kE5m2>
-__device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const PatchPlace& place,
+__device__ __forceinline__ void cast_tile(const RmsNormTileParams& params, const PatchPlace& place,
                                           QuantizeStorage& shared) {
   const RmsNormForwardParams& norm = params.norm;
-  const bool has_sum = norm.residual.data != nullptr;  // which the finders write
+  const bool has_sum = norm.residual.data != nullptr;  // written by the rstd blocks
   const TileSource source{has_sum ? norm.sum : norm.x, norm.rows, norm.cols, params.aligned,
                           is_inside(params.copies, place)};
   const auto col0 = static_cast<int>(place.col0());
@@ -138,7 +136,7 @@ __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const
   float rstd[kPatch];
   if (has_sum) {
     wait_for_rstd(norm, place, rstd);
-    fence_gpu();
+    ptx::fence_gpu();
     __syncwarp();
   }
   load_patch(patch, source, place);
@@ -150,12 +148,12 @@ __device__ __forceinline__ void make_tile(const RmsNormTileParams& params, const
   }
   if (!has_sum) wait_for_rstd(norm, place, rstd);
 
-    // Norm; rows that are not there have zeros
+    // Norm; rows beyond the matrix have zeros
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
     patch.rows[i] = normed(patch.rows[i], rstd[i], w);
   }
-  quantize_patch<kE5m2, Stay::brief>(shared, params.copies, patch, place);
+  quantize_patch<kE5m2, L2Hint::evict_first>(shared, params.copies, patch, place);
 }
 
 template <Dtype kDtype, bool kE5m2>
@@ -167,10 +165,10 @@ __launch_bounds__(kQuantizeThreads, kRmsNormTileBlocks<kDtype>) void rms_norm_ti
   if (role.idle) return;
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
-  if (role.finds) {
-    find_root_mean_squares<kDtype>(params, role, shared.row_scale);
+  if (role.computes_rstd) {
+    compute_rstd<kDtype>(params, role, shared.row_scale);
   } else {
-    make_tile<kDtype, kE5m2>(params, PatchPlace(role.band, role.index), shared);
+    cast_tile<kDtype, kE5m2>(params, PatchPlace(role.band, role.index), shared);
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace octet {
 
-// The blocks of backward for each of q and k, each of which leaves a line of partial sums.
+// The blocks of backward for each of q and k, each of which writes a line of partial sums.
 std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors);
 
 // On checked arguments; throw Error where CUDA reports one.

@@ -1,12 +1,11 @@
-// From the views of a call to what the Hopper kernels of rope and rms_norm_rope take, and the launch
-// of those that go forward.
+// From the views of a call to the parameters of the Hopper kernels of rope and rms_norm_rope, and
+// the launch of the forward kernels.
 #pragma once
 
 #include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
 #include "device/cuda/scope.hpp"
 #include "ops/rope/cuda_sm90_heads.cuh"
-#include "ops/rope/cuda_sm90_pairs.hpp"
 #include "ops/rope/rotation.hpp"
 
 #include <algorithm>
@@ -50,24 +49,24 @@ inline HeadShape shape_of(const RotatedHeads& heads) {
   return shape;
 }
 
-// Every head of a tensor begins on a 16-byte boundary.
+// Whether every head of a tensor starts on a 16-byte boundary.
 inline bool has_aligned_heads(const TensorView& view) {
   if (view.data == nullptr) return true;
-  std::int64_t reach = 0;
+  std::int64_t stride_bytes = 0;  // of all strides, or-ed
   for (int i = 0; i < 3; ++i) {
-    if (view.shape[i] > 1) reach |= view.strides[i] * size_bytes(view.dtype);
+    if (view.shape[i] > 1) stride_bytes |= view.strides[i] * size_bytes(view.dtype);
   }
-  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && reach % 16 == 0;
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && stride_bytes % 16 == 0;
 }
 
-// Whether heads are whole units that the lanes of a warp hold.
+// Whether a head consists of whole units, at most one per lane of a warp.
 inline bool has_units(const RotatedHeads& heads) {
   return heads.head_dim % kUnitElements == 0 && heads.rotation.rotary_dim % kUnitElements == 0 &&
          heads.head_dim / kUnitElements <= 32 &&
          heads.tokens() < (std::int64_t{1} << 32) / kHeadThreads;
 }
 
-// q, or k.
+// One of q and k.
 struct RotatedSide {
   std::int64_t heads = 0;
   TensorView in;
@@ -86,9 +85,34 @@ struct RotateCall {
   void* stream = nullptr;
 };
 
-// Units of a thread at a time; with the norm over a row all of them, two where that is enough and no
-// thread stands idle. 8x2048x4096 bf16 on an H200, normed by row: 0.94 of a copy with two, 0.93 with
-// four; 4x4096x5120, whose 40 heads leave lanes idle either way: 0.63 and 0.69.
+// The same for backward of rms_norm_rope.
+struct RotatedBackSide {
+  std::int64_t heads = 0;
+  TensorView dout;
+  TensorView x;
+  TensorView g;
+  TensorView rstd;
+  TensorView dx;
+  float* partials = nullptr;  // [blocks, columns of dg]
+};
+
+struct RotateBackCall {
+  RotatedHeads heads;
+  RotationArgs rotation;
+  bool one_plus_weight = false;
+  std::int64_t blocks = 0;  // of each of q and k
+  std::vector<RotatedBackSide> sides;
+  void* stream = nullptr;
+};
+
+// The kernels that take one pair at a time (cuda_sm90_pairs.cuh).
+void launch_rotate_pairs(const RotateCall& call, HeadNorm norm);
+void launch_rotate_pairs_back(const RotateBackCall& call, HeadNorm norm);
+
+// Units that a thread holds at a time. With the norm over a row these are all of its units: two
+// where that is enough and no thread is idle, else four. bf16 on an H200, normed by row:
+// 8x2048x4096 runs at 0.94 of the speed of a copy with two and 0.93 with four; 4x4096x5120, whose
+// 40 heads leave lanes idle either way, at 0.63 and 0.69.
 inline constexpr int kFewUnits = 2;
 inline constexpr int kManyUnits = 4;
 
@@ -99,13 +123,14 @@ int threads_log2(const HeadShape& shape, std::int64_t heads, int units) {
   return std::max(shape.units_log2, std::min(units_log2, most));
 }
 
-// Whether all threads of a token have as many units.
+// Whether all threads of a token have the same number of units.
 template <HeadNorm kNorm>
 bool fills_threads(const HeadShape& shape, std::int64_t heads, int units) {
   return heads % (units << (threads_log2<kNorm>(shape, heads, units) - shape.units_log2)) == 0;
 }
 
-// A question of the problem alone, so that the order of sums does not depend on where tensors lie.
+// Depends only on the problem, so that the order of sums does not depend on the addresses of the
+// tensors.
 template <HeadNorm kNorm>
 bool takes_units(const RotateCall& call, int units) {
   bool result = has_units(call.heads);
@@ -117,16 +142,16 @@ bool takes_units(const RotateCall& call, int units) {
 }
 
 template <Dtype kDtype, HeadNorm kNorm>
-Asked asked_of(const HeadsParams& params, const HeadsInOut& tensor, int units,
-               unsigned block_tokens) {
+Checks checks_of(const HeadsParams& params, const HeadsInOut& tensor, int units,
+                 unsigned block_tokens) {
   const HeadShape& shape = params.shape;
   const bool plain = kNorm == HeadNorm::none ||
                      (tensor.g.aligned && tensor.g.dtype == kDtype && !params.one_plus_weight);
   const bool simple = params.aligned && plain && params.angles.vectors &&
                       shape.rotary_dim == shape.head_dim && shape.units == 1 << shape.units_log2 &&
                       params.tokens % block_tokens == 0;
-  if (!simple) return Asked::everything;
-  return fills_threads<kNorm>(shape, tensor.heads, units) ? Asked::nothing : Asked::heads;
+  if (!simple) return Checks::all;
+  return fills_threads<kNorm>(shape, tensor.heads, units) ? Checks::none : Checks::heads;
 }
 
 template <Dtype kDtype, HeadNorm kNorm, int kUnits>
@@ -157,8 +182,8 @@ void launch_units(const RotateCall& call) {
     tensor.threads_log2 = threads_log2<kNorm>(params.shape, side.heads, kUnits);
     const std::int64_t block_tokens = std::int64_t{1} << (block_log2 - tensor.threads_log2);
     tensor.blocks = static_cast<unsigned>(ceil_div(call.heads.tokens(), block_tokens));
-    tensor.asked =
-        asked_of<kDtype, kNorm>(params, tensor, kUnits, static_cast<unsigned>(block_tokens));
+    tensor.checks =
+        checks_of<kDtype, kNorm>(params, tensor, kUnits, static_cast<unsigned>(block_tokens));
     blocks += tensor.blocks;
   }
   const auto kernel = call.heads.rotation.style == RopeStyle::rotate_half

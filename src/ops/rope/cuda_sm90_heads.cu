@@ -1,3 +1,4 @@
+// Launches the Hopper kernels of rope.
 #include "ops/rope/cuda_sm90_heads.hpp"
 
 #include "ops/rope/cuda_sm90_call.cuh"

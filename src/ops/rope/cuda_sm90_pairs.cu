@@ -1,7 +1,7 @@
+// Launches the kernels that take one pair at a time, of rope and of both passes of rms_norm_rope.
 #include "ops/rope/cuda_sm90_pairs.cuh"
 
 #include "device/cuda_runtime.hpp"
-#include "ops/rms_norm_rope/cuda_sm90_back_call.cuh"
 #include "ops/rope/cuda_sm90_call.cuh"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ PairParams params_of(const RotatedHeads& heads, const RotationArgs& rotation, bo
   return params;
 }
 
-// What is normed together in a tensor with so many heads.
+// How many elements are normed together, in a tensor with this number of heads.
 void set_norms(PairTensor& tensor, std::int64_t heads, std::int64_t head_dim, HeadNorm norm) {
   tensor.heads = static_cast<int>(heads);
   tensor.norms = norm == HeadNorm::head ? tensor.heads : 1;

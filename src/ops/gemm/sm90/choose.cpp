@@ -17,10 +17,10 @@ struct Tile {
   double utilisation;  // of the tensor cores in the main loop
 };
 
-// Measured on an H200, in-kernel clock: 256x128 and 128x256 0.94; with two operations per
-// accumulator and paired columns 0.70. From whole runs: 128x256 is ahead where there is one wave of
-// tiles; 128x128 of squares; the three of 64 rows, which take 410, 280 and 250 clocks per slice. Those of
-// the other tiles are estimates.
+// Measured on an H200 with the in-kernel clock: 256x128 and 128x256 0.94; with two operations per
+// accumulator and paired columns 0.70. From the time of whole runs: that 128x256 is ahead where there is one
+// wave of tiles, 128x128 of squares, and the three of 64 rows, at 410, 280 and 250 clocks per slice. The
+// values of the other tiles are estimates.
 constexpr Tile kRowsBySquares[] = {
     {256, 128, Columns::in_order, 0.94}, {128, 256, Columns::in_order, 0.95},
     {128, 128, Columns::in_order, 0.90}, {64, 128, Columns::in_order, 0.62},
@@ -31,14 +31,13 @@ constexpr Tile kRowsByRows[] = {{256, 128, Columns::paired, 0.70},
 
 // Clocks per tile: ring fill and exposed epilogue, from runs of 8 to 64 slices.
 constexpr double kTileOverhead = 3000;
-// Clocks per launch of clusters: until all of one are there, and until they may go.
+// Clocks per launch of clusters: the blocks of a cluster start and end together.
 constexpr double kClusterOverhead = 1400;
-// The share of its clocks that a cluster saves where power is the limit: what is not read from the L2 cache.
+// The share of its clocks that a cluster saves at the power limit, by reading less from the L2 cache.
 constexpr double kClusterSaves = 0.02;
-// Where a tile has more rows than the problem and loads them all: those that are not there cost more than
-// those that are.
-constexpr double kAbsentRows = 1.4;
-// Bytes per clock that every multiprocessor gets from the L2 cache when all ask for some.
+// TMA zero-fill of rows beyond M is slower than a real load: measured 1.4x per slice.
+constexpr double kZeroFill = 1.4;
+// Bytes per clock from the L2 cache to each multiprocessor when all of them load.
 constexpr double kL2Bytes = 60;
 
 std::span<const Tile> tiles(Promotion promotion) {
@@ -46,10 +45,10 @@ std::span<const Tile> tiles(Promotion promotion) {
   return kRowsBySquares;
 }
 
-// Bytes that a block asks of the L2 cache for a stage.
+// Bytes that a block loads from the L2 cache per stage.
 int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
-  const auto absent = static_cast<int>(std::max<std::int64_t>(0, config.tile_m - problem.m));
-  return loaded_bytes(config) - (loads_present_rows(config) ? absent_bytes(absent) : 0);
+  const auto beyond_m = static_cast<int>(std::max<std::int64_t>(0, config.tile_m - problem.m));
+  return loaded_bytes(config) - (is_load_bound(config) ? bytes_beyond_m(beyond_m) : 0);
 }
 
 double utilisation(const Sm90GemmConfig& config) {
@@ -82,9 +81,9 @@ double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config
   const double slices = static_cast<double>(ceil_div(problem.k, kBlock));
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
   const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
-  const double absent = problem.m < config.tile_m && !loads_present_rows(config) ? kAbsentRows : 1;
+  const double zero_fill = problem.m < config.tile_m && !is_load_bound(config) ? kZeroFill : 1;
   const double clocks =
-      waves * (slices * absent * std::max(tensor_clocks, supply_clocks) + kTileOverhead);
+      waves * (slices * zero_fill * std::max(tensor_clocks, supply_clocks) + kTileOverhead);
   return config.cluster == 1 ? clocks : clocks * (1 - kClusterSaves) + kClusterOverhead;
 }
 

@@ -1,6 +1,5 @@
-// The configurations of the Hopper product: plain numbers that print themselves and read themselves
-// back, the list of those that are compiled, and what follows from the numbers, so that tests
-// without a GPU can ask.
+// The configurations of the Hopper product: plain numbers with a text form, the list of those that are
+// compiled, and what follows from the numbers, as constexpr functions that tests without a GPU can call.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -19,8 +18,8 @@ enum class Promotion {
   one_by_one,         // 1x128 . 1x128:   acc = fma(slice * sa, sb, acc)
 };
 
-// How the rows of b lie in a stage: as they are, or so that a thread's columns of d are four
-// neighbours, whose scales are loaded at once (mma/layout.hpp). Paired rows want N in groups of 16.
+// The order of b's rows in a stage: as in memory, or permuted so that a thread's columns of d are four
+// neighbours, whose scales one vector load fetches (mma/layout.hpp). Paired rows need N in groups of 16.
 enum class Columns { in_order, paired };
 
 struct Sm90GemmConfig {
@@ -31,7 +30,7 @@ struct Sm90GemmConfig {
   Dtype a = Dtype::e4m3;
   Dtype b = Dtype::e4m3;
   Columns columns = Columns::in_order;
-  // Blocks with neighbouring columns of tiles, each of which loads a part of a for all.
+  // Blocks on neighbouring columns of tiles; each loads its part of a for all of them.
   int cluster = 1;
 
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
@@ -41,10 +40,10 @@ inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
 inline constexpr int kWaveM = 64;        // rows of one wgmma
 inline constexpr int kMostWaveN = 128;   // and the most columns
 inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
-inline constexpr int kConsumers = 2;     // warpgroups that multiply; a tile of one wave wants one
+inline constexpr int kConsumers = 2;     // warpgroups that multiply; a tile of one wave uses one
 inline constexpr int kThreads = 128 * (kConsumers + 1);
-inline constexpr int kBoxRows = 16;                         // of a warp, in which results leave,
-inline constexpr int kBoxBytes = 128;                       // of each row, or all a wave has
+inline constexpr int kBoxRows = 16;    // rows a warp stores at a time,
+inline constexpr int kBoxBytes = 128;  // bytes of each, or a wave's width if less
 inline constexpr int kStagingBytes = kBoxRows * kBoxBytes;  // per warp
 inline constexpr int kSharedAlignment = 1024;               // of a swizzle atom
 inline constexpr int kSharedLimit = 232448;                 // bytes a block may ask for on Hopper
@@ -64,8 +63,8 @@ constexpr int waves_m(const Sm90GemmConfig& c) { return consumer_rows(c) / kWave
 constexpr int wave_n(const Sm90GemmConfig& c) { return std::min(consumer_cols(c), kMostWaveN); }
 constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / wave_n(c); }
 
-// Whether the consumers' loop over stages is unrolled. Then every tile begins at stage 0, where the
-// unrolled code does; else the ring goes on from tile to tile. Two operations per accumulator and
+// Whether the consumers' loop over stages is unrolled. If so, every tile starts at stage 0, where the
+// unrolled code starts; if not, the ring continues from tile to tile. With two operations per accumulator
 // unrolled stages spill.
 constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
   return c.promotion == Promotion::product_of_scales;
@@ -76,20 +75,17 @@ constexpr int box_cols(const Sm90GemmConfig& c, int element_bytes) {
   return std::min(wave_n(c), kBoxBytes / element_bytes);
 }
 
-// Tiles for few rows, which have one wave per consumer. The time of large ones is that of the products,
-// theirs that of the loads, unless
-// - the products of a stage are issued before those of the stage before are added up: the registers hold
-//   those of two;
-constexpr bool issues_ahead(const Sm90GemmConfig& c) {
+// Tiles for few rows have one wave per consumer and are load-bound where large tiles are bound by the
+// products. They therefore
+// - issue the products of stage i + 1 before they promote those of stage i, with registers for both;
+// - load by an elected lane, so that a stage's loads are issued back to back (loads.cuh);
+// - load no rows beyond M, since TMA zero-fill is slower than a real load. What then lies in shared memory
+//   yields rows of products that are never stored.
+constexpr bool is_load_bound(const Sm90GemmConfig& c) {
   return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && c.stages % 2 == 0;
 }
-// - a stage's loads follow each other at once;
-constexpr bool loads_at_once(const Sm90GemmConfig& c) { return issues_ahead(c); }
-// - rows of a that are not there are not loaded: the copy engine takes longer for them than for others.
-//   What then lies in their place gives rows of products that do not leave.
-constexpr bool loads_present_rows(const Sm90GemmConfig& c) { return issues_ahead(c); }
 
-// Blocks of 128 columns that a tile has a part of: smaller tiles lie within one.
+// Blocks of 128 columns that a tile touches; tiles narrower than 128 lie within one.
 constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
   return (c.tile_n + kScaleBlock - 1) / kScaleBlock;
 }
@@ -103,15 +99,15 @@ constexpr int stage_bytes(const Sm90GemmConfig& c) {
   return (c.tile_m + c.tile_n) * kSliceBytes + (c.tile_m + b_scale_floats(c)) * 4;
 }
 
-// What of it is not loaded where so many rows of a are not there: scales come in fours, 16 bytes.
-constexpr int absent_bytes(int rows) { return rows * kSliceBytes + rows / 4 * 16; }
+// Bytes of a stage that `rows` rows beyond M would have: scales come in groups of four, 16 bytes.
+constexpr int bytes_beyond_m(int rows) { return rows * kSliceBytes + rows / 4 * 16; }
 
-// What a block itself asks of the L2 cache for a stage.
+// Bytes of a stage that a block itself loads from the L2 cache.
 constexpr int loaded_bytes(const Sm90GemmConfig& c) {
   return stage_bytes(c) - (c.tile_m - c.tile_m / c.cluster) * kSliceBytes;
 }
 
-// A stage's room for the scales of b: the copy engine wants its boxes on 128-byte boundaries.
+// Floats reserved per stage for the scales of b: TMA boxes start on 128-byte boundaries.
 constexpr int b_scale_slots(const Sm90GemmConfig& c) { return std::max(32, b_scale_floats(c)); }
 
 // Where each part of the shared memory begins, in bytes from its 1024-byte aligned start.
@@ -144,9 +140,9 @@ constexpr int shared_bytes(const Sm90GemmConfig& c) {
   return shared_plan(c).bytes + kSharedAlignment;
 }
 
-// Every configuration that is compiled: kernels.cu makes one kernel of each. Mixes other
-// than e4m3 . e4m3 get a large and a small tile. 64x128, 64x64 and 64x32 are for few rows, whose time is
-// that of b's way from memory: the more multiprocessors load, the better.
+// Every configuration that is compiled: kernels.cu makes one kernel of each. Mixes other than e4m3 . e4m3
+// get a large and a small tile. 64x128, 64x64 and 64x32 are for few rows, which are bound by reading b from
+// memory: the more multiprocessors load, the better.
 inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},

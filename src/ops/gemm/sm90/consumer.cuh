@@ -1,16 +1,17 @@
-// A consumer of the Hopper product: what it holds, and the steps its main loop is made of.
+// A consumer warpgroup of the Hopper product: its registers, and the steps of its main loop.
 #pragma once
 
 #include "device/mma/layout.hpp"
 #include "device/ptx/barrier.cuh"
+#include "device/ptx/registers.cuh"
 #include "device/ptx/shared_memory.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "ops/gemm/sm90/storage.cuh"
 
 namespace octet::sm90 {
 
-// A value ptxas may not recompute from its source: keeps the main loop free of address arithmetic.
-// `opaque` is for what a warp has in common, `opaque_of_lane` for what each lane has of its own.
+// A value that ptxas cannot recompute from its source, which keeps address arithmetic out of the main loop.
+// `opaque` is for values that are uniform in a warp, `opaque_of_lane` for values that differ by lane.
 template <class T>
 __device__ __forceinline__ T opaque(T value) {
   return __shfl_sync(~0u, value, 0);
@@ -20,12 +21,8 @@ __device__ __forceinline__ T opaque_of_lane(T value) {
   return __shfl_sync(~0u, value, threadIdx.x);
 }
 
-// Asked for where they are used, so that the main loop holds no register for them.
-__device__ __forceinline__ int lane_index() {
-  int lane;
-  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-  return lane;
-}
+// Read where they are used, so that the main loop holds no register for them.
+using ptx::lane_index;
 __device__ __forceinline__ int warp_index() { return threadIdx.x / 32 % 4; }  // of the warpgroup
 __device__ __forceinline__ int consumer_warpgroup() { return threadIdx.x / 128 - 1; }
 
@@ -37,7 +34,7 @@ struct Consumer {
   static constexpr int kWavesN = waves_n(c);
   static constexpr int kWaves = kWavesM * kWavesN;
   static constexpr int kValues = kWaveM * wave_n(c) / 128;  // of a wave, per thread
-  // Neighbouring columns of a thread in d, whose scales of b are loaded at once.
+  // Neighbouring columns of d that a thread holds; one vector load fetches their scales of b.
   static constexpr int kColumnsAtOnce = c.columns == Columns::paired ? 4 : 2;
   using Storage = SharedStorage<C>;
   static_assert(!kOneByOne || kWavesN == 1, "scales of b are held for one wave of columns");
@@ -47,14 +44,14 @@ struct Consumer {
   std::uint32_t b_low;
   std::uint32_t a_scale_address;
   std::uint32_t b_scale_address;
-  std::uint32_t empty_address;  // of the block a lane releases stages in, where there is a cluster
-  std::uint32_t phases = 0;     // a bit per stage, where they are unrolled
-  int ring_stage = 0;           // at hand, where they are not
+  std::uint32_t empty_address;  // clusters: of the block in which this lane releases stages
+  std::uint32_t phases = 0;     // unrolled stages: a parity bit per stage
+  int ring_stage = 0;           // rolled stages: the current one, and its parity
   std::uint32_t ring_parity = 0;
-  float acc[kWaves][kValues];                        // (wave, n/8*4), f32, the whole contraction
-  float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the stage at hand
+  float acc[kWaves][kValues];  // (wave, n/8*4), f32, over the whole contraction
+  float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the current stage
   float next[kOneByOne ? 1 : kWavesN][kWavesM][2];
-  float b_scale[kOneByOne ? kValues / 2 : 1];  // (n/8*2) of the stage at hand
+  float b_scale[kOneByOne ? kValues / 2 : 1];  // (n/8*2) of the current stage
 
   __device__ __forceinline__ explicit Consumer(std::uint32_t base_) : base(opaque(base_)) {
     const int warpgroup = opaque(consumer_warpgroup());
@@ -71,23 +68,23 @@ struct Consumer {
       empty_address =
           opaque_of_lane(ptx::in_block(base + offsetof(Storage, empty), lane % c.cluster));
     }
-    // Recomputed, it would be awaited behind every stage; columns in order have no register for it.
+    // Recomputing it would stall every stage. With columns in order there is no register left to keep it.
     if constexpr (c.columns == Columns::paired) b_scale_address = opaque_of_lane(b_scale_address);
   }
 
   __device__ __forceinline__ void wait_full(int stage, std::uint32_t parity) {
-    ptx::barrier_wait(base + offsetof(Storage, full) + 8 * stage, parity);
+    ptx::barrier_wait(Storage::full_at(base, stage), parity);
   }
 
   __device__ __forceinline__ void release(int stage) {
     if constexpr (c.cluster > 1) {
       if (lane_index() < c.cluster) ptx::barrier_arrive_in_block(empty_address + 8 * stage);
     } else {
-      if (ptx::elect_lane()) ptx::barrier_arrive(base + offsetof(Storage, empty) + 8 * stage);
+      if (ptx::elect_lane()) ptx::barrier_arrive(Storage::empty_at(base, stage));
     }
   }
 
-  // The products of the next stage's scales, where those of b are uniform.
+  // sa * sb of the next stage, where a wave's columns share one scale of b.
   __device__ __forceinline__ void load_scales(int stage, int slice) {
     const std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
     const std::uint32_t b_at =
@@ -105,7 +102,7 @@ struct Consumer {
     }
   }
 
-  // The scales of a wave's rows, where those of b are not uniform.
+  // The scales of a wave's rows, where each column has its own scale of b.
   __device__ __forceinline__ void load_a_scales(int stage, int m) {
     const std::uint32_t from = a_scale_address + stage * sizeof(Storage::a_scales[0]);
     scale[0][m][0] = ptx::load_shared(from + m * kWaveM * 4);
@@ -145,11 +142,8 @@ struct Consumer {
                               wave_m * (kWaveM * kSliceBytes / 16) + 2 * k;
       const std::uint32_t b = b_low + stage * (c.tile_n * kSliceBytes / 16) +
                               wave_col * (wave_n(c) * kSliceBytes / 16) + 2 * k;
-      std::uint64_t a_descriptor;
-      std::uint64_t b_descriptor;
-      asm("mov.b64 %0, {%1, %2};" : "=l"(a_descriptor) : "r"(a), "r"(kDescriptorHigh));
-      asm("mov.b64 %0, {%1, %2};" : "=l"(b_descriptor) : "r"(b), "r"(kDescriptorHigh));
-      ptx::wgmma<c.a, c.b>(slice, a_descriptor, b_descriptor, k == 0 ? 0 : 1);
+      ptx::wgmma<c.a, c.b>(slice, ptx::join64(a, kDescriptorHigh), ptx::join64(b, kDescriptorHigh),
+                           k == 0 ? 0 : 1);
     }
     ptx::wgmma_commit();
   }
@@ -178,14 +172,14 @@ struct Consumer {
     }
   }
 
-  // Waits for a stage whose number is a constant, and loads its scales.
+  // Waits for a stage whose number is a compile-time constant, and loads its scales.
   __device__ __forceinline__ void await_unrolled(int stage, int slice) {
     wait_full(stage, phases >> stage & 1);
     phases ^= 1u << stage;
     load_scales(stage, slice);
   }
 
-  // The ring's first stage, before the first tile.
+  // Waits for the ring's first stage, before the first tile.
   __device__ __forceinline__ void begin() {
     wait_full(0, 0);
     phases = 1;

@@ -178,7 +178,7 @@ class Sm90GemmRun {
   GemmMaps with_addresses(GemmMaps maps, const GemmArgs& args, Store store) const {
     cuda::replace_address(maps.a.values, args.a.values.data);
     cuda::replace_address(maps.a.scales, args.a.scales.data);
-    if (loads_present_rows(config_)) {
+    if (is_load_bound(config_)) {
       cuda::replace_address(maps.a_last.values, args.a.values.data);
       cuda::replace_address(maps.a_last.scales, args.a.scales.data);
     }
@@ -195,7 +195,7 @@ class Sm90GemmRun {
     GemmMaps maps{};
     maps.a.values = cuda::encode(operand(args.a.values, config_.tile_m / config_.cluster));
     maps.a.scales = scale_map("a", args.a.scales, config_.tile_m);
-    if (loads_present_rows(config_)) {
+    if (is_load_bound(config_)) {
       const auto rows = static_cast<int>((problem_.m - 1) % config_.tile_m + 1);
       maps.a_last.values = cuda::encode(operand(args.a.values, rows));
       maps.a_last.scales = scale_map("a", args.a.scales, round_up(rows, 4));

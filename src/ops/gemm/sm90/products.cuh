@@ -1,5 +1,4 @@
-// The main loops of the Hopper product's consumers: which stage is multiplied when, and when the next one
-// is awaited.
+// The main loops of the consumers: which stage is multiplied when, and when the next one is waited for.
 #pragma once
 
 #include "ops/gemm/sm90/consumer.cuh"
@@ -8,7 +7,7 @@
 
 namespace octet::sm90 {
 
-// The waves of one stage. `prefetch` gets the next stage's scales ready, under the last wave.
+// The waves of one stage. `prefetch` waits for the next stage and loads its scales under the last wave.
 template <class C, class Stage, class Prefetch>
 __device__ __forceinline__ void multiply_stage(Consumer<C>& consumer, Stage stage,
                                                Prefetch prefetch) {
@@ -26,9 +25,9 @@ __device__ __forceinline__ void multiply_stage(Consumer<C>& consumer, Stage stag
   }
 }
 
-// One stage; `next_stage` < 0: there is none, and the tile is the last one. It is awaited under
-// the last wave, unless it is this very stage, which has to be released first: so it is where a
-// tile ends in the stage the next one begins with.
+// One stage. `next_stage` < 0: this is the last stage of the last tile. The next stage is waited for under
+// the last wave, unless it is this very stage, which must be released first: that happens where a tile ends
+// in the stage in which the next one begins.
 template <class C, class Stage>
 __device__ __forceinline__ void step_unrolled(Consumer<C>& consumer, Stage stage, int next_stage,
                                               int next_slice) {
@@ -40,12 +39,12 @@ __device__ __forceinline__ void step_unrolled(Consumer<C>& consumer, Stage stage
   consumer.take_next_scales();
 }
 
-// Of two stages, by their numbers even and odd.
+// The products of an even and of an odd stage.
 template <class C>
 using ProductsOfTwo = float[2][Consumer<C>::kValues];
 
-// The same where the products of `stage` are on their way: issues those of the next stage, if it is of
-// the same tile, before it adds them up.
+// The same where the products of `stage` are already in flight: issues those of the next stage, if it belongs
+// to the same tile, before promoting those of `stage`.
 template <class C, class Stage>
 __device__ __forceinline__ void step_ahead(Consumer<C>& consumer, ProductsOfTwo<C>& products,
                                            Stage stage, int next_stage, int next_slice,
@@ -65,15 +64,15 @@ __device__ __forceinline__ void step_ahead(Consumer<C>& consumer, ProductsOfTwo<
   consumer.take_next_scales();
 }
 
-// The first stage of a tile follows the last of the one before; `more_tiles`: there is another.
+// The contraction of a tile with unrolled stages. `more_tiles`: another tile follows.
 template <class C, int... kStages>
 __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int slices,
                                                   bool more_tiles,
                                                   std::integer_sequence<int, kStages...>) {
   ProductsOfTwo<C> products;
-  if constexpr (issues_ahead(C::value)) consumer.issue(products[0], 0, 0, 0);
+  if constexpr (is_load_bound(C::value)) consumer.issue(products[0], 0, 0, 0);
   const auto multiply = [&](auto stage, int next_stage, int next_slice, bool same_tile) {
-    if constexpr (issues_ahead(C::value)) {
+    if constexpr (is_load_bound(C::value)) {
       step_ahead(consumer, products, stage, next_stage, next_slice, same_tile);
     } else {
       step_unrolled(consumer, stage, next_stage, next_slice);
@@ -95,9 +94,9 @@ __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int sli
   }
 }
 
-// The stage as a run-time value, which goes on from tile to tile. The stage behind the last one
-// is awaited like any other: the producer fills it with nothing. A wave's scales are replaced as
-// soon as they have been used, those of the last wave and of b behind its promotion.
+// The contraction of a tile with the stage as a run-time value, which continues from tile to tile. The stage
+// after the last one is waited for like any other; the producer arrives on it without data. A wave's scales
+// are replaced as soon as they have been used, those of the last wave and of b after its promotion.
 template <class C>
 __device__ __forceinline__ void multiply_rolled(Consumer<C>& consumer, int slices) {
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// What a block of the Hopper product is given, and its shared memory.
+// The parameters of the Hopper product, the tiles of a block, and its shared memory.
 #pragma once
 
 #include "device/ptx/cluster.cuh"
@@ -11,9 +11,9 @@
 
 namespace octet::sm90 {
 
-// How finished tiles leave: in boxes through the copy engine, where rows lie and end on 16-byte
-// boundaries; else 16-bit rows by the lanes, 16 bytes at a time, where columns are in order; else element
-// by element, as do those that are added to a bf16 d.
+// How finished tiles are stored. boxes: through TMA, where rows of d start and end on 16-byte boundaries.
+// rows: 16-bit rows by the lanes, 16 bytes at a time, where columns are in order. elements: one by one, for
+// everything else and for adding to a bf16 d.
 enum class Store { boxes, rows, elements };
 
 struct GemmParams {
@@ -21,7 +21,7 @@ struct GemmParams {
   int n;
   int slices;             // ceil(K / 128)
   Raster raster;          // of the clusters' tiles
-  const float* b_scales;  // [ceil(N / 128)][b_scale_pitch], 128x128 blocks alone
+  const float* b_scales;  // [ceil(N / 128)][b_scale_pitch], for 128x128 blocks only
   std::int64_t b_scale_pitch;
   int b_scale_rows;
   Store store;
@@ -38,18 +38,18 @@ struct OperandMaps {
 
 struct GemmMaps {
   OperandMaps a;       // values in boxes of tile_m / cluster
-  OperandMaps a_last;  // in boxes of the rows that the last tiles have; loads_present_rows alone
-  OperandMaps b;       // values in order or paired; scales of 1x128 blocks alone
+  OperandMaps a_last;  // in boxes of the rows up to M; only where is_load_bound
+  OperandMaps b;       // values in order or paired; scales only for 1x128 blocks
   CUtensorMap d;       // [M, N], boxes of box_cols x 16
 };
 
-// The tiles of a block, one after the other. The blocks of a cluster have neighbours of one row.
+// The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles of one row.
 template <class C>
 struct Tiles {
   static constexpr int kCluster = C::value.cluster;
   int index = blockIdx.x / kCluster;  // of the cluster's tiles
 
-  __device__ __forceinline__ bool left(const GemmParams& params) const {
+  __device__ __forceinline__ bool valid(const GemmParams& params) const {
     return index < params.raster.count();
   }
   __device__ __forceinline__ void advance() { index += gridDim.x / kCluster; }
@@ -75,9 +75,30 @@ struct alignas(1024) SharedStorage {
   float b_scales[config.stages][b_scale_slots(config)];
   std::uint64_t full[config.stages];
   std::uint64_t empty[config.stages];
+
+  // Shared addresses of the barriers of a stage, from that of the storage.
+  static __device__ __forceinline__ std::uint32_t full_at(std::uint32_t base, int stage) {
+    return base + offsetof(SharedStorage, full) + 8 * stage;
+  }
+  static __device__ __forceinline__ std::uint32_t empty_at(std::uint32_t base, int stage) {
+    return base + offsetof(SharedStorage, empty) + 8 * stage;
+  }
+  // And of its operands and scales.
+  static __device__ __forceinline__ std::uint32_t a_at(std::uint32_t base, int stage) {
+    return base + offsetof(SharedStorage, a) + stage * sizeof(a[0]);
+  }
+  static __device__ __forceinline__ std::uint32_t b_at(std::uint32_t base, int stage) {
+    return base + offsetof(SharedStorage, b) + stage * sizeof(b[0]);
+  }
+  static __device__ __forceinline__ std::uint32_t a_scales_at(std::uint32_t base, int stage) {
+    return base + offsetof(SharedStorage, a_scales) + stage * sizeof(a_scales[0]);
+  }
+  static __device__ __forceinline__ std::uint32_t b_scales_at(std::uint32_t base, int stage) {
+    return base + offsetof(SharedStorage, b_scales) + stage * sizeof(b_scales[0]);
+  }
 };
 
-// The storage is the plan that tests without a GPU look at.
+// Whether the struct has the offsets of shared_plan(), which tests without a GPU check.
 template <class C>
 constexpr bool follows_plan() {
   using Storage = SharedStorage<C>;

@@ -1,26 +1,40 @@
-// Finished tiles that leave through the copy engine: a warp turns 16 rows of 128 bytes at a time in its
-// own shared memory, and the copy engine takes them from there.
+// Finished tiles stored through TMA: each warp rearranges 16 rows of 128 bytes at a time in its own
+// shared memory, and TMA stores the box from there.
 #pragma once
 
 #include "device/mma/layout.hpp"
-#include "device/mma/row_pieces.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
 #include "device/ptx/l2_cache.cuh"
 #include "device/ptx/shared_memory.cuh"
-#include "ops/gemm/sm90/pack16.cuh"
 #include "ops/gemm/sm90/storage.cuh"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace octet::sm90 {
 
-// A copy in a register of its own, `zero` being one ptxas does not know to be: vectors want their
-// elements side by side, and accumulators that had to lie so would bind the main loop's registers.
-__device__ __forceinline__ std::uint32_t copied(float value, std::uint32_t zero) {
+// Two f32 results rounded to 16 bits, in one word.
+__device__ __forceinline__ std::uint32_t pack16(float low, float high, Dtype dtype) {
+  std::uint32_t bits;
+  if (dtype == Dtype::bf16) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    bits = reinterpret_cast<const std::uint32_t&>(pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    bits = reinterpret_cast<const std::uint32_t&>(pair);
+  }
+  return bits;
+}
+
+// Copies through `value ^ zero`, with a zero that ptxas cannot see through. Without the copy a
+// vector store would force the accumulators into consecutive registers and constrain the main loop.
+__device__ __forceinline__ std::uint32_t register_copy(float value, std::uint32_t zero) {
   return __float_as_uint(value) ^ zero;
 }
 
-// The upper or the lower 8 of a warp's 16 rows by some columns, rounded to 16 bits. `acc` is a lane's first
-// element of them.
+// Writes the upper or the lower 8 of a warp's 16 rows, kCols wide, rounded to 16 bits. `acc` is the
+// lane's first element of them.
 template <Columns kColumns, int kCols>
 __device__ __forceinline__ void fill_rows16(const float* acc, std::uint32_t rows, int lane,
                                             Dtype dtype) {
@@ -44,7 +58,7 @@ __device__ __forceinline__ void fill_rows16(const float* acc, std::uint32_t rows
   }
 }
 
-// The same of 32 columns as they are.
+// The same for 32 columns of f32.
 template <Columns kColumns>
 __device__ __forceinline__ void fill_rows32(const float* acc, std::uint32_t rows, int lane,
                                             std::uint32_t zero) {
@@ -52,19 +66,20 @@ __device__ __forceinline__ void fill_rows32(const float* acc, std::uint32_t rows
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
       const float* first = acc + 8 * group;
-      ptx::store_shared(rows + swizzle128(lane / 4, 4 * group + lane % 4), copied(first[0], zero),
-                        copied(first[1], zero), copied(first[4], zero), copied(first[5], zero));
+      ptx::store_shared(rows + swizzle128(lane / 4, 4 * group + lane % 4),
+                        register_copy(first[0], zero), register_copy(first[1], zero),
+                        register_copy(first[4], zero), register_copy(first[5], zero));
     }
   } else {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const std::uint32_t to = rows + swizzle128(lane / 4, 2 * j + lane % 4 / 2) + lane % 2 * 8;
-      ptx::store_shared(to, copied(acc[4 * j], zero), copied(acc[4 * j + 1], zero));
+      ptx::store_shared(to, register_copy(acc[4 * j], zero), register_copy(acc[4 * j + 1], zero));
     }
   }
 }
 
-// A box: both halves, one behind the other.
+// A box: the upper eight rows, then the lower eight.
 template <Columns kColumns, int kCols>
 __device__ __forceinline__ void fill_box16(const float* acc, std::uint32_t staging, int lane,
                                            Dtype dtype) {
@@ -78,20 +93,20 @@ __device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t stagi
   fill_rows32<kColumns>(acc + 2, staging + kAtomRows * kRowBytes, lane, zero);
 }
 
-// A box leaves, whose first element is at (row, col) of d. By the copy engine, which clips what lies beyond
-// d; it may still be reading when the next box is wanted. What is not added to is not read again here, and
-// leaves the L2 cache before the operands do.
+// Stores the staged box to d at (row, col), through TMA, which clips what lies beyond d. TMA may
+// still be reading the staging memory when this returns. Results that are not added to are not read
+// again here, so they are stored with an evict-first hint and the operands stay in the L2 cache.
 template <class C>
-__device__ __forceinline__ void leave_as_box(std::uint32_t staging, const GemmMaps& maps,
-                                             const GemmParams& params, int row, int col) {
+__device__ __forceinline__ void store_staged_box(std::uint32_t staging, const GemmMaps& maps,
+                                                 const GemmParams& params, int row, int col) {
   ptx::fence_shared_writes();
   __syncwarp();
   if (!ptx::elect_lane()) return;
   if (params.accumulate) {
     ptx::add_box(&maps.d, staging, col, row);
   } else if constexpr (C::value.promotion == Promotion::product_of_scales) {
-    ptx::store_box_to_leave_first(&maps.d, staging, col, row);
-  } else {  // the instruction more would cost its main loop more
+    ptx::store_box_evict_first(&maps.d, staging, col, row);
+  } else {  // here the hint costs the main loop more than it gains
     ptx::store_box(&maps.d, staging, col, row);
   }
   ptx::commit_stores();

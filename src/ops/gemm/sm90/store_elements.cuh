@@ -1,5 +1,5 @@
-// Finished tiles that leave element by element: f32 ones and sums where rows do not lie on 16-byte
-// boundaries, and sums in bf16.
+// Finished tiles stored element by element: f32 results and 16-bit results of paired columns where rows of d
+// are not on 16-byte boundaries, and sums into bf16.
 #pragma once
 
 #include "device/mma/layout.hpp"
@@ -11,11 +11,10 @@
 
 namespace octet::sm90 {
 
-// A lane's column of a box of 16 rows by 32, element by element. What is added to is read four rows at a
-// time; more would take registers from the main loop. The addition is an ordinary one: an atomic one
-// would count subnormals as zero.
+// A lane's column of a box of 16 rows by 32. What is added to is read four rows at a time: more would take
+// registers from the main loop. The addition is an ordinary one: an atomic one would flush subnormals.
 template <class T>
-__device__ __forceinline__ void leave_column(std::uint32_t staging, int lane,
+__device__ __forceinline__ void store_column(std::uint32_t staging, int lane,
                                              const GemmParams& params, int row, int col) {
   T* to = static_cast<T*>(params.d) + row * params.d_pitch + col + lane;
   const int rows = col + lane < params.n ? params.m - row : 0;
@@ -41,14 +40,14 @@ __device__ __forceinline__ void leave_column(std::uint32_t staging, int lane,
   }
 }
 
-__device__ __forceinline__ void leave_in_elements(std::uint32_t staging, int lane,
-                                                  const GemmParams& params, int row, int col) {
+__device__ __forceinline__ void store_elements(std::uint32_t staging, int lane,
+                                               const GemmParams& params, int row, int col) {
   if (params.d_dtype == Dtype::f32) {
-    leave_column<float>(staging, lane, params, row, col);
+    store_column<float>(staging, lane, params, row, col);
   } else if (params.d_dtype == Dtype::bf16) {
-    leave_column<__nv_bfloat16>(staging, lane, params, row, col);
+    store_column<__nv_bfloat16>(staging, lane, params, row, col);
   } else {
-    leave_column<__half>(staging, lane, params, row, col);
+    store_column<__half>(staging, lane, params, row, col);
   }
 }
 

@@ -1,33 +1,15 @@
-// Finished tiles of 16-bit elements that leave by the lanes, 16 bytes at a time, to rows that begin
-// anywhere.
+// Finished tiles of 16-bit elements stored by the lanes, 16 bytes at a time, to rows with any
+// alignment.
 #pragma once
 
 #include "device/mma/layout.hpp"
-#include "device/mma/row_pieces.hpp"
+#include "device/ptx/global_memory.cuh"
 #include "device/ptx/shared_memory.cuh"
-#include "ops/gemm/sm90/pack16.cuh"
 #include "ops/gemm/sm90/storage.cuh"
 
 namespace octet::sm90 {
 
-// Stores without a branch around them: many lie in a row, and a branch each would cost more than they do.
-__device__ __forceinline__ void store_half_if(bool condition, std::uint16_t* to,
-                                              std::uint16_t half) {
-  asm volatile("{.reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.b16 [%1], %2;}" ::"r"(
-                   static_cast<std::uint32_t>(condition)),
-               "l"(to), "h"(half)
-               : "memory");
-}
-__device__ __forceinline__ void store_eight_if(bool condition, std::uint16_t* to, std::uint32_t x,
-                                               std::uint32_t y, std::uint32_t z, std::uint32_t w) {
-  asm volatile(
-      "{.reg .pred p; setp.ne.u32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5};}" ::"r"(
-          static_cast<std::uint32_t>(condition)),
-      "l"(to), "r"(x), "r"(y), "r"(z), "r"(w)
-      : "memory");
-}
-
-// Eight whole rows of a wave as fill_rows16 leaves them in shared memory.
+// Eight rows of a wave in shared memory, as fill_rows16 writes them.
 template <class C>
 struct Rows16 {
   static_assert(C::value.columns == Columns::in_order);
@@ -45,14 +27,14 @@ struct Rows16 {
     return ptx::load_shared_half(chunk_at(row, col / 8) + col % 8 * 2);
   }
 
-  // To rows that begin anywhere. The 16 bytes between two boundaries lie in two chunks, from which a lane
-  // shifts them together; what is before a row's first boundary and behind its last, eight elements
-  // together, goes one to a lane.
-  __device__ __forceinline__ void leave(const GemmParams& params, int first_row, int col) const {
+  // To rows of any alignment. The 16 bytes between two boundaries of d lie in two chunks of shared
+  // memory, and a lane shifts them together. The elements before a row's first boundary and after
+  // its last, eight in all, are stored one per lane.
+  __device__ __forceinline__ void store(const GemmParams& params, int first_row, int col) const {
     const int rows = params.m - first_row;
     const int cols = params.n - col;
     auto* d = static_cast<std::uint16_t*>(params.d) + first_row * params.d_pitch + col;
-    if (cols < kCols) return leave_singly(d, params.d_pitch, rows, cols);
+    if (cols < kCols) return store_singly(d, params.d_pitch, rows, cols);
 #pragma unroll
     for (int step = 0; step < kAtomRows; step += 32 / kLanes) {
       const int row = step + lane / kLanes;
@@ -68,8 +50,8 @@ struct Rows16 {
       for (int i = 0; i < 5; ++i) x[i] = lead & 2 ? x[i + 1] : x[i];
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[i] = __funnelshift_r(x[i], x[i + 1], lead % 2 * 16);
-      store_eight_if(row < rows && piece < kLanes - 1, to + piece_begin(piece, lead), x[0], x[1],
-                     x[2], x[3]);
+      ptx::store_global_if(row < rows && piece < kLanes - 1, to + piece_begin(piece, lead), x[0],
+                           x[1], x[2], x[3]);
     }
 #pragma unroll
     for (int step = 0; step < kAtomRows; step += 4) {
@@ -77,18 +59,19 @@ struct Rows16 {
       std::uint16_t* to = d + row * params.d_pitch;
       const int lead = elements_before_boundary(reinterpret_cast<std::uintptr_t>(to));
       const int at = element_outside_pieces(lane % 8, lead, kCols);
-      store_half_if(row < rows, to + at, element(row, at));
+      ptx::store_global_if(row < rows, to + at, element(row, at));
     }
   }
 
-  // To the last columns of d, which are fewer.
-  __device__ __forceinline__ void leave_singly(std::uint16_t* d, std::int64_t pitch, int rows,
+  // To the last columns of d, where fewer than kCols are left.
+  __device__ __forceinline__ void store_singly(std::uint16_t* d, std::int64_t pitch, int rows,
                                                int cols) const {
 #pragma unroll 1
     for (int row = 0; row < min(rows, kAtomRows); ++row) {
 #pragma unroll
       for (int at = 0; at < kCols; at += 32) {
-        store_half_if(at + lane < cols, d + row * pitch + at + lane, element(row, at + lane));
+        ptx::store_global_if(at + lane < cols, d + row * pitch + at + lane,
+                             element(row, at + lane));
       }
     }
   }

@@ -1,4 +1,4 @@
-// How finished tiles of the Hopper product leave.
+// Stores the finished tiles of the Hopper product.
 #pragma once
 
 #include "ops/gemm/sm90/consumer.cuh"
@@ -16,16 +16,16 @@ __device__ __forceinline__ void fill_part(const Fill& fill, int part,
   ((part == kParts ? fill(std::integral_constant<int, kParts>()) : void()), ...);
 }
 
-// Each part of the accumulators is put into shared memory and leaves from there. The code that fills is
-// there once per part, since registers have no index; the code that leaves is there once.
-template <int kParts, class Fill, class Leave>
-__device__ __forceinline__ void in_turn(const Fill& fill, const Leave& leave) {
+// Writes the accumulators part by part to shared memory and stores them from there. `fill` is instantiated
+// once per part, since registers cannot be indexed; `store` once.
+template <int kParts, class Fill, class Store>
+__device__ __forceinline__ void store_parts(const Fill& fill, const Store& store) {
 #pragma unroll 1
   for (int part = 0; part < kParts; ++part) {
     __syncwarp();
     fill_part(fill, part, std::make_integer_sequence<int, kParts>());
     __syncwarp();
-    leave(part);
+    store(part);
   }
 }
 
@@ -34,7 +34,7 @@ struct Corner {
   int col;
 };
 
-// Where a warp's part of a tile begins in d.
+// The first row and column of d in a warp's part of a tile.
 template <class C>
 __device__ __forceinline__ Corner warp_corner(TileIndex tile) {
   constexpr Sm90GemmConfig c = C::value;
@@ -61,7 +61,7 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
   const auto row_of = [&](int wave) { return corner.row + wave / Consumer::kWavesN * kWaveM; };
   const auto col_of = [&](int wave) { return corner.col + wave % Consumer::kWavesN * kCols; };
   if (params.store == Store::boxes) {
-    const auto leave_boxes = [&](auto box_cols, auto fill) {
+    const auto store_boxes = [&](auto box_cols, auto fill) {
       constexpr int kBoxCols = decltype(box_cols)::value;
 #pragma unroll
       for (int wave = 0; wave < Consumer::kWaves; ++wave) {
@@ -70,15 +70,15 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
           ptx::wait_stores_read();
           __syncwarp();
           fill(&consumer.acc[wave][col / 2]);
-          leave_as_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
+          store_staged_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
         }
       }
     };
     if (params.d_dtype == Dtype::f32) {
-      leave_boxes(std::integral_constant<int, kBoxCols32>(),
+      store_boxes(std::integral_constant<int, kBoxCols32>(),
                   [&](const float* acc) { fill_box32<kColumns>(acc, staging, lane, zero); });
     } else {
-      leave_boxes(std::integral_constant<int, kBoxCols16>(), [&](const float* acc) {
+      store_boxes(std::integral_constant<int, kBoxCols16>(), [&](const float* acc) {
         fill_box16<kColumns, kBoxCols16>(acc, staging, lane, params.d_dtype);
       });
     }
@@ -87,26 +87,26 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
   if constexpr (kColumns == Columns::in_order) {
     if (params.store == Store::rows) {
       const Rows16<C> rows{staging, lane};
-      in_turn<2 * Consumer::kWaves>(
+      store_parts<2 * Consumer::kWaves>(
           [&](auto part) {
             fill_rows16<kColumns, kCols>(&consumer.acc[part / 2][part % 2 * 2], staging, lane,
                                          params.d_dtype);
           },
           [&](int part) {
-            rows.leave(params, row_of(part / 2) + part % 2 * kAtomRows, col_of(part / 2));
+            rows.store(params, row_of(part / 2) + part % 2 * kAtomRows, col_of(part / 2));
           });
       return;
     }
   }
   constexpr int kBoxes = kCols / kBoxCols32;
-  in_turn<kBoxes * Consumer::kWaves>(
+  store_parts<kBoxes * Consumer::kWaves>(
       [&](auto part) {
         fill_box32<kColumns>(&consumer.acc[part / kBoxes][part % kBoxes * kBoxCols32 / 2], staging,
                              lane, zero);
       },
       [&](int part) {
-        leave_in_elements(staging, lane, params, row_of(part / kBoxes),
-                          col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
+        store_elements(staging, lane, params, row_of(part / kBoxes),
+                       col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
       });
 }
 

@@ -1,10 +1,9 @@
-// Launches the Hopper kernels of rms_norm_rope.
-#include "ops/rms_norm_rope/cuda_sm90_heads.cuh"
+// Launches the Hopper kernels of rms_norm_rope backward.
+#include "ops/rms_norm_rope/cuda_sm90_backward.cuh"
 
 #include "core/workspace.hpp"
 #include "device/constant.hpp"
 #include "device/rows/partial_sums.hpp"
-#include "ops/rms_norm_rope/cuda_sm90_back_call.cuh"
 #include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
 #include "ops/rope/cuda_sm90_call.cuh"
 
@@ -18,11 +17,11 @@ using sm90::HeadNorm;
 using sm90::RotateBackCall;
 using sm90::RotatedBackSide;
 
-// Units of a thread at a time, as registers allow.
+// Units that a thread holds at a time, as registers allow.
 template <Dtype kDtype>
 constexpr int kBackUnits = kDtype == Dtype::f32 ? 1 : 2;
 
-// The threads of a block, which take one token at a time.
+// log2 of the threads of a block, which takes one token at a time.
 template <Dtype kDtype, HeadNorm kNorm>
 int block_log2(const RotateBackCall& call) {
   if (kNorm == HeadNorm::head) return 7;
@@ -75,7 +74,7 @@ void launch_units(const RotateBackCall& call) {
   void* arguments[] = {&params};
   cuda::launch({reinterpret_cast<const void*>(kernel), "launch of cuda_sm90_heads",
                 static_cast<unsigned>(call.blocks * static_cast<std::int64_t>(call.sides.size())),
-                threads, kNorm == HeadNorm::head ? threads * sizeof(sm90::Quad) : 0,
+                threads, kNorm == HeadNorm::head ? threads * sizeof(sm90::PairsOf4) : 0,
                 static_cast<cudaStream_t>(call.stream)},
                arguments);
 }
@@ -98,26 +97,6 @@ void rotate_back(const RotateBackCall& call) {
 }
 
 }  // namespace
-
-void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
-                               const RmsNormRopeForwardArgs& args, const RunContext& context) {
-  sm90::RotateCall call;
-  call.heads = rotated_heads(problem);
-  call.rotation = args.rotation;
-  call.eps = problem.eps;
-  call.one_plus_weight = problem.one_plus_weight;
-  call.stream = context.stream;
-  for (const ForwardSide& side : sides_of(problem, args)) {
-    if (side.heads == 0) continue;
-    call.sides.push_back(
-        {side.heads, side.x, side.out, side.g, problem.training ? side.rstd : TensorView()});
-  }
-  if (problem.norm == NormScope::row) {
-    sm90::rotate<HeadNorm::row>(call);
-  } else {
-    sm90::rotate<HeadNorm::head>(call);
-  }
-}
 
 void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t blocks,
                                const RmsNormRopeBackwardArgs& args, const RunContext& context) {

@@ -1,5 +1,5 @@
-// The quantiser's turn in shared memory: nothing lost, nothing in two places, no two lanes on one
-// bank.
+// The quantiser's transposed tile in shared memory: every element has one place, and no two lanes
+// share a bank.
 #include "ops/quantize/cuda_sm90_tile_layout.hpp"
 
 #include <gtest/gtest.h>
@@ -14,12 +14,12 @@ namespace {
 constexpr int kSlots = kTile / kPatch;
 
 // The byte at which the 8 rows of `slot` in column `col` begin.
-int address(int col, int slot) { return col * kTile + turned_slot(col, slot) * kPatch; }
+int address(int col, int slot) { return col * kTile + slot_of_rows(col, slot) * kPatch; }
 
-TEST(TurnedTile, ExchangesTheSlotsOfAColumnAmongThemselves) {
+TEST(TransposedTile, ExchangesTheSlotsOfAColumnAmongThemselves) {
   for (int col = 0; col < kTile; ++col) {
     std::set<int> slots;
-    for (int slot = 0; slot < kSlots; ++slot) slots.insert(turned_slot(col, slot));
+    for (int slot = 0; slot < kSlots; ++slot) slots.insert(slot_of_rows(col, slot));
     EXPECT_EQ(slots.size(), static_cast<std::size_t>(kSlots)) << "column " << col;
     EXPECT_EQ(*slots.begin(), 0);
     EXPECT_EQ(*slots.rbegin(), kSlots - 1);
@@ -39,29 +39,29 @@ void expect_no_conflict(int first_thread, int width, const Address& address_of_t
   EXPECT_EQ(banks.size(), 32u) << "threads from " << first_thread;
 }
 
-TEST(TurnedTile, IsWrittenWithoutBankConflicts) {
+TEST(TransposedTile, IsWrittenWithoutBankConflicts) {
   for (int j = 0; j < kPatch; ++j) {
     for (int half_warp = 0; half_warp < kQuantizeThreads; half_warp += 16) {
       expect_no_conflict(half_warp, 8, [&](int thread) {
-        return address(thread % 16 * kPatch + j, thread / 16);  // as turn_patch writes
+        return address(thread % 16 * kPatch + j, thread / 16);  // as write_inside writes
       });
     }
   }
 }
 
-TEST(TurnedTile, IsReadWithoutBankConflicts) {
+TEST(TransposedTile, IsReadWithoutBankConflicts) {
   for (int pass = 0; pass < 4; ++pass) {
     for (int quarter_warp = 0; quarter_warp < kQuantizeThreads; quarter_warp += 8) {
       expect_no_conflict(quarter_warp, 16, [&](int thread) {
         const int col = pass * 32 + thread / 8;  // as write_transposed reads
-        return col * kTile + turned_pair(col, thread % 8) * kPatch;
+        return col * kTile + slot_of_chunk(col, thread % 8) * kPatch;
       });
     }
   }
 }
 
-TEST(TurnedTile, ReadsBackTheRowsInOrder) {
-  std::vector<int> tile(kTile * kTile, -1);  // (column, turned row) -> row
+TEST(TransposedTile, ReadsBackTheRowsInOrder) {
+  std::vector<int> tile(kTile * kTile, -1);  // (column, position) -> row
   for (int thread = 0; thread < kQuantizeThreads; ++thread) {
     for (int j = 0; j < kPatch; ++j) {
       const int col = thread % 16 * kPatch + j;
@@ -75,9 +75,9 @@ TEST(TurnedTile, ReadsBackTheRowsInOrder) {
   }
   for (int col = 0; col < kTile; ++col) {
     for (int chunk = 0; chunk < 8; ++chunk) {
-      const int pair = col * kTile + turned_pair(col, chunk) * kPatch;
+      const int pair = col * kTile + slot_of_chunk(col, chunk) * kPatch;
       for (int i = 0; i < 16; ++i) {
-        const int at = pair + (turned_swapped(col) ? (i + 8) % 16 : i);
+        const int at = pair + (has_swapped_slots(col) ? (i + 8) % 16 : i);
         ASSERT_EQ(tile[static_cast<std::size_t>(at)], chunk * 16 + i) << "column " << col;
       }
     }
