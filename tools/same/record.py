@@ -76,7 +76,7 @@ def folder_of(cuda_object):
 
 
 def record_kernels(options):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "kernels"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake" / "kernels"))
     import cubin
 
     lines = []
