@@ -6,6 +6,7 @@
 #include "tool/results/provenance.hpp"
 
 #include "bench/timing/device_queue.hpp"
+#include "bench/timing/device_timing.hpp"
 #include "bench/timing/host.hpp"
 #include "bench/timing/timing.hpp"
 #include "cpu/threads.hpp"
@@ -23,6 +24,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <sstream>
 
@@ -171,9 +173,45 @@ void run_small_forward(Device device) {
   cuda::synchronize(device.index);
 }
 
+// The product whose calls are timed on the host: small, so that the device is never behind.
+GemmProblem small_product(Device device) {
+  GemmProblem problem;
+  problem.m = 128;
+  problem.n = 256;
+  problem.k = 512;
+  problem.device = device;
+  return problem;
+}
+
+// Host microseconds of one call: the median of rounds of `calls` without synchronisation in between, fewer
+// than a stream's queue holds.
+double host_microseconds(Device device, int calls, const std::function<void()>& call) {
+  const bench::Clock clock = bench::steady_clock();
+  std::vector<double> rounds;
+  for (int round = 0; round < 31; ++round) {
+    cuda::synchronize(device.index);
+    const double start = clock.seconds();
+    for (int i = 0; i < calls; ++i) call();
+    rounds.push_back((clock.seconds() - start) / calls * 1e6);
+  }
+  cuda::synchronize(device.index);
+  std::nth_element(rounds.begin(), rounds.begin() + 15, rounds.end());
+  return rounds[15];
+}
+
+double run_microseconds(Device device) {
+  const GemmProblem problem = small_product(device);
+  const QuantizedTensor a(problem.m, problem.k, problem.a.dtype, problem.a.block, device);
+  const QuantizedTensor b(problem.n, problem.k, problem.b.dtype, problem.b.block, device);
+  const Tensor d(problem.out, {problem.m, problem.n}, device);
+  const GemmPlan plan = plan_gemm(problem);
+  const bench::DeviceTiming timing(device);
+  return host_microseconds(device, 500, [&] { run(plan, {a, b, d}, {}, timing.stream()); });
+}
+
 // Runs the forward of a small layer as the first thing a process does on a CUDA device and prints
 // when its context was there, when the forward was done, and the difference: what the first call of a
-// process takes above an empty CUDA program. Throws UsageError where there is no such device. The
+// process takes above an empty CUDA program; then what plans and runs cost the host. Throws UsageError where there is no such device. The
 // exit status.
 int measure_first_call(Device device) {
   const int count = cuda_device_count();
@@ -186,13 +224,21 @@ int measure_first_call(Device device) {
   const double start = clock.seconds();
   bench::create_context(device);
   const double context = clock.seconds() - start;
+  plan_gemm(small_product(device));
+  const double first_plan = clock.seconds() - start - context;
   run_small_forward(device);
   const double forward = clock.seconds() - start;
+  const double plan = host_microseconds(device, 200, [&] { plan_gemm(small_product(device)); });
+  const auto microseconds = [](double value) { return fmt::format("{:.2f} us", value); };
   const auto seconds = [](double value) { return fmt::format("{:.3f} s", value); };
   print_table(
       {{"process start to a CUDA context (an empty CUDA program)", seconds(began + context)},
        {"process start to the end of the first forward", seconds(began + forward)},
-       {"the first call above an empty CUDA program", seconds(forward - context)}},
+       {"the first call above an empty CUDA program", seconds(forward - context)},
+       {"the first plan of the process", microseconds(first_plan * 1e6)},
+       {"a later plan of a gemm", microseconds(plan)},
+       {"run(gemm) on the host, without synchronisation", microseconds(run_microseconds(device))},
+       {"CPU", bench::cpu_model()}},
       1);
   return 0;
 }
@@ -207,7 +253,7 @@ void add_doctor(CLI::App& octet, Chosen& chosen) {
   };
   const auto options = std::make_shared<Options>();
   add_flag(*app, "--first-call", options->first_call,
-           "seconds to the end of the first forward on a GPU, above an empty CUDA program");
+           "what the host pays on a GPU: the first call of a process, a plan, a run of gemm");
   add_device(*app, options->device);
   choose_when_given(*app, chosen, [options] {
     if (options->first_call) {
