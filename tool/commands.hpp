@@ -4,10 +4,13 @@
 
 #include "tool/results/stored_results.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <functional>
+#include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace octet::tool {
 
@@ -19,13 +22,17 @@ struct Chosen {
   std::function<std::vector<BenchCase>()> cases;
 };
 
+// A subcommand of `parent`. CLI11's own functions are called in few files: each file that does compiles much
+// of its header anew.
+CLI::App& add_command(CLI::App& parent, const std::string& name, const std::string& about);
+// Exactly one subcommand must be given.
+void require_command(CLI::App& app);
+
 // Leaves the command in `chosen` when the parser has read it.
-inline void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
-                              std::function<std::vector<BenchCase>()> cases = {}) {
-  app.callback([&app, &chosen, run = std::move(run), cases = std::move(cases)] {
-    chosen = {&app, run, cases};
-  });
-}
+void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
+                       std::function<std::vector<BenchCase>()> cases = {});
+// The same where no subcommand of `app` is given.
+void choose_without_command(CLI::App& app, Chosen& chosen, std::function<int()> run);
 
 void add_bench_operators(CLI::App& bench, Chosen& chosen);
 void add_bench_suite(CLI::App& bench, Chosen& chosen);

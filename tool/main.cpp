@@ -7,6 +7,7 @@
 
 #include <octet/error.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cerrno>

@@ -234,20 +234,16 @@ void add_bench_operators(CLI::App& bench, Chosen& chosen) {
   for (const MakeOperator make : operators()) {
     const auto command = std::make_shared<BenchCommand>(BenchCommand{make(), {}});
     Operator& op = *command->op;
-    CLI::App* app = bench.add_subcommand(op.name(), op.about());
-    op.add_options(*app, true);
-    add_timing_options(*app, command->timing);
-    op.add_bench_options(*app);
+    CLI::App& app = add_command(bench, op.name(), op.about());
+    op.add_options(app, true);
+    add_timing_options(app, command->timing);
+    op.add_bench_options(app);
     choose_when_given(
-        *app, chosen, [command] { return bench_operator(*command); },
+        app, chosen, [command] { return bench_operator(*command); },
         [command] { return check_cases(*command); });
   }
   // Without a subcommand it does the main job.
-  bench.callback([&bench, &chosen] {
-    if (!bench.get_subcommands().empty()) return;
-    const auto command = std::make_shared<BenchCommand>(BenchCommand{operators().front()(), {}});
-    chosen = {&bench, [command] { return bench_operator(*command); }, {}};
-  });
+  choose_without_command(bench, chosen, [] { return bench_operator({operators().front()(), {}}); });
 }
 
 }  // namespace octet::tool

@@ -41,9 +41,9 @@ int check_operator(const Operator& op) {
 void add_check_operators(CLI::App& check, Chosen& chosen) {
   for (const MakeOperator make : operators()) {
     const std::shared_ptr<Operator> op = make();
-    CLI::App* app = check.add_subcommand(op->name(), op->about_check());
-    op->add_options(*app, false);
-    choose_when_given(*app, chosen, [op] { return check_operator(*op); });
+    CLI::App& app = add_command(check, op->name(), op->about_check());
+    op->add_options(app, false);
+    choose_when_given(app, chosen, [op] { return check_operator(*op); });
   }
 }
 

@@ -163,29 +163,29 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   };
   constexpr std::int64_t kLastId = std::numeric_limits<std::int64_t>::max();
   const auto options = std::make_shared<Options>();
-  CLI::App* history = octet.add_subcommand("history", "what was measured on this machine");
-  history->require_subcommand(1);
+  CLI::App& history = add_command(octet, "history", "what was measured on this machine");
+  require_command(history);
 
-  CLI::App* list = history->add_subcommand("list", "the runs");
-  add_whole(*list, "--last", options->last, 1, kLastId, "how many of the latest [default: 50]");
-  choose_when_given(*list, chosen, [options] {
+  CLI::App& list = add_command(history, "list", "the runs");
+  add_whole(list, "--last", options->last, 1, kLastId, "how many of the latest [default: 50]");
+  choose_when_given(list, chosen, [options] {
     return print_history(Asked::all, [&](Database& d) { list_runs(d, options->last); });
   });
 
-  CLI::App* show = history->add_subcommand("show", "the rows of a run");
-  add_whole(*show, "ID", options->id, 1, kLastId, "as octet history list prints it");
-  choose_when_given(*show, chosen, [options] {
+  CLI::App& show = add_command(history, "show", "the rows of a run");
+  add_whole(show, "ID", options->id, 1, kLastId, "as octet history list prints it");
+  choose_when_given(show, chosen, [options] {
     if (options->id == 0) refuse_usage("ID must be given, as octet history list has it");
     return print_history(Asked::one, [&](Database& d) { show_run(d, options->id); });
   });
 
-  CLI::App* best = history->add_subcommand("best", "the best row of every shape, and its commit");
-  choose_when_given(*best, chosen, [] { return print_history(Asked::all, best_rows); });
+  CLI::App& best = add_command(history, "best", "the best row of every shape, and its commit");
+  choose_when_given(best, chosen, [] { return print_history(Asked::all, best_rows); });
 
-  CLI::App* trend = history->add_subcommand("trend", "a shape, commit by commit");
-  add_text(*trend, "--shape", options->shape, "MxNxK", "the shape, as octet bench takes it");
-  add_text(*trend, "--op", options->op, "OP", "the operator [default: gemm]");
-  choose_when_given(*trend, chosen, [options] {
+  CLI::App& trend = add_command(history, "trend", "a shape, commit by commit");
+  add_text(trend, "--shape", options->shape, "MxNxK", "the shape, as octet bench takes it");
+  add_text(trend, "--op", options->op, "OP", "the operator [default: gemm]");
+  choose_when_given(trend, chosen, [options] {
     if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
     return print_history(Asked::one,
                          [&](Database& d) { show_trend(d, options->op, options->shape); });

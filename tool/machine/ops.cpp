@@ -91,10 +91,10 @@ const std::vector<ProbeDevice>& probe_devices() {
 }
 
 void add_ops(CLI::App& octet, Chosen& chosen) {
-  CLI::App* app = octet.add_subcommand("ops", "what is supported where");
+  CLI::App& app = add_command(octet, "ops", "what is supported where");
   const auto markdown = std::make_shared<bool>(false);
-  add_flag(*app, "--markdown", *markdown, "as a Markdown table");
-  choose_when_given(*app, chosen, [markdown] { return ops(*markdown); });
+  add_flag(app, "--markdown", *markdown, "as a Markdown table");
+  choose_when_given(app, chosen, [markdown] { return ops(*markdown); });
 }
 
 }  // namespace octet::tool

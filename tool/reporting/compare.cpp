@@ -179,15 +179,15 @@ int compare(const CompareOptions& options) {
 }  // namespace
 
 void add_compare(CLI::App& octet, Chosen& chosen) {
-  CLI::App* app = octet.add_subcommand(
-      "compare", "what two runs differ in; exit status 1 where the second is worse");
+  CLI::App& app = add_command(octet, "compare",
+                              "what two runs differ in; exit status 1 where the second is worse");
   const auto options = std::make_shared<CompareOptions>();
-  add_argument(*app, "OLD", options->before, "a CSV of results, or a folder of them");
-  add_argument(*app, "NEW", options->after, "what to compare with it");
-  add_real(*app, "--threshold", options->threshold_percent,
+  add_argument(app, "OLD", options->before, "a CSV of results, or a folder of them");
+  add_argument(app, "NEW", options->after, "what to compare with it");
+  add_real(app, "--threshold", options->threshold_percent,
            "the loss of one case, in percent, that is a regression [default: 5]");
-  add_flag(*app, "--any-device", options->any_device, "compare results of different devices too");
-  choose_when_given(*app, chosen, [options] { return compare(*options); });
+  add_flag(app, "--any-device", options->any_device, "compare results of different devices too");
+  choose_when_given(app, chosen, [options] { return compare(*options); });
 }
 
 }  // namespace octet::tool

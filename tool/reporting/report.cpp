@@ -102,13 +102,13 @@ int report(const ReportOptions& options) {
 }  // namespace
 
 void add_report(CLI::App& octet, Chosen& chosen) {
-  CLI::App* app = octet.add_subcommand("report", "a folder of results as one HTML file");
+  CLI::App& app = add_command(octet, "report", "a folder of results as one HTML file");
   const auto options = std::make_shared<ReportOptions>();
-  add_argument(*app, "DIR", options->folder, "a folder with CSVs of octet bench");
-  add_text(*app, "--against", options->against, "DIR", "show the difference from these results");
-  add_text(*app, "-o,--output", options->output, "FILE.html", "where the page goes");
-  add_flag(*app, "--any-device", options->any_device, "take the difference over devices too");
-  choose_when_given(*app, chosen, [options] { return report(*options); });
+  add_argument(app, "DIR", options->folder, "a folder with CSVs of octet bench");
+  add_text(app, "--against", options->against, "DIR", "show the difference from these results");
+  add_text(app, "-o,--output", options->output, "FILE.html", "where the page goes");
+  add_flag(app, "--any-device", options->any_device, "take the difference over devices too");
+  choose_when_given(app, chosen, [options] { return report(*options); });
 }
 
 }  // namespace octet::tool

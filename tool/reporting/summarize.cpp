@@ -46,10 +46,10 @@ int summarize(const std::string& path) {
 }  // namespace
 
 void add_summarize(CLI::App& octet, Chosen& chosen) {
-  CLI::App* app = octet.add_subcommand("summarize", "one table over a folder of results");
+  CLI::App& app = add_command(octet, "summarize", "one table over a folder of results");
   const auto folder = std::make_shared<std::string>();
-  add_argument(*app, "DIR", *folder, "a folder with CSVs of octet bench");
-  choose_when_given(*app, chosen, [folder] { return summarize(*folder); });
+  add_argument(app, "DIR", *folder, "a folder with CSVs of octet bench");
+  choose_when_given(app, chosen, [folder] { return summarize(*folder); });
 }
 
 }  // namespace octet::tool

@@ -8,6 +8,7 @@
 #include "tool/results/files.hpp"
 #include "tool/suite/suite_runner.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -110,20 +111,20 @@ int bench_suite(const BenchSuiteOptions& options) {
 }  // namespace
 
 void add_bench_suite(CLI::App& bench, Chosen& chosen) {
-  CLI::App* app = bench.add_subcommand("suite", "a batch of benchmarks from a YAML file");
+  CLI::App& app = add_command(bench, "suite", "a batch of benchmarks from a YAML file");
   const auto options = std::make_shared<BenchSuiteOptions>();
   constexpr std::int64_t kMostSlots = 1024;
-  add_text(*app, "FILE", options->file, "FILE.yaml",
+  add_text(app, "FILE", options->file, "FILE.yaml",
            "the tasks [default: those that ship with octet]");
-  add_text(*app, "-d", options->folder, "DIR",
+  add_text(app, "-d", options->folder, "DIR",
            "where rows and logs go; a rerun continues from them");
-  add_texts(*app, "-g", options->groups, "GROUP",
+  add_texts(app, "-g", options->groups, "GROUP",
             "run this group; repeatable [default: all of FILE, or quick of those that ship]");
-  add_whole(*app, "-n", options->gpus, 0, kMostSlots, "GPUs to use; 0 for the CPU [default: all]");
-  add_whole(*app, "--cpu-slots", options->cpu_slots, 1, kMostSlots,
+  add_whole(app, "-n", options->gpus, 0, kMostSlots, "GPUs to use; 0 for the CPU [default: all]");
+  add_whole(app, "--cpu-slots", options->cpu_slots, 1, kMostSlots,
             "tasks at a time on the CPU, whose threads fill the machine [default: 1]");
-  add_real(*app, "--max-seconds", options->max_seconds, "start no further case after this time");
-  choose_when_given(*app, chosen, [options] { return bench_suite(*options); });
+  add_real(app, "--max-seconds", options->max_seconds, "start no further case after this time");
+  choose_when_given(app, chosen, [options] { return bench_suite(*options); });
 }
 
 }  // namespace octet::tool
