@@ -35,9 +35,10 @@ TEST(StaleResults, AreNamedWithBothHashes) {
         "Device Sources,Command\naaa,octet bench rms-norm\naaa,tools/peers.py --op quantize\n");
   write(results / "h200/peers.csv", "TestID,Peer\n1,x\n");
   write(results / "h200/broken.csv", "a,\"b\n");
-  const auto tree = [](const std::string& op) {
-    return op == "gemm" ? "aaa" : op == "rms-norm" ? "ccc" : "";
-  };
+  const Tree tree{[](const std::string& op) {
+                    return op == "gemm" ? "aaa" : op == "rms-norm" ? "ccc" : "";
+                  },
+                  planned_row};
   const auto lines = stale_results(results.string(), tree);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0].rfind("UNREADABLE: results/h200/broken.csv", 0), 0u) << lines[0];
@@ -51,6 +52,38 @@ TEST(StaleResults, AreNamedWithBothHashes) {
             "STALE: results/h200/other.csv was measured with device sources aaa, the tree has ccc "
             "of rms-norm");
   EXPECT_TRUE(stale_results(folder.file("missing"), tree).empty());
+}
+
+// Every published command is planned, with no GPU at hand.
+TEST(StaleResults, NameTheConfigurationThatIsPlannedNow) {
+  const std::string command = "octet bench gemm --shape 8192x8192x8192 --device cuda:0";
+  EXPECT_EQ(planned_row("another gpu", command), std::nullopt);
+  const std::optional<PlannedRow> now = planned_row("h200", command);
+  ASSERT_TRUE(now.has_value());
+  EXPECT_EQ(now->backend, "quantize=cuda_sm90_tile gemm=cuda_sm90_wgmma");
+  EXPECT_EQ(now->configuration,
+            "256x128x4 1x128.128x128 e4m3.e4m3 cluster; backward: 256x128x4 1x128.1x128 e4m3.e4m3 "
+            "paired cluster");
+  const Folder folder;
+  const fs::path results = folder.path() / "results";
+  const auto write_row = [&](const std::string& configuration) {
+    write(results / "h200/x.csv", "Backend,Configuration,Command\n" + now->backend + "," +
+                                      configuration + "," + command + "\n");
+  };
+  const Tree tree{[](const std::string&) { return ""; }, planned_row};
+  write_row(now->configuration);
+  EXPECT_TRUE(stale_results(results.string(), tree).empty());
+  write_row("64x64x10");
+  const auto lines = stale_results(results.string(), tree);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "STALE: results/h200/x.csv was measured with \"" + now->backend +
+                          " 64x64x10\", the tree plans \"" + now->backend + " " +
+                          now->configuration + "\" for " + command);
+  write(results / "h200/x.csv",
+        "Backend,Configuration,Command\na,b,octet bench gemm --shape 1x2\n");
+  ASSERT_EQ(stale_results(results.string(), tree).size(), 1u);
+  EXPECT_EQ(stale_results(results.string(), tree)[0].rfind("UNREADABLE: results/h200/x.csv", 0),
+            0u);
 }
 
 }  // namespace

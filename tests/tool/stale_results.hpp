@@ -1,5 +1,7 @@
-// Published results that were measured with other kernels than the tree has.
+// Published results that were measured with other kernels or configurations than the tree has.
 #pragma once
+
+#include "planned_rows.hpp"
 
 #include "tool/options/usage_error.hpp"
 #include "tool/results/command_line.hpp"
@@ -11,6 +13,7 @@
 #include <compare>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,8 +22,14 @@ namespace octet::tool {
 
 namespace fs = std::filesystem;
 
-// The hash of the device sources of an operator, as a command has its name.
-using TreeHash = std::function<std::string(const std::string& op)>;
+// What the tree has to set beside a row.
+struct Tree {
+  // The digest of an operator's kernels, by the operator's name in a command.
+  std::function<std::string(const std::string& op)> digest;
+  // What would run a command on the GPU of a folder; nothing where that is not known. Throws where the
+  // command cannot be planned.
+  std::function<std::optional<PlannedRow>(const std::string& gpu, const std::string& command)> plan;
+};
 
 // results/<gpu>/*.csv, in order.
 inline std::set<fs::path> result_files(const fs::path& folder) {
@@ -54,24 +63,46 @@ inline std::set<Measured> measured_in(const fs::path& path) {
   return measured;
 }
 
-// One line per file of results/<gpu>/*.csv, operator and hash of device sources other than the tree's:
+// The first row of a file that the tree would run with another implementation or configuration, as the end
+// of a line; empty where there is none. Rows without a configuration are not judged.
+inline std::string other_configuration(const fs::path& path, const Tree& tree) {
+  const std::string gpu = path.parent_path().filename().string();
+  const std::vector<bench::Row> rows = parse_csv(text_if_any(path.string()), path.string());
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    const bench::Record record(rows[0], rows[r]);
+    const PlannedRow measured{record.at("Backend"), record.at("Configuration")};
+    if (measured.configuration.empty()) continue;
+    const std::optional<PlannedRow> now = tree.plan(gpu, record.at("Command"));
+    if (!now || *now == measured) continue;
+    return fmt::format("\"{} {}\", the tree plans \"{} {}\" for {}", measured.backend,
+                       measured.configuration, now->backend, now->configuration,
+                       record.at("Command"));
+  }
+  return "";
+}
+
+// One line per file of results/<gpu>/*.csv, operator and digest of kernels other than the tree's:
 //   STALE: results/h200/dense84.csv was measured with device sources X, the tree has Y of gemm
-// and one per file that is no CSV. Rows without a hash, as of other programs, are not judged. None
-// where the folder is missing.
-inline std::vector<std::string> stale_results(const std::string& folder, const TreeHash& tree) {
+// one per file with a configuration other than the tree's, and one per file that is no CSV or has a command
+// that cannot be planned. Rows without a digest, as of other programs, are not judged. None where the folder
+// is missing.
+inline std::vector<std::string> stale_results(const std::string& folder, const Tree& tree) {
   std::vector<std::string> lines;
   for (const fs::path& path : result_files(folder)) {
     const std::string shown =
         (fs::path(folder).filename() / path.parent_path().filename() / path.filename()).string();
     try {
       for (const auto& [op, hash] : measured_in(path)) {
-        const std::string now = tree(op);
+        const std::string now = tree.digest(op);
         if (hash == now) continue;
         lines.push_back(
             fmt::format("STALE: {} was measured with device sources {}, the tree has {} of {}",
                         shown, hash, now.empty() ? "none" : now, op.empty() ? "no operator" : op));
       }
-    } catch (const UsageError& error) {
+      if (const std::string other = other_configuration(path, tree); !other.empty()) {
+        lines.push_back(fmt::format("STALE: {} was measured with {}", shown, other));
+      }
+    } catch (const std::exception& error) {
       lines.push_back(fmt::format("UNREADABLE: {}: {}", shown, error.what()));
     }
   }

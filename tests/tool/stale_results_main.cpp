@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     std::puts("not checked: built without CUDA");
     return 0;
   }
-  const auto lines = octet::tool::stale_results(argv[1], tree_hash);
+  const auto lines = octet::tool::stale_results(argv[1], {tree_hash, octet::tool::planned_row});
   for (const std::string& line : lines) std::puts(line.c_str());
   if (lines.empty()) std::puts("no stale results");
   const auto is_unreadable = [](const std::string& line) { return line.starts_with("UNREADABLE"); };
