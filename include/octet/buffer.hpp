@@ -10,7 +10,7 @@ namespace octet {
 // Every buffer and workspace starts on this boundary: enough for a bulk tensor copy.
 inline constexpr std::size_t kAlignment = 256;
 
-// A framework hands its own caching allocator over in this form. Both or neither are given.
+// The caller's allocator, such as a framework's caching allocator. Give both functions or neither.
 struct Allocator {
   void* (*allocate)(std::size_t bytes, Device device, void* user) = nullptr;  // null: out of memory
   void (*release)(void* memory, std::size_t bytes, Device device, void* user) = nullptr;

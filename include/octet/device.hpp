@@ -10,7 +10,7 @@
 
 namespace octet {
 
-// Numbers are stable, and those of DLPack.
+// Numbers are stable and equal to those of DLPack.
 enum class DeviceType : std::int32_t { cpu = 1, cuda = 2 };
 
 struct Device {

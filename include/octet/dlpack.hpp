@@ -1,5 +1,5 @@
 // Views to and from DLPack, for frameworks that exchange tensors with it. Needs <dlpack/dlpack.h>
-// from DLPack 0.6 or later; nothing else of octet does.
+// from DLPack 0.6 or later; no other header of octet does.
 #pragma once
 
 #include <octet/error.hpp>

@@ -38,7 +38,7 @@ constexpr int size_bytes(Dtype dtype) {
 constexpr bool is_fp8(Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; }
 constexpr bool is_16bit(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 
-// "bf16"; "unknown dtype" for a number that names none.
+// "bf16"; "unknown dtype" for an unknown number.
 OCTET_API std::string_view name(Dtype dtype);
 OCTET_API std::optional<Dtype> parse_dtype(std::string_view text);
 

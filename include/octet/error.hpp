@@ -1,5 +1,5 @@
 // The one exception octet throws. A message names the operator, the argument, what was given, what
-// was wanted and, where there is one, the way out.
+// was wanted and the way out, if any.
 #pragma once
 
 #include <octet/export.h>
@@ -12,7 +12,7 @@ namespace octet {
 
 // Numbers are stable: they are the octet_status of the C API.
 enum class ErrorCode : std::int32_t {
-  invalid_argument = 1,  // a value, pointer, shape, stride or dtype that cannot be meant
+  invalid_argument = 1,  // an invalid value, pointer, shape, stride or dtype
   unsupported = 2,       // well formed, but no implementation takes it
   out_of_memory = 3,     // an allocation failed; nothing was written
   no_device = 4,         // the device asked for is not on this machine

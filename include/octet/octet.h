@@ -1,16 +1,16 @@
 /* The C API of octet: plain C99, the same operators, formats and bits as the C++ API, whose headers
  * in octet/ops/ give every formula.
  *
- *   problem -> plan -> run.  Fill a problem (octet_<op>_problem_init first), make a plan of it with
- *   octet_plan_<op>, bring octet_plan_workspace_bytes(plan) bytes of scratch memory aligned to
- *   OCTET_ALIGNMENT, and call octet_run_<op> as often as you like, from as many threads as you
- * like, each with a workspace of its own.
+ *   problem -> plan -> run.  Fill a problem (octet_<op>_problem_init first), make a plan from it
+ *   with octet_plan_<op>, allocate octet_plan_workspace_bytes(plan) bytes of scratch memory
+ *   aligned to OCTET_ALIGNMENT, and call octet_run_<op> as often as you like, from as many threads
+ *   as you like, each with a workspace of its own.
  *
  * Every function that can fail returns an octet_status; octet_last_error() says in words what was
  * wrong. Arguments are checked before anything is written, so a refusal leaves the outputs as they
- * were; a run that fails later, for want of memory or on the device, may have written parts of its
+ * were; a run that fails later, out of memory or on the device, may have written parts of its
  * outputs and of the workspace. Flags are 0 or 1. Structs that begin with struct_size may grow in
- * later versions; room marked reserved must be zero. */
+ * later versions; fields marked reserved must be zero. */
 #ifndef OCTET_OCTET_H
 #define OCTET_OCTET_H
 
@@ -31,13 +31,13 @@ extern "C" {
 #endif
 
 OCTET_API int octet_version(void); /* of the library that was loaded, as OCTET_VERSION spells it */
-/* A digest of the machine code of the kernels that an operator ("gemm", "rms_norm") runs on a GPU: results
- * with another were measured with other kernels. Empty without CUDA in the build, and for a name that is
- * none of octet's. */
+/* A digest of the machine code of the kernels that an operator ("gemm", "rms_norm") runs on a GPU:
+ * results with a different digest were measured with different kernels. Empty in a build without
+ * CUDA, and for an unknown operator. */
 OCTET_API const char* octet_device_sources(const char* op);
 OCTET_API const char* octet_last_error(void); /* of this thread's last failed call; never null */
 OCTET_API const char* octet_status_name(octet_status status);
-OCTET_API size_t octet_dtype_size(octet_dtype dtype); /* in bytes; 0 for a number that names none */
+OCTET_API size_t octet_dtype_size(octet_dtype dtype); /* in bytes; 0 for an unknown number */
 OCTET_API const char* octet_dtype_name(octet_dtype dtype);
 OCTET_API int octet_cuda_device_count(void); /* 0 without a driver */
 

@@ -13,10 +13,10 @@ namespace octet {
 struct PlanOptions {
   // The name of an implementation; it beats OCTET_<OP>_BACKEND. Empty: the first that fits.
   std::string backend;
-  // CPU threads of a run; 0 means OCTET_NUM_THREADS, or else every core. Never changes a bit.
+  // CPU threads of a run; 0 means OCTET_NUM_THREADS, or else every core. Never changes results.
   int threads = 0;
-  // A configuration of the chosen implementation by its text, as Plan::configuration prints it; an
-  // error says why where it cannot run the problem. Empty: the implementation chooses.
+  // The text of a configuration of the chosen implementation, as in Plan::configuration. If it
+  // cannot run the problem, the error says why. Empty: the implementation chooses.
   std::string configuration{};
 };
 

@@ -36,8 +36,8 @@ OCTET_API std::string name(BlockShape block);
 OCTET_API std::optional<BlockShape> parse_block(std::string_view text);
 
 struct QuantizedView {
-  TensorView values;  // [rows, cols], e4m3 or e5m2; f32, f16 or bf16 where nothing is scaled
-  TensorView scales;  // [ceil(rows/block.rows), ceil(cols/block.cols)], f32; no data where unscaled
+  TensorView values;  // [rows, cols], e4m3 or e5m2; f32, f16 or bf16 if unscaled
+  TensorView scales;  // [ceil(rows/block.rows), ceil(cols/block.cols)], f32; no data if unscaled
   BlockShape block{};
   // The bytes between the logical extents and the pitch belong to this view, so whoever writes the
   // view clears them (values to 0, scales to 1). Views made by QuantizedLayout own their padding.
@@ -52,7 +52,7 @@ struct QuantizedView {
 // "e4m3[512, 4096] with 128x128 blocks, scales [4, 32]"
 OCTET_API std::string describe(const QuantizedView& view);
 
-// How octet lays a quantised tensor out in one piece of memory: values, then scales.
+// Octet's layout of a quantised tensor in one piece of memory: values, then scales.
 struct OCTET_API QuantizedLayout {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -65,7 +65,7 @@ struct OCTET_API QuantizedLayout {
   std::size_t bytes = 0;                   // values and scales together; 0: nothing to store
 
   QuantizedLayout() = default;
-  // Throws Error where the block is not supported or the size passes 2^63.
+  // Throws Error if the block is not supported or the size exceeds 2^63.
   QuantizedLayout(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block);
 
   // The view over `memory`, which has `bytes` bytes and is aligned to kAlignment.

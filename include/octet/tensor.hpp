@@ -38,7 +38,7 @@ OCTET_API TensorView make_matrix(void* data, Dtype dtype, std::int64_t rows, std
 // The same memory with the two dimensions of a matrix exchanged.
 OCTET_API TensorView transposed(const TensorView& matrix);
 
-// "bf16[512, 4096]", with strides where they are not dense: "bf16[512, 4096] strides [8192, 1]".
+// "bf16[512, 4096]", with strides if not dense: "bf16[512, 4096] strides [8192, 1]".
 OCTET_API std::string describe(const TensorView& view);
 // "[512, 4096]"
 OCTET_API std::string describe_shape(const TensorView& view);

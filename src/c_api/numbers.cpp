@@ -1,5 +1,5 @@
-// The numbers of errors, dtypes and devices, which are those of the C++ enums, and what the library
-// tells of itself.
+// The numbers of errors, dtypes and devices, equal to those of the C++ enums, and queries about the
+// library.
 #include "c_api/read.hpp"
 
 namespace octet::c_api {

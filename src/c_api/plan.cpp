@@ -3,7 +3,7 @@
 namespace octet::c_api {
 namespace {
 
-// What every plan tells about itself; nothing, with an error kept, where there is no plan.
+// Reads a property of a plan. A null plan gives 0 or null, and octet_last_error() says so.
 template <class Get>
 auto ask(const octet_plan* plan, const Get& get) noexcept {
   decltype(get(*plan)) answer{};

@@ -1,5 +1,5 @@
-// One plan type for all operators, and the two functions that every pass of an operator has: plan and
-// run. A pass brings what reads its structs:
+// One plan type for all operators, and the two functions that every pass of an operator has: plan
+// and run. A pass provides the functions that read its structs:
 //
 //   Problem read_problem(const octet_x_problem* given)
 //   Args read_args(const Problem& problem, const octet_x_args* given)
@@ -25,7 +25,7 @@ struct octet_plan {
 
 namespace octet::c_api {
 
-// octet_plan_<pass>(): hands the plan to the caller; null after an error.
+// octet_plan_<pass>(): gives the plan to the caller, or null after an error.
 template <class Read, class MakePlan, class CProblem, class COptions>
 octet_status plan_op(const char* op, const char* pass, const Read& read_problem,
                      const MakePlan& make_plan, const CProblem* problem, const COptions* options,
@@ -67,7 +67,7 @@ octet_status run_op(const char* pass, const Read& read_args, const octet_plan* p
   return guarded([&] {
     const CppPlan& checked = plan_of<CppPlan>(pass, plan);
     const Workspace memory{workspace, workspace_bytes};
-    if constexpr (requires { checked.problem.problem; }) {  // of operators with two passes
+    if constexpr (requires { checked.problem.problem; }) {  // operators with two passes
       run(checked, read_args(checked.problem.problem, args), memory, stream);
     } else {
       run(checked, read_args(checked.problem, args), memory, stream);

@@ -20,7 +20,7 @@ constexpr bool equal(std::int32_t c_number, Enum value) {
   return c_number == static_cast<std::int32_t>(value);
 }
 
-// No version of any struct will be larger: a larger struct_size was never set.
+// Upper bound for every version of every struct: a larger struct_size was never set.
 inline constexpr std::uint32_t kLargestStruct = 1 << 16;
 
 // The size of a struct as the caller knows it, at least that of the first version.
@@ -79,7 +79,7 @@ QuantizedView read_quantized(std::string_view op, std::string_view argument,
 PlanOptions read_options(std::string_view op, const octet_plan_options* options);
 Fp8LinearOptions read_options(std::string_view op, const octet_fp8_linear_options* options);
 
-// The FP8 output of an operator. Only the copies that are asked for are looked at.
+// The FP8 output of an operator. Only the requested copies are read.
 std::optional<Fp8Output> read_fp8_output(std::string_view op, const octet_fp8_output& c);
 Fp8Copies read_fp8_copies(std::string_view op, const Fp8Output& output, const octet_fp8_copies& c);
 // The rotation of rope and rms_norm_rope.

@@ -5,7 +5,7 @@
 namespace octet::c_api {
 namespace {
 
-// A message that cannot be copied for want of memory is replaced by this one.
+// Replaces a message that cannot be copied because memory ran out.
 constexpr const char* kNoMemoryForMessage = "octet: out of memory, even for the error's message";
 
 struct LastError {

@@ -9,7 +9,7 @@
 
 namespace octet::c_api {
 
-// Keeps the text for octet_last_error() of this thread, and gives the status back.
+// Stores the message for octet_last_error() of this thread, and returns the status.
 octet_status remember(octet_status status, const char* message) noexcept;
 
 template <class Call>

@@ -12,8 +12,8 @@
 namespace octet {
 namespace {
 
-// Large tensors ask for huge pages: a transposing kernel touches a new 4 KiB page every 128 bytes,
-// and spends a quarter of its time looking up addresses (dual quantiser, bf16 4096x4096, 2 threads:
+// Large tensors use huge pages: a transposing kernel touches a new 4 KiB page every 128 bytes, and
+// spends a quarter of its time looking up addresses (dual quantiser, bf16 4096x4096, 2 threads:
 // 15.4 GB/s with 4 KiB pages, 20.5 GB/s with 2 MiB).
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLargeBytes = 2 * kHugePage;
@@ -32,7 +32,7 @@ void* allocate_host(std::size_t bytes) {
   return memory;
 }
 
-// Null where there is not enough memory.
+// Returns null if out of memory.
 void* allocate_memory(std::size_t bytes, Device device) {
   if (device.type == DeviceType::cuda) return cuda::allocate(bytes, device.index);
   return allocate_host(bytes);
@@ -78,7 +78,7 @@ Buffer::Buffer(std::size_t bytes, Device device, const Allocator& allocator)
   try {
     clear_memory(data_, bytes, device);
   } catch (...) {
-    release();  // no destructor runs where a constructor throws
+    release();  // no destructor runs when a constructor throws
     throw;
   }
 }

@@ -5,7 +5,7 @@
 namespace octet {
 namespace {
 
-// With the padding that the view owns.
+// The values with the padding that the view owns.
 TensorView values_of(const QuantizedView& view) {
   return view.owns_padding ? with_padding(view.values, 1) : view.values;
 }
@@ -35,7 +35,7 @@ void Call::append(List& list, const Tensor& tensor) {
   list.tensors[list.size++] = tensor;
 }
 
-// Scales are written by many threads at once: none may share memory with another.
+// Scales are written by many threads at once: no two may share memory.
 void Call::check_written(const Tensor& out) const {
   if (out.quantized == nullptr || out.quantized->scales.data == nullptr) return;
   const TensorView& scales = out.quantized->scales;
@@ -54,7 +54,7 @@ void Call::check_written(const Tensor& out) const {
   }
 }
 
-// The byte ranges rule out nearly every pair; the views are looked at only where they overlap.
+// The byte ranges rule out nearly every pair; views are compared only if the ranges overlap.
 void Call::check_parts(const Tensor& out, Part out_part, const Tensor& other,
                        Part other_part) const {
   const auto bytes = [](const Tensor& tensor, Part part) {
@@ -88,7 +88,7 @@ void Call::check_apart() {
     const auto check_inputs = [&] {
       for (std::size_t i = 0; i < inputs_.size; ++i) check_pair(out, inputs_.tensors[i]);
     };
-    // Where q_out may be q, "k_out overlaps q_out" says more than "k_out overlaps q".
+    // When q_out may be q, "k_out overlaps q_out" says more than "k_out overlaps q".
     if (!in_place_) check_inputs();
     for (std::size_t i = 0; i < outputs_apart_; ++i) check_pair(out, outputs_.tensors[i]);
     if (in_place_) check_inputs();

@@ -6,11 +6,11 @@
 //   call.writes("out", args.out, TensorForm(problem.dtype, {rows, cols}, "[rows, cols]"));
 //   call.check_apart(plan.workspace_bytes, workspace);
 //
-// Errors are found in this order: each tensor in the order of the list, then overlaps of each output
-// with the inputs and the outputs before it, then the workspace.
+// Errors are found in this order: each tensor in the order of the list, then overlaps of each
+// output with the inputs and the outputs before it, then the workspace.
 //
-// The list lives on the stack and points to the views it is given. A call that is right allocates
-// nothing and builds no text: it is checked at every launch.
+// The list lives on the stack and points to the views it is given. Every launch is checked, so a
+// valid call allocates nothing and builds no text.
 #pragma once
 
 #include "core/checks.hpp"
@@ -26,7 +26,7 @@ class Call {
  public:
   Call(std::string_view op, Device device) : op_(op), device_(device) {}
 
-  // `replaced_by` names the output that may be this very tensor, so that the call works in place.
+  // `replaced_by` names the output that may be the same tensor, for calls that work in place.
   template <class View, class Form>
   void reads(std::string_view name, const View& view, const Form& form,
              std::string_view replaced_by = {}) {
@@ -45,8 +45,8 @@ class Call {
     add(inputs_, name, view, replaced_by);
   }
 
-  // Where the problem does not use the tensor, its view is cleared: no implementation sees what was
-  // not checked.
+  // If the problem does not use the tensor, its view is cleared, so that no implementation sees an
+  // unchecked view.
   template <class View, class Form>
   void reads_if(bool used, std::string_view name, View& view, const Form& form) {
     if (used) return reads(name, view, form);
@@ -58,7 +58,7 @@ class Call {
     view = View();
   }
 
-  // The list points to its views: a temporary would be gone.
+  // The list points to its views: a temporary would dangle.
   template <class View, class Form>
   void reads(std::string_view, const View&&, const Form&, std::string_view = {}) = delete;
   template <class View, class Form>
@@ -66,11 +66,11 @@ class Call {
   template <class View>
   void reads_checked(std::string_view, const View&&, std::string_view = {}) = delete;
 
-  // No output listed so far shares memory with an input or with another output. A packed tensor's
-  // parts are apart; padding counts where a view owns it.
+  // Checks that no output listed so far shares memory with an input or another output. Parts of a
+  // packed tensor may lie side by side; padding counts if the view owns it.
   void check_apart();
-  // The same for the whole call, whose workspace has the bytes it needs, aligned, and shares none of
-  // them with a tensor.
+  // The same for the whole call. The workspace must be large enough and aligned, and must not
+  // overlap a tensor.
   void check_apart(std::size_t workspace_bytes, const Workspace& workspace);
 
   std::string_view op() const { return op_; }
@@ -81,7 +81,7 @@ class Call {
     std::string_view name;
     std::string_view replaced_by;
     const TensorView* values;
-    const QuantizedView* quantized;  // null where only values were given
+    const QuantizedView* quantized;  // null if only values were given
     ByteRange value_bytes;           // with the padding that the view owns
     ByteRange scale_bytes;
   };

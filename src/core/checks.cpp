@@ -10,13 +10,13 @@
 namespace octet {
 namespace {
 
-// "e4m3", or the number where it names no dtype.
+// "e4m3", or the number if it is not a dtype.
 std::string spell(Dtype dtype) {
   if (size_bytes(dtype) != 0) return std::string(name(dtype));
   return text("the unknown dtype ", static_cast<std::int32_t>(dtype));
 }
 
-// `part`: "" or "scale of ", which stands before the argument's name.
+// `part`: "" or "scale of ", a prefix of the argument's name.
 void check_memory(Argument argument, std::string_view part, const TensorView& view, Device device) {
   if (view.data == nullptr) {
     refuse_argument(argument.op, ": ", part, argument.name, " has a null pointer");

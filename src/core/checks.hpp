@@ -1,6 +1,6 @@
-// What every operator asks of its problem and of each argument by itself (core/call.hpp: of all of
-// them together). Each function throws an Error that names operator, argument, what was given and
-// what was wanted.
+// Checks of a problem and of each argument by itself, shared by all operators (core/call.hpp checks
+// the arguments of a call against each other). Each function throws an Error that names operator,
+// argument, what was given and what was wanted.
 #pragma once
 
 #include <octet/quantized.hpp>
@@ -36,16 +36,16 @@ void check_device(std::string_view op, Device device);
 // One of f32, f16, bf16.
 void check_float(Argument argument, Dtype dtype);
 void check_fp8(Argument argument, Dtype dtype);
-// Finite, >= 0.
-// The largest power of ten whose square, summed over a slice of 128 products, is finite in f32. Beyond
-// about 8e21 the product of two scales is infinite, and zeros become NaN.
+// The largest power of ten whose square, summed over a slice of 128 products, is finite in f32.
+// Beyond about 8e21 the product of two scales is infinite, and zeros become NaN.
 inline constexpr float kMaxAmaxFloor = 1e18f;
 void check_amax_floor(std::string_view op, float amax_floor);
+// Finite, >= 0.
 void check_eps(std::string_view op, float eps);
 // 1x128, 128x1 or 128x128: the blocks that are quantised and dequantised.
 void check_block(std::string_view op, std::string_view name, BlockShape block);
 
-// What is wanted of a view. `spelling` says in messages where the shape comes from: "[M, N]".
+// The form required of a view. `spelling` says in messages where the shape comes from: "[M, N]".
 //
 // A matrix whose columns are contiguous and whose rows do not overlap.
 struct MatrixForm {
@@ -54,8 +54,8 @@ struct MatrixForm {
   std::int64_t cols;
   std::string_view spelling;
 };
-// A tensor of any rank whose last dimension is contiguous and whose elements do not overlap; nothing
-// is asked of the memory of an empty one.
+// A tensor of any rank whose last dimension is contiguous and whose elements do not overlap; the
+// memory of an empty one is not checked.
 struct TensorForm {
   Dtype dtype;
   std::int32_t rank;
@@ -80,12 +80,12 @@ struct QuantizedForm {
   Pitch pitch = Pitch::aligned16;
 };
 
-// The view has this form, is on `device`, is not null and is aligned to its element.
+// Checks that the view has this form, is on `device`, is not null and is aligned to its element.
 void check_view(Argument argument, const TensorView& view, const MatrixForm& form, Device device);
 void check_view(Argument argument, const TensorView& view, const TensorForm& form, Device device);
 void check_view(Argument argument, const QuantizedView& view, const QuantizedForm& form,
                 Device device);
-// A matrix with any strides that are not negative.
+// A matrix with any non-negative strides.
 void check_strided_matrix(Argument argument, const TensorView& view, const MatrixForm& form,
                           Device device);
 

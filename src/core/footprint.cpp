@@ -34,14 +34,14 @@ struct SortedDimensions {
 // Runs of bytes of equal length at equal distances.
 struct Lines {
   std::int64_t bytes = 0;
-  std::int64_t pitch = 0;  // 0 where there is only one
+  std::int64_t pitch = 0;  // 0 if there is only one
 };
 
-// Joins dimensions that follow one another without a gap; empty where two or more have gaps.
+// Joins dimensions that follow one another without a gap; empty if two or more have gaps.
 std::optional<Lines> lines_of(const TensorView& view) {
   const std::int64_t element_bytes = size_bytes(view.dtype);
   Lines lines{element_bytes, 0};
-  std::int64_t end = 0;  // of the lines joined so far, where the next would begin
+  std::int64_t end = 0;  // end of the lines joined so far, where the next would begin
   for (const Dimension& dimension : SortedDimensions(view)) {
     const std::int64_t step = dimension.stride * element_bytes;
     if (lines.pitch == 0 && step == lines.bytes) {
@@ -58,7 +58,7 @@ std::optional<Lines> lines_of(const TensorView& view) {
   return lines;
 }
 
-// The views take different parts of the lines of one tensor.
+// Whether the views are different parts of the lines of one tensor.
 bool lie_side_by_side(const TensorView& x, const TensorView& y) {
   const auto a = lines_of(x);
   const auto b = lines_of(y);

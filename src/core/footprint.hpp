@@ -7,7 +7,8 @@
 
 namespace octet {
 
-// No element lies further from the first, and no line from the next: so bytes fit 64 bits.
+// The largest distance of an element from the first, and of a line from the next, so that byte
+// offsets fit 64 bits.
 inline constexpr std::int64_t kReach = std::int64_t{1} << 58;  // elements
 
 struct ByteRange {
@@ -18,22 +19,22 @@ inline bool overlap(const ByteRange& a, const ByteRange& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-// First to last byte of a view without negative strides; empty where it has no data.
+// First to last byte of a view without negative strides; empty if it has no data.
 ByteRange byte_range(const TensorView& view);
 
-// No two elements share memory: each stride steps over all that smaller ones reach.
+// Whether no two elements share memory: each stride is beyond the reach of all smaller ones.
 bool elements_lie_apart(const TensorView& view);
 
-// Two views share a byte. Parts of the lines of one tensor, as q and k in a packed one, do not.
+// Whether two views share a byte. Parts of the lines of one tensor, such as packed q and k, do not.
 bool share_memory(const TensorView& x, const TensorView& y);
 
 // Which dimension of a matrix of scales is the contiguous one.
 inline int contiguous_dimension(const TensorView& scales) { return scales.strides[0] == 1 ? 0 : 1; }
 
-// A matrix and the padding behind each of its lines, along its `contiguous` dimension.
+// A matrix and the padding after each of its lines, along its `contiguous` dimension.
 TensorView with_padding(TensorView view, int contiguous);
 
-// The same memory seen in the same way: what an operator that works in place may be given.
+// Whether both are the same view of the same memory, which an in-place operator accepts.
 bool same_view(const TensorView& x, const TensorView& y);
 
 }  // namespace octet

@@ -18,7 +18,7 @@ std::string text(const Parts&... parts) {
   return stream.str();
 }
 
-// A finite number in as few digits as read back to the same f32, and at least as "%g" has.
+// The fewest digits, but at least the six of "%g", that read back to the same finite f32.
 inline std::string exact_text(float value) {
   char digits[32];
   for (int precision = 6;; ++precision) {

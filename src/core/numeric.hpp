@@ -65,7 +65,7 @@ struct Fp8Format {
   float limit;              // largest finite value
   std::uint8_t limit_code;  // its encoding
   std::uint8_t nan_code;
-  std::uint8_t infinity_code;  // without the sign; NaN again where there are no infinities
+  std::uint8_t infinity_code;  // without the sign; the NaN code if there are no infinities
 };
 
 OCTET_HOST_DEVICE constexpr Fp8Format fp8_format(Dtype dtype) {

@@ -7,7 +7,7 @@
 
 namespace octet {
 
-// Columns [first, first + count) of a matrix; nothing of nothing.
+// Columns [first, first + count) of a matrix; an empty view stays empty.
 inline TensorView columns(const TensorView& matrix, std::int64_t first, std::int64_t count) {
   if (matrix.data == nullptr) return matrix;
   TensorView view = matrix;
@@ -27,7 +27,7 @@ struct Halves {
         up(columns(both, both.shape[1] / 2, both.shape[1] / 2)) {}
 };
 
-// A vector as a matrix of one row, or of one column, and back; nothing of nothing.
+// A vector as a matrix of one row, or of one column, and back; an empty view stays empty.
 inline TensorView as_row(const TensorView& vector) {
   return make_view(vector.data, vector.dtype, {1, vector.shape[0]}, vector.device);
 }

@@ -1,4 +1,4 @@
-// One workspace for several pieces of scratch memory, each aligned as a workspace is.
+// One workspace for several pieces of scratch memory, each aligned like a workspace.
 #pragma once
 
 #include <octet/buffer.hpp>
@@ -18,7 +18,7 @@ class WorkspaceCarver {
  public:
   explicit WorkspaceCarver(const Workspace& workspace) : rest_(workspace) {}
 
-  // The next `bytes`; null for none.
+  // The next `bytes`; null for 0 bytes.
   void* take(std::size_t bytes) {
     if (bytes == 0) return nullptr;
     void* piece = rest_.data;

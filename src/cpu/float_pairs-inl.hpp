@@ -18,7 +18,7 @@ struct FloatPair {
   hn::Vec<F32> b;
 };
 
-// Past the caches where `stream` is true: `to` is aligned to a vector then.
+// Stores past the caches if `stream`; `to` is then aligned to a vector.
 template <class D>
 HWY_INLINE void store_lanes(hn::Vec<D> lanes, D d, hn::TFromD<D>* to, bool stream) {
   if (stream) {

@@ -5,9 +5,9 @@
 
 #include <string>
 
-// A function compiled once per instruction set, chosen when the program is loaded. For test data and
-// references only: operators choose through dispatch. Sanitizers start after that choice is made, so
-// their builds have the plain version, with the same results.
+// A function compiled once per instruction set, chosen when the program is loaded. For test data
+// and references only: operators choose through dispatch. Sanitizers start after that choice is
+// made, so their builds have the plain version, with the same results.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define OCTET_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -19,7 +19,7 @@ namespace octet {
 
 enum class InstructionSet { avx2, avx512 };
 
-// Of a machine with AVX2.
+// The best instruction set of a machine that has AVX2.
 inline InstructionSet best_instruction_set(const Machine& machine) {
   return machine.avx512 ? InstructionSet::avx512 : InstructionSet::avx2;
 }
@@ -28,7 +28,7 @@ inline std::string name(InstructionSet instructions) {
   return instructions == InstructionSet::avx512 ? "avx512" : "avx2";
 }
 
-// Empty: the SIMD kernels run here.
+// Empty if the machine can run the SIMD kernels.
 inline std::string refuse_without_avx2(const Machine& machine) {
   return machine.avx2 ? "" : "this CPU has no AVX2";
 }

@@ -8,7 +8,7 @@
 
 namespace octet {
 
-// Clears the padding of a view that owns it: values to 0, scales to 1. Nothing otherwise.
+// Clears the padding of a view that owns it: values to 0, scales to 1. Skips other views.
 inline void clear_padding(const QuantizedView& view) {
   if (!view.owns_padding) return;
   const std::int64_t pitch = view.values.strides[0];

@@ -9,12 +9,12 @@ namespace octet {
 
 inline constexpr std::int64_t kCacheLine = 64;  // bytes
 
-// Outputs from this size on do not stay in the caches anyway. One thread of a 2.8 GHz Xeon with
-// AVX-512: dual quantize of bf16 4096x4096 reaches 7.8 GB/s with such stores and 4.6 GB/s without;
-// rms_norm forward of bf16 1024x4096 12.0 and 10.0 GB/s.
+// Outputs of this size or more do not stay in the caches anyway. One thread of a 2.8 GHz Xeon with
+// AVX-512: dual quantize of bf16 4096x4096 reaches 7.8 GB/s with non-temporal stores and 4.6 GB/s
+// without; rms_norm forward of bf16 1024x4096 reaches 12.0 and 10.0 GB/s.
 inline constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
 
-// A large tensor all of whose rows start on cache lines.
+// Whether a tensor is large and all of its rows start on cache lines.
 inline bool streams(const TensorView& out) {
   const std::int64_t element_bytes = size_bytes(out.dtype);
   std::int64_t bytes = element_bytes;

@@ -102,7 +102,7 @@ class Pool {
     for (std::thread& worker : workers_) worker.join();
   }
 
-  // Where the system gives no more threads, the caller does what they would have done.
+  // If the system cannot start more threads, the caller does their work.
   void start_workers(int wanted) {
     try {
       while (static_cast<int>(workers_.size()) < wanted) {

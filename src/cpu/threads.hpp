@@ -1,5 +1,5 @@
 // CPU threads of one call. Workers are started once and shared by every caller; a caller works on
-// its own loop, so that many callers at once make progress whatever the workers do.
+// its own loop, so every caller makes progress even if all workers are busy.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The sum of core/tree_sum.hpp, a vector of neighbours at a time. Joining two vectors gives the sums
-// of pairs, in order: after n levels each lane is the sum of 2^n neighbours, whatever the lanes.
-// Per-target code: see cpu/simd_targets.hpp.
+// The sum of core/tree_sum.hpp, a vector of neighbours at a time. Joining two vectors gives the
+// sums of pairs, in order: after n levels each lane is the sum of 2^n neighbours, whatever the
+// number of lanes. Per-target code: see cpu/simd_targets.hpp.
 #if defined(OCTET_CPU_TREE_SUM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_TREE_SUM_INL_HPP
 #undef OCTET_CPU_TREE_SUM_INL_HPP
@@ -22,7 +22,7 @@ HWY_INLINE hn::Vec<F32> join_neighbours(hn::Vec<F32> left, hn::Vec<F32> right) {
   return hn::Add(hn::ConcatEven(F32(), right, left), hn::ConcatOdd(F32(), right, left));
 }
 
-// 2^kLevels vectors, leaves(i, low, high) gives numbers i and i + 1, joined into one.
+// Joins 2^kLevels vectors into one; leaves(i, low, high) provides vectors i and i + 1.
 template <int kLevels, class Leaves>
 HWY_INLINE hn::Vec<F32> join_leaves(const Leaves& leaves, int first) {
   if constexpr (kLevels == 1) {
@@ -37,7 +37,7 @@ HWY_INLINE hn::Vec<F32> join_leaves(const Leaves& leaves, int first) {
   }
 }
 
-// Vectors of one level, in order.
+// Sums vectors of one level, which are added in order.
 class VectorTreeSum {
  public:
   HWY_INLINE void add(hn::Vec<F32> value) {

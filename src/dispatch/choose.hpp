@@ -8,7 +8,7 @@
 
 namespace octet {
 
-// What is asked for.
+// A problem, and the implementation that is forced for it, if any.
 struct Request {
   std::string_view op;  // "gemm"; its variable is OCTET_GEMM_BACKEND
   std::string_view
@@ -18,7 +18,7 @@ struct Request {
   std::string forced_environment;  // the same, from the environment
 };
 
-// What could serve it.
+// An implementation that may take the problem.
 struct Candidate {
   std::string name;
   std::string refusal;  // empty: takes the problem
@@ -29,11 +29,12 @@ struct Choice {
   std::string why;
 };
 
-// A pure function, apart from what OCTET_LOG=dispatch prints. Throws Error where a forced name is
-// unknown or refuses the problem, and where nobody takes it, listing every refusal.
+// A pure function, apart from what OCTET_LOG=dispatch prints. Throws Error if a forced name is
+// unknown or refuses the problem, or if no implementation takes it; then the error lists every
+// refusal.
 Choice choose(const Request& request, const std::vector<Candidate>& candidates);
 
-// Why a configuration that was asked for cannot run a problem.
+// Why a requested configuration cannot run a problem.
 struct Refusal {
   std::string reason;
 };
@@ -42,14 +43,14 @@ struct Refusal {
 [[noreturn]] void refuse_configuration(const Request& request, std::string_view implementation,
                                        std::string_view configuration, std::string_view reason);
 
-// "OCTET_RMS_NORM_BACKEND" of "rms_norm"
+// "OCTET_RMS_NORM_BACKEND" for "rms_norm"
 std::string backend_variable(std::string_view op);
 
 // A request with the environment read into it.
 Request make_request(std::string_view op, std::string_view precision, std::string problem,
                      std::string forced_argument);
 
-// Reads "NAME" or "fp8:NAME,other:NAME"; empty where `precision` is not named. Throws Error.
+// Reads "NAME" or "fp8:NAME,other:NAME"; empty if `precision` is not named. Throws Error.
 std::string parse_forced(std::string_view variable, std::string_view value,
                          std::string_view precision);
 

@@ -27,13 +27,13 @@ struct RunContext {
   void* stream = nullptr;
 };
 
-// What an implementation decided about a problem: all that its runs need. Nothing is chosen, printed
-// or parsed at a launch.
+// What an implementation decided about a problem: all that its runs need. Nothing is chosen,
+// printed or parsed at a launch.
 template <class Args>
 struct Planned {
   std::string configuration;  // printable: tiles, instruction set
   std::size_t workspace_bytes = 0;
-  // On checked arguments; many threads may call it at once.
+  // Arguments are checked already. Many threads may call it at once.
   std::function<void(const Args& args, const RunContext& context)> run;
 };
 
@@ -44,13 +44,13 @@ struct Implementation {
   std::string (*refuse)(const Problem& problem, const Machine& machine);
   // The plan of a problem that is not refused.
   Planned<Args> (*plan)(const Problem& problem, const Machine& machine);
-  // The same with the configuration of this text, or why that one cannot run the problem. Null: every
-  // problem has exactly one configuration.
+  // The same with the configuration that has this text, or why it cannot run the problem. Null:
+  // every problem has exactly one configuration.
   std::variant<Planned<Args>, Refusal> (*plan_with)(const Problem& problem, const Machine& machine,
                                                     std::string_view configuration) = nullptr;
 };
 
-// The plan of an implementation that decides nothing but what it prints.
+// The plan of an implementation that has nothing to decide beyond its configuration text.
 template <class Args, class Problem>
 Planned<Args> planned(
     const Problem& problem, std::string configuration, std::size_t workspace_bytes,
@@ -78,7 +78,7 @@ std::vector<Candidate> candidates(std::span<const Implementation<Problem, Args>>
   return result;
 }
 
-// The plan of the chosen implementation, with the configuration that is asked for where there is one.
+// The plan of the chosen implementation, with the requested configuration, if any.
 template <class Problem, class Args>
 Planned<Args> plan_chosen(const Implementation<Problem, Args>& chosen, const Problem& problem,
                           const Machine& machine, const Request& request,
@@ -131,7 +131,7 @@ inline std::string refuse_off_hopper(Device device, const Machine& machine) {
               machine.sm_minor);
 }
 
-// A plan that plan_<operator>() made.
+// Checks that plan_<operator>() made the plan.
 inline void check_plan(std::string_view op, const void* state) {
   if (state == nullptr) {
     refuse_argument(op, ": the plan is empty: plan_", op, "() makes one from a problem");
@@ -146,7 +146,8 @@ void run_plan(const Plan<Problem>& plan, const Args& args, const Workspace& work
   state->run(args, {workspace, state->threads, stream});
 }
 
-// The two above for one pass (forward, backward) over a problem; Pass is struct { Problem problem; }.
+// The two above for one pass (forward, backward) over a problem; Pass is struct { Problem problem;
+// }.
 template <class Pass, class Problem, class Args>
 Plan<Pass> make_pass_plan(std::span<const Implementation<Problem, Args>> list,
                           const Problem& problem, const Request& request,

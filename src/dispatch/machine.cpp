@@ -14,7 +14,7 @@ namespace octet {
 #ifdef __x86_64__
 namespace {
 
-// GCC 12 and clang 14 do not know "f16c" in __builtin_cpu_supports alike.
+// GCC 12 and clang 14 differ in whether __builtin_cpu_supports knows "f16c".
 bool has_f16c() {
   unsigned eax = 0;
   unsigned ebx = 0;

@@ -13,7 +13,7 @@ struct Machine {
   int sm_major = 0;     // of the problem's CUDA device; 0: none
   int sm_minor = 0;
   int multiprocessors = 0;
-  bool cublaslt = false;  // libcublasLt can be loaded; asked for CUDA problems alone
+  bool cublaslt = false;  // libcublasLt can be loaded; checked for CUDA problems only
 };
 
 // threads = 0: OCTET_NUM_THREADS, or else every core this process may use.

@@ -28,8 +28,8 @@ typedef struct octet_fp8_linear_problem {
   int64_t k;         /* input features */
   octet_dtype format;
   octet_dtype grad_format;
-  int32_t weights_quantized; /* w comes as octet_fp8_linear_weights */
-  int32_t training;          /* 0: forward alone, nothing is saved */
+  int32_t weights_quantized; /* w is given as octet_fp8_linear_weights */
+  int32_t training;          /* 0: forward only, nothing is saved */
   int32_t need_dx;
   int32_t need_dw;
   octet_dtype dw;
@@ -37,7 +37,7 @@ typedef struct octet_fp8_linear_problem {
   octet_wgrad_blocks wgrad_blocks;
   float amax_floor;
   int32_t pow2_scales;
-  /* Room for what comes next: refused unless zero. */
+  /* Reserved for later versions: refused unless zero. */
   int32_t bias;
   octet_activation activation;
   int32_t determinism;
@@ -50,10 +50,10 @@ typedef struct octet_fp8_linear_weights {
   octet_quantized w_t; /* [K, N] 128x128 */
 } octet_fp8_linear_weights;
 
-/* What forward leaves for backward. */
+/* What forward saves for backward. */
 typedef struct octet_fp8_linear_saved {
   octet_quantized x_t; /* [K, M] 1x128, or 128x128 with OCTET_WGRAD_SQUARE */
-  octet_quantized w_t; /* [K, N] 128x128; the caller's own w_t where weights come quantised */
+  octet_quantized w_t; /* [K, N] 128x128; the caller's own w_t with weights_quantized */
 } octet_fp8_linear_saved;
 
 typedef struct octet_fp8_linear_weights_layout {
@@ -62,18 +62,18 @@ typedef struct octet_fp8_linear_weights_layout {
 } octet_fp8_linear_weights_layout;
 
 typedef struct octet_fp8_linear_saved_layout {
-  octet_quantized_layout x_t; /* bytes == 0 where need_dw is 0 */
-  octet_quantized_layout w_t; /* bytes == 0 where weights come quantised or need_dx is 0 */
+  octet_quantized_layout x_t; /* bytes == 0 if need_dw is 0 */
+  octet_quantized_layout w_t; /* bytes == 0 with weights_quantized or if need_dx is 0 */
 } octet_fp8_linear_saved_layout;
 
 typedef struct octet_fp8_linear_forward_args {
   uint32_t struct_size;
   uint32_t reserved0;
   octet_tensor x;                   /* [M, K] */
-  octet_tensor w;                   /* [N, K]; ignored where weights come quantised */
-  octet_fp8_linear_weights weights; /* ignored otherwise */
+  octet_tensor w;                   /* [N, K]; ignored with weights_quantized */
+  octet_fp8_linear_weights weights; /* ignored without weights_quantized */
   octet_tensor y;                   /* [M, N] */
-  octet_fp8_linear_saved saved;     /* written; ignored where training is 0 */
+  octet_fp8_linear_saved saved;     /* written; ignored if training is 0 */
   uint64_t reserved[4];
 } octet_fp8_linear_forward_args;
 
@@ -82,12 +82,12 @@ typedef struct octet_fp8_linear_backward_args {
   uint32_t reserved0;
   octet_tensor dy;              /* [M, N] */
   octet_fp8_linear_saved saved; /* read */
-  octet_tensor dx;              /* [M, K]; ignored where need_dx is 0 */
-  octet_tensor dw;              /* [N, K]; ignored where need_dw is 0 */
+  octet_tensor dx;              /* [M, K]; ignored if need_dx is 0 */
+  octet_tensor dw;              /* [N, K]; ignored if need_dw is 0 */
   uint64_t reserved[4];
 } octet_fp8_linear_backward_args;
 
-/* bf16 in and out, e4m3 inside, both gradients, on the CPU; m, n and k are left to fill in. */
+/* bf16 in and out, e4m3 inside, both gradients, on the CPU; the caller sets m, n and k. */
 static inline void octet_fp8_linear_problem_init(octet_fp8_linear_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;

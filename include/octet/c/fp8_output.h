@@ -1,5 +1,5 @@
-/* FP8 copies that an operator writes in place of its 16- or 32-bit output, in every bit what the
- * operator and quantize behind it give. */
+/* FP8 copies that an operator writes in place of its 16- or 32-bit output, bit-identical to the
+ * operator followed by quantize. */
 #ifndef OCTET_C_FP8_OUTPUT_H
 #define OCTET_C_FP8_OUTPUT_H
 
@@ -11,9 +11,9 @@ extern "C" {
 
 /* The options of quantize. */
 typedef struct octet_fp8_output {
-  int32_t enabled;              /* 0: the output is plain, and nothing else in here is looked at */
+  int32_t enabled;              /* 0: the output is plain, and the other fields are ignored */
   octet_dtype format;           /* e4m3 or e5m2 */
-  octet_block block;            /* {0, 0}: no copy as the output lies */
+  octet_block block;            /* {0, 0}: no copy in the output's orientation */
   octet_block transposed_block; /* {0, 0}: no transposed copy */
   float amax_floor;             /* 0 to 1e18 */
   int32_t pow2_scales;
@@ -24,7 +24,7 @@ typedef struct octet_fp8_copies {
   octet_quantized transposed; /* [cols, rows]; ignored without a transposed_block */
 } octet_fp8_copies;
 
-/* Not enabled; once it is, e4m3 in 1x128 blocks both ways. */
+/* Disabled; the other defaults are e4m3 and 1x128 blocks in both orientations. */
 static inline void octet_fp8_output_init(octet_fp8_output* output) {
   memset(output, 0, sizeof *output);
   output->format = OCTET_E4M3;

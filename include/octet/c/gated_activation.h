@@ -21,9 +21,9 @@ typedef struct octet_gated_activation_problem {
   uint32_t struct_size;
   octet_dtype dtype; /* of gate, up, y and their gradients: f32, f16 or bf16 */
   int64_t rows;
-  int64_t cols; /* of gate, of up and of y */
+  int64_t cols; /* of each of gate, up and y */
   octet_gate_activation activation;
-  int32_t row_weight;   /* y is times a weight per row */
+  int32_t row_weight;   /* y is multiplied by a weight per row */
   octet_fp8_output fp8; /* of y; in backward of dgate | dup */
   octet_device device;
   uint64_t reserved[4];
@@ -50,11 +50,11 @@ typedef struct octet_gated_activation_backward_args {
   octet_tensor dgate;        /* [rows, cols]; ignored with fp8 */
   octet_tensor dup;          /* [rows, cols]; ignored with fp8 */
   octet_fp8_copies fp8;      /* of [rows, 2 cols], dgate | dup; ignored without fp8 */
-  octet_tensor d_row_weight; /* [rows], f32; written where there is a row_weight */
+  octet_tensor d_row_weight; /* [rows], f32; written with row_weight */
   uint64_t reserved[4];
 } octet_gated_activation_backward_args;
 
-/* silu in bf16 on the CPU; rows and cols are left to fill in. */
+/* silu in bf16 on the CPU; the caller sets rows and cols. */
 static inline void octet_gated_activation_problem_init(octet_gated_activation_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;

@@ -1,4 +1,4 @@
-/* gated_mlp: h = act(x Wg^T) * (x Wu^T), and with `down` y = h Wd^T as well, in plain products or in
+/* gated_mlp: h = act(x Wg^T) * (x Wu^T), and with `down` also y = h Wd^T, in plain products or in
  * block-scaled FP8. */
 #ifndef OCTET_C_GATED_MLP_H
 #define OCTET_C_GATED_MLP_H
@@ -21,8 +21,8 @@ typedef struct octet_gated_mlp_problem {
   int32_t fp8;
   octet_dtype format;        /* with fp8: of x, h and weights */
   octet_dtype grad_format;   /* with fp8: of dy and d_gate_up */
-  int32_t weights_quantized; /* with fp8: weights come as octet_gated_mlp_weights */
-  int32_t training;          /* 0: forward alone, nothing is saved */
+  int32_t weights_quantized; /* with fp8: weights are given as octet_gated_mlp_weights */
+  int32_t training;          /* 0: forward only, nothing is saved */
   int32_t need_dx;
   int32_t need_dw;
   octet_dtype dw;
@@ -41,7 +41,7 @@ typedef struct octet_gated_mlp_weights {
   octet_fp8_linear_weights down;    /* [K, F], [F, K]; ignored without down */
 } octet_gated_mlp_weights;
 
-/* What forward leaves for backward. Where weights come quantised, backward is given the caller's own
+/* What forward saves for backward. With weights_quantized, backward takes the caller's own
  * transposes as w_gate_up_t and w_down_t. */
 typedef struct octet_gated_mlp_saved {
   octet_tensor x;              /* plain: the caller's x, which backward reads again */
@@ -53,7 +53,7 @@ typedef struct octet_gated_mlp_saved {
   octet_quantized w_down_t;    /* fp8 with down: [F, K] 128x128 */
 } octet_gated_mlp_saved;
 
-/* No bytes where forward does not write that view. */
+/* 0 bytes for a view that forward does not write. */
 typedef struct octet_gated_mlp_saved_layout {
   uint64_t gate_up_bytes; /* dense [M, 2F] */
   uint64_t h_bytes;       /* dense [M, F] */
@@ -67,13 +67,13 @@ typedef struct octet_gated_mlp_forward_args {
   uint32_t struct_size;
   uint32_t reserved0;
   octet_tensor x;                  /* [M, K] */
-  octet_tensor w_gate_up;          /* [2F, K]: Wg above Wu; ignored where weights come quantised */
-  octet_tensor w_down;             /* [K, F]; ignored without down and where they come quantised */
-  octet_gated_mlp_weights weights; /* ignored otherwise */
+  octet_tensor w_gate_up;          /* [2F, K]: Wg above Wu; ignored with weights_quantized */
+  octet_tensor w_down;             /* [K, F]; ignored without down or with weights_quantized */
+  octet_gated_mlp_weights weights; /* ignored without weights_quantized */
   octet_tensor h;                  /* [M, F]; written by the plain layer without down */
   octet_fp8_copies h_fp8;          /* [M, F], [F, M]; written by the FP8 layer without down */
   octet_tensor y;                  /* [M, K]; written with down */
-  octet_gated_mlp_saved saved;     /* written; ignored where training is 0 */
+  octet_gated_mlp_saved saved;     /* written; ignored if training is 0 */
   uint64_t reserved[4];
 } octet_gated_mlp_forward_args;
 
@@ -82,16 +82,16 @@ typedef struct octet_gated_mlp_backward_args {
   uint32_t reserved0;
   octet_tensor dy;             /* [M, K] with down; ignored without */
   octet_tensor dh;             /* [M, F] without down; ignored with */
-  octet_tensor w_gate_up;      /* plain: as forward's */
-  octet_tensor w_down;         /* plain with down: as forward's */
+  octet_tensor w_gate_up;      /* plain: the same as in forward */
+  octet_tensor w_down;         /* plain with down: the same as in forward */
   octet_gated_mlp_saved saved; /* read */
-  octet_tensor dx;             /* [M, K]; ignored where need_dx is 0 */
-  octet_tensor dw_gate_up;     /* [2F, K]; ignored where need_dw is 0 */
-  octet_tensor dw_down;        /* [K, F]; with down; ignored where need_dw is 0 */
+  octet_tensor dx;             /* [M, K]; ignored if need_dx is 0 */
+  octet_tensor dw_gate_up;     /* [2F, K]; ignored if need_dw is 0 */
+  octet_tensor dw_down;        /* [K, F]; with down; ignored if need_dw is 0 */
   uint64_t reserved[4];
 } octet_gated_mlp_backward_args;
 
-/* silu in plain bf16 without down, both gradients, on the CPU; m, f and k are left to fill in. */
+/* silu in plain bf16 without down, both gradients, on the CPU; the caller sets m, f and k. */
 static inline void octet_gated_mlp_problem_init(octet_gated_mlp_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;
@@ -108,7 +108,8 @@ static inline void octet_gated_mlp_problem_init(octet_gated_mlp_problem* problem
 
 OCTET_API octet_status octet_layout_gated_mlp_saved(const octet_gated_mlp_problem* problem,
                                                     octet_gated_mlp_saved_layout* layout);
-/* What a plan launches and moves: every tensor of every launch once, one that is added to twice. */
+/* Launches and bytes moved by a plan: every tensor of every launch counts once, one that is
+ * accumulated into counts twice. */
 OCTET_API octet_status octet_gated_mlp_cost(const octet_plan* plan, int64_t* launches,
                                             int64_t* bytes);
 OCTET_API octet_status octet_plan_gated_mlp_forward(const octet_gated_mlp_problem* problem,

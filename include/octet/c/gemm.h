@@ -17,7 +17,7 @@ enum { OCTET_GROUPS_NONE = 0 };
 typedef struct octet_gemm_operand {
   octet_dtype dtype;
   octet_major major;
-  octet_block block; /* of FP8 operands; {0, 0} where nothing is scaled */
+  octet_block block; /* of FP8 operands; {0, 0} if unscaled */
 } octet_gemm_operand;
 
 typedef struct octet_gemm_problem {
@@ -29,8 +29,8 @@ typedef struct octet_gemm_problem {
   octet_gemm_operand a;
   octet_gemm_operand b;
   octet_device device;
-  int32_t accumulate; /* d += a b^T; f32 and bf16 alone */
-  /* Room for what comes next: refused unless zero. */
+  int32_t accumulate; /* d += a b^T; f32 and bf16 only */
+  /* Reserved for later versions: refused unless zero. */
   int32_t bias;
   octet_activation activation;
   octet_group_kind group_kind;
@@ -46,7 +46,7 @@ typedef struct octet_gemm_args {
   octet_quantized a; /* [M, K] */
   octet_quantized b; /* [N, K] */
   octet_tensor d;    /* [M, N] */
-  /* Room for what comes next: refused unless absent. */
+  /* Reserved for later versions: refused unless absent. */
   octet_tensor bias;
   const void* group_offsets; /* on the device of the problem */
   uint64_t reserved[4];

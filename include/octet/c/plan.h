@@ -1,4 +1,4 @@
-/* Plans: what every operator has alike. */
+/* Plans: types and functions that all operators share. */
 #ifndef OCTET_C_PLAN_H
 #define OCTET_C_PLAN_H
 
@@ -18,7 +18,7 @@ typedef struct octet_plan_options {
   uint32_t struct_size;
   int32_t threads;           /* CPU threads of a run; 0: OCTET_NUM_THREADS, or else every core */
   const char* backend;       /* the name of an implementation; null or empty: the first that fits */
-  const char* configuration; /* one of its configurations by its text; null or empty: its choice */
+  const char* configuration; /* text of one of its configurations; null or empty: it chooses */
   uint64_t reserved[3];
 } octet_plan_options;
 

@@ -32,7 +32,7 @@ typedef struct octet_quantize_args {
   uint64_t reserved[4];
 } octet_quantize_args;
 
-/* bf16 to e4m3 in 1x128 blocks on the CPU; rows and cols are left to fill in. */
+/* bf16 to e4m3 in 1x128 blocks on the CPU; the caller sets rows and cols. */
 static inline void octet_quantize_problem_init(octet_quantize_problem* problem) {
   OCTET_INIT(problem);
   problem->input = OCTET_BF16;

@@ -16,7 +16,7 @@ typedef struct octet_rms_norm_problem {
   int64_t cols;
   octet_dtype weight;      /* of g: f32, f16 or bf16 */
   float eps;               /* finite, >= 0 */
-  int32_t residual;        /* x + residual is what is normed, and is written to sum */
+  int32_t residual;        /* x + residual is normed, and written to sum */
   int32_t one_plus_weight; /* the weight is 1 + g */
   int32_t training;        /* rstd is written, for backward */
   octet_dtype dg;          /* f32, f16 or bf16 */
@@ -33,8 +33,8 @@ typedef struct octet_rms_norm_forward_args {
   octet_tensor g;        /* [cols] */
   octet_tensor y;        /* [rows, cols]; ignored with fp8 */
   octet_fp8_copies fp8;  /* ignored without fp8 */
-  octet_tensor sum;      /* [rows, cols]; written where there is a residual */
-  octet_tensor rstd;     /* [rows], f32; written where training is 1 */
+  octet_tensor sum;      /* [rows, cols]; written with residual */
+  octet_tensor rstd;     /* [rows], f32; written if training is 1 */
   uint64_t reserved[4];
 } octet_rms_norm_forward_args;
 
@@ -45,15 +45,15 @@ typedef struct octet_rms_norm_backward_args {
   octet_tensor h;         /* [rows, cols]: x, or the sum that forward wrote */
   octet_tensor g;         /* [cols] */
   octet_tensor rstd;      /* [rows], f32 */
-  octet_tensor dsum;      /* [rows, cols]: the gradient that reaches h on another way; or absent */
+  octet_tensor dsum;      /* [rows, cols]: the gradient of h from elsewhere; or absent */
   octet_tensor dx;        /* [rows, cols] */
   octet_tensor dresidual; /* [rows, cols]: a second copy of dx; or absent */
   octet_tensor dg;        /* [cols] */
   uint64_t reserved[4];
 } octet_rms_norm_backward_args;
 
-/* bf16 with bf16 weights, eps 1e-6, dg in f32, for training, on the CPU; rows and cols are left to
- * fill in. */
+/* bf16 with bf16 weights, eps 1e-6, dg in f32, for training, on the CPU; the caller sets rows and
+ * cols. */
 static inline void octet_rms_norm_problem_init(octet_rms_norm_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;

@@ -17,7 +17,7 @@ typedef struct octet_rms_norm_rope_problem {
   int64_t batch;
   int64_t seq;
   int64_t q_heads;
-  int64_t k_heads;  /* 0: there is no k */
+  int64_t k_heads;  /* 0: no k */
   int64_t head_dim; /* even */
   octet_norm_scope norm;
   octet_dtype weight;      /* of g: f32, f16 or bf16 */
@@ -32,7 +32,7 @@ typedef struct octet_rms_norm_rope_problem {
 
 /* Weights are [heads * head_dim] with OCTET_NORM_ROW, [head_dim] with OCTET_NORM_HEAD.
  * rstd is f32: [batch * seq] with OCTET_NORM_ROW, [batch * seq * heads] with OCTET_NORM_HEAD.
- * What belongs to k is ignored where k_heads is 0. */
+ * Tensors of k are ignored if k_heads is 0. */
 typedef struct octet_rms_norm_rope_forward_args {
   uint32_t struct_size;
   uint32_t reserved0;
@@ -42,7 +42,7 @@ typedef struct octet_rms_norm_rope_forward_args {
   octet_tensor g_k;    /* weights of k */
   octet_tensor q_out;  /* as q */
   octet_tensor k_out;  /* as k */
-  octet_tensor rstd_q; /* written where training is 1 */
+  octet_tensor rstd_q; /* written if training is 1 */
   octet_tensor rstd_k;
   octet_rotation_args rotation;
   uint64_t reserved[4];
@@ -68,7 +68,7 @@ typedef struct octet_rms_norm_rope_backward_args {
 } octet_rms_norm_rope_backward_args;
 
 /* bf16 with bf16 weights, eps 1e-6, rows normed, dg in f32, for training, one sequence, on the CPU;
- * seq, heads and head_dim are left to fill in. */
+ * the caller sets seq, heads and head_dim. */
 static inline void octet_rms_norm_rope_problem_init(octet_rms_norm_rope_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;

@@ -17,13 +17,13 @@ typedef struct octet_rotation {
   int64_t rotary_dim;    /* even, at most head_dim; 0: head_dim */
   int64_t cache_rows;    /* of cos and sin; 0: seq */
   octet_dtype cache;     /* of cos and sin: f32, f16 or bf16 */
-  octet_dtype positions; /* i32 or i64 where they are given; 0: they are 0 ... seq - 1 */
+  octet_dtype positions; /* i32 or i64 if given; 0: positions are 0 ... seq - 1 */
 } octet_rotation;
 
 typedef struct octet_rotation_args {
   octet_tensor cos;       /* [cache_rows, rotary_dim / 2 or rotary_dim] */
   octet_tensor sin;       /* the same */
-  octet_tensor positions; /* [batch, seq]; ignored where the problem has none */
+  octet_tensor positions; /* [batch, seq]; ignored if the problem has none */
 } octet_rotation_args;
 
 typedef struct octet_rope_problem {
@@ -32,7 +32,7 @@ typedef struct octet_rope_problem {
   int64_t batch;
   int64_t seq;
   int64_t q_heads;
-  int64_t k_heads;  /* 0: there is no k */
+  int64_t k_heads;  /* 0: no k */
   int64_t head_dim; /* even */
   octet_rotation rotation;
   int32_t inverse; /* backward */
@@ -41,26 +41,26 @@ typedef struct octet_rope_problem {
   uint64_t reserved[4];
 } octet_rope_problem;
 
-/* Strides are free but for the last: heads may lie anywhere in a larger tensor. */
+/* Only the last stride is fixed, at 1: heads may lie anywhere in a larger tensor. */
 typedef struct octet_rope_args {
   uint32_t struct_size;
   uint32_t reserved0;
   octet_tensor q;     /* [batch, seq, q_heads, head_dim] */
-  octet_tensor k;     /* [batch, seq, k_heads, head_dim]; ignored where k_heads is 0 */
+  octet_tensor k;     /* [batch, seq, k_heads, head_dim]; ignored if k_heads is 0 */
   octet_tensor q_out; /* as q; may be q */
   octet_tensor k_out; /* as k; may be k */
   octet_rotation_args rotation;
   uint64_t reserved[4];
 } octet_rope_args;
 
-/* Halves of the whole head are turned, caches are f32 and no positions are given. */
+/* rotate_half over the whole head, f32 caches, no positions. */
 static inline void octet_rotation_init(octet_rotation* rotation) {
   memset(rotation, 0, sizeof *rotation);
   rotation->style = OCTET_ROPE_ROTATE_HALF;
   rotation->cache = OCTET_F32;
 }
 
-/* bf16, one sequence, on the CPU; seq, heads and head_dim are left to fill in. */
+/* bf16, one sequence, on the CPU; the caller sets seq, heads and head_dim. */
 static inline void octet_rope_problem_init(octet_rope_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;

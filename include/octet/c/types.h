@@ -1,4 +1,4 @@
-/* Numbers, and tensors: views over memory the caller owns. */
+/* Enums and tensors. A tensor is a view of memory that the caller owns. */
 #ifndef OCTET_C_TYPES_H
 #define OCTET_C_TYPES_H
 
@@ -13,14 +13,14 @@ extern "C" {
 #endif
 
 #define OCTET_MAX_RANK 6
-#define OCTET_ALIGNMENT 256 /* of workspaces and of the memory of a layout, in bytes */
+#define OCTET_ALIGNMENT 256 /* alignment of workspaces and of the memory of a layout, in bytes */
 
 /* Numbers never change their meaning; new ones are added at the end. */
 
 typedef int32_t octet_status;
 enum {
   OCTET_OK = 0,
-  OCTET_INVALID_ARGUMENT = 1, /* a value, pointer, shape, stride or dtype that cannot be meant */
+  OCTET_INVALID_ARGUMENT = 1, /* an invalid value, pointer, shape, stride or dtype */
   OCTET_UNSUPPORTED = 2,      /* well formed, but no implementation takes it */
   OCTET_OUT_OF_MEMORY = 3,
   OCTET_NO_DEVICE = 4,    /* the device asked for is not on this machine */
@@ -51,7 +51,7 @@ typedef struct octet_device {
   int32_t index;
 } octet_device;
 
-/* A tensor with rank 0 and no data is absent: what an argument that is not needed should be. */
+/* A tensor with rank 0 and no data is absent. Pass it for arguments that are not needed. */
 typedef struct octet_tensor {
   void* data;
   octet_dtype dtype;
@@ -67,8 +67,8 @@ typedef struct octet_block {
   int64_t cols;
 } octet_block;
 
-/* Values with one scale per block: x = value * scale. Where nothing is scaled, scales are absent
- * and the block is {0, 0}. */
+/* Values with one scale per block: x = value * scale. If unscaled, scales are absent and the block
+ * is {0, 0}. */
 typedef struct octet_quantized {
   octet_tensor values; /* [rows, cols] */
   octet_tensor scales; /* [ceil(rows/block.rows), ceil(cols/block.cols)], f32 */
@@ -77,7 +77,7 @@ typedef struct octet_quantized {
   int32_t reserved;
 } octet_quantized;
 
-/* How octet lays a quantised tensor out in one piece of memory: values, then scales. */
+/* Octet's layout of a quantised tensor in one piece of memory: values, then scales. */
 typedef struct octet_quantized_layout {
   int64_t rows;
   int64_t cols;

@@ -4,12 +4,13 @@
 //   data gradient    dx[M, K] = dy[M, N] w[N, K]      dy 1x128 along N      w^T, the same bytes
 //   weight gradient  dw[N, K] = dy^T[N, M] x[M, K]    dy^T 1x128 along M    x^T 1x128 along M
 //
-// x and dy are quantised twice from one read; w is quantised once and stored twice. The products
-// are those of gemm.hpp, the casts those of quantize.hpp, in every bit.
+// x and dy are quantised twice from one read; w is quantised once and stored twice. Products and
+// casts are bit-identical to those of gemm.hpp and quantize.hpp.
 // wgrad_blocks = square quantises x^T in 128x128 blocks instead, so that the weight gradient is a
 // 1x128 . 128x128 product too.
 //
-// What backward needs is Fp8LinearSaved: views the caller allocates, of the layouts below.
+// Forward saves what backward needs in Fp8LinearSaved: views the caller allocates, in the layouts
+// below.
 #pragma once
 
 #include <octet/plan.hpp>
@@ -26,8 +27,8 @@ struct Fp8LinearProblem {
   Dtype dtype = Dtype::bf16;        // of x, w, y, dy and dx: bf16, f16 or f32
   Dtype format = Dtype::e4m3;       // of x and w
   Dtype grad_format = Dtype::e4m3;  // of dy
-  bool weights_quantized = false;   // w comes as Fp8LinearWeights instead of `dtype`
-  bool training = true;             // false: only forward, nothing is saved
+  bool weights_quantized = false;   // w is given as Fp8LinearWeights instead of `dtype`
+  bool training = true;             // false: forward only, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
   Dtype dw = Dtype::bf16;      // f32, f16 or bf16
@@ -49,30 +50,30 @@ struct Fp8LinearWeightsLayout {
   QuantizedLayout w_t;
 };
 
-// What forward leaves for backward.
+// What forward saves for backward.
 struct Fp8LinearSaved {
   QuantizedView x_t;  // [K, M] 1x128, or 128x128 with wgrad_blocks = square
-  QuantizedView w_t;  // [K, N] 128x128; the caller's own w_t where weights come quantised
+  QuantizedView w_t;  // [K, N] 128x128; the caller's own w_t with weights_quantized
 };
 
 struct Fp8LinearSavedLayout {
-  QuantizedLayout x_t;  // bytes == 0 where need_dw is false
-  QuantizedLayout w_t;  // bytes == 0 where weights come quantised or need_dx is false
+  QuantizedLayout x_t;  // bytes == 0 if need_dw is false
+  QuantizedLayout w_t;  // bytes == 0 with weights_quantized or if need_dx is false
 };
 
 struct Fp8LinearForwardArgs {
   TensorView x;              // [M, K]
-  TensorView w;              // [N, K]; ignored where weights come quantised
-  Fp8LinearWeights weights;  // ignored otherwise
+  TensorView w;              // [N, K]; ignored with weights_quantized
+  Fp8LinearWeights weights;  // ignored without weights_quantized
   TensorView y;              // [M, N]
-  Fp8LinearSaved saved;      // written; ignored where training is false
+  Fp8LinearSaved saved;      // written; ignored if training is false
 };
 
 struct Fp8LinearBackwardArgs {
   TensorView dy;         // [M, N]
   Fp8LinearSaved saved;  // read
-  TensorView dx;         // [M, K]; ignored where need_dx is false
-  TensorView dw;         // [N, K]; ignored where need_dw is false
+  TensorView dx;         // [M, K]; ignored if need_dx is false
+  TensorView dw;         // [N, K]; ignored if need_dw is false
 };
 
 // One problem, two plans.
@@ -85,7 +86,7 @@ struct Fp8LinearBackward {
 using Fp8LinearForwardPlan = Plan<Fp8LinearForward>;
 using Fp8LinearBackwardPlan = Plan<Fp8LinearBackward>;
 
-// Implementations may be forced per operator, as the environment does.
+// Implementations may be forced per operator, as with the environment variables.
 struct Fp8LinearOptions {
   std::string gemm_backend;
   std::string quantize_backend;
@@ -104,8 +105,8 @@ OCTET_API void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs&
 OCTET_API void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args,
                    Workspace workspace = {}, void* stream = nullptr);
 
-// The convenience layer, for training: plans, workspace and saved state in one object, for one caller at a
-// time. Backward is of the last forward.
+// The convenience layer, for training: plans, workspace and saved state in one object, for one
+// caller at a time. backward() is the gradient of the last forward().
 class OCTET_API Fp8Linear {
  public:
   explicit Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator = {});

@@ -1,6 +1,6 @@
 // FP8 copies that an operator writes in place of its 16- or 32-bit output, so that no quantiser has
-// to read that output again. They are in every bit what the operator and quantize.hpp behind it give:
-// the output is rounded to its dtype first.
+// to read that output again. They are bit-identical to the operator followed by quantize.hpp: the
+// output is rounded to its dtype first.
 #pragma once
 
 #include <octet/quantized.hpp>
@@ -12,7 +12,7 @@ namespace octet {
 // The options of quantize.hpp.
 struct Fp8Output {
   Dtype format = Dtype::e4m3;
-  std::optional<BlockShape> block = kBlock1x128;             // empty: no copy as the output lies
+  std::optional<BlockShape> block = kBlock1x128;  // empty: no copy in the output's orientation
   std::optional<BlockShape> transposed_block = kBlock1x128;  // empty: no transposed copy
   float amax_floor = 0;
   bool pow2_scales = false;
@@ -21,8 +21,8 @@ struct Fp8Output {
 };
 
 struct Fp8Copies {
-  QuantizedView out;         // [rows, cols]; ignored where there is no block
-  QuantizedView transposed;  // [cols, rows]; ignored where there is no transposed_block
+  QuantizedView out;         // [rows, cols]; ignored without a block
+  QuantizedView transposed;  // [cols, rows]; ignored without a transposed_block
 };
 
 }  // namespace octet

@@ -11,11 +11,12 @@
 //              dup = round(e * act(gate))
 //              d_row_weight[r] = sum over the columns of dy * (act(gate) * up), in f32
 //
-// gate and up are views: apart, or the two halves of the columns of one tensor [rows, 2 cols].
-// Implementations agree to a few f32 roundings; the same call gives the same bits.
+// gate and up are views of two tensors, or of the two halves of the columns of one tensor
+// [rows, 2 cols]. Implementations agree to within a few f32 roundings; the same call gives the same
+// bits.
 //
 // With `fp8` forward writes y as block-scaled FP8, and backward both gradients as one FP8 tensor
-// [rows, 2 cols], dgate before dup: what quantize makes of the 16- or 32-bit result, in every bit.
+// [rows, 2 cols], dgate before dup: bit-identical to quantize of the 16- or 32-bit result.
 // rows may be 0; with fp8 it is at least 1.
 #pragma once
 
@@ -34,7 +35,7 @@ enum class GateActivation : std::int32_t {
 
 struct GatedActivationProblem {
   std::int64_t rows = 0;
-  std::int64_t cols = 0;      // of gate, of up and of y
+  std::int64_t cols = 0;      // of each of gate, up and y
   Dtype dtype = Dtype::bf16;  // of gate, up, y and their gradients: f32, f16 or bf16
   GateActivation activation = GateActivation::silu;
   bool row_weight = false;
@@ -43,7 +44,7 @@ struct GatedActivationProblem {
 };
 
 struct GatedActivationForwardArgs {
-  TensorView gate;        // [rows, cols], columns contiguous as in all of them
+  TensorView gate;        // [rows, cols], columns contiguous, as in all matrices
   TensorView up;          // [rows, cols]
   TensorView row_weight;  // [rows], f32; ignored without row_weight
   TensorView y;           // [rows, cols]; ignored with fp8
@@ -58,7 +59,7 @@ struct GatedActivationBackwardArgs {
   TensorView dgate;         // [rows, cols]; ignored with fp8
   TensorView dup;           // [rows, cols]; ignored with fp8
   Fp8Copies fp8;            // of [rows, 2 cols], dgate | dup; ignored without fp8
-  TensorView d_row_weight;  // [rows], f32; written where there is a row_weight
+  TensorView d_row_weight;  // [rows], f32; written with row_weight
 };
 
 struct GatedActivationForward {
@@ -70,7 +71,7 @@ struct GatedActivationBackward {
 using GatedActivationForwardPlan = Plan<GatedActivationForward>;
 using GatedActivationBackwardPlan = Plan<GatedActivationBackward>;
 
-// "silu"; "unknown activation" for a number that names none.
+// "silu"; "unknown activation" for an unknown number.
 OCTET_API std::string_view name(GateActivation activation);
 OCTET_API std::optional<GateActivation> parse_gate_activation(std::string_view text);
 

@@ -1,4 +1,4 @@
-// gated_mlp: h = act(x Wg^T) * (x Wu^T), and with `down` y = h Wd^T as well: the feed-forward half of
+// gated_mlp: h = act(x Wg^T) * (x Wu^T), and with `down` also y = h Wd^T: the feed-forward half of
 // a layer in one call, in plain 16- or 32-bit products or in block-scaled FP8 (`fp8`).
 //
 //   forward    gate_up[M, 2F] = x[M, K] w_gate_up[2F, K]^T     one product for both
@@ -31,8 +31,8 @@ struct GatedMlpProblem {
   bool fp8 = false;
   Dtype format = Dtype::e4m3;       // with fp8: of x, h and weights
   Dtype grad_format = Dtype::e4m3;  // with fp8: of dy and d_gate_up
-  bool weights_quantized = false;   // with fp8: weights come as GatedMlpWeights
-  bool training = true;             // false: only forward, nothing is saved
+  bool weights_quantized = false;   // with fp8: weights are given as GatedMlpWeights
+  bool training = true;             // false: forward only, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
   Dtype dw = Dtype::bf16;      // f32, f16 or bf16
@@ -50,7 +50,7 @@ struct GatedMlpWeights {
   Fp8LinearWeights down;     // [K, F], [F, K]; ignored without down
 };
 
-// What forward leaves for backward.
+// What forward saves for backward.
 struct GatedMlpSaved {
   TensorView x;               // plain: the caller's x, which backward reads again
   TensorView gate_up;         // [M, 2F] of dtype
@@ -59,40 +59,40 @@ struct GatedMlpSaved {
   TensorView h;               // plain with down: [M, F]
   QuantizedView h_t;          // fp8 with down: [F, M], as x_t
   QuantizedView w_down_t;     // fp8 with down: [F, K] 128x128
-  // Where weights come quantised, backward is given the caller's own transposes as w_*_t.
+  // With weights_quantized, backward takes the caller's own transposes as w_*_t.
 };
 
-// No bytes where forward does not write that view.
+// 0 bytes for a view that forward does not write.
 struct GatedMlpSavedLayout {
   std::size_t gate_up_bytes = 0;  // dense [M, 2F]
   std::size_t h_bytes = 0;        // dense [M, F]
-  QuantizedLayout x_t;            // for dw, as h and h_t
-  QuantizedLayout w_gate_up_t;    // for dx; not where weights come quantised, as w_down_t
+  QuantizedLayout x_t;            // for dw, like h and h_t
+  QuantizedLayout w_gate_up_t;    // for dx; 0 bytes with weights_quantized; like w_down_t
   QuantizedLayout h_t;
   QuantizedLayout w_down_t;
 };
 
 struct GatedMlpForwardArgs {
   TensorView x;             // [M, K]
-  TensorView w_gate_up;     // [2F, K]: Wg above Wu; ignored where weights come quantised
-  TensorView w_down;        // [K, F]; ignored without down and where weights come quantised
-  GatedMlpWeights weights;  // ignored otherwise
+  TensorView w_gate_up;     // [2F, K]: Wg above Wu; ignored with weights_quantized
+  TensorView w_down;        // [K, F]; ignored without down or with weights_quantized
+  GatedMlpWeights weights;  // ignored without weights_quantized
   TensorView h;             // [M, F]; written by the plain layer without down
-  // Written by the FP8 layer without down: [M, F] 1x128, and [F, M] as saved.x_t where a dw follows.
+  // Written by the FP8 layer without down: [M, F] 1x128, and [F, M] as saved.x_t if a dw follows.
   Fp8Copies h_fp8;
   TensorView y;         // [M, K]; written with down
-  GatedMlpSaved saved;  // written; ignored where training is false
+  GatedMlpSaved saved;  // written; ignored if training is false
 };
 
 struct GatedMlpBackwardArgs {
   TensorView dy;          // [M, K] with down; ignored without
   TensorView dh;          // [M, F] without down; ignored with
-  TensorView w_gate_up;   // plain: as forward's
-  TensorView w_down;      // plain with down: as forward's
+  TensorView w_gate_up;   // plain: the same as in forward
+  TensorView w_down;      // plain with down: the same as in forward
   GatedMlpSaved saved;    // read
-  TensorView dx;          // [M, K]; ignored where need_dx is false
-  TensorView dw_gate_up;  // [2F, K]; ignored where need_dw is false
-  TensorView dw_down;     // [K, F]; with down; ignored where need_dw is false
+  TensorView dx;          // [M, K]; ignored if need_dx is false
+  TensorView dw_gate_up;  // [2F, K]; ignored if need_dw is false
+  TensorView dw_down;     // [K, F]; with down; ignored if need_dw is false
 };
 
 struct GatedMlpForward {
@@ -104,8 +104,8 @@ struct GatedMlpBackward {
 using GatedMlpForwardPlan = Plan<GatedMlpForward>;
 using GatedMlpBackwardPlan = Plan<GatedMlpBackward>;
 
-// What a plan launches and moves: every tensor of every launch once, one that is added to twice;
-// values and scales without their padding.
+// Launches and bytes moved by a plan: every tensor of every launch counts once, one that is
+// accumulated into counts twice; values and scales without their padding.
 struct GatedMlpCost {
   std::int64_t launches = 0;
   std::int64_t bytes = 0;
@@ -125,8 +125,8 @@ OCTET_API void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& a
 OCTET_API void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
                    Workspace workspace = {}, void* stream = nullptr);
 
-// The convenience layer, FP8 with down, for training: plans, workspace and saved state in one object, for one
-// caller at a time. Backward is of the last forward.
+// The convenience layer, FP8 with down, for training: plans, workspace and saved state in one
+// object, for one caller at a time. backward() is the gradient of the last forward().
 class OCTET_API Fp8Mlp {
  public:
   explicit Fp8Mlp(const GatedMlpProblem& problem, const Allocator& allocator = {});
@@ -135,7 +135,7 @@ class OCTET_API Fp8Mlp {
                const TensorView& y);
   void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
                 const TensorView& dw_down);
-  // Views of what the last forward left.
+  // Views of what the last forward saved.
   GatedMlpSaved saved() const;
 
  private:

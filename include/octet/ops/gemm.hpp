@@ -6,8 +6,8 @@
 //   1x128 . 128x128, 128x128 . 1x128:  acc = fma(slice, sa * sb, acc)
 //   1x128 . 1x128:                     acc = fma(slice * sa, sb, acc), the order of cuBLASLt
 // f32, f16 and bf16 operands use the same slices with acc = slice + acc.
-// acc is f32, in slice order. The result is acc rounded to d's dtype; accumulating, d + acc in f32,
-// rounded once. Same inputs, same configuration: same bits, every run and thread count.
+// acc is f32, in slice order. The result is acc rounded to d's dtype; with accumulate, d + acc in
+// f32, rounded once. Same inputs, same configuration: same bits, every run and thread count.
 //
 // FP8: the contraction is contiguous in both operands, rows start on 16-byte boundaries (repack
 // otherwise). 16- and 32-bit operands: either dimension may be the contiguous one.
@@ -26,7 +26,7 @@ enum class Activation : std::int32_t { none = 0 };
 
 struct GemmOperand {
   Dtype dtype = Dtype::e4m3;
-  BlockShape block{};  // of FP8 operands; {0, 0} where nothing is scaled
+  BlockShape block{};  // of FP8 operands; {0, 0} if unscaled
   Major major = Major::k;
 
   friend bool operator==(const GemmOperand&, const GemmOperand&) = default;
@@ -39,9 +39,9 @@ struct GemmProblem {
   GemmOperand a{Dtype::e4m3, kBlock1x128, Major::k};
   GemmOperand b{Dtype::e4m3, kBlock128x128, Major::k};
   Dtype out = Dtype::bf16;  // f32, f16 or bf16
-  bool accumulate = false;  // d += a b^T; only f32 and bf16
+  bool accumulate = false;  // d += a b^T; f32 and bf16 only
   Device device{};
-  // Room for what comes next; anything but the defaults is refused.
+  // Reserved for later versions; anything but the defaults is refused.
   GroupKind groups = GroupKind::none;
   Activation activation = Activation::none;
   bool bias = false;

@@ -1,4 +1,4 @@
-// quantize: 16- or 32-bit floats to block-scaled FP8, in either direction or both, from one read.
+// quantize: 16- or 32-bit floats to block-scaled FP8, in either orientation or both, from one read.
 //
 //   per block:  a = max(amax over the finite values, amax_floor), exact in f32
 //               a == 0:  s = scale = 1
@@ -12,9 +12,9 @@
 //   transposed   [cols, rows]  FP8 with `transposed_block`, given in the coordinates of that copy
 //
 // So 1x128 along the columns is block = 1x128, 1x128 along the rows is transposed_block = 1x128 (or
-// block = 128x1 where no transpose is wanted), both together are "dual", and weights are
-// 128x128 in both, which share their bytes and scales. Results are the same bits on every device,
-// instruction set and thread count.
+// block = 128x1 if no transpose is needed), both together are "dual", and weights are 128x128 in
+// both, which share their bytes and scales. Results are the same bits on every device, instruction
+// set and thread count.
 #pragma once
 
 #include <octet/plan.hpp>
@@ -38,8 +38,8 @@ struct QuantizeProblem {
 
 struct QuantizeArgs {
   TensorView input;          // [rows, cols]
-  QuantizedView out;         // [rows, cols]; ignored where the problem has no block
-  QuantizedView transposed;  // [cols, rows]; ignored where the problem has no transposed_block
+  QuantizedView out;         // [rows, cols]; ignored without a block
+  QuantizedView transposed;  // [cols, rows]; ignored without a transposed_block
 };
 
 using QuantizePlan = Plan<QuantizeProblem>;

@@ -1,6 +1,6 @@
 // repack: copies a quantised tensor of any strides into another layout, usually a foreign one into
-// ours: values and scales keep their numbers, padding is cleared. The way out where a product
-// refuses an FP8 operand for its pointer, pitch or strides.
+// ours: values and scales keep their numbers, padding is cleared. Use it when gemm refuses an FP8
+// operand for its pointer, pitch or strides.
 #pragma once
 
 #include <octet/plan.hpp>

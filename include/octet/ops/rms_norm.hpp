@@ -11,13 +11,13 @@
 //              dg[c] = sum over the rows of dy * (h * rstd), in f32, rounded once to its dtype
 //
 // Every operation is one IEEE f32 rounding, and a sum over a row is a balanced tree of neighbours:
-// s[i] = s[2i] + s[2i + 1], zeros behind the end, until one is left; at least one zero is added, so a
-// sum is never -0. So y, sum, rstd and dx are the same bits (a NaN is a NaN) on every device,
-// instruction set and thread count. The order of the sum over the rows is fixed by the implementation
-// and the device: the same call gives the same bits there.
+// s[i] = s[2i] + s[2i + 1], zero-filled past the end, until one is left; at least one zero is
+// added, so a sum is never -0. So y, sum, rstd and dx are the same bits (a NaN is a NaN) on every
+// device, instruction set and thread count. The order of the sum over the rows is fixed by the
+// implementation and the device: the same call gives the same bits there.
 //
-// With `fp8` y is written as block-scaled FP8 instead: what quantize makes of y, in every bit.
-// rows may be 0 (dg is cleared then); with fp8 it is at least 1.
+// With `fp8` y is written as block-scaled FP8 instead, bit-identical to quantize of y.
+// rows may be 0 (dg is then zero); with fp8 it is at least 1.
 #pragma once
 
 #include <octet/ops/fp8_output.hpp>
@@ -32,7 +32,7 @@ struct RmsNormProblem {
   Dtype dtype = Dtype::bf16;     // of x, residual, sum, y, dy, dsum, dx, dresidual: f32, f16, bf16
   Dtype weight = Dtype::bf16;    // of g: f32, f16 or bf16
   float eps = 1e-6f;             // finite, >= 0
-  bool residual = false;         // x + residual is what is normed, and is written to sum
+  bool residual = false;         // x + residual is normed, and written to sum
   bool one_plus_weight = false;  // w = 1 + g
   bool training = true;          // rstd is written, for backward
   Dtype dg = Dtype::f32;         // f32, f16 or bf16
@@ -41,13 +41,13 @@ struct RmsNormProblem {
 };
 
 struct RmsNormForwardArgs {
-  TensorView x;         // [rows, cols], columns contiguous as in all of them
+  TensorView x;         // [rows, cols], columns contiguous, as in all matrices
   TensorView residual;  // [rows, cols]; ignored without residual
   TensorView g;         // [cols]
   TensorView y;         // [rows, cols]; ignored with fp8
   Fp8Copies fp8;        // ignored without fp8
-  TensorView sum;       // [rows, cols]; written where there is a residual
-  TensorView rstd;      // [rows], f32; written where training is true
+  TensorView sum;       // [rows, cols]; written with residual
+  TensorView rstd;      // [rows], f32; written if training is true
 };
 
 struct RmsNormBackwardArgs {
@@ -58,7 +58,7 @@ struct RmsNormBackwardArgs {
   // [rows, cols]: the gradient arriving at h from elsewhere (the residual stream); empty: none
   TensorView dsum;
   TensorView dx;         // [rows, cols]
-  TensorView dresidual;  // [rows, cols]: a second copy of dx; no data: not wanted
+  TensorView dresidual;  // [rows, cols]: a second copy of dx; no data: not written
   TensorView dg;         // [cols]
 };
 

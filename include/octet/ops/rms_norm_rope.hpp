@@ -8,7 +8,7 @@
 //              dg = sum of dn * (x * rstd) over tokens (norm = row) or tokens and heads (head)
 // w, rotation, caches, positions and strides are those of rms_norm.hpp and rope.hpp; n is not
 // rounded between the two. Sums are f32 in an order fixed by implementation and device: the same
-// call gives the same bits. An output may be its input, seen in the same way.
+// call gives the same bits. An output may be the same view as its input.
 #pragma once
 
 #include <octet/ops/rope.hpp>
@@ -21,7 +21,7 @@ struct RmsNormRopeProblem {
   std::int64_t batch = 1;
   std::int64_t seq = 0;
   std::int64_t q_heads = 0;
-  std::int64_t k_heads = 0;   // 0: there is no k
+  std::int64_t k_heads = 0;   // 0: no k
   std::int64_t head_dim = 0;  // even
   NormScope norm = NormScope::row;
   Dtype dtype = Dtype::bf16;   // of q and k: f32, f16 or bf16
@@ -36,7 +36,7 @@ struct RmsNormRopeProblem {
 
 // Weights are [heads * head_dim] with norm = row, [head_dim] with norm = head.
 // rstd is f32: [batch * seq] with norm = row, [batch * seq * heads] with norm = head.
-// What belongs to k is ignored where k_heads is 0.
+// Tensors of k are ignored if k_heads is 0.
 struct RmsNormRopeForwardArgs {
   TensorView q;       // [batch, seq, q_heads, head_dim]
   TensorView k;       // [batch, seq, k_heads, head_dim]
@@ -44,7 +44,7 @@ struct RmsNormRopeForwardArgs {
   TensorView g_k;     // weights of k
   TensorView q_out;   // as q
   TensorView k_out;   // as k
-  TensorView rstd_q;  // written where training is true
+  TensorView rstd_q;  // written if training is true
   TensorView rstd_k;
   RotationArgs rotation;
 };

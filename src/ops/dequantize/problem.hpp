@@ -18,7 +18,7 @@ extern const DequantizeImplementation kDequantizeCpuReference;
 std::span<const DequantizeImplementation> dequantize_implementations();
 
 void check(const DequantizeProblem& problem);
-// The tensors and the workspace of a call.
+// Checks the tensors and the workspace of a call.
 void check(const DequantizeProblem& problem, const DequantizeArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 

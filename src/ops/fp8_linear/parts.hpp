@@ -1,4 +1,5 @@
-// The casts and products of a linear layer, for fp8_linear and for operators that contain such layers.
+// The casts and products of a linear layer, for fp8_linear and for operators that contain such
+// layers.
 #pragma once
 
 #include <octet/ops/fp8_linear.hpp>
@@ -15,15 +16,15 @@ struct LinearProducts {
 };
 
 LinearProducts fp8_products(const Fp8LinearProblem& layer);
-// With operands in the layer's dtype; w^T, dy^T and x^T are views.
+// The same products with operands in the layer's dtype; w^T, dy^T and x^T are views.
 LinearProducts plain_products(const Fp8LinearProblem& layer);
 
-// x also transposed where dw needs it; w also transposed where dx needs it; dy as the gradients that
-// are wanted read it.
+// The casts. x is also transposed if dw needs it, w if dx needs it; dy is cast for the gradients
+// that are requested.
 QuantizeProblem cast_of_x(const Fp8LinearProblem& layer);
 QuantizeProblem cast_of_w(const Fp8LinearProblem& layer);
 QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer);
-// The layout of what a cast writes; no bytes where it does not write that copy.
+// The layout of what a cast writes; 0 bytes if it does not write that copy.
 QuantizedLayout out_layout(const QuantizeProblem& cast);
 QuantizedLayout transposed_layout(const QuantizeProblem& cast);
 
@@ -33,15 +34,15 @@ inline BlockShape x_t_block(const Fp8LinearProblem& layer) {
 inline bool saves_x(const Fp8LinearProblem& layer) { return layer.training && layer.need_dw; }
 inline bool saves_w(const Fp8LinearProblem& layer) { return layer.training && layer.need_dx; }
 
-// Checks everything but the extents and the device, in the name of `op`.
+// Checks everything but the extents and the device. Errors name `op`.
 void check_numerics(std::string_view op, const Fp8LinearProblem& layer);
 
-// For the classes Fp8Linear and Fp8Mlp, named by `layer`: they train, cast their weights themselves,
-// and run backward only after forward.
+// Checks of the classes Fp8Linear and Fp8Mlp, named by `layer`: they train, cast their weights
+// themselves, and run backward only after forward.
 void check_trains(std::string_view op, std::string_view layer, bool training,
                   bool weights_quantized);
 void check_has_saved(std::string_view op, bool has_saved);
-// No tensor for a layout of no bytes.
+// An empty tensor for a layout of 0 bytes.
 QuantizedTensor allocate(const QuantizedLayout& layout, Device device, const Allocator& allocator);
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// Checks every argument before anything is written, then runs the parts, which are not checked again.
+// Checks every argument before anything is written, then runs the parts, which are not checked
+// again.
 #include "core/call.hpp"
 #include "dispatch/implementation.hpp"
 #include "ops/fp8_linear/state.hpp"

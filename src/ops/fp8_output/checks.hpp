@@ -19,14 +19,14 @@ struct Fp8Names {
   std::string_view transposed_shape = "[cols, rows]";
 };
 
-// " --fp8 e4m3 --block 1x128 --transposed-block 1x128", with the other options where they are set.
+// " --fp8 e4m3 --block 1x128 --transposed-block 1x128", with the other options if set.
 std::string describe(const Fp8Output& fp8);
 void check_fp8_output(std::string_view op, const Fp8Output& fp8);
-// Lists the copies of a [rows, cols] output that are wanted, and clears the views of the others.
+// Lists the requested copies of a [rows, cols] output, and clears the views of the others.
 void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
                       std::int64_t rows, std::int64_t cols, const Fp8Names& names = {});
 
-// The cast that follows the plain operator where it is not fused.
+// The cast that follows the plain operator if it is not fused.
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
                                  Dtype input, Device device);
 

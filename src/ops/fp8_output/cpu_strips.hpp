@@ -13,7 +13,7 @@
 
 namespace octet {
 
-// Where a strip is made: rows [row, row + rows) of the output, `pitch` elements apart.
+// Where a strip is computed: rows [row, row + rows) of the output, `pitch` elements apart.
 struct Fp8Strip {
   std::int64_t row = 0;
   std::int64_t rows = 0;
@@ -21,7 +21,8 @@ struct Fp8Strip {
   std::int64_t pitch = 0;
 };
 
-// `output`: the cast that follows the plain operator (quantize_problem() in ops/fp8_output/checks.hpp).
+// `output`: the cast that follows the plain operator (quantize_problem() in
+// ops/fp8_output/checks.hpp).
 std::size_t fp8_strips_workspace_bytes(const QuantizeProblem& output, int threads);
 
 // Calls make(strip) for every strip, on several threads at once, and casts what it made.

@@ -1,4 +1,4 @@
-// What the Hopper kernels that write FP8 refuse, known with and without CUDA in the build.
+// Which problems the Hopper kernels that write FP8 refuse. Compiled with and without CUDA.
 #pragma once
 
 #include "core/checks.hpp"
@@ -8,7 +8,7 @@
 
 namespace octet {
 
-// An operator's problem whose FP8 output is [rows, cols]; empty: it may be taken.
+// Why a problem whose FP8 output is [rows, cols] is refused; empty if it is not.
 template <class Problem>
 std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std::int64_t cols,
                                  const Machine& machine) {

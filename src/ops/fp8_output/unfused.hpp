@@ -1,7 +1,7 @@
 // FP8 outputs in two steps, on any device: the plain operator into the workspace, then the
-// quantiser. The fallback where nothing is fused, and what fused implementations are compared with.
+// quantiser. The fallback if nothing is fused, and what fused implementations are compared with.
 //
-// An operator says how in a struct of static members:
+// An operator provides a struct of static members:
 //
 //   Problem plain(const Problem&)                      the problem without fp8
 //   QuantizeProblem cast(const Problem&)               what is quantised
@@ -19,7 +19,7 @@
 
 namespace octet {
 
-// The first of a list that takes the problem; null where none does.
+// The first of a list that takes the problem; null if none does.
 template <class Problem, class Args>
 const Implementation<Problem, Args>* first_that_takes(
     std::span<const Implementation<Problem, Args>> list, const Problem& problem,

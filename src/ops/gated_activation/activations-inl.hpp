@@ -43,7 +43,7 @@ struct GeluTanh {
   static HWY_INLINE ValueAndSlope both(Lanes g) {
     const auto s = hn::Div(all(1), hn::Add(all(1), exp_of_minus_z(g)));
     const auto value = hn::Mul(g, s);
-    // Beyond |g| = 20 the factor that is s (1 - s) vanishes; the square must not become infinite.
+    // Beyond |g| = 20 the factor s (1 - s) vanishes; the bound keeps the square finite.
     const auto square = hn::Min(hn::Mul(g, g), all(400));
     const auto dz = hn::MulAdd(square, all(3 * kCubic), all(kLinear));
     return {value, hn::MulAdd(hn::Mul(value, hn::Sub(all(1), s)), dz, s)};

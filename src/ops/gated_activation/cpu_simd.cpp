@@ -1,5 +1,5 @@
-// Row by row; a thread takes neighbouring rows. What is quantised is written to strips of rows in the
-// workspace, and cast from there.
+// Row by row; a thread takes neighbouring rows. Outputs that are quantised are written to strips of
+// rows in the workspace, and cast from there.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/gated_activation/cpu_simd.cpp"
 #include "cpu/simd_targets.hpp"
@@ -35,7 +35,7 @@ HWY_AFTER_NAMESPACE();
 namespace octet {
 namespace {
 
-// What a thread takes at a time: large enough that handing out tasks costs little.
+// Elements per task: enough that handing out tasks costs little.
 constexpr std::int64_t kTaskElements = std::int64_t{1} << 16;
 
 char* row_of(const TensorView& matrix, std::int64_t row) {

@@ -1,5 +1,6 @@
 // The SIMD kernels of gated_activation over runs of one row, and the operator with its instruction
-// set given: what the implementations run with the best set of the machine, and the tests with each.
+// set given: what the implementations run with the best set of the machine, and the tests with
+// each.
 #pragma once
 
 #include "cpu/instruction_set.hpp"
@@ -31,7 +32,7 @@ using ForwardKernel = void (*)(const ForwardRun& run);
 // Returns the run's share of d_row_weight.
 using BackwardKernel = float (*)(const BackwardRun& run);
 
-// Those of one instruction set and dtype, by activation.
+// The kernels of one instruction set and dtype, by activation.
 struct GatedActivationKernels {
   ForwardKernel forward[4];
   BackwardKernel backward[4];
@@ -39,7 +40,7 @@ struct GatedActivationKernels {
 
 const GatedActivationKernels& gated_activation_kernels(InstructionSet instructions, Dtype dtype);
 
-// Arguments are checked already; the workspace is as the implementations ask for it.
+// Arguments are checked already; the workspace has the size of the implementation's plan.
 void gated_activation_forward_cpu_simd(const GatedActivationProblem& problem,
                                        const GatedActivationForwardArgs& args,
                                        const RunContext& context, InstructionSet instructions);

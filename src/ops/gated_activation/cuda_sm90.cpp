@@ -1,4 +1,4 @@
-// What the Hopper kernels of gated_activation take, known with and without CUDA in the build.
+// Which problems the Hopper kernels of gated_activation take. Compiled with and without CUDA.
 #include "ops/gated_activation/cuda_sm90.hpp"
 
 #include "core/checks.hpp"

@@ -5,7 +5,7 @@
 
 namespace octet {
 
-// On checked arguments; throw Error where CUDA reports one.
+// Arguments are checked already. Throw Error if CUDA reports one.
 void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
                                const GatedActivationForwardArgs& args, const RunContext& context);
 void launch_sm90_gated_vectors(const GatedActivationProblem& problem,

@@ -30,15 +30,15 @@ extern const GatedActivationBackwardImplementation kGatedActivationBackwardCpuRe
 std::span<const GatedActivationForwardImplementation> gated_activation_forward_implementations();
 std::span<const GatedActivationBackwardImplementation> gated_activation_backward_implementations();
 
-// What is quantised where fp8 is wanted: y, or both gradients side by side.
+// What is quantised with fp8: y, or both gradients side by side.
 QuantizeProblem forward_cast(const GatedActivationProblem& problem);
 QuantizeProblem backward_cast(const GatedActivationProblem& problem);
 
-// The activation is one of the enum's, in the name of `op`.
+// Checks that the activation is one of the enum's. Errors name `op`.
 void check_activation(std::string_view op, GateActivation activation);
 void check(const GatedActivationProblem& problem);
-// The tensors and the workspace of a call. Returns the arguments without the views that the problem
-// ignores.
+// Checks the tensors and the workspace of a call. Returns the arguments without the views that the
+// problem ignores.
 GatedActivationForwardArgs check(const GatedActivationProblem& problem,
                                  GatedActivationForwardArgs args, std::size_t workspace_bytes,
                                  const Workspace& workspace);

@@ -19,7 +19,7 @@ namespace octet::HWY_NAMESPACE {
 
 constexpr std::int64_t kStep = 2 * static_cast<std::int64_t>(HWY_LANES(float));
 
-// The last elements of a run, followed by zeros, which every activation leaves 0.
+// The last elements of a run, zero-filled: every activation maps 0 to 0.
 template <class Element>
 struct PaddedPiece {
   alignas(64) Element elements[kStep] = {};
@@ -85,7 +85,7 @@ void forward_run(const ForwardRun& run) {
   }
 }
 
-// Of one vector: both gradients, and what is summed for the row weight.
+// Both gradients of one vector, and the terms of the sum for the row weight.
 struct Gradients {
   Lanes dgate;
   Lanes dup;

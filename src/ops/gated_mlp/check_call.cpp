@@ -1,4 +1,4 @@
-// Every argument of a call, before anything is written.
+// Checks every argument of a call before anything is written.
 #include "core/call.hpp"
 #include "ops/gated_mlp/state.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 QuantizedForm form_of(const QuantizedLayout& layout, std::string_view spelling) {
   return {layout.dtype, layout.rows, layout.cols, layout.block, spelling};
 }
-// A layout of no bytes is not written.
+// A layout of 0 bytes is not written.
 void write_layout(Call& call, std::string_view name, QuantizedView& view,
                   const QuantizedLayout& layout, std::string_view spelling) {
   call.writes_if(layout.bytes != 0, name, view, form_of(layout, spelling));

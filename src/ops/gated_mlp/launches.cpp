@@ -61,7 +61,7 @@ GemmPlan Launches::multiply(const GemmProblem& problem) {
   return plan;
 }
 
-// `cols` of outputs are written, after `read` bytes.
+// Counts an activation that reads `read` bytes and writes `cols` columns.
 void Launches::count_activation(const GatedActivationProblem& problem,
                                 const std::string& implementation, std::size_t workspace_bytes,
                                 std::int64_t read, std::int64_t cols) {

@@ -1,5 +1,5 @@
-// The cost of a sequence of plans: launches, bytes moved, and the largest scratch any of them needs,
-// since they run one after the other.
+// The cost of a sequence of plans: launches, bytes moved, and the largest scratch any of them
+// needs, since they run one after the other.
 #pragma once
 
 #include <octet/ops/gated_mlp.hpp>

@@ -1,4 +1,4 @@
-// The parts in turn, once the arguments of the call are checked.
+// Runs the parts in order, after the arguments of the call are checked.
 #include "dispatch/implementation.hpp"
 #include "core/views.hpp"
 #include "ops/gated_mlp/state.hpp"
@@ -16,7 +16,7 @@ class Pieces {
     if (layout.bytes == 0) return {};
     return layout.view(carver_.take(layout.bytes), problem_.device);
   }
-  // [M, cols], or `given` where the workspace has none.
+  // [M, cols], or `given` if the workspace has none.
   TensorView matrix(std::size_t bytes, std::int64_t cols, const TensorView& given = {}) {
     if (bytes == 0) return given;
     return make_view(carver_.take(bytes), problem_.dtype, {problem_.m, cols}, problem_.device);
@@ -35,7 +35,7 @@ class Pieces {
   WorkspaceCarver carver_;
 };
 
-// Weights nobody has to quantise.
+// Weights that need no cast: quantised by the caller, or plain.
 QuantizedView given_weights(const GatedMlpProblem& problem, const TensorView& plain,
                             const Fp8LinearWeights& quantized) {
   return problem.fp8 ? quantized.w : plain;

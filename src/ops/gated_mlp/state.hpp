@@ -1,5 +1,5 @@
 // The state of gated_mlp's plans: casts, products and activation in the order they run, and the
-// tensors they pass on through the workspace. An empty part is not run; a layout or size of no bytes
+// tensors they pass on through the workspace. An empty part is not run; a layout or size of 0 bytes
 // is not in the workspace.
 #pragma once
 
@@ -15,7 +15,7 @@ struct GatedMlpForwardState {
   std::optional<QuantizePlan> quantize_w_gate_up;
   GemmPlan gate_up;
   GatedActivationForwardPlan activation;
-  std::optional<QuantizePlan> quantize_h;  // unfused
+  std::optional<QuantizePlan> quantize_h;  // only if unfused
   std::optional<QuantizePlan> quantize_w_down;
   std::optional<GemmPlan> down;
 
@@ -34,7 +34,7 @@ struct GatedMlpBackwardState {
   std::optional<GemmPlan> dh;
   std::optional<GemmPlan> dw_down;
   GatedActivationBackwardPlan activation;
-  std::optional<QuantizePlan> quantize_d_gate_up;  // unfused
+  std::optional<QuantizePlan> quantize_d_gate_up;  // only if unfused
   std::optional<GemmPlan> dx;
   std::optional<GemmPlan> dw_gate_up;
 
@@ -68,7 +68,7 @@ inline GatedActivationProblem activation_problem(const GatedMlpProblem& problem)
 inline bool has_backward(const GatedMlpProblem& problem) {
   return problem.training && (problem.need_dx || problem.need_dw);
 }
-// The activation writes 16- or 32-bit tensors: for plain products, or for casts of their own.
+// Whether the activation writes 16- or 32-bit tensors: for plain products, or for separate casts.
 inline bool activates_plain(const GatedMlpProblem& problem) {
   return !problem.fp8 || problem.unfused;
 }
@@ -76,8 +76,8 @@ inline std::size_t dense_bytes(Dtype dtype, std::int64_t rows, std::int64_t cols
   return static_cast<std::size_t>(rows * cols * size_bytes(dtype));
 }
 void check(const GatedMlpProblem& problem);
-// The tensors and the workspace of a call. Returns forward's arguments without the outputs that the
-// problem does not write: the parts of the layer are not checked again.
+// Checks the tensors and the workspace of a call. Returns forward's arguments without the outputs
+// that the problem does not write: the parts of the layer are not checked again.
 GatedMlpForwardArgs check_call(const GatedMlpForwardPlan& plan, GatedMlpForwardArgs args,
                                const Workspace& workspace);
 void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,

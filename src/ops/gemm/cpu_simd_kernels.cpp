@@ -52,7 +52,8 @@ HWY_INLINE void load_some(const typename Decode::Storage* from, std::int64_t cou
   Decode::load(buffer, low, high);
 }
 
-// Four lines by a vector of k, turned inside each 128-bit block: block i of out[j] has k = 4i + j.
+// Four lines by a vector of k, transposed inside each 128-bit block:
+// block i of out[j] has k = 4i + j.
 HWY_INLINE void transpose_blocks(const hn::Vec<F32> (&lines)[4], hn::Vec<F32> (&out)[4]) {
   const hn::RepartitionToWide<F32> d64;
   const auto low01 = hn::BitCast(d64, hn::InterleaveLower(kF32, lines[0], lines[1]));
@@ -65,7 +66,7 @@ HWY_INLINE void transpose_blocks(const hn::Vec<F32> (&lines)[4], hn::Vec<F32> (&
   out[3] = hn::BitCast(kF32, hn::InterleaveUpper(d64, high01, high23));
 }
 
-// Each 128-bit block of a vector to its own place.
+// Stores the 128-bit blocks of a vector `step` floats apart.
 template <class D>
 HWY_INLINE void store_blocks(D d, hn::Vec<D> vector, float* to, std::int64_t step) {
   if constexpr (hn::MaxLanes(d) == 4) {
@@ -77,7 +78,7 @@ HWY_INLINE void store_blocks(D d, hn::Vec<D> vector, float* to, std::int64_t ste
   }
 }
 
-// Four lines by a vector of k to [k][line].
+// Stores four lines by a vector of k as [k][line].
 template <std::int64_t kPanelLines>
 HWY_INLINE void store_transposed(const hn::Vec<F32> (&lines)[4], float* to) {
   hn::Vec<F32> blocks[4];
@@ -87,7 +88,7 @@ HWY_INLINE void store_transposed(const hn::Vec<F32> (&lines)[4], float* to) {
   }
 }
 
-// The contraction is contiguous: [line][k] is turned to [k][line].
+// The contraction is contiguous: [line][k] is transposed to [k][line].
 template <class Decode, std::int64_t kPanelLines>
 void pack_k_major(const Lines<Decode>& lines, std::int64_t depth, float* panel) {
   // k outermost, so that what is written stays in the L1 cache until its lines are full.
@@ -138,7 +139,7 @@ void pack_values(const PackTask& task, std::int64_t valid) {
   }
 }
 
-// One scale per line and slice, whatever the block; 1 where nothing is scaled.
+// One scale per line and slice, whatever the block; 1 if unscaled.
 template <std::int64_t kPanelLines>
 void pack_scales(const PackTask& task, std::int64_t valid, float* to) {
   const QuantizedView& operand = *task.operand;

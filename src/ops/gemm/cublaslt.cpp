@@ -1,4 +1,4 @@
-// What cuBLASLt takes, known with and without CUDA in the build. The rules on FP8 shapes are those
+// Which problems cuBLASLt takes. Compiled with and without CUDA. The rules on FP8 shapes are those
 // of its block-scaled kernels: 16-byte rows of the operands, 8 rows and columns of the result.
 #include "ops/gemm/cublaslt.hpp"
 

@@ -8,9 +8,9 @@ namespace octet {
 // NVIDIA's recommendation for Hopper.
 inline constexpr std::size_t kCublasLtWorkspaceBytes = std::size_t{32} << 20;
 
-// On checked arguments; throws Error(unsupported) where cuBLASLt cannot be loaded, cannot read a
-// layout or has no algorithm. The first run on a device loads the library (0.3 s); the first of a
-// problem asks its heuristic; later ones only launch.
+// Arguments are checked already. Throws Error(unsupported) if cuBLASLt cannot be loaded, cannot
+// read a layout or has no algorithm. The first run on a device loads the library (0.3 s); the first
+// run of a problem calls its heuristic; later runs only launch.
 void launch_cublaslt(const GemmProblem& problem, const GemmArgs& args, const RunContext& context);
 
 }  // namespace octet

@@ -20,12 +20,12 @@ extern const GemmImplementation kGemmCpuReference;
 std::span<const GemmImplementation> gemm_implementations();
 
 void check(const GemmProblem& problem);
-// The tensors and the workspace of a call.
+// Checks the tensors and the workspace of a call.
 void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
 
-// Where both operands have a scale per row, fma(slice * sa, sb, acc); else fma(slice, sa * sb,
-// acc).
+// True if both operands have a scale per row: fma(slice * sa, sb, acc).
+// Otherwise fma(slice, sa * sb, acc).
 inline bool scales_one_by_one(const GemmProblem& problem) {
   return problem.a.block.rows == 1 && problem.b.block.rows == 1;
 }

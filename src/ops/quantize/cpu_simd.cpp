@@ -61,7 +61,7 @@ TileCopy tile_copy(const QuantizedView& copy, bool is_transposed, std::int64_t r
   return result;
 }
 
-// The rows of a problem that lie in memory.
+// The rows of a problem that are present in memory.
 struct Rows {
   const std::uint8_t* first;   // element (first_row, 0)
   std::int64_t first_row = 0;  // a multiple of kBlock

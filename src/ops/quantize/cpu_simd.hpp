@@ -12,8 +12,8 @@ namespace octet {
 void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args, int threads,
                        InstructionSet instructions);
 
-// Rows [row, row + kBlock) of the input, or those up to its end, which lie at `strip` with rows
-// `pitch` elements apart; args.input is not read. The padding of the copies is left to the caller.
+// Quantises rows [row, row + kBlock) of the input, or up to its end. They are read from `strip`,
+// `pitch` elements apart, not from args.input. The padding of the copies is left to the caller.
 void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
                              std::int64_t row, const void* strip, std::int64_t pitch,
                              InstructionSet instructions);

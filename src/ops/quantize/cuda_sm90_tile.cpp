@@ -1,4 +1,4 @@
-// What the Hopper quantiser takes, known with and without CUDA in the build.
+// Which problems the Hopper quantiser takes. Compiled with and without CUDA.
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
 #include "core/checks.hpp"

@@ -5,7 +5,7 @@
 
 namespace octet {
 
-// On checked arguments; throws Error where CUDA reports one.
+// Arguments are checked already. Throws Error if CUDA reports one.
 void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
                       const RunContext& context);
 

@@ -19,7 +19,7 @@ extern const QuantizeImplementation kQuantizeCpuReference;
 std::span<const QuantizeImplementation> quantize_implementations();
 
 void check(const QuantizeProblem& problem);
-// The tensors and the workspace of a call.
+// Checks the tensors and the workspace of a call.
 void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
 

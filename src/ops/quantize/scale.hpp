@@ -15,7 +15,7 @@ OCTET_HOST_DEVICE constexpr float round_up_to_power_of_two(float scale) {
   return f32_from_bits((bits_of(scale) + 0x007FFFFFu) & 0xFF800000u);
 }
 
-// amax: the largest finite magnitude of the block, 0 where there is none.
+// amax: the largest finite magnitude of the block, 0 if there is none.
 OCTET_HOST_DEVICE constexpr BlockScale block_scale(float amax, float limit, float amax_floor,
                                                    bool pow2_scales) {
   float a = amax > amax_floor ? amax : amax_floor;

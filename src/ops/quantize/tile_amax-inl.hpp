@@ -44,7 +44,7 @@ HWY_INLINE void find_amax(const TileSource<Lanes>& source, TileAmax<Lanes>& amax
   constexpr int kStep = static_cast<int>(HWY_LANES(Element));
   const auto magnitude_mask = hn::Set(d, Lanes::kMagnitude);
   const auto infinity = hn::Set(d, Lanes::kInfinity);
-  // As many columns at a time as have their maxima in registers.
+  // As many columns at a time as fit their maxima in registers.
   constexpr int kVectors = 4 * 64 / HWY_MAX_BYTES;
   std::fill_n(amax.row, kTile, Element{0});
   for (int c = 0; c < kTile; c += kVectors * kStep) {

@@ -35,7 +35,7 @@ struct FactorPerRow {
 };
 
 struct FactorPerColumn {
-  const float* split;  // as SplitRuns leaves them
+  const float* split;  // in the order of split_runs()
 
   HWY_INLINE Factors at(int /*row*/, int column) const {
     return {hn::Load(F32(), split + column), hn::Load(F32(), split + column + hn::Lanes(F32()))};

@@ -1,6 +1,7 @@
 // One tile, start to end: its maxima, its scales, then strip by strip the cast into each copy. The
 // input is read from memory once and then from the caches. Compute-bound while it fits the caches
-// (about 11 instructions per vector of f32 and copy), else bound by reading 128 rows at once. Included once per instruction set.
+// (about 11 instructions per vector of f32 and copy), else bound by reading 128 rows at once.
+// Included once per instruction set.
 #if defined(OCTET_OPS_QUANTIZE_TILE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
 #undef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
@@ -22,7 +23,7 @@ struct Turned {
   alignas(64) std::uint8_t codes[kTile][kTile];
 };
 
-// A tile with fewer than 128 columns, followed by zeros.
+// A tile with fewer than 128 columns, zero-filled.
 template <class Lanes>
 struct Widened {
   alignas(64) typename Lanes::Element elements[kTile][kTile];

@@ -17,7 +17,7 @@ extern const RepackImplementation kRepackCpuReference;
 std::span<const RepackImplementation> repack_implementations();
 
 void check(const RepackProblem& problem);
-// The tensors and the workspace of a call.
+// Checks the tensors and the workspace of a call.
 void check(const RepackProblem& problem, const RepackArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
 

@@ -7,7 +7,7 @@
 
 namespace octet {
 
-// One row of a forward call; w has zeros behind it up to a multiple of kWeightStep.
+// One row of a forward call; w is zero-filled up to a multiple of kWeightStep.
 struct NormedRow {
   std::int64_t cols = 0;
   const void* x = nullptr;
@@ -33,7 +33,7 @@ struct GradientRow {
   float rstd = 0;
   const void* dsum = nullptr;  // null: none
   void* dx = nullptr;
-  void* dresidual = nullptr;  // null: not wanted
+  void* dresidual = nullptr;  // null: not written
   float* dg_sums = nullptr;   // the row's share is added; as long as w
   bool stream = false;        // dx and dresidual
 };
@@ -42,12 +42,12 @@ inline constexpr std::int64_t kWeightStep = 32;
 
 // The kernels of one instruction set for rows of one dtype.
 struct RmsNormKernels {
-  float (*norm_row)(const NormedRow& row);  // gives rstd
+  float (*norm_row)(const NormedRow& row);  // returns rstd
   void (*backward_row)(const GradientRow& row);
 };
 const RmsNormKernels& rms_norm_kernels(Dtype dtype, InstructionSet instructions);
 
-// Arguments are checked already; the workspace is as the implementations ask for it.
+// Arguments are checked already; the workspace has the size of the implementation's plan.
 void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
                                const RunContext& context, InstructionSet instructions);
 void rms_norm_backward_cpu_simd(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,

@@ -1,4 +1,4 @@
-// What the Hopper kernels of rms_norm take, known with and without CUDA in the build.
+// Which problems the Hopper kernels of rms_norm take. Compiled with and without CUDA.
 #include "ops/rms_norm/cuda_sm90_rows.hpp"
 
 #include "core/checks.hpp"
@@ -27,7 +27,7 @@ std::string refuse_backward(const RmsNormProblem& problem, const Machine& machin
 
 }  // namespace
 
-// Two blocks keep a multiprocessor busy where rows are long. Short rows get more blocks of fewer
+// Two blocks keep a multiprocessor busy when rows are long. Short rows get more blocks of fewer
 // threads; the count is rounded down so that every block gets the same number of rows.
 std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors) {
   const std::int64_t per_multiprocessor =

@@ -1,4 +1,4 @@
-// The launchers of the Hopper kernels of rms_norm that have a row in registers, and what they take.
+// The launchers of the Hopper kernels of rms_norm that keep a row in registers, and their limits.
 #pragma once
 
 #include "ops/rms_norm/problem.hpp"
@@ -16,7 +16,7 @@ struct RmsNormBackwardGrid {
 };
 std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors);
 
-// On checked arguments; throws Error where CUDA reports one.
+// Arguments are checked already. Throws Error if CUDA reports one.
 void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
                                const RunContext& context);
 void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardGrid& grid,

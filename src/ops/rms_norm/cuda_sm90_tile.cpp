@@ -1,4 +1,5 @@
-// What the Hopper kernel of rms_norm that writes FP8 takes, known with and without CUDA in the build.
+// Which problems the Hopper kernel of rms_norm that writes FP8 takes. Compiled with and without
+// CUDA.
 #include "ops/rms_norm/cuda_sm90_tile.hpp"
 
 #include "ops/fp8_output/cuda_sm90_refusal.hpp"
@@ -6,7 +7,7 @@
 namespace octet {
 namespace {
 
-// A row has at most eight vectors of eight in each of 256 threads.
+// Each of 256 threads holds at most eight vectors of eight elements of a row.
 constexpr std::int64_t kMostCols = 16384;
 
 std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
@@ -19,7 +20,7 @@ std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
 
 constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Tile{
     "cuda_sm90_tile", refuse, [](const RmsNormProblem& problem, const Machine&) {
-      // The root mean squares, where the caller does not want them.
+      // rstd, if the caller does not want it.
       const std::size_t workspace_bytes =
           problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
       return planned<RmsNormForwardArgs>(problem, "128x128", workspace_bytes,

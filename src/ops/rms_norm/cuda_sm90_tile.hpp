@@ -5,7 +5,7 @@
 
 namespace octet {
 
-// On checked arguments; throws Error where CUDA reports one.
+// Arguments are checked already. Throws Error if CUDA reports one.
 void launch_sm90_rms_norm_tile(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
                                const RunContext& context);
 

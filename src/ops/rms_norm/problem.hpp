@@ -27,8 +27,8 @@ std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations()
 std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations();
 
 void check(const RmsNormProblem& problem);
-// The tensors and the workspace of a call. Returns the arguments without the views that the problem
-// ignores.
+// Checks the tensors and the workspace of a call. Returns the arguments without the views that the
+// problem ignores.
 RmsNormForwardArgs check(const RmsNormProblem& problem, RmsNormForwardArgs args,
                          std::size_t workspace_bytes, const Workspace& workspace);
 void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,

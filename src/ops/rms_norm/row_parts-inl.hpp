@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE::rms_norm_rows {
 
-// Leaves of a tree are summed by this many vectors.
+// A tree joins 2^kTreeLevels vectors at a time.
 inline constexpr int kTreeLevels = 4;
 inline constexpr int kLanes = static_cast<int>(HWY_LANES(float));
 inline constexpr std::int64_t kRun = 2 * kLanes;  // elements at a time
@@ -43,7 +43,8 @@ HWY_INLINE void copy_tail(const T* from, T* row, std::int64_t first, std::int64_
 }
 
 // Prefetches a run of the next row while this one is written. Forward, bf16 1024x4096, one
-// thread with AVX-512, shared with builds, medians of three runs: 15.1 GB/s against 11.3 GB/s without.
+// thread with AVX-512 on a machine that ran builds too, medians of three runs: 15.1 GB/s against
+// 11.3 GB/s without.
 template <class T>
 HWY_INLINE void prefetch_run(const T* row, std::int64_t first) {
   if (row == nullptr) return;

@@ -1,4 +1,4 @@
-// The tensors of a call of rms_norm_rope: those of q, then those of k.
+// Checks the tensors of a call of rms_norm_rope: those of q, then those of k.
 #include "ops/rms_norm_rope/problem.hpp"
 
 namespace octet {
@@ -32,7 +32,7 @@ constexpr Names kK{"k",
                    "[k_heads * head_dim]",
                    "[batch * seq * k_heads]"};
 
-// What is wanted of the tensors of q or k.
+// The forms required of the tensors of q or k.
 struct Forms {
   TensorForm heads, weight, gradient, rstd;
 

@@ -14,7 +14,7 @@
 namespace octet {
 namespace {
 
-// Of the widest instruction set: others need no more memory.
+// Elements of a run of the widest instruction set: others need no more memory.
 constexpr std::int64_t kWidestRun = 32;
 
 std::size_t float_bytes(std::int64_t count) {
@@ -28,7 +28,7 @@ std::int64_t split_length(const RmsNormRopeProblem& problem, std::int64_t heads)
   return heads_per_norm(problem, heads) * slots * 2 * kWidestRun;
 }
 
-// The sums of one norm; where trees of several are summed at once, as many as a full tree has.
+// The number of sums of one norm, padded to a full tree if several norms are summed at once.
 std::int64_t sums_stride(const RmsNormRopeProblem& problem, std::int64_t heads,
                          std::int64_t elements_per_sum) {
   const std::int64_t sums = weight_length(problem, heads) / elements_per_sum;
@@ -36,7 +36,7 @@ std::int64_t sums_stride(const RmsNormRopeProblem& problem, std::int64_t heads,
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(sums)));
 }
 
-// The sums and the factors of one token of each run, with room for two vectors behind them.
+// The sums and the factors of one token of each run, with room for two vectors after them.
 class TokenScratch {
  public:
   explicit TokenScratch(const RmsNormRopeProblem& problem) {
@@ -187,7 +187,7 @@ void backward_side(const SimdCall& call, const BackwardSide& side, const TokenSc
   });
 }
 
-// From the order of the kernels to that of the elements.
+// Writes dg, from the order of the kernels to that of the elements.
 void write_gradient(const SimdCall& call, const GradientRows& gradient, const TensorView& dg) {
   const std::int64_t run = call.kernels.run;
   std::int64_t slot = 0;

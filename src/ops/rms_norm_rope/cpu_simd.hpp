@@ -8,7 +8,7 @@
 
 namespace octet {
 
-// Arguments are checked already; the workspace has the bytes that are asked for.
+// Arguments are checked already; the workspace has rms_norm_rope_simd_bytes().
 std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool backward);
 void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
                                 const RmsNormRopeForwardArgs& args, const Workspace& workspace,
@@ -23,7 +23,7 @@ struct NormToken {
   const void* x = nullptr;
   const void* dout = nullptr;       // backward
   void* out = nullptr;              // forward: out, backward: dx
-  const void* next_x = nullptr;     // what will be read next
+  const void* next_x = nullptr;     // x of the next token, to be prefetched
   const void* next_dout = nullptr;  // the same, backward
   std::int64_t x_stride = 0;
   std::int64_t dout_stride = 0;

@@ -33,7 +33,7 @@ const NormRopeKernels& norm_rope_kernels(InstructionSet instructions) {
 
 namespace {
 
-// Neighbours have to fall into one pair of lanes.
+// Neighbouring elements must fall into one pair of lanes.
 std::string refuse_odd_halves(const RotatedHeads& heads) {
   if (heads.rotation.style == RopeStyle::interleaved || heads.pairs() % 2 == 0) return "";
   return text("half of rotary_dim is ", heads.pairs(), ", which is odd");

@@ -1,4 +1,4 @@
-// Where octet is built without CUDA. Never reached: such a build has no CUDA device to run on.
+// Stubs for builds without CUDA. Never called: such a build has no CUDA device.
 #include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
 
 namespace octet {

@@ -1,4 +1,4 @@
-// What the Hopper kernels of rms_norm_rope take, known with and without CUDA in the build.
+// Which problems the Hopper kernels of rms_norm_rope take. Compiled with and without CUDA.
 #include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
 
 #include "core/workspace.hpp"

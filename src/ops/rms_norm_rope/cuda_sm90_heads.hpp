@@ -8,7 +8,7 @@ namespace octet {
 // The blocks of backward for each of q and k, each of which writes a line of partial sums.
 std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors);
 
-// On checked arguments; throw Error where CUDA reports one.
+// Arguments are checked already. Throw Error if CUDA reports one.
 void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
                                const RmsNormRopeForwardArgs& args, const RunContext& context);
 void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t blocks,

@@ -15,14 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE::rotary {
 
-// Of a run of squares.
+// The squares of a run, summed in pairs of neighbours.
 template <class Lanes>
 HWY_INLINE hn::Vec<F32> pair_sums(const typename Lanes::Element* x) {
   const Split run = Lanes::load(x);
   return hn::Add(hn::Mul(run.even, run.even), hn::Mul(run.odd, run.odd));
 }
 
-// The squares of a head, three levels of the tree in registers where whole groups of runs allow it.
+// Sums the squares of a head: three levels of the tree in registers if the head is whole groups of
+// four runs, else one level.
 template <class Lanes>
 HWY_INLINE void sum_squares(const typename Lanes::Element* x, std::int64_t head_dim,
                             std::int64_t elements_per_sum, float* sums) {
@@ -86,7 +87,7 @@ void norm_forward(NormSteps steps, NormToken token, const StepAngles& angles) {
   }
 }
 
-// The gradient before the rotation.
+// dn: the gradient with the rotation undone.
 template <class Lanes>
 HWY_INLINE TwoRuns load_dn(const NormSteps& steps, std::int64_t i,
                            const typename Lanes::Element* dout, const StepAngles& angles) {
@@ -95,7 +96,7 @@ HWY_INLINE TwoRuns load_dn(const NormSteps& steps, std::int64_t i,
   return dn;
 }
 
-// Adds the token's share of dg, and leaves k of each norm in the factors.
+// Adds the token's share of dg, and stores k of each norm in the factors.
 template <class Lanes>
 HWY_INLINE void reduce_gradients(const NormSteps& steps, const NormToken& token,
                                  const StepAngles& angles) {

@@ -1,5 +1,5 @@
-// What the kernels of rms_norm_rope share: products of runs, slots of weights, and the sums of norms
-// as trees of neighbours. Included once per instruction set.
+// What the kernels of rms_norm_rope share: products of runs, slots of weights, and the sums of
+// norms as trees of neighbours. Included once per instruction set.
 #if defined(OCTET_OPS_RMS_NORM_ROPE_NORM_SUMS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_RMS_NORM_ROPE_NORM_SUMS_INL
 #undef OCTET_OPS_RMS_NORM_ROPE_NORM_SUMS_INL
@@ -49,7 +49,7 @@ HWY_INLINE void add_to_slot(const Split& values, float* slot) {
   hn::Store(hn::Add(hn::Load(d, slot + kVector), values.odd), d, slot + kVector);
 }
 
-// The first level of a tree: sums of neighbours, where they belong among those of a norm.
+// Stores the first level of a tree: sums of neighbours, at their places among the sums of a norm.
 HWY_INLINE void store_pair_sums(const Split& terms, std::int64_t count, float* to) {
   const auto sums = hn::Add(terms.even, terms.odd);
   if (count == kRun) return hn::StoreU(sums, F32(), to);
@@ -62,8 +62,8 @@ HWY_INLINE void store_pair_sums(const TwoRuns& terms, const HeadStep& step, floa
   store_pair_sums(terms.second, step.second_count, head_sums + step.second / 2);
 }
 
-// The levels above it, of all norms at once: what they leave is the sum of each norm, in order. Two
-// levels at a time, as long as there are two.
+// Sums the levels above the first, of all norms at once, two levels at a time while there are two.
+// The results are the sums of the norms, in order.
 HWY_INLINE void sum_neighbours(const NormToken& token) {
   const F32 d;
   float* sums = token.sums;
@@ -84,7 +84,7 @@ HWY_INLINE void sum_neighbours(const NormToken& token) {
   }
 }
 
-// There are zeros behind the sums of a norm.
+// Zero-fills the places after the sums of each norm.
 HWY_INLINE void clear_behind_sums(const NormSteps& steps, const NormToken& token) {
   const std::int64_t used = token.heads * steps.head_dim / token.elements_per_sum;
   for (std::int64_t n = 0; n < token.norms; ++n) {
@@ -93,7 +93,7 @@ HWY_INLINE void clear_behind_sums(const NormSteps& steps, const NormToken& token
   }
 }
 
-// One head after the other.
+// Iterates over the heads of a token.
 struct HeadOfToken {
   std::int64_t norms;
   std::int64_t heads;  // per norm
@@ -113,7 +113,7 @@ struct HeadOfToken {
   }
 };
 
-// The mean of each norm, from the sums; a sum is never -0.
+// Calls use(n, means) for a vector of norms at a time; adding 0 turns a sum of -0 into 0.
 template <class Use>
 HWY_INLINE void for_means(const NormSteps& steps, const NormToken& token, const Use& use) {
   const F32 d;

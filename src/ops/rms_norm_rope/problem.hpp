@@ -27,13 +27,13 @@ std::span<const RmsNormRopeForwardImplementation> rms_norm_rope_forward_implemen
 std::span<const RmsNormRopeBackwardImplementation> rms_norm_rope_backward_implementations();
 
 void check(const RmsNormRopeProblem& problem);
-// The tensors and the workspace of a call.
+// Checks the tensors and the workspace of a call.
 void check(const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 void check(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 
-// What belongs to q, or to k.
+// The tensors of q, or of k.
 struct ForwardSide {
   bool is_q = true;
   std::int64_t heads = 0;
@@ -52,13 +52,13 @@ struct BackwardSide {
   TensorView dx;
   TensorView dg;
 };
-// q, and k where there is one.
+// q, and k if any.
 std::vector<ForwardSide> sides_of(const RmsNormRopeProblem& problem,
                                   const RmsNormRopeForwardArgs& args);
 std::vector<BackwardSide> sides_of(const RmsNormRopeProblem& problem,
                                    const RmsNormRopeBackwardArgs& args);
 
-// Of q or k, which has `heads`: norms per token, heads that are normed together, their elements.
+// For q or k with `heads` heads: norms per token, heads per norm, elements per norm.
 inline std::int64_t norms_per_token(const RmsNormRopeProblem& problem, std::int64_t heads) {
   return problem.norm == NormScope::row ? 1 : heads;
 }

@@ -37,7 +37,7 @@ class GradientRows {
   float* cleared_row(std::int64_t run) const;
   // Adds the rows to the first, in order.
   void add_rows(int threads) const;
-  // After that; without tokens everything is 0.
+  // The sum, after add_rows(); 0 without tokens.
   float sum(std::int64_t index) const { return runs_ > 0 ? data_[index] : 0; }
 
  private:

@@ -62,7 +62,7 @@ struct Side {
   bool stream;
 };
 
-// Copies the elements behind the rotated ones.
+// Copies the elements after the rotated ones.
 void copy_others(const RotatedHeads& heads, const TokenHeads& token) {
   const std::int64_t element_bytes = size_bytes(heads.dtype);
   const std::int64_t turned_bytes = heads.rotation.rotary_dim * element_bytes;

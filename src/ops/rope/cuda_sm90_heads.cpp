@@ -1,4 +1,4 @@
-// What the Hopper kernels of rope take, known with and without CUDA in the build.
+// Which problems the Hopper kernels of rope take. Compiled with and without CUDA.
 #include "ops/rope/cuda_sm90_heads.hpp"
 
 #include "ops/rope/cuda_sm90_refusal.hpp"

@@ -5,7 +5,7 @@
 
 namespace octet {
 
-// On checked arguments; throws Error where CUDA reports one.
+// Arguments are checked already. Throws Error if CUDA reports one.
 void launch_sm90_rope(const RopeProblem& problem, const RopeArgs& args, const RunContext& context);
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// What the Hopper kernels of rope and rms_norm_rope refuse, known with and without CUDA in the build.
+// Which problems the Hopper kernels of rope and rms_norm_rope refuse. Compiled with and without
+// CUDA.
 #pragma once
 
 #include "dispatch/implementation.hpp"

@@ -1,8 +1,8 @@
 // How the SIMD kernels walk through a head: step by step, two runs of elements at a time.
 //
-//   rotate_half   a run of the first half, and the run of the second half that is turned with it
+//   rotate_half   a run of the first half, and the run of the second half that is rotated with it
 //   interleaved   two neighbouring runs, whole pairs in each
-//   not turned    two neighbouring runs of the elements after them
+//   not rotated   two neighbouring runs of the elements after them
 #pragma once
 
 #include "core/message.hpp"
@@ -14,7 +14,7 @@
 namespace octet {
 
 struct HeadStep {
-  std::int64_t pair = 0;         // the first that the step rotates
+  std::int64_t pair = 0;         // the first pair that the step rotates
   std::int64_t first = 0;        // element of the head where a run starts
   std::int64_t first_count = 0;  // at most a run
   std::int64_t second = 0;
@@ -29,7 +29,7 @@ struct HeadSteps {
   HeadSteps(const RotatedHeads& heads, std::int64_t run);
 };
 
-// The angles of a token are on the stack.
+// Limited because the angles of a token are on the stack.
 inline constexpr std::int64_t kMostPairs = 1024;
 inline std::string refuse_long_rotation(const RotatedHeads& heads) {
   if (heads.pairs() <= kMostPairs) return "";
@@ -48,7 +48,7 @@ struct AngleRows {
   const void* cos = nullptr;
   const void* sin = nullptr;
   bool interleaved = false;  // pairs are neighbours in a head
-  bool full = false;         // they are in the cache, too
+  bool full = false;         // caches have each value twice
   bool inverse = false;
 };
 AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool inverse,
@@ -62,7 +62,7 @@ inline int kernel_index(Dtype dtype) {
 }
 inline int kernel_index(RopeStyle style) { return style == RopeStyle::interleaved ? 1 : 0; }
 
-// cpu/streaming.hpp, where every run of a head starts on a cache line too.
+// As streams() of cpu/streaming.hpp, if every run of a head also starts on a cache line.
 bool streams(const TensorView& out, const HeadSteps& steps);
 
 // Tokens cut into tasks: enough of them to balance the threads.

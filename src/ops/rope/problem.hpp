@@ -20,7 +20,7 @@ extern const RopeImplementation kRopeCpuReference;
 std::span<const RopeImplementation> rope_implementations();
 
 void check(const RopeProblem& problem);
-// The tensors and the workspace of a call.
+// Checks the tensors and the workspace of a call.
 void check(const RopeProblem& problem, const RopeArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
 

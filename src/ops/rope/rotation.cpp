@@ -53,7 +53,7 @@ void read_positions(Call& call, const RotatedHeads& heads, const RotationArgs& a
                TensorForm(*rotation.positions, {heads.batch, heads.seq}, kShape));
     return;
   }
-  // Rows may be the same memory: one for all batches.
+  // Rows may share memory: one row for all batches.
   check_strided_matrix({call.op(), "positions"}, args.positions,
                        {*rotation.positions, heads.batch, heads.seq, kShape}, heads.device);
   call.reads_checked("positions", args.positions);

@@ -1,4 +1,5 @@
-// What rope and rms_norm_rope share: the checks of heads, caches and positions, and their addresses.
+// What rope and rms_norm_rope share: the checks of heads, caches and positions, and their
+// addresses.
 #pragma once
 
 #include "core/call.hpp"
@@ -18,7 +19,7 @@ struct RotatedHeads {
   std::int64_t k_heads = 0;
   std::int64_t head_dim = 0;
   Dtype dtype = Dtype::bf16;
-  Rotation rotation{};  // rotary_dim and cache_rows are 0 only where nothing is rotated
+  Rotation rotation{};  // rotary_dim and cache_rows are 0 only if nothing is rotated
   Device device{};
 
   std::int64_t tokens() const { return batch * seq; }
@@ -39,7 +40,7 @@ RotatedHeads rotated_heads(const Problem& problem) {
   return heads;
 }
 
-// The elements of a head that are turned together.
+// The elements of a head that are rotated together.
 struct PairOfElements {
   std::int64_t first = 0;
   std::int64_t second = 0;
@@ -68,7 +69,7 @@ inline HeadsView heads_view(const TensorView& view) {
   return {view.data, view.dtype, view.shape[2], view.strides[0], view.strides[1], view.strides[2]};
 }
 
-// Element (batch, token) of positions on the host; the token itself where none are given.
+// Element (batch, token) of positions on the host; the token itself if none are given.
 std::int64_t position_of(const Rotation& rotation, const RotationArgs& args, std::int64_t batch,
                          std::int64_t token);
 
@@ -99,7 +100,7 @@ std::string describe_rotation(const Rotation& rotation);
 
 // Checks the problem.
 void check_rotated_heads(std::string_view op, const RotatedHeads& heads);
-// Lists caches and positions; on the CPU every position is looked at.
+// Lists caches and positions; on the CPU every position is checked.
 void read_rotation(Call& call, const RotatedHeads& heads, const RotationArgs& args);
 
 }  // namespace octet

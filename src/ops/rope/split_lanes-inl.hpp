@@ -1,5 +1,5 @@
-// Runs of f32, f16 or bf16 as two vectors of f32, the even and the odd elements: what a bf16 run
-// falls into without moving a lane. Included once per instruction set.
+// Runs of f32, f16 or bf16 as two vectors of f32, the even and the odd elements: a bf16 run splits
+// like that without moving a lane. Included once per instruction set.
 #if defined(OCTET_OPS_ROPE_SPLIT_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_OPS_ROPE_SPLIT_LANES_INL
 #undef OCTET_OPS_ROPE_SPLIT_LANES_INL

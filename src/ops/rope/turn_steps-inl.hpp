@@ -32,7 +32,7 @@ HWY_INLINE void store_step(const TwoRuns& values, const HeadStep& step, bool str
   store_run<Lanes>(values.second, step.second_count, stream, head + step.second);
 }
 
-// A vector of pairs.
+// Rotates a vector of pairs.
 HWY_INLINE void turn_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, const float* sin) {
   const auto c = hn::Load(F32(), cos);
   const auto s = hn::Load(F32(), sin);
@@ -41,7 +41,7 @@ HWY_INLINE void turn_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, c
   a = turned_a;
 }
 
-// `index`: of the step among those that turn.
+// `index` counts the steps that rotate.
 HWY_INLINE void turn_step(bool interleaved, const StepAngles& angles, std::int64_t index,
                           TwoRuns& values) {
   const float* cos = angles.cos + index * kRun;
@@ -55,7 +55,7 @@ HWY_INLINE void turn_step(bool interleaved, const StepAngles& angles, std::int64
   }
 }
 
-// The angles of a step's pairs from one cache, in the order of turn_step.
+// Loads the angles of a step's pairs from one cache, in the order of turn_step.
 template <class Lanes>
 HWY_INLINE Split load_angles(const typename Lanes::Element* row, const AngleRows& rows,
                              std::int64_t pair, std::int64_t count) {

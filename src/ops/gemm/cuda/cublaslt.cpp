@@ -25,13 +25,13 @@ std::uint32_t align_bytes(const void* data) {
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 
-// Where there is one line, its stride may be anything.
+// The stride of a single line may be anything.
 std::int64_t pitch_of(std::int64_t lines, std::int64_t stride, std::int64_t length) {
   return lines > 1 ? stride : round_up(length, 16);
 }
 
-// A matrix [rows, K]; the operations are those that read it as the product needs it, where the
-// contraction is contiguous and where the rows are.
+// A matrix [rows, K]. The two operations are those with which the product reads it: one if the
+// contraction is contiguous, one if the rows are.
 MatmulMatrix as_matrix(const GemmOperand& operand, const TensorView& values,
                        cublasOperation_t k_contiguous, cublasOperation_t rows_contiguous) {
   MatmulMatrix matrix{};
@@ -72,11 +72,11 @@ Matmul as_matmul(const GemmProblem& problem, const GemmArgs& args) {
        "; repack copies it into such a layout");
 }
 
-// cuBLASLt is told where the scales are, not how far apart they lie.
+// cuBLASLt takes a pointer to the scales, but no strides.
 void check_scales(const char* argument, const QuantizedView& view) {
   const TensorView& scales = view.scales;
   const bool squares = view.block == kBlock128x128;
-  const int along = squares ? 1 : 0;  // the dimension that is contiguous
+  const int along = squares ? 1 : 0;  // the contiguous dimension
   const int across = 1 - along;
   const std::int64_t pitch =
       squares ? round_up(scales.shape[along], 4) : scales.shape[along];  // rows are a multiple of 8
@@ -106,7 +106,7 @@ void launch(const GemmProblem& problem, const GemmArgs& args, const RunContext& 
   const MatmulOperation operation = make_operation(matmul, args.b.scales.data, args.a.scales.data);
   const auto found = find_algorithm(matmul, operation);
   const float one = 1;
-  const float keep = problem.accumulate ? 1 : 0;  // how much of what d held
+  const float keep = problem.accumulate ? 1 : 0;  // beta, the factor of the old d
   cuda::check(
       cuda::cublaslt().matmul(cuda::cublaslt_handle(problem.device.index), operation.get(), &one,
                               args.b.values.data, found->a.get(), args.a.values.data,

@@ -1,7 +1,7 @@
-// A product in cuBLASLt's terms, and the algorithm its heuristic names for it.
+// A product in cuBLASLt's terms, and the algorithm its heuristic picks for it.
 //
-// cuBLASLt is column-major, so it is asked for the transpose: d^T[N, M] = b[N, K] a[M, K]^T. Its A
-// is our b, its B our a, and its D the memory of d.
+// cuBLASLt is column-major, so it computes the transpose: d^T[N, M] = b[N, K] a[M, K]^T. Its A is
+// our b, its B our a, and its D the memory of d.
 #pragma once
 
 #include "device/cuda/cublaslt_api.hpp"
@@ -20,8 +20,8 @@ struct MatmulMatrix {
   std::int64_t cols;
   std::int64_t pitch;                      // elements from one column to the next
   std::uint32_t align_bytes;               // of the first element
-  cublasOperation_t operation;             // N, or T where the product reads it transposed
-  cublasLtMatmulMatrixScale_t scale_mode;  // of FP8
+  cublasOperation_t operation;             // N, or T if the product reads it transposed
+  cublasLtMatmulMatrixScale_t scale_mode;  // FP8 only
 
   auto operator<=>(const MatmulMatrix&) const = default;
 };
@@ -43,7 +43,7 @@ using OwnedDescriptor =
 using MatmulOperation = OwnedDescriptor<cublasLtMatmulDesc_t>;
 using MatmulLayout = OwnedDescriptor<cublasLtMatrixLayout_t>;
 
-// Holds the pointers to the scales, so it belongs to one call; null where nothing is scaled.
+// Holds the pointers to the scales, so it belongs to one call; the pointers are null if unscaled.
 MatmulOperation make_operation(const Matmul& matmul, const void* a_scales, const void* b_scales);
 
 struct MatmulAlgorithm {
@@ -53,7 +53,7 @@ struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t algorithm;
 };
 
-// From the cache, or else from the heuristic. Throws Error(unsupported) where it has none.
+// From the cache, or else from the heuristic. Throws Error(unsupported) if it has none.
 std::shared_ptr<const MatmulAlgorithm> find_algorithm(const Matmul& matmul,
                                                       const MatmulOperation& operation);
 
