@@ -1,4 +1,4 @@
-// Published results that were measured with other kernels than the tree has.
+// Finds published results that were measured with other kernels than those of the tree.
 #pragma once
 
 #include "tool/options/usage_error.hpp"
@@ -19,10 +19,10 @@ namespace octet::tool {
 
 namespace fs = std::filesystem;
 
-// The hash of the device sources of an operator, as a command has its name.
+// The hash of an operator's device sources, by the operator's name on the command line.
 using TreeHash = std::function<std::string(const std::string& op)>;
 
-// results/<gpu>/*.csv, in order.
+// The files results/<gpu>/*.csv, sorted.
 inline std::set<fs::path> result_files(const fs::path& folder) {
   std::set<fs::path> files;
   std::error_code error;
@@ -35,7 +35,7 @@ inline std::set<fs::path> result_files(const fs::path& folder) {
   return files;
 }
 
-// What a file was measured with.
+// Operator and hash that rows of a file were measured with.
 struct Measured {
   std::string op;
   std::string hash;
@@ -54,10 +54,11 @@ inline std::set<Measured> measured_in(const fs::path& path) {
   return measured;
 }
 
-// One line per file of results/<gpu>/*.csv, operator and hash of device sources other than the tree's:
+// One line per file of results/<gpu>/*.csv, operator and hash of device sources that differs from
+// the tree's:
 //   STALE: results/h200/dense84.csv was measured with device sources X, the tree has Y of gemm
-// and one per file that is no CSV. Rows without a hash, as of other programs, are not judged. None
-// where the folder is missing.
+// and one line per file that is no CSV. Rows without a hash, such as those of other programs, are
+// skipped. Empty if the folder is missing.
 inline std::vector<std::string> stale_results(const std::string& folder, const TreeHash& tree) {
   std::vector<std::string> lines;
   for (const fs::path& path : result_files(folder)) {
