@@ -1,5 +1,5 @@
-// One function per subcommand: each adds itself to its parent and, when it is the one that was
-// given, leaves in `chosen` what is to be done. That returns the exit status.
+// One function per subcommand. Each adds its command to the parent and, if that command is given,
+// stores in `chosen` the function to run, which returns the exit status.
 #pragma once
 
 #include "tool/results/stored_results.hpp"
@@ -17,21 +17,21 @@ namespace octet::tool {
 struct Chosen {
   CLI::App* app = nullptr;
   std::function<int()> run;
-  // Of octet bench OP only: its cases. Throws where its options name none or do not go together.
-  // Nothing is run, and no GPU is opened.
+  // Only for octet bench OP: its cases. Throws if the options name none or contradict each other.
+  // Runs nothing and opens no GPU.
   std::function<std::vector<BenchCase>()> cases;
 };
 
-// A subcommand of `parent`. CLI11's own functions are called in few files: each file that does compiles much
-// of its header anew.
+// Adds a subcommand to `parent`. Few files call CLI11 itself, since each that does compiles much of
+// its header again.
 CLI::App& add_command(CLI::App& parent, const std::string& name, const std::string& about);
 // Exactly one subcommand must be given.
 void require_command(CLI::App& app);
 
-// Leaves the command in `chosen` when the parser has read it.
+// Stores the command in `chosen` once the parser has read it.
 void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
                        std::function<std::vector<BenchCase>()> cases = {});
-// The same where no subcommand of `app` is given.
+// The same, if no subcommand of `app` is given.
 void choose_without_command(CLI::App& app, Chosen& chosen, std::function<int()> run);
 
 void add_bench_operators(CLI::App& bench, Chosen& chosen);

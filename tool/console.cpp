@@ -35,7 +35,7 @@ void Progress::show(std::size_t done, const std::string& what) {
   std::fflush(stderr);
 }
 
-// As long for each of the others as for those that are done.
+// Assumes that the remaining cases take as long on average as the finished ones.
 std::string Progress::time_left(std::size_t done) const {
   if (done == 0 || done >= total_) return "";
   const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begin_;

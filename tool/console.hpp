@@ -1,4 +1,4 @@
-// What a person sees: a progress bar and colours on a terminal, plain tables everywhere.
+// Output for people: a progress bar and colours on a terminal, plain tables everywhere.
 #pragma once
 
 #include "bench/report/record.hpp"
@@ -13,7 +13,8 @@ namespace octet::tool {
 // "45 s", "12 min", "3.5 h"
 std::string in_words(double seconds);
 
-// One line on stderr that is drawn over, with the time left; nothing where stderr is no terminal.
+// One line on stderr, redrawn in place, with the time left. Prints nothing if stderr is no
+// terminal.
 class Progress {
  public:
   explicit Progress(std::size_t total);

@@ -1,6 +1,6 @@
-// octet: how fast and how right the operators are on this machine.
-// Exit status: 0 all is well, 1 a gate failed or a case could not be run, 2 the command line is
-// wrong or asks for what this machine or build does not have, such as room on a disk.
+// octet: benchmarks and checks the operators on this machine.
+// Exit status: 0 success, 1 a gate failed or a case could not be run, 2 the command line is wrong
+// or asks for something this machine or build lacks, such as disk space.
 #include "tool/commands.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/provenance.hpp"
@@ -43,7 +43,7 @@ int complain(const CLI::App& octet, const std::string& message, int status) {
   return status;
 }
 
-// What was printed may still be on its way: a full disk shows when it arrives.
+// Output may still be buffered. A full disk shows only when it is flushed.
 void require_printed() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   throw std::system_error(errno, std::generic_category(), "standard output");
@@ -82,7 +82,7 @@ int run_command(int argc, char** argv) {
     return complain(octet, error.what(), kExitUsage);
   } catch (const Error& error) {
     return complain(octet, error.what(), exit_status(error));
-  } catch (const std::system_error& error) {  // of a file, as where the disk is full
+  } catch (const std::system_error& error) {  // from a file, for example on a full disk
     return complain(octet, error.what(), kExitUsage);
   } catch (const std::exception& error) {
     return complain(octet, error.what(), kExitFailed);

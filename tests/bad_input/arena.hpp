@@ -1,5 +1,5 @@
-// All memory of one call in one piece, so that a single comparison shows whether a refused call
-// wrote anything: outputs, inputs or workspace.
+// All memory of one call in one block, so that a single comparison shows whether a refused call
+// wrote to an output, an input or the workspace.
 #pragma once
 
 #include <octet/octet.hpp>

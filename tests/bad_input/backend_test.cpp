@@ -1,4 +1,5 @@
-// Forcing an implementation that is not there lists those that are, from C++, C and environment.
+// Forcing an unknown implementation is refused with a list of the known ones, from C++, C and the
+// environment.
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"
 #include "ops/gemm/problem.hpp"

@@ -1,5 +1,5 @@
-// Makes the same bad call through C++ and through C, and wants the same code and the same words
-// from both, with not a byte of the call's memory changed.
+// Makes the same bad call through C++ and C. Both must return the same code and message, and must
+// not change a byte of the call's memory.
 #pragma once
 
 #include "bad_input/arena.hpp"
@@ -77,7 +77,7 @@ inline auto* c_runner(const GatedActivationBackwardArgs&) {
 inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_forward; }
 inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
 
-// One problem may have two plans: Fp8LinearForward and Fp8LinearBackward have it inside.
+// One problem may have two plans: Fp8LinearForward and Fp8LinearBackward contain it.
 template <class Problem>
 const auto& problem_of(const Problem& p) {
   if constexpr (requires { p.problem; }) {
@@ -99,7 +99,7 @@ octet_status c_run(const octet_plan* plan, const Args& args, const Workspace& w)
   return c_runner(args)(plan, &c, w.data, w.bytes, nullptr);
 }
 
-// `call` must throw an Error with this code and exactly these words.
+// `call` must throw an Error with this code and exactly this message.
 template <class Call>
 void expect_error(ErrorCode code, const std::string& message, const Call& call) {
   try {

@@ -1,4 +1,4 @@
-// What only C callers can get wrong: struct sizes, null structs, numbers outside the enums, plans
+// Errors that only C callers can make: struct sizes, null structs, numbers outside the enums, plans
 // of another operator.
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"

@@ -1,5 +1,5 @@
-// What only C callers can get wrong, for the operators with a forward and a backward plan, and for
-// what their structs hold inside.
+// Errors that only C callers can make, for operators with a forward and a backward plan and for
+// nested structs.
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 
-// `name` is that of the operator, `pass` that of the plan: "rope", or "rms_norm_forward".
+// `name` is the operator, `pass` the plan: "rope", or "rms_norm_forward".
 template <class Problem, class Options, class Args>
 void expect_struct_checks(const std::string& name, const std::string& pass, const Problem& good,
                           octet_status (*plan_it)(const Problem*, const Options*, octet_plan**),

@@ -1,5 +1,5 @@
-// The C structs of C++ problems and arguments, so that one description of a bad call serves both
-// APIs.
+// Converts C++ problems and arguments to C structs, so that one description of a bad call serves
+// both APIs.
 #pragma once
 
 #include "c_api/read.hpp"
@@ -10,7 +10,7 @@ inline octet_device to_c(Device device) {
   return {static_cast<octet_device_type>(device.type), device.index};
 }
 inline octet_block to_c(BlockShape block) { return {block.rows, block.cols}; }
-// Not inlined: GCC 12 then takes an empty optional for an uninitialised one.
+// Not inlined: otherwise GCC 12 warns that an empty optional is uninitialised.
 [[gnu::noinline]] inline octet_block to_c(const std::optional<BlockShape>& block) {
   return block ? to_c(*block) : octet_block{0, 0};
 }
@@ -117,7 +117,7 @@ inline octet_repack_args to_c(const RepackArgs& args) {
   return c;
 }
 
-// What a linear layer and an MLP of such layers have in common.
+// Fields that a linear layer and an MLP of such layers share.
 template <class Problem, class CProblem>
 void set_layer_fields(const Problem& problem, CProblem& c) {
   c.dtype = static_cast<octet_dtype>(problem.dtype);

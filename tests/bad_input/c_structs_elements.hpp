@@ -5,7 +5,7 @@
 
 namespace octet::bad_input {
 
-// Not inlined, as the block above.
+// Not inlined, for the same reason as to_c() of a block.
 [[gnu::noinline]] inline octet_fp8_output to_c(const std::optional<Fp8Output>& output) {
   octet_fp8_output c;
   octet_fp8_output_init(&c);

@@ -1,4 +1,4 @@
-// What the layer refuses, through C++ and C: it is the operator that needs a workspace.
+// What fp8_linear refuses, through C++ and C, including bad workspaces.
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"
 

@@ -15,7 +15,7 @@ GemmProblem small_problem() {
   return problem;
 }
 
-// A call that is right; every test spoils one thing.
+// A valid call; every test breaks one thing in it.
 struct GemmCall {
   explicit GemmCall(const GemmProblem& given = small_problem(), std::size_t arena_bytes = 1 << 20)
       : arena(arena_bytes), problem(given) {

@@ -67,7 +67,7 @@ TEST(RopeBadInput, RefusesBadTensors) {
   shifted.refused("rope: output k_out overlaps k: their memory must be apart");
 }
 
-// Both operators ask the same of heads and rotation.
+// Both operators have the same requirements for heads and rotation.
 template <class Problem, class Expect>
 void expect_heads_refused(const std::string& op, const Expect& refused) {
   auto problem = heads_problem<Problem>();

@@ -1,5 +1,5 @@
-// Running out of memory: an allocator that gives none, sizes no machine has, and an operator new
-// that fails at every point of a C call in turn.
+// Running out of memory: an allocator that returns null, impossible sizes, and an operator new that
+// fails at each allocation of a C call in turn.
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Allocations of this thread until one fails; negative: none does.
+// Number of allocations of this thread before one fails; negative: none fails.
 thread_local long allocations_left = -1;
 
 void* counted_allocation(std::size_t bytes) {
@@ -28,7 +28,7 @@ void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
-// Under the address sanitizer a size beyond its limits must fail as it does without it.
+// With the address sanitizer an oversized allocation must fail as it does without it.
 extern "C" OCTET_API const char* __asan_default_options() {  // NOLINT: the sanitizer's own name
   return "allocator_may_return_null=1";
 }
@@ -36,7 +36,7 @@ extern "C" OCTET_API const char* __asan_default_options() {  // NOLINT: the sani
 namespace octet::bad_input {
 namespace {
 
-// Gives memory so many times, then none; counts what is still held.
+// Serves a given number of allocations, then fails; counts the live ones.
 struct Stingy {
   int gifts = 0;
   int held = 0;
@@ -118,7 +118,7 @@ TEST(MemoryBadInput, OwningTensorsRefuseBadShapes) {
   });
 }
 
-// Whichever allocation inside a C call fails, the caller gets a status and a text, never a plan.
+// Whichever allocation inside a C call fails, the caller gets a status and a message, never a plan.
 TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
   Fp8LinearProblem problem;
   problem.m = problem.n = problem.k = 8;

@@ -158,7 +158,7 @@ TEST(QuantizeBadInput, RefusesOutputsThatShareMemory) {
 
 TEST(QuantizeBadInput, CountsPaddingAsPartOfAnOutputThatOwnsIt) {
   QuantizeCall call;
-  // The last row of `out` ends at column 70; its padding reaches to column 128.
+  // The last row of `out` ends at column 70; its padding ends at column 128.
   call.args.input.data = static_cast<char*>(call.args.out.values.data) + 129 * 128 + 80;
   call.refused("quantize: output out overlaps input: their memory must be apart");
 

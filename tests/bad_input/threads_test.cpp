@@ -1,5 +1,5 @@
 // Good and bad calls from many threads at once: each thread reads its own error, and good calls
-// give the bits they give alone.
+// give the same bits as in a single thread.
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"
 
@@ -21,7 +21,7 @@ GemmProblem small_problem() {
   return problem;
 }
 
-// The operands every thread reads.
+// The operands, shared by all threads.
 struct Operands {
   Tensor a{Dtype::f32, {17, 150}};
   Tensor b{Dtype::f32, {33, 150}};

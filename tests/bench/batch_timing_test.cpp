@@ -1,4 +1,4 @@
-// The timing protocol of a device, with a clock that passes only where a call says so.
+// The timing protocol of a device, with a fake clock that only calls advance.
 #include "bench/timing/timing.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace octet::bench {
 namespace {
 
-// A device that works off what is queued, and keeps a log: '(' and ')' are the two events.
+// A fake device that runs queued work and keeps a log; '(' and ')' are the two events.
 class FakeDevice {
  public:
   BatchClock clock() {
@@ -105,7 +105,7 @@ TEST(BatchTiming, TheFirstCallDoesNotSayHowLongTheOthersTake) {
 TEST(BatchTiming, SpreadIsOverTheBatches) {
   FakeDevice device;
   int batch = 0;
-  // Batches of one call, behind one that is not timed: 1, 2, 3, 4, 5 seconds.
+  // Batches of one timed call, each after an untimed one: 1, 2, 3, 4, 5 seconds.
   const Part part = [&](std::int64_t i) {
     if (i % 2 == 0) ++batch;
     device.pass(batch);
@@ -164,7 +164,7 @@ TEST(BatchTiming, ColdContestantsTakeTurnsCallByCall) {
 
 TEST(BatchTiming, RatioIsTheMedianOverTheRounds) {
   FakeDevice device;
-  // The clock falls to a tenth during the first of our batches alone.
+  // The clock drops to a tenth, only during the first of our batches.
   int calls = 0;
   const Part ours = [&](std::int64_t) { device.pass(++calls <= 3 ? 10 : 1); };
   const Comparison comparison =

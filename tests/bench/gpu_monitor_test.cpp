@@ -1,4 +1,4 @@
-// What is said of a GPU's clocks, with readings that are made up.
+// What is reported about a GPU's clocks, from made-up readings.
 #include "bench/timing/gpu_monitor.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(GpuMonitorThreads, ReadsFromBeginningToEndAndAgain) {
       0.001);
   EXPECT_FALSE(monitor.end()) << "nothing was begun";
   monitor.begin();
-  // As long as it takes on a busy machine; ctest's limit ends a monitor that never reads.
+  // Waits as long as a busy machine needs; ctest's timeout ends a monitor that never reads.
   while (reads < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ASSERT_TRUE(monitor.end());
   const int before = reads;

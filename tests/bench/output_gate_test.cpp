@@ -92,7 +92,7 @@ TEST(OutputGate, RefusesWhatCannotFail) {
 
 TEST(OutputGate, AnElementNobodyWritesFails) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::e4m3, Dtype::e5m2}) {
-    const Tensor out(dtype, {4});  // zeros: right already, were it not poisoned
+    const Tensor out(dtype, {4});  // zeros: correct if it were not poisoned
     const Gate gate = make_gate(out, {0, 0, 0, 0}, {.absolute = 1});
     const auto write = [&](std::int64_t elements) {
       std::memset(out.data(), 0, static_cast<std::size_t>(elements * size_bytes(dtype)));

@@ -1,4 +1,4 @@
-// A noisy measurement is made again, with a clock that passes only where a call says so.
+// A noisy measurement is repeated. The fake clock is advanced only by calls.
 #include "bench/timing/timing.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Protocol kProtocol{.warmup = 1, .iterations = 5, .seconds = 1000};
 
-// Takes the times of one measurement after the other; the warm-up takes the first.
+// Each measurement takes the next list of times; its warm-up takes the first of them.
 class ScriptedKernel {
  public:
   explicit ScriptedKernel(std::vector<std::vector<double>> times) : times_(std::move(times)) {}

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kFlushSeconds = 64;
 
-// Time that passes only where a part, a pause or a flush says so.
+// A fake clock that only parts, pauses and flushes advance.
 class FakeTime {
  public:
   Clock clock() {
@@ -23,7 +23,7 @@ class FakeTime {
               log_ += '~';
             }};
   }
-  // A part that takes `seconds` and leaves its letter in the log.
+  // A part that takes `seconds` and appends its letter to the log.
   Part part(char letter, double seconds) {
     return [this, letter, seconds](std::int64_t) {
       now_ += seconds;
@@ -83,7 +83,7 @@ TEST(Timing, SpreadIsOfWholeIterations) {
   Protocol protocol;
   protocol.warmup = 1;
   protocol.iterations = 5;
-  // What one part loses the other gains.
+  // What one part loses, the other gains.
   const Samples steady = measure({[&](std::int64_t i) { time.pass(static_cast<double>(i)); },
                                   [&](std::int64_t i) { time.pass(static_cast<double>(8 - i)); }},
                                  {.warmup = 1, .iterations = 5, .seconds = 1000}, time.clock());
@@ -102,7 +102,7 @@ TEST(Timing, ContestantsTakeTurnsAfterAPauseAndAnUntimedCall) {
   protocol.seconds = 1000;
   const Comparison comparison =
       compare({time.part('a', 1)}, {time.part('b', 3)}, protocol, time.clock());
-  // Warm-ups, then five rounds in which the first to go alternates.
+  // Warm-ups, then five rounds; which side goes first alternates.
   EXPECT_EQ(time.log(),
             "ab"
             ".aa.bb"

@@ -14,7 +14,7 @@
 namespace octet::bench {
 namespace {
 
-// A file that is gone with the test.
+// A file that is removed with the test.
 class CacheFile {
  public:
   CacheFile() {
@@ -41,7 +41,7 @@ class CacheFile {
   std::filesystem::path folder_;
 };
 
-// Times by "block"; a kernel with none of them throws, one of `wrong` fails its gate.
+// Times by "block". A kernel without a time throws; one listed in `wrong` fails its gate.
 class FakeKernel {
  public:
   FakeKernel(std::initializer_list<std::pair<const std::int64_t, double>> seconds)
@@ -233,7 +233,7 @@ TEST(TuneThreads, ManyWritersNeverBreakTheFile) {
       for (int i = 0; i < 20; ++i) {
         TuneRequest request = request_of({64}, cache.path());
         request.problem = "problem " + std::to_string(writer) + " " + std::to_string(i);
-        FakeKernel{{64, 1}}.tune(request);  // warns of nothing: what it reads is whole
+        FakeKernel{{64, 1}}.tune(request);  // no warning: the file it reads is complete
       }
     });
   }

@@ -1,4 +1,4 @@
-// What is timed computes what it says: the workloads are run for real, on small layers.
+// The workloads that are timed compute what they claim: they really run, on small layers.
 #include "bench/timing/device_timing.hpp"
 #include "bench/workloads/openblas.hpp"
 #include "bench/workloads/tensors.hpp"
@@ -106,7 +106,7 @@ TEST(Workload, CountsWhatItAllocates) {
   const std::size_t x = std::size_t{128} * 512;
   const std::size_t w = std::size_t{256} * 512;
   const std::size_t y = std::size_t{128} * 256;
-  // x, w, dy, y, dx and dw in bf16, and FP8 copies of x, w and dy at least.
+  // At least x, w, dy, y, dx and dw in bf16, and FP8 copies of x, w and dy.
   const std::size_t least = 2 * (2 * x + 2 * w + 2 * y) + x + w + 2 * y;
   for (const auto& workload : {make_workload(problem, {}), make_fp8_products(problem, {})}) {
     EXPECT_GE(workload->bytes(), least);
@@ -145,7 +145,7 @@ TEST(F16Error, OfANormalProductIsThatOfElevenBits) {
   EXPECT_LT(snr, 78);
 }
 
-// Runs every call and copy of a workload, so often that its sets are met again; its calls.
+// Runs every call and copy of a workload often enough to reuse its sets. Returns its calls.
 template <class Problem>
 std::vector<Workload::Call> calls_of(const Problem& problem) {
   const auto workload = make_workload(problem, {});

@@ -44,7 +44,8 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(GatedMlpProblem{}, octet_gated_mlp_problem_init);
 }
 
-// The FP8 output is off, but what it would be is filled in: to switch it on is all there is to do.
+// The FP8 output is off by default, but its fields are filled in, so that setting `enabled` is
+// enough.
 TEST(CApi, AnFp8OutputHasTheDefaultsOfCppOnceItIsEnabled) {
   octet_fp8_output c;
   octet_fp8_output_init(&c);
@@ -97,7 +98,7 @@ TEST(CApi, LayoutsAndViewsAreThoseOfCpp) {
   EXPECT_EQ(std::memcmp(&view, &wanted, sizeof view), 0);
 }
 
-// Operators refuse the rank; nothing is written beyond the arrays.
+// The rank is kept for the operators to refuse; nothing is written beyond the arrays.
 TEST(CApi, ADenseTensorOfTooManyDimensionsKeepsItsRank) {
   const std::int64_t shape[] = {2, 3, 4, 5, 6, 7, 8};
   const octet_tensor tensor = octet_dense(shape, OCTET_F32, 7, shape, octet_cuda(3));

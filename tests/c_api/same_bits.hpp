@@ -1,4 +1,4 @@
-// Runs one call through C++ and through C, in two pieces of memory that are laid out alike.
+// Runs one call through C++ and through C, in two blocks of memory with the same layout.
 #pragma once
 
 #include "bad_input/both_apis.hpp"
@@ -10,7 +10,7 @@ namespace octet {
 
 using bad_input::Arena;
 
-// Dense views of any float.
+// Fills dense views of any float dtype.
 inline void fill(const TensorView& view, int seed) {
   std::int64_t elements = 1;
   for (int i = 0; i < view.rank; ++i) elements *= view.shape[static_cast<std::size_t>(i)];
@@ -42,7 +42,7 @@ void run_cpp(const Problem& problem, const Args& args) {
   run(plan, args, {workspace.data(), workspace.bytes()});
 }
 
-// Both arenas are laid out alike, so equal arenas mean equal outputs in equal places.
+// Both arenas have the same layout, so equal arenas mean equal outputs in the same places.
 template <class Problem, class MakeArgs>
 void expect_same_bits(const Problem& problem, const MakeArgs& make_args) {
   Arena cpp(1 << 20);

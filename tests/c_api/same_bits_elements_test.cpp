@@ -1,5 +1,5 @@
-// The same for the operators that work element by element and row by row. Every optional part is in
-// one of the calls.
+// The C API gives the bits of the C++ API, for the operators on elements and rows. Every optional
+// part is used in one of the calls.
 #include "c_api/same_bits.hpp"
 
 #include <numeric>
@@ -87,7 +87,7 @@ TEST(CApiSameBits, RmsNormBackwardWithoutWhatMayBeAbsent) {
   });
 }
 
-// Two sequences of five tokens, three heads of q and one of k, six of eight elements turned.
+// Two sequences of five tokens, three heads of q and one of k; six of eight elements are rotated.
 constexpr std::int64_t kBatch = 2, kSeq = 5, kQHeads = 3, kKHeads = 1, kHeadDim = 8;
 
 Rotation rotation() {

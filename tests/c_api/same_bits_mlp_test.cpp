@@ -1,4 +1,5 @@
-// The same for gated_mlp, plain and in FP8, with what the caller quantised and without.
+// The C API gives the bits of the C++ API, for gated_mlp, plain and in FP8, with and without
+// operands quantised by the caller.
 #include "c_api/same_bits.hpp"
 
 namespace octet {

@@ -1,4 +1,4 @@
-// The C API gives the bits of the C++ API, for every operator, from memory the caller brings.
+// The C API gives the bits of the C++ API for every operator, in memory owned by the caller.
 #include "c_api/same_bits.hpp"
 
 namespace octet {

@@ -1,4 +1,5 @@
-// Whole outputs compared, the distance of two elements, and the tiles a quantiser is judged by.
+// Comparison of whole outputs, the distance of two elements, and the tiles that the gates of
+// quantize compare.
 #include "check/judge/compare_outputs.hpp"
 #include "check/judge/judge.hpp"
 #include "check/product_case.hpp"

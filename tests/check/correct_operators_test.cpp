@@ -1,4 +1,4 @@
-// What is right passes every gate, whatever the seed, the shape and the data.
+// Correct operators pass every gate, for any seed, shape and data.
 #include "check/gates.hpp"
 #include "check/product_case.hpp"
 
@@ -91,7 +91,7 @@ TEST(CorrectOperators, ALayerOfSeveralTilesPassesWithEveryOption) {
     EXPECT_EQ(count(report, "G1"), 3);
     EXPECT_EQ(count(report, "G2"), 3);
     EXPECT_EQ(count(report, "G3"), 3);
-    EXPECT_EQ(count(report, "Q"), variant == 3 ? 1 : 2);  // w_t is the caller's where it is given
+    EXPECT_EQ(count(report, "Q"), variant == 3 ? 1 : 2);  // w_t is the caller's if given
     EXPECT_GT(report.snr_db("G1", "dw"), problem.grad_format == Dtype::e4m3 ? 25 : 20);
     EXPECT_TRUE(std::isnan(report.snr_db("G4", "dw")));
   }

@@ -1,4 +1,4 @@
-// Tensors and products on a CUDA device for the tests of the gates.
+// Tensors and products on a CUDA device, for the tests of the gates.
 #pragma once
 
 #include "check/data/memory_rectangle.hpp"
@@ -51,7 +51,7 @@ inline void spoil(const TensorView& matrix, std::int64_t row, std::int64_t rows,
 
 inline JudgeOptions cuda_judge() { return judge_options({}, kCuda); }
 
-// A correct product on the device, to be spoilt.
+// A correct product on the device, for a test to corrupt.
 struct CudaProduct {
   ProductShape shape;
   GateReport quantisers;

@@ -1,4 +1,4 @@
-// The gates over device outputs that are spoilt on purpose: which gate sees what.
+// The gates over device outputs that are corrupted on purpose: which gate detects what.
 #include "check/cuda_case.hpp"
 #include "check/reference/on_host.hpp"
 
@@ -13,8 +13,9 @@ class SpoiltCudaProduct : public ::testing::TestWithParam<ProductKind> {
   static bool sees(const std::string& failed, const char* gate) {
     return failed.find(gate) != std::string::npos;
   }
-  // The outcome when one scale of an operand is its neighbour's: the first two of a column that
-  // differ by more than 2 %, as less may hide in the rounding of a 16-bit output.
+  // The gates that fail when one scale of an operand is replaced by its neighbour's. Takes the
+  // first two scales of a column that differ by more than 2 %; a smaller difference may vanish in
+  // the rounding of a 16-bit output.
   static std::string failed_with_scale(const CudaProduct& product, const QuantizedView& operand,
                                        std::int64_t col) {
     const TensorView& scales = operand.scales;

@@ -1,4 +1,4 @@
-// What is right on the device passes every gate.
+// Correct operators on the device pass every gate.
 #include "check/cuda_case.hpp"
 
 namespace octet {

@@ -1,4 +1,4 @@
-// The device makes the CPU's test data, bit for bit.
+// The device generates the same test data as the CPU, bit for bit.
 #include "check/cuda_case.hpp"
 
 namespace octet {

@@ -1,4 +1,4 @@
-// The reference on the device against the one on the CPU, and parts of matrices on the host.
+// The reference on the device against the one on the CPU, and parts of matrices copied to the host.
 #include "check/cuda_case.hpp"
 #include "check/reference/on_host.hpp"
 #include "check/reference/reference.hpp"
@@ -32,7 +32,7 @@ Product product_of(const QuantizedView& a, const QuantizedView& b,
   return result;
 }
 
-// The two differ in the order of f64 sums alone; magnitudes are f32.
+// The two differ only in the order of f64 sums; magnitudes are f32.
 void expect_same(const Product& cpu, const Product& cuda) {
   ASSERT_EQ(cpu.value.size(), cuda.value.size());
   for (std::size_t i = 0; i < cpu.value.size(); ++i) {

@@ -1,5 +1,5 @@
-// gated_activation passes its gates, whatever the shape, the dtype and the data; what judges it has
-// the right values and slopes.
+// gated_activation passes its gates for any shape, dtype and data, and their reference has the
+// right values and slopes.
 #include "check/gates.hpp"
 #include "check/ops/gated_activation_reference.hpp"
 #include "check/product_case.hpp"
@@ -48,7 +48,7 @@ TEST(GatedActivationReference, HasKnownValues) {
   EXPECT_EQ(value(GateActivation::relu_squared, -3), 0);
 }
 
-// Slopes against differences of values: the formulas, not the arithmetic.
+// Slopes against finite differences of the values: tests the formulas, not the rounding.
 TEST(GatedActivationReference, SlopesAreThoseOfTheValues) {
   for (const GateActivation activation : kActivations) {
     for (double g = -12; g <= 12; g += 0.0625) {

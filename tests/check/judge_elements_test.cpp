@@ -1,4 +1,4 @@
-// E1 and E2 over outputs that are spoilt on purpose, one way at a time.
+// E1 and E2 over outputs that are corrupted on purpose, in one way at a time.
 #include "check/judge/judge.hpp"
 #include "check/product_case.hpp"
 #include "core/message.hpp"
@@ -12,7 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// out = x * x of random x, rounded: right unless spoilt.
+// out = x * x for random x, rounded: correct unless corrupted.
 class ElementsGate : public testing::TestWithParam<Dtype> {
  protected:
   static constexpr std::int64_t kRows = 37;
@@ -67,7 +67,7 @@ TEST_P(ElementsGate, OneElementThatIsOffFailsAndIsNamed) {
   EXPECT_EQ(closeness(), text("row 36, column 52: 7 instead of ", square(36, 52)));
 }
 
-// A share of the signal that no single element shows.
+// An error that is too small to show in any single element.
 TEST_P(ElementsGate, ManySmallErrorsFailTheSnr) {
   const double factor = GetParam() == Dtype::f32 ? 1.00005 : 1.008;
   for (std::int64_t r = 0; r < kRows; ++r) {

@@ -1,4 +1,4 @@
-// G5, G6 and Q over outputs that are spoilt on purpose.
+// G5, G6 and Q over outputs that are corrupted on purpose.
 #include "check/product_case.hpp"
 
 namespace octet {
@@ -15,7 +15,7 @@ class GuardedOutput : public testing::TestWithParam<Dtype> {
   GuardedMatrix matrix_{GetParam(), 37, 53, 5};
 
   bool passes() const { return judge_g6("d", matrix_.inspect(), {}).pass; }
-  // An element at `offset` from the first, inside or outside.
+  // Writes an element at `offset` from the first, inside or outside the matrix.
   void write(std::int64_t offset) { set_element(matrix_.view() + offset, 0, 0, 1); }
 };
 

@@ -1,4 +1,5 @@
-// A product with its operands, before and after quantisation, and a correct output to be spoilt.
+// A product with its operands, before and after quantisation, and a correct output for tests to
+// corrupt.
 #pragma once
 
 #include "check/data/random.hpp"
@@ -25,13 +26,13 @@ struct ProductShape {
   std::int64_t k = 512;
 };
 
-// Every kind of output whose gates differ.
+// Every kind of output that has gates of its own.
 struct ProductKind {
   const char* name;
   Dtype out;
   Distribution distribution;
   BlockShape b_block;
-  // The gates that see one scale of a, or of b, replaced by its neighbour's.
+  // The gates that fail when one scale of a, or of b, is replaced by its neighbour's.
   const char* failed_with_scale_of_a = "G2 G3";
   const char* failed_with_scale_of_b = "G2 G3";
 };
@@ -67,7 +68,7 @@ struct ProductCase {
                                    Dtype format = Dtype::e4m3) {
     return in_our_layout(quantize_oracle(matrix, {format, block}, 2).view());
   }
-  // out = left right^T through the operator.
+  // Computes out = left right^T with the operator.
   void multiply(const QuantizedView& left, const QuantizedView& right, const TensorView& to) const {
     GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.a.dtype = left.values.dtype;
@@ -83,7 +84,7 @@ struct ProductCase {
   }
 };
 
-// A copy of a matrix that may be spoilt.
+// A copy of a matrix that a test may corrupt.
 inline Tensor copy_of(const Tensor& matrix) {
   Tensor copy(matrix.view().dtype, {matrix.view().rows(), matrix.view().cols()});
   std::memcpy(copy.data(), matrix.data(), matrix.bytes());

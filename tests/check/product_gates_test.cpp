@@ -1,4 +1,4 @@
-// G1 to G4 over outputs that are spoilt on purpose: which gate sees what.
+// G1 to G4 over outputs that are corrupted on purpose: which gate detects what.
 #include "check/product_case.hpp"
 
 #include <map>
@@ -10,7 +10,7 @@ class SpoiltProduct : public testing::TestWithParam<ProductKind> {
  protected:
   SpoiltProduct() : product_(product_of(GetParam())), spoilt_(copy_of(product_.out)) {}
 
-  // Made once per kind: the products take longer than all that is done to them.
+  // Made once per kind: the products take longer than the tests.
   static ProductCase& product_of(const ProductKind& kind) {
     static std::map<std::string, ProductCase> products;
     return products
@@ -20,7 +20,7 @@ class SpoiltProduct : public testing::TestWithParam<ProductKind> {
 
   std::string failed() const { return failed_gates(product_.judge(spoilt_)); }
 
-  // The outcome when one scale of one operand is its neighbour's.
+  // The gates that fail when one scale of one operand is replaced by its neighbour's.
   std::string failed_with_scale(QuantizedTensor& operand, std::int64_t row, std::int64_t col) {
     const TensorView& scales = operand.view().scales;
     auto* data = static_cast<float*>(scales.data);
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                                 "G3", "G2 G3"}),
     [](const auto& test) { return test.param.name; });
 
-// What the strips and elements of G3 are for.
+// The reason for the strips and elements of G3.
 TEST(ProductGates, TheSnrOfTheWholeIsBlindToOneElement) {
   const ProductCase product({}, Dtype::bf16, Distribution::normal);
   const Tensor spoilt = copy_of(product.out);
@@ -205,7 +205,7 @@ TEST(ProductGates, SampledStripsSeeAWrongScaleAndPassWhereThereIsNone) {
   const std::vector<GateResult> right = product.judge(product.out, options);
   EXPECT_EQ(failed_gates(right), "") << describe(right);
   EXPECT_NE(right.at(0).value.find("sampled"), std::string::npos);
-  const TensorView tile = product.out + (256 * 520 + 512);  // the last tile, a tail both ways
+  const TensorView tile = product.out + (256 * 520 + 512);  // last tile, ragged both ways
   for (std::int64_t r = 0; r < 44; ++r) {
     for (std::int64_t c = 0; c < 8; ++c) set_element(tile, r, c, 1.5 * decode(tile, r, c));
   }

@@ -1,4 +1,4 @@
-// The independent quantiser against what docs/numerics.md says of single values and blocks.
+// The independent quantiser against single values and blocks of docs/numerics.md.
 #include "check/data/random.hpp"
 #include "check/judge/compare_outputs.hpp"
 #include "check/reference/decode.hpp"
@@ -14,7 +14,7 @@
 namespace octet {
 namespace {
 
-// One 1x128 block in which the first value is the format's limit, so that the scale is 1.
+// Casts one 1x128 block whose first value is the format's limit, so that the scale is 1.
 std::vector<std::uint8_t> cast(std::vector<float> values, Dtype format) {
   values.insert(values.begin(), format == Dtype::e4m3 ? 448.0f : 57344.0f);
   const auto count = static_cast<std::int64_t>(values.size());

@@ -1,4 +1,4 @@
-// The generator: known words, the shape of the distribution, and the same bits in any order.
+// The random generator: known words, the shape of the distribution, and the same bits in any order.
 #include "check/data/random.hpp"
 
 #include <octet/buffer.hpp>

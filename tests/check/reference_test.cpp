@@ -1,4 +1,4 @@
-// The f64 product against sums written out, and the decoders against the formats' tables.
+// The f64 product against explicit sums, and the decoders against the tables of the formats.
 #include "check/data/random.hpp"
 #include "check/reference/decode.hpp"
 #include "check/reference/reference.hpp"

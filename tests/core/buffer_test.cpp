@@ -1,4 +1,5 @@
-// Owning memory: from whom it comes, that it goes back once, and what happens when there is none.
+// Owned memory: which allocator it comes from, that it is freed once, and what happens if there is
+// none.
 #include <octet/buffer.hpp>
 
 #include "support/refusal.hpp"
@@ -15,7 +16,7 @@
 namespace octet {
 namespace {
 
-// An allocator that knows what is still out.
+// An allocator that tracks its live allocations.
 struct Ledger {
   std::map<void*, std::size_t> outstanding;
   int allocations = 0;
@@ -92,7 +93,7 @@ TEST(Buffer, MovesWithoutCopyOrLeak) {
     void* memory = first.data();
     Buffer second(std::move(first));
     EXPECT_EQ(second.data(), memory);
-    EXPECT_EQ(first.data(), nullptr);  // NOLINT: what a moved-from buffer is, is the question
+    EXPECT_EQ(first.data(), nullptr);  // NOLINT: tests the moved-from state
     EXPECT_EQ(first.bytes(), 0u);
     Buffer third(200, kCpu, ledger.allocator());
     third = std::move(second);
@@ -172,7 +173,7 @@ TEST(Tensor, RefusesShapesWithoutElementsOrBeyondMemory) {
                 ErrorCode::invalid_argument),
             "tensor: every extent must be at least 1, got 0");
   refusal([] { Tensor(Dtype::f32, {-4}); }, ErrorCode::invalid_argument);
-  // The product of all three is 0, that of the first two passes 2^63.
+  // The product of all three is 0; that of the first two exceeds 2^63.
   const std::int64_t big = std::int64_t{1} << 40;
   EXPECT_EQ(refusal(
                 [&] {

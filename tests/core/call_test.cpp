@@ -1,5 +1,5 @@
-// The list of a call's tensors. What each operator refuses is asserted word for word in
-// tests/bad_input; here is what holds for all of them.
+// The list of a call's tensors: what holds for all operators. tests/bad_input asserts the exact
+// message of every refusal.
 #include "core/call.hpp"
 
 #include "ops/gemm/problem.hpp"
@@ -19,7 +19,7 @@ thread_local long allocations = 0;
 
 }  // namespace
 
-// Not inlined: GCC would take the pair malloc() and free() for a mismatch.
+// Not inlined: GCC would warn that malloc() and free() are a mismatched pair.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes)) return memory;

@@ -1,4 +1,4 @@
-// Numbers in the description of a problem read back as they were.
+// Numbers in the description of a problem parse back to the same values.
 #include "core/message.hpp"
 
 #include <octet/octet.hpp>
@@ -12,14 +12,14 @@
 namespace octet {
 namespace {
 
-// Of "... --eps 1e-05 --device cpu" the number behind "--eps".
+// The number after "--eps" in "... --eps 1e-05 --device cpu".
 float value_of(const std::string& description, const std::string& option) {
   const std::size_t at = description.find(" " + option + " ");
   if (at == std::string::npos) return -1;
   return std::strtof(description.c_str() + at + option.size() + 2, nullptr);
 }
 
-// Positive numbers up to the largest amax_floor, of all exponents, subnormal ones too.
+// Positive numbers up to the largest amax_floor, with all exponents, including subnormals.
 std::vector<float> numbers() {
   std::vector<float> result{0.5f, 0.1f, 1e-4f, 1e-5f, 1.0f / 3, 16777217.0f, 1e18f, 1e-45f};
   std::mt19937 random(1);

@@ -36,7 +36,7 @@ std::vector<LayoutCase> layout_cases() {
 class Layout : public testing::TestWithParam<LayoutCase> {};
 INSTANTIATE_TEST_SUITE_P(AllTails, Layout, testing::ValuesIn(layout_cases()));
 
-// Every byte an element of the view may touch gets an owner; two owners are an overlap.
+// Marks every byte that an element of the view may touch; a byte with two owners is an overlap.
 void claim(std::vector<int>& owners, const char* memory, const TensorView& view, int owner) {
   const int size = size_bytes(view.dtype);
   for (std::int64_t r = 0; r < view.rows(); ++r) {

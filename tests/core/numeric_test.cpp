@@ -1,5 +1,5 @@
 // Conversions against oracles built from the definition of each format: a table of every value,
-// made with ldexp in f64, and the nearest entry found by comparing f64 distances, which are exact.
+// made with ldexp in f64. The nearest entry is found by comparing f64 distances, which are exact.
 #include "core/numeric.hpp"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 namespace octet {
 namespace {
 
-// A 16-bit IEEE format. Entry `infinity` of the table is the power of two the next code would be:
-// whatever rounds to it is an infinity.
+// A 16-bit IEEE format. Entry `infinity` of the table is the power of two that the next code would
+// have; values that round to it become infinity.
 struct Oracle {
   int mantissa_bits;
   int exponent_bias;
@@ -113,7 +113,7 @@ TEST_P(Numeric, RoundsToNearestEvenAtAndBesideEveryTie) {
 
 TEST_P(Numeric, RoundsADenseSweepOfFloatsAsTheOracle) {
   const Oracle& oracle = GetParam().oracle();
-  // A prime step: every exponent, and low bits in no pattern.
+  // A prime step visits every exponent, and low bits without a pattern.
   for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 251) {
     const float value = f32_from_bits(static_cast<std::uint32_t>(bits));
     const std::uint16_t code = GetParam().narrow(value);

@@ -1,4 +1,4 @@
-// Views: what they say about themselves, and what they refuse.
+// Views: their descriptions, and what they refuse.
 #include <octet/tensor.hpp>
 
 #include "support/refusal.hpp"
@@ -26,7 +26,7 @@ TEST(TensorView, DescribesStridesOnlyWhereTheyAreNotDense) {
   EXPECT_EQ(describe(make_matrix(nullptr, Dtype::bf16, 512, 4096, 8192)),
             "bf16[512, 4096] strides [8192, 1]");
   EXPECT_EQ(describe(make_matrix(nullptr, Dtype::bf16, 512, 4096, 4096)), "bf16[512, 4096]");
-  // The stride of a single row is never used, so it says nothing.
+  // The stride of a single row is never used, so it is not printed.
   EXPECT_EQ(describe(make_matrix(nullptr, Dtype::bf16, 1, 4096, 8192)), "bf16[1, 4096]");
 }
 

@@ -1,4 +1,4 @@
-// clear_padding: all of the padding a view owns, and not one byte more.
+// clear_padding clears all of the padding that a view owns, and not one byte more.
 #include "cpu/padding.hpp"
 
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@
 namespace octet {
 namespace {
 
-// Runs a loop and returns how often each index was seen.
+// Runs a loop and counts the visits of each index.
 std::vector<int> visits(int threads, std::int64_t count) {
   std::vector<std::atomic<int>> seen(static_cast<std::size_t>(count));
   parallel_for(threads, count, [&](std::int64_t i) { ++seen[static_cast<std::size_t>(i)]; });
@@ -59,7 +59,7 @@ TEST(CpuThreads, OneThreadRunsInOrderOnTheCaller) {
 }
 
 TEST(CpuThreads, AreNeverMoreThanWasAsked) {
-  visits(8, 1000);  // the pool has workers to spare
+  visits(8, 1000);  // the pool now has spare workers
   std::mutex mutex;
   std::set<std::thread::id> ids;
   parallel_for(2, 200, [&](std::int64_t) {
@@ -69,11 +69,11 @@ TEST(CpuThreads, AreNeverMoreThanWasAsked) {
   EXPECT_LE(ids.size(), 2u);
 }
 
-// Two tasks that each wait for the other end soon only when two threads run them.
+// Two tasks that wait for each other. They finish early only if two threads run them.
 class Meeting {
  public:
   bool attend() {
-    // Relaxed: a meeting must not order the accesses that a test wants ordered by the loop.
+    // Relaxed: a meeting must not order the accesses that the loop itself should order.
     arrived_.fetch_add(1, std::memory_order_relaxed);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (arrived_.load(std::memory_order_relaxed) < 2) {
@@ -119,7 +119,7 @@ TEST(CpuThreads, ManyCallersWithNestedLoopsEachGetAllOfTheirOwn) {
 
 TEST(CpuThreads, WhatTasksWroteIsSeenByTheCaller) {
   for (int round = 0; round < 50; ++round) {
-    std::int64_t written[2] = {};  // plain memory: the loop alone orders the accesses
+    std::int64_t written[2] = {};  // plain memory: only the loop orders the accesses
     Meeting meeting;
     parallel_for(2, 2, [&](std::int64_t i) {
       meeting.attend();
@@ -131,7 +131,7 @@ TEST(CpuThreads, WhatTasksWroteIsSeenByTheCaller) {
 }
 
 #ifdef __x86_64__
-// A caller with the environment many programs set for speed.
+// A caller with the floating-point modes that many programs set for speed.
 class FlushingCaller {
  public:
   FlushingCaller() : saved_(_mm_getcsr()) { _mm_setcsr(kFlushing); }

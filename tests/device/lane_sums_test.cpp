@@ -1,4 +1,5 @@
-// Which lane is left with which sum: the steps of sums_of_lanes (device/rows/tree_sum.cuh), on the host.
+// Which lane ends up with which sum: the steps of sums_of_lanes (device/rows/tree_sum.cuh), on the
+// host.
 #include "device/rows/lane_sums.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@ namespace {
 constexpr int kLanes = 32;
 using Lanes = std::array<std::vector<int>, kLanes>;  // what each lane still has
 
-// A lane gives half of its values to the lane `step` away, and adds what it gets to those it keeps.
+// A lane sends half of its values to the lane `step` away, and adds what it receives to those it
+// keeps.
 Lanes exchanged(const Lanes& before, int step) {
   Lanes after;
   const std::size_t half = before[0].size() / 2;

@@ -10,7 +10,7 @@
 namespace octet {
 namespace {
 
-// How the copy engine and the tensor cores define it: address bits 4-6 are XORed with bits 7-9.
+// The definition of TMA and the tensor cores: address bits 4-6 are XORed with bits 7-9.
 constexpr int swizzled_address(int offset) { return offset ^ ((offset >> 7 & 7) << 4); }
 
 TEST(Swizzle128, IsTheXorOfAddressBits) {
@@ -37,7 +37,7 @@ TEST(Swizzle128, GivesEveryChunkAPlaceOfItsOwn) {
   EXPECT_EQ(*places.rbegin(), 16 * 128 - 16);
 }
 
-// A column of chunks, as stmatrix and the row stores of the epilogue touch it, meets every bank.
+// A column of chunks, as stmatrix and the row stores of the epilogue access it, uses every bank.
 TEST(Swizzle128, SpreadsEightRowsOfAChunkOverAllBanks) {
   for (int chunk = 0; chunk < 8; ++chunk) {
     std::set<int> columns;
@@ -62,7 +62,7 @@ TEST(Accumulators, CoverTheProductOfAWarpgroupExactlyOnce) {
 }
 
 // The promotion multiplies accumulators 4j, 4j + 1 by one row's scale and 4j + 2, 4j + 3 by that of
-// the row 8 below; scales of b are loaded in pairs, 8 columns apart.
+// the row 8 below. Scales of b are loaded in pairs, 8 columns apart.
 TEST(Accumulators, HaveTwoRowsAndPairsOfColumnsPerThread) {
   for (int thread = 0; thread < 128; ++thread) {
     const int warp = thread / 32;
@@ -88,7 +88,8 @@ TEST(PairedColumns, AreAPermutationOfEachGroup) {
   }
 }
 
-// What pairing is for: the scales of a thread's columns lie in 16 bytes, in the accumulators' order.
+// The purpose of pairing: the scales of a thread's columns lie in 16 bytes, in the accumulators'
+// order.
 TEST(PairedColumns, GiveEveryThreadFourNeighbours) {
   for (int thread = 0; thread < 128; ++thread) {
     for (int group = 0; group < 8; ++group) {
@@ -102,7 +103,7 @@ TEST(PairedColumns, GiveEveryThreadFourNeighbours) {
   }
 }
 
-// The dimensions of the tensor map of a paired operand (tensor_map.cu), walked as a box is.
+// The dimensions of the tensor map of a paired operand (tensor_map.cu), in the order of a box.
 TEST(PairedColumns, AreTheOrderOfTheTensorMap) {
   constexpr int kSteps[] = {1, 4, 2};  // of p, t and h, in rows of the matrix
   int loaded = 0;

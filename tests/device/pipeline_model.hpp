@@ -1,11 +1,10 @@
-// A model of the product's ring of stages, one step of one agent at a time: the producer, the warps
-// of the consumers, and the copy engine, which finishes the loads of the stages in any order. Where
-// there is a cluster, all this per block; each producer loads a part of every block's stage.
+// A model of the product's ring of stages. It advances one agent by one step at a time: the
+// producer, the warps of the consumers, or the copy engine, which may finish loads in any order. A
+// cluster has all of these per block, and each producer loads a part of every block's stage.
 //
-// Barriers are modelled as the hardware has them: they count arrivals, and a wait for a parity
-// passes while the current phase has the other one, so a role that falls two phases behind is
-// misled here as it would be there. The steps are those of cuda_sm90_loads.cuh and
-// cuda_sm90_products.cuh.
+// Barriers behave as in hardware: they count arrivals, and a wait for a parity passes while the
+// current phase has the other parity. A role that falls two phases behind is therefore misled here
+// as it would be on the device. The steps are those of sm90/loads.cuh and sm90/products.cuh.
 #pragma once
 
 #include <array>
@@ -15,15 +14,15 @@
 
 namespace octet::testing {
 
-// Ways to break the protocol, so that tests can show that the model notices.
+// Ways to break the protocol, to show that the model detects each.
 enum class Fault {
   none,
-  release_before_reading,  // a warp frees its stage before its products are done
-  one_arrival_short,       // a stage counts as empty one warp too early
-  own_warps_alone,  // a producer asks its own block whether a stage is empty, not the cluster
-  producer_never_restarts,  // the producer goes on in the ring where the consumers restart
-  wait_before_release,      // the next stage is awaited first, even where it is the one at hand
-  ring_left_open,           // the producer ends without the stage the consumers await last
+  release_before_reading,   // a warp releases its stage before its products are done
+  one_arrival_short,        // a stage counts as empty one warp too early
+  own_warps_alone,          // a producer waits only for its own block's warps, not the cluster's
+  producer_never_restarts,  // the producer continues in the ring where the consumers restart
+  wait_before_release,      // waits for the next stage first, even if it is the current one
+  ring_left_open,           // the producer ends without the stage that consumers wait for last
 };
 
 struct Pipeline {
@@ -31,8 +30,8 @@ struct Pipeline {
   int slices = 1;  // of a tile
   int tiles = 1;   // of one block of the grid
   int warps = 8;   // of both consumers
-  // Every tile begins at stage 0, and nothing is awaited behind the last one; else the ring goes
-  // on, and an empty stage closes it.
+  // Every tile starts at stage 0, and there is no wait after the last one. If false, the ring
+  // continues from tile to tile, and an empty stage closes it.
   bool restarts = true;
   Fault fault = Fault::none;
   int blocks = 1;  // of a cluster
@@ -52,7 +51,7 @@ class PipelineModel {
     }
   }
 
-  // Of every block: the producer, the warps, and one load per stage and producer.
+  // Agents per block: the producer, the warps, and one load per stage and producer.
   int agents() const { return pipeline_.blocks * agents_of_block(); }
 
   bool can_step(int agent) const {
@@ -98,9 +97,9 @@ class PipelineModel {
     return true;
   }
 
-  // What went wrong; empty: nothing yet.
+  // The violation that was found; empty if none yet.
   const std::string& violation() const { return violation_; }
-  // Equal where two states are.
+  // Equal for equal states.
   std::string key() const {
     return {reinterpret_cast<const char*>(&state_), at(pipeline_.blocks) * sizeof(Block)};
   }
@@ -114,17 +113,17 @@ class PipelineModel {
     Small phase = 0;
   };
   struct Part {
-    Small ticket = -1;  // which slice of all it is of
-    Small loading = 0;  // its bytes are on the way
+    Small ticket = -1;  // index of its slice among all slices
+    Small loading = 0;  // its bytes are in flight
   };
   struct Stage {
     std::array<Part, kMostBlocks> parts;  // by the producer they come from
     Barrier full;                         // arrived: its producer expects this stage's bytes
     Barrier empty;
-    Small landed = 0;    // parts, of the phase at hand: even before they are expected
+    Small landed = 0;    // parts of the current phase, even before they are expected
     Small expected = 0;  // by its producer
-    Small consumed = 0;  // warps of the block that are done with a slice,
-    Small of = -1;       // this one
+    Small consumed = 0;  // warps of the block that are done with slice `of`
+    Small of = -1;
   };
   struct Producer {
     std::uint16_t phases = 0xFFFF;  // the first wait for each stage returns at once
@@ -135,7 +134,7 @@ class PipelineModel {
   };
   struct Warp {
     std::uint16_t phases = 0;
-    std::int16_t ticket = -1;  // at hand; -1: before the first tile
+    std::int16_t ticket = -1;  // current slice; -1: before the first tile
     Small step = kWait;
     Small stage = -1;
   };
@@ -163,15 +162,15 @@ class PipelineModel {
 
   int tickets() const { return pipeline_.tiles * pipeline_.slices; }
 
-  // Of the slice after the one at hand, of this tile or the next, or of the stage that closes the
-  // ring; -1: there is none.
+  // The stage of the slice after the current one, in this tile or the next, or the stage that
+  // closes the ring; -1: there is none.
   int next_stage(const Warp& warp) const {
     const int next = warp.ticket + 1;
     if (next == tickets() && pipeline_.restarts) return -1;
     return (pipeline_.restarts ? next % pipeline_.slices : next) % pipeline_.stages;
   }
 
-  // A stage is full once its producer expects bytes and all of them are there.
+  // A stage is full once its producer expects bytes and all of them have landed.
   static void fill(Stage& stage) {
     if (stage.full.arrived == 0 || stage.landed != stage.expected) return;
     stage.full.arrived = 0;
@@ -185,7 +184,7 @@ class PipelineModel {
     fill(stage);
   }
 
-  // The part of the block's producer is on its way into a stage of this or another block.
+  // The part from producer `from` is now in flight, to a stage of this or another block.
   void send(Stage& stage, int from, Small ticket) {
     Part& part = stage.parts[at(from)];
     if (part.loading != 0) violation_ = "a stage is loaded twice at once";
@@ -220,7 +219,7 @@ class PipelineModel {
     p.done = p.ticket == tickets() && !closes;
   }
 
-  // A stage a warp reads holds the slice the warp believes it does.
+  // Checks that the stage a warp reads holds the slice that the warp expects.
   void read(const Block& block, int stage, int ticket) {
     for (int from = 0; from < pipeline_.blocks; ++from) {
       const Part& given = block.ring[at(stage)].parts[at(from)];
@@ -229,9 +228,9 @@ class PipelineModel {
     }
   }
 
-  // Issues the last products of a stage, awaits the next stage and reads its scales, releases the
-  // one at hand; in the other order where the next stage is the one at hand. Products that are issued
-  // ahead read the next stage where its scales are read.
+  // Issues the last products of a stage, waits for the next stage and reads its scales, then
+  // releases the current stage. If the next stage is the current one, releases before it waits.
+  // Products issued ahead read the next stage at the same point as its scales.
   void advance(Block& block, Warp& warp) {
     const int next = next_stage(warp);
     const bool same_stage = next == warp.stage && pipeline_.fault != Fault::wait_before_release;
@@ -251,7 +250,7 @@ class PipelineModel {
         if (warp.ticket < 0 || same_stage) take_next(warp);
         break;
       case kRelease:
-        read(block, warp.stage, warp.ticket);  // the products read it up to here
+        read(block, warp.stage, warp.ticket);  // the products read it until here
         if (!early) release(block, warp);
         warp.step = kWait;
         if (!same_stage) take_next(warp);
@@ -260,7 +259,7 @@ class PipelineModel {
     }
   }
 
-  // In every block whose producer writes to this one.
+  // Releases the stage in every block whose producer writes to this one.
   void release(Block& block, const Warp& warp) {
     Stage& stage = block.ring[at(warp.stage)];
     if (stage.of != warp.ticket) stage.consumed = 0;

@@ -1,5 +1,6 @@
 // The ring of stages never deadlocks, never hands out a stage before it is full and never
-// overwrites one in use: by random schedules of every warp, and by every schedule of small cases.
+// overwrites one in use. Tested with random schedules of every warp, and with every schedule of
+// small cases.
 #include "device/pipeline_model.hpp"
 #include "ops/gemm/sm90/config.hpp"
 
@@ -27,8 +28,8 @@ std::vector<int> ready_agents(const PipelineModel& model) {
   return ready;
 }
 
-// What one random schedule met: "" where it ended well. One agent is often far slower than the
-// others, as a warp that waits for its tensor core is.
+// Runs one random schedule; returns "" if it ends well. One agent is often far slower than the
+// others, like a warp that waits for its tensor core.
 std::string run_random(const Pipeline& pipeline, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   PipelineModel model(pipeline);
@@ -44,7 +45,7 @@ std::string run_random(const Pipeline& pipeline, std::uint64_t seed) {
   return "";
 }
 
-// The same of every schedule there is.
+// The same for every possible schedule.
 std::string run_every(const Pipeline& pipeline) {
   std::vector<PipelineModel> open{PipelineModel(pipeline)};
   std::unordered_set<std::string> seen{open.back().key()};
@@ -76,7 +77,7 @@ TEST(Pipeline, HoldsOnRandomSchedulesOfEveryWarp) {
   }
 }
 
-// Two consumers as one agent each: the arrivals of a warpgroup come together.
+// Each consumer is one agent, since all warps of a warpgroup arrive together.
 TEST(Pipeline, HoldsOnEveryScheduleOfSmallCases) {
   for (int stages = 4; stages <= 6; ++stages) {
     for (int slices = 1; slices <= 7; ++slices) {
@@ -105,8 +106,8 @@ TEST(Pipeline, HoldsInAClusterOfTwo) {
   }
 }
 
-// Every compiled configuration has a ring the cases above cover, and holds where a tile ends in the
-// stage the next one may begin with.
+// The cases above cover the ring of every compiled configuration. The ring also holds if a tile
+// ends in the stage that the next one may start with.
 TEST(Pipeline, CoversEveryConfiguration) {
   for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
     EXPECT_GE(config.stages, 4) << name(config);
@@ -123,7 +124,7 @@ TEST(Pipeline, CoversEveryConfiguration) {
   }
 }
 
-// A tile whose last slice lies in stage 0, followed by one that begins there.
+// A tile whose last slice is in stage 0, followed by one that starts there.
 TEST(PipelineModel, SeesThatAwaitingTheStageAtHandDeadlocks) {
   EXPECT_EQ(run_every({4, 5, 2, 2, true, Fault::wait_before_release}), "deadlock");
   EXPECT_EQ(run_every({4, 1, 2, 2, true, Fault::wait_before_release}), "deadlock");
@@ -151,7 +152,7 @@ TEST(PipelineModel, SeesABlockThatForgetsItsNeighbour) {
 
 TEST(PipelineModel, SeesRolesThatDisagreeWhereATileBegins) {
   EXPECT_NE(run_every({4, 5, 2, 2, true, Fault::producer_never_restarts}), "");
-  // Where the slices of a tile fill the ring, there is nothing to disagree about.
+  // If the slices of a tile fill the ring exactly, restarting makes no difference.
   EXPECT_EQ(run_every({4, 4, 2, 2, true, Fault::producer_never_restarts}), "");
 }
 

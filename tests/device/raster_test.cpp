@@ -1,4 +1,4 @@
-// The persistent grid's order of tiles: every tile once, neighbours sharing operands.
+// The order of tiles in the persistent grid: every tile once, and neighbours share operands.
 #include "device/scheduler/raster.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(Raster, VisitsEveryTileOfLargeProblems) {
   expect_every_tile_once(Raster(4099, 1, 8));
 }
 
-// What the L2 cache relies on: a run of tiles as long as the grid touches few rows and columns.
+// The L2 cache relies on this: a run of tiles as long as the grid touches few rows and columns.
 TEST(Raster, KeepsTilesInFlightWithinOneGroupOfRows) {
   const Raster raster(64, 64, 8);
   for (int first = 0; first + 64 <= raster.count(); first += 64) {
@@ -80,7 +80,7 @@ TEST(Raster, KeepsTilesInFlightWithinOneGroupOfRows) {
 TEST(Raster, IsKnownAtCompileTime) {
   constexpr Raster raster(5, 3, 2);
   static_assert(raster.tile(0).m == 0 && raster.tile(1).m == 1 && raster.tile(2).n == 1);
-  // The last group has one row: column after column along it.
+  // The last group has one row, visited column by column.
   static_assert(raster.tile(12).m == 4 && raster.tile(12).n == 0 && raster.tile(14).n == 2);
   EXPECT_EQ(raster.count(), 15);
 }

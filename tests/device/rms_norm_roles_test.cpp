@@ -1,5 +1,5 @@
-// The roles of the blocks of rms_norm to FP8: all work is done once, and no block waits for a later
-// one.
+// The roles of the blocks of rms_norm to FP8: all work is done exactly once, and no block waits for
+// a later one.
 #include "ops/rms_norm/cuda_sm90_tile_roles.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST_P(RmsNormRoles, AllWorkIsDoneOnceAndRstdBeforeItsTiles) {
   const RmsNormBlocks& blocks = GetParam();
   std::map<std::pair<unsigned, unsigned>, unsigned> rstd;  // (band, index) to block
   std::map<std::pair<unsigned, unsigned>, unsigned> tiles;
-  std::map<unsigned, unsigned> last_rstd;  // of a band
+  std::map<unsigned, unsigned> last_rstd;  // by band
   for (unsigned block = 0; block < blocks.count(); ++block) {
     const RmsNormRole role = role_of(blocks, block);
     if (role.idle) continue;

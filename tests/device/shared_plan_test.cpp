@@ -1,4 +1,5 @@
-// The shared memory of every compiled configuration: it fits, its parts are aligned and apart.
+// The shared memory of every compiled configuration: it fits, and its parts are aligned and do not
+// overlap.
 #include "ops/gemm/sm90/config.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ struct Part {
   int end() const { return begin + stage_bytes * count; }
 };
 
-// Alignments: operands and staging hold swizzle atoms, boxes of scales want 128 bytes.
+// Operands and staging are aligned for swizzle atoms, boxes of scales to 128 bytes.
 std::vector<Part> parts(const Sm90GemmConfig& c) {
   const Sm90SharedPlan plan = shared_plan(c);
   return {{"a", plan.a, c.tile_m * kSliceBytes, c.stages, 1024},
@@ -62,7 +63,7 @@ TEST(SharedPlan, KeepsItsPartsApart) {
   }
 }
 
-// What a barrier expects is what the copies of a stage bring.
+// A barrier expects exactly the bytes that the copies of a stage load.
 TEST(SharedPlan, CountsTheBytesOfAStage) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
     const int b_scales =
@@ -75,7 +76,7 @@ TEST(SharedPlan, CountsTheBytesOfAStage) {
   }
 }
 
-// Values row by row, scales in fours, as the launch encodes their boxes.
+// Values row by row, scales in groups of four, as the launch encodes their boxes.
 TEST(SharedPlan, CountsTheBytesOfRowsThatAreNotThere) {
   for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
     for (int rows = 1; rows <= c.tile_m; ++rows) {

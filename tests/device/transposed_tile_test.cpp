@@ -1,5 +1,5 @@
-// The quantiser's transposed tile in shared memory: every element has one place, and no two lanes
-// share a bank.
+// The quantiser's transposed tile in shared memory: every element has one place, and accesses have
+// no bank conflicts.
 #include "ops/quantize/cuda_sm90_tile_layout.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSlots = kTile / kPatch;
 
-// The byte at which the 8 rows of `slot` in column `col` begin.
+// The byte offset of the 8 rows of `slot` in column `col`.
 int address(int col, int slot) { return col * kTile + slot_of_rows(col, slot) * kPatch; }
 
 TEST(TransposedTile, ExchangesTheSlotsOfAColumnAmongThemselves) {
@@ -26,7 +26,7 @@ TEST(TransposedTile, ExchangesTheSlotsOfAColumnAmongThemselves) {
   }
 }
 
-// Lanes of `width` bytes go in groups that fill the 32 banks once.
+// Lanes with `width` bytes each access memory in groups that fill the 32 banks once.
 template <class Address>
 void expect_no_conflict(int first_thread, int width, const Address& address_of_thread) {
   const int lanes = 128 / width;

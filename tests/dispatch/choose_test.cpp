@@ -1,4 +1,5 @@
-// Who runs a problem: argument before environment before order, and a sentence where nobody does.
+// Which implementation runs a problem: the argument wins over the environment, which wins over the
+// order of the list. If none takes it, a message says why.
 #include "dispatch/choose.hpp"
 
 #include "support/environment.hpp"

@@ -1,4 +1,4 @@
-// The same rules through a real operator: what a plan says of itself.
+// The same rules through a real operator: what a plan reports.
 #include "device/pretended.hpp"
 #include "dispatch/machine.hpp"
 #include "ops/gemm/problem.hpp"
@@ -74,7 +74,7 @@ TEST(Plan, RefusesAnotherConfigurationWhereThereIsOne) {
           describe(small_gemm()));
 }
 
-// What a tuner does: every configuration of the Hopper product by its text, with no GPU at hand.
+// As in a tuner: plans every configuration of the Hopper product by name, without a GPU.
 class PlanOnAnH200 : public ::testing::Test {
  protected:
   PlanOnAnH200() {

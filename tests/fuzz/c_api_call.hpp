@@ -1,5 +1,5 @@
-// One call of the C API under the eyes of the fuzzer: it either succeeds within the arena, or returns
-// a status with a text and leaves every byte of the arena as it was.
+// One call of the C API under the fuzzer. It either succeeds within the arena, or returns a status
+// with a message and leaves every byte of the arena unchanged.
 #pragma once
 
 #include "fuzz/c_api_input.hpp"
@@ -27,7 +27,7 @@ inline void check_status(octet_status status) {
 
 using Plan = std::unique_ptr<octet_plan, decltype(&octet_plan_destroy)>;
 
-// Plans through `make`; null where the problem was refused.
+// Makes a plan with `make`; null if the problem was refused.
 template <class Make>
 Plan plan_with(const Make& make) {
   octet_plan* made = nullptr;
@@ -40,10 +40,10 @@ Plan plan_with(const Make& make) {
 
 // A plan of the forward or of the backward pass.
 struct PlannedPass {
-  Plan plan;  // null where the problem was refused
+  Plan plan;  // null if the problem was refused
   bool forward;
 
-  // Calls one of the two with the plan: the one of its pass or, spoilt, the other.
+  // Runs the plan with the function of its pass or, if spoilt, with the other one.
   template <class Forward, class Backward>
   void run(Input& input, const Forward& run_forward, const Backward& run_backward) const {
     const bool other_plan = input.spoilt();
@@ -71,7 +71,7 @@ PlannedPass plan_pass(Input& input, const Problem& problem, const char* Options:
           forward};
 }
 
-// The memory of one execution: on the heap, so that the sanitizer guards its ends.
+// The memory of one execution, on the heap so that the sanitizer guards both ends.
 class Memory {
  public:
   Memory()
@@ -84,7 +84,7 @@ class Memory {
 
   char* arena() { return arena_; }
 
-  // Runs a plan with a workspace that is right or nearly so.
+  // Runs a plan with a workspace that is right or nearly right.
   template <class Run>
   void run(Input& input, const octet_plan* plan, const Run& run) {
     std::size_t bytes = octet_plan_workspace_bytes(plan);
@@ -109,8 +109,8 @@ class Memory {
   std::vector<char> before_;
 };
 
-// Whether the product of these extents is more than a call should work through. Nothing at all of
-// something huge is: its extents are not to be multiplied.
+// Whether the product of these extents is too much work for one call. An extent of 0 counts as 1,
+// so that huge extents next to it still count.
 inline bool is_long(std::initializer_list<std::int64_t> extents) {
   __int128 product = 1;
   for (const std::int64_t extent : extents) {
@@ -120,7 +120,7 @@ inline bool is_long(std::initializer_list<std::int64_t> extents) {
   return false;
 }
 
-// How an FP8 layer, or an MLP of such layers, is trained.
+// Reads the training options of an FP8 layer, or of an MLP of such layers.
 template <class Problem>
 void read_training(Input& input, Problem* problem) {
   problem->training = input.spoilt() ? input.flag() : 1;

@@ -17,7 +17,7 @@ inline octet_fp8_output fp8_output(Input& input) {
   return output;
 }
 
-// None where none are asked for: absent tensors are what such a call should have.
+// Absent tensors if the FP8 output is off, as such a call should have.
 inline octet_fp8_copies fp8_copies(Input& input, const octet_fp8_output& output, std::int64_t rows,
                                    std::int64_t cols) {
   octet_fp8_copies copies{};

@@ -17,7 +17,7 @@ inline octet_rotation rotation(Input& input) {
   return rotation;
 }
 
-// The extents that rope and rms_norm_rope have alike.
+// The extents that rope and rms_norm_rope share.
 template <class Problem>
 void read_heads(Input& input, Problem* p) {
   p->batch = input.few();
@@ -41,7 +41,7 @@ octet_tensor heads(Input& input, const Problem& p, std::int64_t count) {
   return input.tensor(p.dtype, {p.batch, p.seq, count, p.head_dim});
 }
 
-// Positions are whatever lies there, or all 0, so that some calls get past them.
+// Positions are mostly all 0, so that calls get past their check, else arbitrary bytes.
 template <class Problem>
 octet_rotation_args rotation_args(Input& input, const Problem& p) {
   const octet_rotation& r = p.rotation;
@@ -86,7 +86,7 @@ inline void fuzz_rope(Input& input, Memory& memory) {
   });
 }
 
-// What forward and backward have alike; weights and rstd of one of q and k.
+// Tensors that forward and backward share, with weights and rstd, for q or k.
 struct NormedHeads {
   octet_tensor x, g, rstd;
 };

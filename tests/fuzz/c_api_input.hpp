@@ -1,8 +1,8 @@
-// Turns the fuzzer's bytes into C structs: mostly near right, so that calls get past the first
-// check, and wrong in any field.
+// Turns the fuzzer's bytes into C structs: mostly nearly right, so that calls get past the first
+// check, but any field may be wrong.
 //
-// A tensor that reaches outside the arena gets a null pointer, so a call that is accepted touches
-// the arena alone and one that reads or writes elsewhere is caught.
+// A tensor that reaches outside the arena gets a null pointer. An accepted call therefore touches
+// only the arena, and one that reads or writes elsewhere is caught.
 #pragma once
 
 #include <octet/octet.h>
@@ -27,7 +27,7 @@ class Input {
   Input(const std::uint8_t* data, std::size_t size, char* arena)
       : bytes_(data, size), arena_(arena) {}
 
-  // True about once in sixteen: something is spoilt.
+  // True about once in sixteen: the caller then breaks something.
   bool spoilt() { return bytes_.ConsumeIntegralInRange(0, 15) == 15; }
   bool coin() { return bytes_.ConsumeBool(); }
   int choice(int count) { return bytes_.ConsumeIntegralInRange(0, count - 1); }
@@ -37,7 +37,7 @@ class Input {
     if (spoilt()) return bytes_.ConsumeIntegralInRange<std::int64_t>(100, 300);
     return bytes_.ConsumeIntegralInRange<std::int64_t>(1, 24);
   }
-  // Of something whose extents are multiplied.
+  // A small extent, for operators that multiply many of them.
   std::int64_t few() { return spoilt() ? extent() : bytes_.ConsumeIntegralInRange(0, 4); }
   std::int32_t number(std::int32_t first, std::int32_t last) {
     if (spoilt()) return bytes_.ConsumeIntegral<std::int32_t>();
@@ -57,7 +57,7 @@ class Input {
     return kBlocks[choice(4)];
   }
 
-  // The tensor an operator wants, or something like it.
+  // The tensor that an operator expects, or a similar one.
   octet_tensor tensor(octet_dtype dtype, std::initializer_list<std::int64_t> shape,
                       bool padded = false);
   octet_tensor tensor(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
@@ -66,7 +66,7 @@ class Input {
   }
   octet_quantized quantized(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
                             octet_block block);
-  // Options that start few threads, where they are given at all.
+  // Options that start few threads, unless spoilt.
   template <class Options>
   const Options* options(Options* storage, const char* Options::*backend) {
     if (!spoilt())
@@ -80,7 +80,7 @@ class Input {
     return storage;
   }
 
-  // Room behind a struct, as newer headers would have it, and a size that may be wrong.
+  // A struct with space behind it, as newer headers would have, and a size that may be wrong.
   template <class Struct>
   struct Grown {
     Struct known;
@@ -107,12 +107,12 @@ class Input {
   std::int64_t used_ = 0;
 };
 
-// First to last byte of a tensor, padding included where it is owned; beyond the arena: too far.
+// First to last byte of a tensor, including owned padding; too far if beyond the arena.
 inline std::int64_t reach_bytes(const octet_tensor& tensor, bool padded) {
   __int128 last = 0;
   __int128 line = 0;
   for (int i = 0; i < std::clamp(tensor.rank, 0, OCTET_MAX_RANK); ++i) {
-    if (tensor.strides[i] < 0 || tensor.shape[i] < 0) return 0;  // refused, whatever is behind it
+    if (tensor.strides[i] < 0 || tensor.shape[i] < 0) return 0;  // refused anyway
     last +=
         static_cast<__int128>(std::max<std::int64_t>(tensor.shape[i], 1) - 1) * tensor.strides[i];
     line = std::max(line, static_cast<__int128>(tensor.strides[i]));

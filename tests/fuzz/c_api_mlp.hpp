@@ -1,4 +1,4 @@
-// The gated MLP. Its tensors are many: extents are few, so that they fit the arena.
+// The gated MLP. It has many tensors, so extents are small enough for all to fit the arena.
 #pragma once
 
 #include "fuzz/c_api_call.hpp"
@@ -24,7 +24,7 @@ inline octet_gated_mlp_problem mlp_problem(Input& input) {
   return p;
 }
 
-// Rows of x and h, turned over, for the weight gradients.
+// x or h, quantised and transposed, for the weight gradients.
 inline octet_quantized turned_over(Input& input, const octet_gated_mlp_problem& p,
                                    std::int64_t features) {
   const std::int64_t side = p.wgrad_blocks == OCTET_WGRAD_SQUARE ? 128 : 1;

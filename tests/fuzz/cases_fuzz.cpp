@@ -1,4 +1,4 @@
-// Every parser of files the tool has, on any bytes: each reads them or throws UsageError.
+// Every file parser of the tool on arbitrary bytes: each reads them or throws UsageError.
 #include "tool/cases/cases.hpp"
 #include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"

@@ -1,12 +1,12 @@
-// Streams and graphs of the CUDA runtime for tests; a build without CUDA compiles them and never
-// makes one, because its tests skip.
+// Streams and graphs of the CUDA runtime, for tests. A build without CUDA compiles them but never
+// creates one, because its tests skip.
 #pragma once
 
 #include <functional>
 #include <stdexcept>
 #include <string>
 
-#ifdef OCTET_TESTS_HAVE_CUDA  // set by tests/CMakeLists.txt where the build has CUDA
+#ifdef OCTET_TESTS_HAVE_CUDA  // set by tests/CMakeLists.txt if the build has CUDA
 #include <cuda_runtime_api.h>
 #endif
 
@@ -32,8 +32,8 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// What `work` puts on a stream, recorded instead of run. Global mode: an allocation or a
-// synchronisation on the way fails the capture.
+// Captures what `work` puts on a stream, without running it. In global mode, any allocation or
+// synchronisation fails the capture.
 class Graph {
  public:
   Graph(const Stream& stream, const std::function<void(void*)>& work) {

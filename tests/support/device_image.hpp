@@ -1,5 +1,5 @@
-// A piece of host memory and its image on a CUDA device: views into the one become views into the
-// other, gaps and guard bands travel along.
+// A block of host memory and its image on a CUDA device. Views into one map to views into the
+// other; gaps and guard bands are copied too.
 #pragma once
 
 #include "device/cuda_runtime.hpp"

@@ -1,4 +1,4 @@
-// An environment variable for one scope.
+// Sets an environment variable for one scope.
 #pragma once
 
 #include <cstdlib>

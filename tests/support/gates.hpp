@@ -1,4 +1,4 @@
-// What a report of the gates says, and that it passes.
+// Reads a report of the gates and expects that it passes.
 #pragma once
 
 #include "check/gates.hpp"
@@ -19,7 +19,8 @@ inline std::string describe(const std::vector<GateResult>& results) {
   return text;
 }
 
-// Every gate passes, and there is one. `problem` is what octet check takes to repeat it.
+// Expects at least one gate, and that all pass. `problem` is the argument of octet check that
+// repeats it.
 inline void expect_pass(const GateReport& report, const std::string& problem) {
   EXPECT_TRUE(report.pass()) << "octet check " << problem << "\n" << describe(report.results);
 }

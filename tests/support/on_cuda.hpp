@@ -1,4 +1,4 @@
-// Runs an operator of host tensors on a CUDA device: copies in, runs, copies the outputs back.
+// Runs an operator on a CUDA device with host tensors: copies inputs in, runs, copies outputs back.
 #pragma once
 
 #include "device/cuda_runtime.hpp"
@@ -15,11 +15,11 @@ namespace octet::testing {
 
 inline bool has_hopper() { return cuda_device_count() > 0 && cuda::properties(0).sm_major == 9; }
 
-// First in a test whose kernels are for Hopper alone.
+// First line of a test whose kernels need a Hopper GPU.
 #define OCTET_NEEDS_HOPPER() \
   if (!octet::testing::has_hopper()) GTEST_SKIP() << "no Hopper GPU on this machine"
 
-// Device copies of host views, with the same strides; lives as long as the run.
+// Device copies of host views, with the same strides. Must outlive the run.
 class OnCuda {
  public:
   static constexpr Device kDevice{DeviceType::cuda, 0};
@@ -51,7 +51,7 @@ class OnCuda {
   }
 
  private:
-  // Up to the end of the last row's pitch, so that padding travels too.
+  // Up to the end of the last row's pitch, so that padding is copied too.
   static std::size_t reach_bytes(const TensorView& view) {
     std::int64_t reach = 1;
     for (int i = 0; i < view.rank; ++i) {

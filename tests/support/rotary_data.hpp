@@ -1,5 +1,5 @@
-// What random calls of rope and rms_norm_rope are made of: heads in several layouts among bytes that
-// must stay as they are, caches and positions.
+// The parts of random calls of rope and rms_norm_rope: heads in several layouts, surrounded by
+// bytes that must not change, caches and positions.
 #pragma once
 
 #include "core/numeric.hpp"
@@ -16,14 +16,14 @@
 
 namespace octet::testing {
 
-// Every instruction set, and the reference.
+// Names of every instruction set and the reference.
 inline std::vector<std::string> all_ways() {
   std::vector<std::string> ways = simd_names();
   ways.emplace_back("cpu_reference");
   return ways;
 }
 
-// Every element of a tensor, by its index.
+// Visits every element of a tensor by its index.
 template <class Visit>
 void for_elements(const TensorView& view, const Visit& visit) {
   std::int64_t count = 1;
@@ -48,7 +48,7 @@ enum class HeadsLayout { dense, packed, heads_first };
 inline constexpr HeadsLayout kHeadsLayouts[] = {HeadsLayout::dense, HeadsLayout::packed,
                                                 HeadsLayout::heads_first};
 
-// [batch, seq, heads, head_dim] somewhere in bytes that begin as 0xA5.
+// [batch, seq, heads, head_dim] at some place in a block of bytes that start as 0xA5.
 class HeadsMemory {
  public:
   HeadsMemory(Dtype dtype, const std::array<std::int64_t, 4>& shape, HeadsLayout layout)
@@ -81,7 +81,7 @@ class HeadsMemory {
   Buffer memory_;
 };
 
-// q, k and v side by side in every token of one tensor.
+// q, k and v next to each other in every token of one tensor.
 struct PackedHeads {
   std::int64_t q_heads;
   std::int64_t k_heads;
@@ -106,7 +106,7 @@ struct PackedHeads {
   }
 };
 
-// Whether two tensors of one shape have the same bits, in whatever strides.
+// Whether two tensors of the same shape have the same bits, whatever their strides.
 inline bool equal_elements(const TensorView& x, const TensorView& y) {
   std::vector<float> values;
   for_elements(x, [&](std::int64_t i) { values.push_back(load_f32(x.data, i, x.dtype)); });
@@ -133,8 +133,8 @@ inline Rotation random_rotation(std::int64_t seq, std::int64_t head_dim, Random&
   return rotation;
 }
 
-// Calls expect_the_same(way, threads) with each of `ways` by some numbers of threads, and by two
-// callers at once.
+// Calls expect_the_same(way, threads) for each of `ways` with several numbers of threads, and from
+// two callers at once.
 template <class ExpectTheSame>
 void by_any_threads(const std::vector<std::string>& ways, const ExpectTheSame& expect_the_same) {
   for (const std::string& way : ways) {
@@ -145,10 +145,10 @@ void by_any_threads(const std::vector<std::string>& ways, const ExpectTheSame& e
   }
 }
 
-// cos and sin of theta 10000, and positions where the rotation has them.
+// cos and sin for theta 10000, and positions if the rotation uses them.
 class RotationData {
  public:
-  // Of a rope or rms_norm_rope.
+  // For a problem of rope or rms_norm_rope.
   template <class Problem>
   RotationData(const Problem& problem, Random& random)
       : RotationData(problem.rotation, problem.batch, problem.seq, problem.head_dim, random) {}

@@ -1,5 +1,5 @@
-// Rounding to the output dtypes from f64, written from the definition of the formats and shared by
-// tests that know the exact result.
+// Rounding from f64 to the output dtypes, written from the definition of the formats, for tests
+// that know the exact result.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -23,7 +23,7 @@ inline FloatFormat float_format(Dtype dtype) {
   }
 }
 
-// To nearest, ties to even; beyond the largest number, infinity.
+// Rounds to nearest, ties to even; overflow gives infinity.
 inline double rounded(double value, Dtype dtype) {
   if (value == 0 || !std::isfinite(value)) return value;
   const FloatFormat format = float_format(dtype);

@@ -1,4 +1,4 @@
-// What tests of SIMD kernels share: the instruction sets of this machine, and random choices.
+// Shared by the tests of SIMD kernels: the instruction sets of this machine, and random choices.
 #pragma once
 
 #include "cpu/instruction_set.hpp"
@@ -17,7 +17,7 @@ T any_of(const T (&choices)[N], Random& random) {
   return choices[random() % N];
 }
 
-// Those of this machine that the SIMD kernels are compiled for.
+// The instruction sets of this machine for which SIMD kernels are compiled.
 inline std::vector<InstructionSet> instruction_sets() {
   const Machine machine = this_machine(kCpu, 1);
   std::vector<InstructionSet> result;

@@ -1,4 +1,4 @@
-// The octet command while it runs, for tests that end it before it is done.
+// Runs the octet command in the background, for tests that stop it before it is done.
 #pragma once
 
 #include "run_tool.hpp"
@@ -40,7 +40,8 @@ class BackgroundTool {
   BackgroundTool& operator=(const BackgroundTool&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Sends the signal and waits for the end. The exit status, or minus the signal that ended it.
+  // Sends the signal and waits for the end. Returns the exit status, or minus the signal that ended
+  // it.
   int end(int signal_number) {
     kill(pid_, signal_number);
     int status = 0;
@@ -53,7 +54,7 @@ class BackgroundTool {
   pid_t pid_ = -1;
 };
 
-// What the command shows on a terminal.
+// The output of the command on a terminal.
 inline std::string run_on_terminal(const std::string& arguments) {
   setenv("OCTET_HISTORY", "none", 1);
   const std::string command = tool_path() + " " + arguments;
@@ -74,7 +75,7 @@ inline std::string run_on_terminal(const std::string& arguments) {
   return shown;
 }
 
-// Whether `done` came true; it is asked for as long as a slow machine may need.
+// Polls `done` for as long as a slow machine may need. Returns whether it became true.
 inline bool wait_until(const std::function<bool()>& done) {
   constexpr int kTries = 3000;
   for (int i = 0; i < kTries; ++i) {
@@ -84,7 +85,7 @@ inline bool wait_until(const std::function<bool()>& done) {
   return false;
 }
 
-// A process that is gone, or has ended and waits for its parent to take notice.
+// Whether a process is gone, or is a zombie that its parent has not reaped.
 inline bool has_ended(pid_t pid) {
   const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = stat.rfind(')');
@@ -99,7 +100,7 @@ inline std::vector<pid_t> children_of(pid_t parent) {
     const std::string stat = read_file(entry.path() / "stat");
     const std::size_t name_end = stat.rfind(')');
     if (name_end == std::string::npos) continue;
-    // ") S 123 ...": the state, then the parent.
+    // ") S 123 ...": the state, then the parent's id.
     if (std::atoi(stat.c_str() + name_end + 4) == parent) children.push_back(std::stoi(name));
   }
   return children;

@@ -7,7 +7,7 @@
 namespace octet::tool {
 namespace {
 
-// The columns every result of gemm begins with, in this order.
+// The first columns of every result of gemm, in this order.
 const bench::Row kFirstColumns{"TestID",
                                "Platform",
                                "GPU",
@@ -142,7 +142,7 @@ TEST(ToolBench, TimesPlainProducts) {
 TEST(ToolBench, ACaseThatCannotBeRunIsAnErrorRowAndStatusOne) {
   const Folder folder;
   const std::string path = folder.file("x.csv");
-  // 2 * 10^16 bytes of weights pass any address space; the other case is still run.
+  // 2 * 10^16 bytes of weights exceed any address space; the other case must still run.
   const Outcome outcome = run_tool(
       "bench gemm --device cpu --shape 1x100000000x100000000 --shape 4x4x4 --warmup 1 --iters 3 "
       "-o " +
@@ -180,7 +180,7 @@ TEST(ToolBench, TheCommandHasWhatTheEnvironmentForced) {
   const std::string path = folder.file("x.csv");
   struct Forced {
     std::string op;
-    std::string asked;  // what the operator asks for
+    std::string asked;  // the variables that apply to it
   };
   const std::string others = "OCTET_REPACK_BACKEND=none OCTET_RMS_NORM_ROPE_BACKEND= ";
   for (const Forced& forced : std::vector<Forced>{

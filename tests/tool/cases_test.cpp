@@ -1,4 +1,4 @@
-// The parsers of cases/ and the data in it.
+// The parsers of cases/ and the data there.
 #include "tool/cases/cases.hpp"
 #include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"

@@ -1,5 +1,5 @@
-// octet check takes the very command lines that problems print, and octet ops and octet doctor say
-// what the code says.
+// octet check takes exactly the command lines that problems print; octet ops and octet doctor agree
+// with the code.
 #include "run_tool.hpp"
 
 #include "dispatch/choose.hpp"
@@ -146,7 +146,7 @@ TEST(ToolOps, NamesEveryImplementation) {
     EXPECT_NE(outcome.out.find(entry.name), std::string::npos) << entry.name;
   }
   EXPECT_NE(outcome.out.find("no: blocks of a must be 1x128"), std::string::npos) << outcome.out;
-  // A row that every device would refuse.
+  // Every device would refuse such a row.
   EXPECT_EQ(outcome.out.find("128x128 . 128x128"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("What no device takes is left out."), std::string::npos);
 }
@@ -176,8 +176,8 @@ TEST(ToolDoctor, SaysWhatThisMachineHas) {
   }
 }
 
-// The variables of octet that the sources read: those that a call of getenv names, and the one that
-// forces an implementation of each operator that has a list of them.
+// The variables of octet that the sources read: those named in calls of getenv, and the variable
+// that forces an implementation, for each operator that has a list of them.
 std::set<std::string> variables_that_are_read() {
   const std::filesystem::path root = OCTET_SOURCE_DIR;
   const std::regex named("getenv\\(\"(OCTET_[A-Z_]+)\"\\)");

@@ -1,4 +1,4 @@
-// octet compare names what got slower or broke, and returns 1 only for that.
+// octet compare names the cases that got slower or broke, and returns 1 only for those.
 #include "result_files.hpp"
 #include "tool/results/csv.hpp"
 

@@ -1,4 +1,4 @@
-// The tool on a Hopper GPU; on a machine without one, that it says so.
+// The tool on a Hopper GPU. On a machine without one, its error message.
 #include "results.hpp"
 
 #include "support/on_cuda.hpp"

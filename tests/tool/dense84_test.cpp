@@ -1,4 +1,4 @@
-// The suite fits the GPU it is published for.
+// The suite dense84 fits the GPU that its results are published for.
 #include "tool/cases/suites.hpp"
 
 #include "bench/workloads/workload.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kH200Bytes = std::size_t{139} << 30;
 
-// Ours and a peer of the same make, both there while they take turns.
+// The layer and a baseline of the same size are allocated at once while they alternate.
 TEST(Dense84, EveryCaseFitsOneH200BesideItsBaseline) {
   std::size_t largest = 0;
   for (const LayerCase& layer : load_suite("dense84")) {

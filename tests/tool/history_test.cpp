@@ -1,4 +1,5 @@
-// octet history: what runs leave there, together and after being killed, and what is no history.
+// octet history: what runs record, concurrently and after being killed, and files that are no
+// history.
 #include "background_tool.hpp"
 #include "results.hpp"
 
@@ -24,7 +25,7 @@ class ToolHistory : public testing::Test {
   Outcome run(const std::string& arguments) const { return run_tool(arguments, environment()); }
 
   Folder folder_;
-  // The folder is made by the first run.
+  // The first run creates the folder.
   std::string path_ = folder_.file("state/history.sqlite");
 };
 
@@ -151,7 +152,7 @@ TEST_F(ToolHistory, AnEmptyFileIsAnEmptyHistory) {
 
 TEST_F(ToolHistory, NamesTheFileThatIsDamaged) {
   ASSERT_EQ(run(kTwo).status, 0);
-  // The first page, with header and schema, stays; all others are noise.
+  // Keeps the first page, with header and schema, and overwrites all others with noise.
   std::string text = read_file(path_);
   ASSERT_GT(text.size(), 4096u);
   std::fill(text.begin() + 4096, text.end(), '\x55');
@@ -210,7 +211,7 @@ TEST_F(ToolHistory, RefusesWhatIsNotThere) {
   EXPECT_TRUE(
       has(nope.err, "--op nope: no run of it is recorded; there are runs of: gemm, quantize"))
       << nope.err;
-  // The schema stands at byte 60 of the file.
+  // The schema version is at byte 60 of the file.
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(60);
   file.write("\0\0\0\x63", 4);

@@ -1,4 +1,4 @@
-// The memory-bound operators, as a user benches and checks them.
+// octet bench and octet check of the memory-bound operators, as a user runs them.
 #include "result_files.hpp"
 #include "results.hpp"
 
@@ -10,7 +10,7 @@
 namespace octet::tool {
 namespace {
 
-// What every result of such an operator begins with, in this order.
+// The first columns of every result of such an operator, in this order.
 const bench::Row kFirstColumns{"TestID",
                                "Platform",
                                "GPU",
@@ -36,7 +36,7 @@ struct Sample {
   const char* name;
   const char* op;
   const char* shape;
-  const char* options;  // as the row has them, without shape, dtype and device
+  const char* options;  // as in the row, without shape, dtype and device
 };
 
 class ToolMemoryOp : public testing::TestWithParam<Sample> {};
@@ -159,7 +159,7 @@ TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
   }
 }
 
-// What `octet check` of the options says it checked.
+// The problem that `octet check` reports for these options.
 std::string checked(const std::string& arguments) {
   const Outcome outcome = run_tool("check " + arguments + " --device cpu");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;

@@ -1,4 +1,4 @@
-// Where rows cannot go, or something else stands: status 2, one line, and nothing is lost.
+// Outputs that cannot be written or are other files: status 2, one line, and nothing is lost.
 #include "background_tool.hpp"
 #include "results.hpp"
 
@@ -114,7 +114,7 @@ TEST(ToolOutput, TwoRunsAtOnceDoNotWriteOneFile) {
                         "-o",
                         path});
   ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(path + ".partial"); }));
-  kill(first.pid(), SIGSTOP);  // however long the other takes to give up
+  kill(first.pid(), SIGSTOP);  // so that it holds the lock until the other gives up
   const std::string second = kOne + "--shape 9x16x32 --num-shards 2 --shard-id 1 -o " + path;
   expect_refused(run_tool(second), "-o " + path + ": in use by another octet run");
   EXPECT_EQ(first.end(SIGKILL), -SIGKILL);
@@ -123,7 +123,7 @@ TEST(ToolOutput, TwoRunsAtOnceDoNotWriteOneFile) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-// A limit on the size of files stands for the full disk: the header and the first rows fit.
+// A limit on the size of files simulates a full disk; the header and the first rows fit.
 TEST(ToolOutput, ADiskThatFillsUpKeepsTheRowsSoFar) {
   const Folder folder;
   const std::string path = folder.file("x.csv");

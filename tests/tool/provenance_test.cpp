@@ -1,4 +1,4 @@
-// What ties a result to the kernels it was measured with.
+// The hash that ties a result to the kernels it was measured with.
 #include "results.hpp"
 #include "stale_results.hpp"
 

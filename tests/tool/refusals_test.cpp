@@ -1,4 +1,4 @@
-// Every wrong command line: one line on stderr that says what was meant to be given, status 2.
+// Every wrong command line gives one line on stderr that says what was wanted, and status 2.
 #include "run_tool.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// octet report: one whole file or none, in which nothing of a CSV is markup.
-// What the page does in a browser is report_page_test.py's.
+// octet report writes a complete file or none, and no text of a CSV becomes markup.
+// report_page_test.py tests the page in a browser.
 #include "result_files.hpp"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ TEST(ToolReport, AnOutputThatCannotBeWrittenIsRefused) {
       << "nothing but in/";
 }
 
-// The disk fills while the page is written: what was there stays.
+// The disk fills up while the page is written: the old page stays.
 TEST(ToolReport, APageThatDoesNotFitLeavesTheOldOne) {
   const Folder folder;
   write(folder.file("in/a.csv"), gemm_csv({{}}));
@@ -100,7 +100,7 @@ TEST(ToolReport, APageThatDoesNotFitLeavesTheOldOne) {
 TEST(ToolReport, ReplacesNothingButItsOwnPages) {
   const Folder folder;
   const std::string rows = write(folder.file("in/a.csv"), gemm_csv({{}}));
-  const std::string page = write(folder.file("report.html"), "");  // an empty file is filled
+  const std::string page = write(folder.file("report.html"), "");  // an empty file may be replaced
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(run_tool("report " + folder.file("in") + " -o " + page).status, 0);
   }

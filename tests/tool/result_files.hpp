@@ -1,4 +1,4 @@
-// Small result files for the tests of what the tool says about results.
+// Small result files, for the tests of the commands that read results.
 #pragma once
 
 #include "run_tool.hpp"
@@ -10,7 +10,7 @@
 
 namespace octet::tool {
 
-// A row of octet bench gemm; the rate of the step is in TFLOPS, its time makes it so.
+// A row of octet bench gemm. The rate of the step is in TFLOPS; its time is derived from the rate.
 struct GemmLine {
   std::string name = "Model-A attn";
   int n = 1024;

@@ -35,7 +35,7 @@ inline Results read_results(const std::string& path) {
   return results;
 }
 
-// The digest of an operator's kernels as a row has it: 12 digits, or nothing in a build without CUDA.
+// The digest of an operator's kernels in a row: 12 digits, or empty in a build without CUDA.
 inline std::string kernels_of(std::string op) {
   std::replace(op.begin(), op.end(), '-', '_');
   const std::string digest = octet_device_sources(op.c_str());

@@ -1,4 +1,4 @@
-// A run that was stopped goes on where it was, and takes up nothing that was measured otherwise.
+// A run that was stopped continues where it was, and keeps no row that was measured differently.
 #include "results.hpp"
 
 #include <fstream>
@@ -34,7 +34,7 @@ TEST(ToolResume, TakesUpWhatAKilledRunLeft) {
   const std::string path = folder.file("x.csv");
   ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
   const Results first = read_results(path);
-  // Killed while it wrote the second row.
+  // As if killed while it wrote the second row.
   const std::string text = read_file(path);
   std::filesystem::remove(path);
   std::ofstream(path + ".partial") << text.substr(0, text.size() - 30);
@@ -65,7 +65,7 @@ TEST(ToolResume, AnotherBuildsRowsAreMeasuredAnew) {
   ASSERT_EQ(run_tool(kTwo + kBrief + "-o " + path).status, 0);
   std::string text = read_file(path);
   const std::string commit = read_results(path).records[0].at("Commit");
-  text.replace(text.find(commit), commit.size(), "another");  // of the first row alone
+  text.replace(text.find(commit), commit.size(), "another");  // only of the first row
   std::ofstream(path) << text;
   const Outcome again = run_tool(kTwo + kBrief + "-o " + path);
   EXPECT_TRUE(says(again, "1 of 2 cases were in ")) << again.out;
@@ -101,7 +101,7 @@ TEST(ToolResume, RowsOfOtherCasesStay) {
   EXPECT_EQ(all.records[2].at("M"), "10") << "behind those that were there";
   all.records.pop_back();
   EXPECT_EQ(all.records, first.records) << "times and all";
-  // One of the three, now the first of its run: it is measured anew and there once.
+  // One of the three is now the first of its run: it is measured again and appears once.
   ASSERT_EQ(run_tool("bench gemm --device cpu --shape 9x17x33 " + kBrief + "-o " + path).status, 0);
   const Results again = read_results(path);
   ASSERT_EQ(again.records.size(), 3u);

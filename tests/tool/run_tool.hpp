@@ -1,4 +1,4 @@
-// Runs the octet command as a user would and keeps what it printed.
+// Runs the octet command as a user would and captures its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-// A folder of this test's own, removed at its end.
+// A folder of this test, removed at its end.
 class Folder {
  public:
   Folder() {
@@ -48,14 +48,14 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// The command of this build, or the one OCTET_TOOL names where the tests were carried elsewhere.
+// The octet command of this build, or $OCTET_TOOL if the tests were moved elsewhere.
 inline std::string tool_path() {
   const char* given = std::getenv("OCTET_TOOL");
   return given != nullptr ? given : OCTET_TOOL_PATH;
 }
 
-// `arguments` and `environment` as a shell reads them. A history is written where `environment` names
-// one, never to the user's own.
+// `arguments` and `environment` are parsed by a shell. A history is written only if `environment`
+// names one, never to the user's own.
 inline Outcome run_tool(const std::string& arguments, const std::string& environment = "") {
   const Folder folder;
   setenv("OCTET_HISTORY", "none", 1);

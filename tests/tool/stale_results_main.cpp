@@ -1,5 +1,5 @@
-// The test called results: prints which published results the kernels have outgrown, which is no failure:
-// measuring again needs a GPU. A file that cannot be read is one.
+// The test called results: prints which published results are older than the kernels. That is no
+// failure, since measuring again needs a GPU; a file that cannot be read is one.
 #include "stale_results.hpp"
 
 #include <octet/octet.h>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// "rms-norm" of a command is "rms_norm" of the library.
+// "rms-norm" on the command line is "rms_norm" in the library.
 std::string tree_hash(std::string op) {
   std::replace(op.begin(), op.end(), '-', '_');
   return octet_device_sources(op.c_str());

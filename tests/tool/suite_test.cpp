@@ -1,4 +1,4 @@
-// octet bench suite, end to end on the CPU: what it writes, what it says, how it goes on.
+// octet bench suite, end to end on the CPU: what it writes, what it prints, how it continues.
 #include "background_tool.hpp"
 #include "results.hpp"
 
@@ -12,7 +12,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Eight cases in two shards, of which each takes a fifth of a second: time to be killed in.
+// Eight cases in two shards. Each case takes a fifth of a second, so that there is time to kill it.
 const char* const kSlow =
     "groups:\n"
     "  g:\n"
@@ -120,14 +120,14 @@ TEST_F(ToolSuite, GoesOnAfterItWasKilled) {
   }
   const std::size_t kept = rows_so_far();
   EXPECT_LT(kept, 8u);
-  std::set<std::string> lines;  // of whole rows, times and all
+  std::set<std::string> lines;  // whole rows, including times
   for (const char* shard : {"shards/slow.0.partial", "shards/slow.1.partial"}) {
     std::istringstream text(read_file(out(shard)));
     std::string line;
     for (std::getline(text, line); std::getline(text, line) && !text.eof();) lines.insert(line);
   }
   EXPECT_GE(lines.size(), 2u);
-  // What a row leaves that was cut short.
+  // A truncated row, as a killed process leaves it.
   std::ofstream(out("shards/slow.0.partial"), std::ios::app) << "7,cpu,no";
 
   const Outcome again = run(kSlow);
@@ -149,7 +149,7 @@ TEST_F(ToolSuite, EndsWhenItIsAskedTo) {
 TEST_F(ToolSuite, RefusesAFolderInWhichAnotherIsAtWork) {
   BackgroundTool suite(background_arguments());
   ASSERT_TRUE(wait_until([&] { return rows_so_far() >= 1; }));
-  kill(suite.pid(), SIGSTOP);  // however long the other takes to give up
+  kill(suite.pid(), SIGSTOP);  // so that it holds the lock until the other gives up
   for (const pid_t child : children_of(suite.pid())) kill(child, SIGSTOP);
   const Outcome second = run(kSlow);
   EXPECT_EQ(second.status, 2);
@@ -157,7 +157,7 @@ TEST_F(ToolSuite, RefusesAFolderInWhichAnotherIsAtWork) {
 }
 
 TEST_F(ToolSuite, NamesTheTaskThatDiedAndItsLog) {
-  std::filesystem::create_directories(out("lost.csv.partial"));  // where its rows are to go
+  std::filesystem::create_directories(out("lost.csv.partial"));  // where its rows would go
   const Outcome outcome =
       run("groups: {g: {tasks: [{label: lost, op: gemm, options: {shape: 4x4x4}}, "
           "{label: fine, op: gemm, options: {shape: 4x4x4, warmup: 1, iters: 3}}]}}");

@@ -1,4 +1,4 @@
-// octet summarize: one table over a folder; and what every reader of results refuses.
+// octet summarize: one table over a folder, and refusals that all readers of results share.
 #include "result_files.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace octet::tool {
 namespace {
 
-// The cells of the first line that begins with `start`, one space between them.
+// The cells of the first line that begins with `start`, separated by one space.
 std::string line_of(const std::string& text, const std::string& start) {
   const std::string squeezed = std::regex_replace(text, std::regex(" +"), " ");
   const std::size_t begin = squeezed.find("\n" + start);
@@ -24,7 +24,7 @@ TEST(ToolSummarize, CountsAndAveragesPerOperatorAndModel) {
   write(folder.file("q.csv"), quantize_csv({1000, 4000}));
   const Outcome outcome = run_tool("summarize " + folder.path().string());
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  // 317.5 = cube root of 100 * 400 * 800; forward is 1.1 and backward 0.9 of it.
+  // 317.5 is the cube root of 100 * 400 * 800; forward is 1.1 and backward 0.9 times that.
   EXPECT_EQ(line_of(outcome.out, "gemm"),
             "gemm fp8 Test GPU cuda_test 5 3 1 1 349.2 285.7 317.5 TFLOPS");
   EXPECT_EQ(line_of(outcome.out, " Model-A"), " Model-A 2 2 0 0 220 180 200 TFLOPS");

@@ -1,4 +1,4 @@
-// The files of tasks: what they mean, and where exactly one is wrong.
+// Files of tasks: what they mean, and at which line and column an error is reported.
 #include "tool/cases/suites.hpp"
 #include "tool/suite/tasks.hpp"
 #include "tool/options/usage_error.hpp"

@@ -1,5 +1,5 @@
-// octet bench OP: the gates of every case, then its times, beside what it is compared with where there
-// is such a thing; a row each, then a table and the score.
+// octet bench OP: checks the gates of every case, then times it, next to its baseline if any.
+// Writes a row per case, then prints a table and the score.
 #include "tool/bench/case_result.hpp"
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
@@ -22,7 +22,7 @@ struct BenchCommand {
   TimingOptions timing;
 };
 
-// A case, what was planned for it and what it comes to.
+// A case, its plan and its result.
 struct Planned {
   CaseResult result;
   std::unique_ptr<bench::Workload> workload;
@@ -34,7 +34,7 @@ std::string in_one_line(std::string text) {
   return text;
 }
 
-// "G1 of y: 20.1 dB, wanted > 25 dB; ..."; empty where all passed.
+// "G1 of y: 20.1 dB, wanted > 25 dB; ..."; empty if all passed.
 std::string failed_gates(const GateReport& report) {
   std::string result;
   for (const GateResult& gate : report.results) {
@@ -67,8 +67,8 @@ Planned plan_case(const Case& one, std::size_t number, const BenchCommand& comma
   return planned;
 }
 
-// A baseline that takes no case at all is an error of the command line; one that refuses some is not
-// timed there.
+// A baseline that refuses every case is an error of the command line. If it refuses only some,
+// those are run without it.
 void plan_baselines(std::vector<Planned>& cases, const Operator& op) {
   std::optional<Error> refusal;
   bool any = false;
@@ -84,10 +84,10 @@ void plan_baselines(std::vector<Planned>& cases, const Operator& op) {
       planned.no_baseline = "no baseline: " + in_one_line(error.what());
     }
   }
-  if (!any) throw *refusal;  // NOLINT: there is one of every case
+  if (!any) throw *refusal;  // NOLINT: every case set it
 }
 
-// Throws octet::Error where a case cannot be planned: nothing has been run or written yet.
+// Throws octet::Error if a case cannot be planned, before anything is run or written.
 std::vector<Planned> plan_cases(const BenchCommand& command) {
   std::vector<Planned> cases;
   for (const Case& one : command.op->chosen_cases()) {
@@ -114,7 +114,7 @@ void time_case(Planned& planned, const bench::Protocol& protocol) {
   }
 }
 
-// Whatever goes wrong with one case is its row's ERROR; the others are still run.
+// An exception in one case becomes ERROR in its row; the other cases still run.
 void run_case(Planned& planned, const bench::Protocol& protocol) {
   CaseResult& result = planned.result;
   const Case& one = result.chosen;
@@ -135,7 +135,7 @@ void run_case(Planned& planned, const bench::Protocol& protocol) {
   planned.workload.reset();
 }
 
-// What was kept and what is left, where there is anything to say.
+// Prints how many rows were kept and how many cases are left, if any.
 void print_rest(std::size_t kept, std::size_t not_started, const ResultFile& file,
                 const TimingOptions& options) {
   const std::size_t total = file.rows().size();
@@ -153,8 +153,8 @@ void print_rest(std::size_t kept, std::size_t not_started, const ResultFile& fil
   }
 }
 
-// A case is run where it belongs to the shard, no earlier run has left its row, and time is left. Rows go
-// to the history too; at the end the file is finished and what --json names is written.
+// Runs the cases of the shard that have no row from an earlier run, while time is left. Rows also
+// go to the history. At the end the result file is finished and the --json file is written.
 void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile& file,
                const BenchCommand& command, const RunClock& clock) {
   const Operator& op = *command.op;
@@ -178,7 +178,7 @@ void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile&
     progress.show(done, op.progress_text(one));
     run_case(planned, make_protocol(command.timing, one.device, op.cpu_seconds()));
     const bench::Row row = layout.fields(planned.result);
-    // The history first: a run that is killed in between measures the case again.
+    // The history first: if the run is killed in between, the case is measured again.
     if (const auto warning = history.add(row)) {
       progress.clear();
       fmt::print(stderr, "octet: {}\n", *warning);
@@ -197,7 +197,7 @@ void check_options(const BenchCommand& command) {
   check_timing_options(command.timing);
 }
 
-// Of a GPU the planning is left to the run: it would open it.
+// On a GPU the cases are not planned here, since planning would open the device.
 std::vector<BenchCase> check_cases(const BenchCommand& command) {
   check_options(command);
   const Operator& op = *command.op;
@@ -242,7 +242,7 @@ void add_bench_operators(CLI::App& bench, Chosen& chosen) {
         app, chosen, [command] { return bench_operator(*command); },
         [command] { return check_cases(*command); });
   }
-  // Without a subcommand it does the main job.
+  // Without a subcommand, run the first operator.
   choose_without_command(bench, chosen, [] { return bench_operator({operators().front()(), {}}); });
 }
 

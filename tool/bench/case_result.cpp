@@ -43,7 +43,7 @@ void print_failures(const bench::Row& header, const std::vector<std::optional<be
   }
 }
 
-// "3 PASS, 0 FAIL, 0 ERROR". The exit status.
+// Prints "3 PASS, 0 FAIL, 0 ERROR". Returns the exit status.
 int print_counts(const bench::Row& header, const std::vector<std::optional<bench::Row>>& rows) {
   Checks checks;
   for (const auto& row : rows) {

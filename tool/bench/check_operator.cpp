@@ -1,4 +1,4 @@
-// octet check OP: the gates of every case, a table each, and the counts.
+// octet check OP: checks the gates of every case and prints a table for each, then the counts.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
@@ -8,7 +8,7 @@
 namespace octet::tool {
 namespace {
 
-// `command` repeats them.
+// `command` repeats the check.
 void print_gates(const std::string& command, const GateReport& report) {
   fmt::print("{}\n", command);
   std::vector<std::vector<std::string>> table{{"gate", "tensor", "value", "bound", "result"}};
@@ -23,7 +23,7 @@ int check_operator(const Operator& op) {
   const std::vector<Case> cases = op.chosen_cases();
   const DataOptions data = op.data_options();
   for (const Case& one : cases) {
-    if (one.workload) one.workload(data);  // what cannot be planned is found before the first gate
+    if (one.workload) one.workload(data);  // a plan error shows before the first gate
   }
   int passed = 0;
   for (const Case& one : cases) {

@@ -1,5 +1,5 @@
-// The rows of linear layers: rates of forward and backward, and with --baseline another library's times
-// beside them, taken in the same run.
+// The rows of linear layers: rates of forward and backward, and with --baseline the times of
+// another library from the same run.
 #include "tool/bench/case_result.hpp"
 
 #include "bench/report/columns.hpp"
@@ -21,7 +21,7 @@ bench::Row case_fields(const CaseResult& result) {
   return fields;
 }
 
-// 2 MNK; backward has two products of as many.
+// 2 MNK; backward has two such products.
 double forward_operations(const CaseResult& result) {
   double operations = 2;
   for (const std::int64_t extent : result.chosen.extents) operations *= static_cast<double>(extent);

@@ -1,5 +1,5 @@
-// The rows of memory-bound operators, beside copies of as many bytes: a cast, or a forward and
-// a backward.
+// The rows of memory-bound operators, a cast or a forward and a backward, next to copies of as many
+// bytes.
 #include "tool/bench/case_result.hpp"
 
 #include "bench/report/columns.hpp"

@@ -1,5 +1,5 @@
-// The rows of gated-mlp: rates of forward and backward, launches and bytes, and of an FP8 layer the
-// unfused chain beside them, timed in the same run.
+// The rows of gated-mlp: rates of forward and backward, launches and bytes. Rows of an FP8 layer
+// also have the unfused chain, timed in the same run.
 #include "tool/bench/case_result.hpp"
 
 #include "bench/report/columns.hpp"
@@ -10,7 +10,8 @@
 namespace octet::tool {
 namespace {
 
-// Of forward: a product of 2F features, and with --down one of F; backward has twice as many.
+// Operations of forward: a product with 2F features, and with --down one with F. Backward has twice
+// as many.
 double forward_operations(const CaseResult& result) {
   double volume = 1;
   for (const double extent : result.chosen.extents) volume *= extent;
@@ -28,7 +29,7 @@ bench::Row cost_fields(const std::vector<bench::Workload::Call>& calls) {
   return fields;
 }
 
-// The gates called F compare every output and saved view of both ways.
+// The gates named F compare every output and saved view of the fused and the unfused layer.
 std::string same_bits(const GateReport& gates) {
   const auto is_f = [](const GateResult& gate) { return gate.gate == "F"; };
   if (std::none_of(gates.results.begin(), gates.results.end(), is_f)) return "";

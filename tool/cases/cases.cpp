@@ -17,7 +17,7 @@ enum Column { kTestId, kModel, kOp, kMbs, kM, kN, kK, kColumnCount };
 constexpr std::array<std::string_view, kColumnCount> kColumnNames{"test_id", "model", "op", "mbs",
                                                                   "M",       "N",     "K"};
 
-// Where each column stands in the file.
+// Index of each column in the file.
 std::array<std::size_t, kColumnCount> find_columns(const bench::Row& header,
                                                    std::string_view source) {
   std::array<std::size_t, kColumnCount> places{};

@@ -1,4 +1,4 @@
-// The cases of a benchmark, from CSV files: layers of real models, and shapes with a name.
+// The cases of a benchmark, read from CSV files: layers of real models, and named shapes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace octet::tool {
 
-// From columns test_id,model,op,mbs,M,N,K in any order.
+// A row with the columns test_id,model,op,mbs,M,N,K in any order.
 struct LayerCase {
   std::string test_id;
   std::string model;     // "Llama-2-7B"; empty for a shape from the command line
@@ -26,28 +26,28 @@ struct LayerCase {
 // Throws UsageError that names `source`, the row, the column and what was wanted there.
 std::vector<LayerCase> parse_cases(std::string_view text, std::string_view source);
 
-// The cases whose model and mbs are listed; an empty list takes all. Throws UsageError that lists
-// what there is where a name is in no case.
+// The cases whose model and mbs are listed; an empty list selects all. Throws UsageError that lists
+// the known names if a name matches no case.
 std::vector<LayerCase> select_cases(const std::vector<LayerCase>& cases,
                                     const std::vector<std::string>& models,
                                     const std::vector<std::int64_t>& mbs);
 
-// A case of a memory-bound operator, from cases/<operator>.csv with the columns name,shape,cpu_shape
-// and further ones named as the operator's options. A row without a cpu_shape is no case of the CPU,
-// one without a shape no case of a GPU.
+// A case of a memory-bound operator, from cases/<operator>.csv with the columns
+// name,shape,cpu_shape and further ones named like the operator's options. A row without a
+// cpu_shape is skipped on the CPU, one without a shape is skipped on a GPU.
 struct ShapeCase {
   std::string name;
   std::vector<std::int64_t> extents;
-  std::map<std::string, std::string> options;  // "head-dim": "128"; those with a value
+  std::map<std::string, std::string> options;  // "head-dim": "128"; only those with a value
 };
 
 // Throws UsageError that names `source` and what was wanted.
 std::vector<ShapeCase> parse_shape_cases(std::string_view text, std::string_view source,
                                          std::string_view form, bool on_gpu);
-// Of the file the tool was built with.
+// The cases of the file that was embedded when the tool was built.
 std::vector<ShapeCase> embedded_shape_cases(std::string op, std::string_view form, bool on_gpu);
 
-// The text of a file of cases/, as it was when the tool was built; empty where there is none.
+// The text of a file of cases/ as it was when the tool was built; empty if there is no such file.
 std::string_view embedded_case_file(std::string_view name);
 
 }  // namespace octet::tool

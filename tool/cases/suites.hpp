@@ -1,4 +1,4 @@
-// Named lists of cases, as cases/suites.yaml spells them.
+// Named lists of cases, defined in cases/suites.yaml.
 #pragma once
 
 #include "tool/cases/cases.hpp"
@@ -19,11 +19,11 @@ struct Suite {
 // Throws UsageError that names `source` and what was wanted.
 std::vector<Suite> parse_suites(const std::string& text, std::string_view source);
 
-// The cases of a suite, out of the text of its source.
+// The cases of a suite, selected from the text of its source.
 std::vector<LayerCase> suite_cases(const Suite& suite, std::string_view source_text);
 
-// The cases of a suite by name, or of a CSV file by path. Throws UsageError that lists what there
-// is.
+// The cases of a suite by name, or of a CSV file by path. Throws UsageError that lists the known
+// suites.
 std::vector<LayerCase> load_suite(const std::string& name_or_path);
 
 }  // namespace octet::tool

@@ -14,7 +14,7 @@ std::string place(const YAML::Mark& mark, std::string_view source) {
   return fmt::format("{}:{}:{}", source, mark.line + 1, mark.column + 1);
 }
 
-// Of a text that ends too early yaml-cpp knows only the line.
+// For a text that ends too early yaml-cpp knows only the line.
 YAML::Mark mark_of(const YAML::Exception& error, const std::string& text) {
   YAML::Mark mark = error.mark;
   const auto last_line = std::count(text.begin(), text.end(), '\n');
@@ -32,7 +32,7 @@ std::string place_of(const YAML::Node& node, std::string_view source) {
 
 YAML::Node load_yaml(const std::string& text, std::string_view source) {
   try {
-    // LoadAll, which would tell of a second document, reads some texts with a NUL for ever.
+    // Not LoadAll, which would report a second document but never returns on some texts with a NUL.
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {
     refuse_usage("{}: not YAML: {}", place(mark_of(error, text), source), error.msg);

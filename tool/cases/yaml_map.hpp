@@ -1,5 +1,5 @@
-// Maps of a YAML file whose every key has a meaning: what is not known or not right is refused by
-// its line and column.
+// YAML maps with a fixed set of keys. Unknown keys and bad values are refused with their line and
+// column.
 #pragma once
 
 #include "tool/options/usage_error.hpp"
@@ -28,12 +28,12 @@ YAML::Node load_yaml(const std::string& text, std::string_view source);
 
 std::string yaml_text(const YAML::Node& node, std::string_view source, std::string_view what);
 
-// `read` is called for every key, each of which may be there once.
+// Calls `read` for every key. A key may appear only once.
 void for_each_key(const YAML::Node& node, std::string_view source, std::string_view what,
                   const std::function<void(const std::string& key, const YAML::Node& key_node,
                                            const YAML::Node& value)>& read);
 
-// The keys there may be, with what reads their values.
+// The allowed keys, each with the function that reads its value.
 using YamlKeys = std::map<std::string, std::function<void(const YAML::Node&)>>;
 void read_map(const YAML::Node& node, std::string_view source, std::string_view what,
               const YamlKeys& keys);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kApplication = 0x6f637465;  // "octe", in the header of the file
 constexpr std::int64_t kSchema = 1;
 
-// `record` has the whole row as JSON; the other columns are what it is found by.
+// `record` is the whole row as JSON; the other columns are for lookup.
 constexpr const char* kTables = R"(
   CREATE TABLE runs (
     id INTEGER PRIMARY KEY, began TEXT NOT NULL, commit_id TEXT NOT NULL,
@@ -54,7 +54,8 @@ void require_history(Database& database) {
   }
 }
 
-// A process that makes the file at the same time holds it in ways SQLite does not wait for.
+// Retries, because SQLite does not wait for locks that another process holds while it creates the
+// file.
 void use_write_ahead_log(Database& database) {
   constexpr int kTries = 200;
   for (int i = 0;; ++i) {
@@ -70,7 +71,7 @@ void use_write_ahead_log(Database& database) {
 void make_tables(Database& database) {
   use_write_ahead_log(database);
   Transaction transaction(database);
-  if (!is_empty(database)) return;  // another process was quicker
+  if (!is_empty(database)) return;  // another process was faster
   database.execute(kTables);
   database.execute(fmt::format("PRAGMA application_id = {}", kApplication));
   database.execute(fmt::format("PRAGMA user_version = {}", kSchema));
@@ -114,7 +115,8 @@ std::unique_ptr<Database> open_history(const std::string& path, bool create) {
     make_tables(*database);
   }
   require_history(*database);
-  // Enough for a process that is killed; a power cut may cost the last rows, never the file.
+  // Enough if the process is killed; a power cut may lose the last rows, but never corrupts the
+  // file.
   database->execute("PRAGMA synchronous = NORMAL");
   return database;
 }
@@ -133,7 +135,7 @@ std::optional<std::string> HistoryWriter::add(const bench::Row& row) {
   }
 }
 
-// A run is known by its first row, so that one which measured nothing leaves nothing.
+// The first row creates the run, so a run that measured nothing leaves no trace.
 void HistoryWriter::write(const bench::Row& row) {
   if (!database_) {
     const auto path = history_path();

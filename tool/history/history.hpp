@@ -1,5 +1,5 @@
 // The history: every row that `octet bench` measured on this machine, in one SQLite file. Many
-// processes may write at once, and what was written survives whatever ends them.
+// processes may write at once, and written rows survive a crash.
 #pragma once
 
 #include "tool/results/result_kind.hpp"
@@ -11,13 +11,13 @@
 
 namespace octet::tool {
 
-// $OCTET_HISTORY, else octet/history.sqlite in $XDG_STATE_HOME or ~/.local/state. Nothing where
-// OCTET_HISTORY is empty or "none". Throws DatabaseError where there is no home either.
+// $OCTET_HISTORY, else octet/history.sqlite in $XDG_STATE_HOME or ~/.local/state. Returns nullopt
+// if OCTET_HISTORY is empty or "none". Throws DatabaseError if there is no home folder either.
 std::optional<std::string> history_path();
 
-// Opens a history, makes it where `create` says so and the file is missing or empty; null where it
-// is empty and not to be made. Throws DatabaseError that names the file where it is another one or one
-// of a newer octet.
+// Opens a history. If the file is missing or empty, creates it with `create` and returns null
+// without. Throws DatabaseError that names the file if it is some other file or was written by a
+// newer octet.
 std::unique_ptr<Database> open_history(const std::string& path, bool create);
 
 // Writes the rows of one run.
@@ -25,8 +25,8 @@ class HistoryWriter {
  public:
   HistoryWriter(const ResultKind& kind, const bench::Row& header);
 
-  // Why the row was not written, in a line; nothing where it was, where the history is off, and
-  // where an earlier row could not be written.
+  // Returns one line that says why the row was not written. Returns nullopt if it was written, if
+  // the history is off, and if an earlier row could not be written.
   std::optional<std::string> add(const bench::Row& row);
 
  private:

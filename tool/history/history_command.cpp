@@ -1,4 +1,4 @@
-// octet history: what was measured on this machine, when, with which commit.
+// octet history: what was measured on this machine, when and with which commit.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/history/history.hpp"
@@ -29,7 +29,7 @@ std::string recorded_path() {
   return *path;
 }
 
-// Null where nothing was recorded yet.
+// Null if nothing was recorded yet.
 std::unique_ptr<Database> recorded(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? open_history(path, false) : nullptr;
@@ -77,7 +77,7 @@ void show_run(Database& database, std::int64_t id) {
   print_table(table, 5);
 }
 
-// Of a group with max() SQLite gives the other columns of the row that has it.
+// In a group with max(), SQLite takes the other columns from the row with the maximum.
 void best_rows(Database& database) {
   Statement rows(
       database,
@@ -131,7 +131,7 @@ void show_trend(Database& database, const std::string& op, const std::string& sh
   print_table(table, 5);
 }
 
-// Where there is nothing yet, whoever asks for all of it is told so, and whoever asks for one thing
+// If the history is empty, a command that lists all of it says so, and one that asks for one thing
 // is refused.
 enum class Asked { all, one };
 

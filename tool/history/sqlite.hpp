@@ -1,4 +1,4 @@
-// As much of SQLite as the history needs. Every failure is a DatabaseError that names the file.
+// The part of SQLite that the history needs. Every failure is a DatabaseError that names the file.
 #pragma once
 
 #include <sqlite3.h>
@@ -12,7 +12,7 @@ namespace octet::tool {
 class DatabaseError : public std::runtime_error {
  public:
   DatabaseError(const std::string& message, int code) : std::runtime_error(message), code_(code) {}
-  int code() const { return code_; }  // of SQLite
+  int code() const { return code_; }  // SQLite's error code
 
  private:
   int code_;
@@ -20,7 +20,8 @@ class DatabaseError : public std::runtime_error {
 
 class Database {
  public:
-  // Waits for other writers as long as a short transaction may take. `create`: where it is missing.
+  // Waits for other writers as long as a short transaction may take. `create`: creates a missing
+  // file.
   Database(const std::string& path, bool create);
   ~Database();
   Database(const Database&) = delete;
@@ -37,11 +38,11 @@ class Database {
   sqlite3* database_ = nullptr;
 };
 
-// Undone, unless it comes to commit().
+// Rolls back unless commit() is called.
 class Transaction {
  public:
   explicit Transaction(Database& database) : database_(database) {
-    database_.execute("BEGIN IMMEDIATE");  // no reader that finds it cannot become a writer
+    database_.execute("BEGIN IMMEDIATE");  // write lock now: upgrading a read lock may fail
   }
   ~Transaction() {
     if (!committed_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
@@ -58,7 +59,7 @@ class Transaction {
   bool committed_ = false;
 };
 
-// A query whose ?1, ?2 ... are given in their order.
+// A query whose parameters ?1, ?2 ... are given in order.
 class Statement {
  public:
   Statement(Database& database, const std::string& sql);
@@ -70,10 +71,10 @@ class Statement {
   Statement& give(std::int64_t number);
   Statement& give(double number);  // NaN: NULL
 
-  bool step();  // whether there is a further row
+  bool step();  // whether there is another row
   std::string text(int column) const;
   std::int64_t whole(int column) const { return sqlite3_column_int64(statement_, column); }
-  double real(int column) const;  // NaN of NULL
+  double real(int column) const;  // NaN for NULL
 
  private:
   void require_ok(int code) const;

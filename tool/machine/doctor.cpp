@@ -1,4 +1,4 @@
-// octet doctor: what this machine has that octet could use.
+// octet doctor: prints what this machine has that octet could use.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
@@ -35,7 +35,7 @@ using Table = std::vector<bench::Row>;
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
-// What OCTET_NUM_THREADS gives, or what is wrong with it.
+// The thread count from OCTET_NUM_THREADS, or what is wrong with the variable.
 std::string threads_of_a_run() {
   try {
     return std::to_string(default_threads());
@@ -78,11 +78,11 @@ void add_gpus(Table& table) {
   }
 }
 
-// The first of `names` that loads, or that none does.
+// Adds the first of `names` that loads, or a line that none does.
 void add_library(Table& table, const std::string& library, const std::vector<const char*>& names,
                  const std::string& purpose) {
   for (const char* name : names) {
-    // Left loaded: some leave memory behind when they are unloaded.
+    // Left loaded: some libraries leak memory when they are unloaded.
     if (dlopen(name, RTLD_LAZY | RTLD_LOCAL) != nullptr) {
       table.push_back({library, fmt::format("{} ({})", name, purpose)});
       return;
@@ -91,7 +91,7 @@ void add_library(Table& table, const std::string& library, const std::vector<con
   table.push_back({library, fmt::format("not found ({})", purpose)});
 }
 
-// Those of the library: dequantize and repack are no commands of the tool.
+// The operators of the library, including dequantize and repack, which are no commands of the tool.
 std::vector<std::string> operators_with_backends() {
   std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack"};
   for (const MakeOperator make : operators()) {
@@ -146,12 +146,13 @@ int doctor() {
   return 0;
 }
 
-// By the kernel's account, to a hundredth of a second: loading the program is part of it.
+// By the kernel's clock, to 0.01 s. Includes the time to load the program.
 double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The name of the program, field 2, may hold blanks; the start is field 22, in ticks since boot.
+  // Field 2, the program's name, may contain spaces. The start time is field 22, in ticks since
+  // boot.
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -173,7 +174,8 @@ void run_small_forward(Device device) {
   cuda::synchronize(device.index);
 }
 
-// The product whose calls are timed on the host: small, so that the device is never behind.
+// The product whose calls are timed on the host. It is small, so that the device never falls
+// behind.
 GemmProblem small_product(Device device) {
   GemmProblem problem;
   problem.m = 128;
@@ -183,8 +185,8 @@ GemmProblem small_product(Device device) {
   return problem;
 }
 
-// Host microseconds of one call: the median of rounds of `calls` without synchronisation in between, fewer
-// than a stream's queue holds.
+// Host microseconds per call: the median over rounds of `calls` calls without synchronisation in
+// between. `calls` must be smaller than a stream's queue.
 double host_microseconds(Device device, int calls, const std::function<void()>& call) {
   const bench::Clock clock = bench::steady_clock();
   std::vector<double> rounds;
@@ -209,10 +211,10 @@ double run_microseconds(Device device) {
   return host_microseconds(device, 500, [&] { run(plan, {a, b, d}, {}, timing.stream()); });
 }
 
-// Runs the forward of a small layer as the first thing a process does on a CUDA device and prints
-// when its context was there, when the forward was done, and the difference: what the first call of a
-// process takes above an empty CUDA program; then what plans and runs cost the host. Throws UsageError where there is no such device. The
-// exit status.
+// Runs the forward of a small layer as the first thing a process does on a CUDA device. Prints when
+// the context was ready, when the forward was done, and the difference, which is what the first
+// call costs on top of an empty CUDA program. Then prints the host cost of plans and runs. Throws
+// UsageError if there is no such device. Returns the exit status.
 int measure_first_call(Device device) {
   const int count = cuda_device_count();
   if (device.type != DeviceType::cuda || device.index >= count) {

@@ -1,4 +1,4 @@
-// octet ops: the support table, made from the implementation lists.
+// octet ops: prints the support table, which is made from the implementation lists.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/machine/support.hpp"
@@ -12,7 +12,7 @@
 namespace octet::tool {
 namespace {
 
-// Joins neighbours and others that agree in everything but `field`.
+// Joins probes, adjacent or not, that agree in everything except `field`.
 std::vector<Support> merge_by(const std::vector<Support>& probes, std::string Support::*field) {
   std::vector<Support> merged;
   for (const Support& probe : probes) {
@@ -31,8 +31,8 @@ std::vector<Support> merge_by(const std::vector<Support>& probes, std::string Su
   return merged;
 }
 
-// Every operator, casts first, without what no device takes. Probes that differ only in their dtypes are joined,
-// then those that differ only in their outputs.
+// Every operator, casts first, without probes that no device takes. Joins probes that differ only
+// in their dtypes, then those that differ only in their outputs.
 std::vector<Support> probe_everything() {
   std::vector<std::unique_ptr<Operator>> all;
   for (const MakeOperator make : operators()) all.push_back(make());

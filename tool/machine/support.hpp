@@ -1,5 +1,5 @@
-// What is supported where, found by asking every implementation about probe problems on every kind of
-// machine. The probes of an operator are in its own file (Operator::support).
+// What is supported where. Every implementation is asked about probe problems on every kind of
+// machine; the probes of an operator are in its own file (Operator::support).
 #pragma once
 
 #include "dispatch/implementation.hpp"
@@ -23,13 +23,13 @@ struct Support {
   std::string blocks;  // "1x128 . 128x128"
   std::string dtypes;  // of the operands
   std::string outputs;
-  // Per machine of probe_devices(): an implementation, or why none.
+  // Per machine of probe_devices(): the name of an implementation, or why there is none.
   std::vector<std::string> answers;
 
   bool same_answers(const Support& other) const { return answers == other.answers; }
 };
 
-// Answers that name no implementation begin so.
+// Answers that name no implementation begin with "no: ".
 inline bool is_refusal(const std::string& answer) { return answer.rfind("no: ", 0) == 0; }
 
 inline constexpr Dtype kProbeFloats[] = {Dtype::bf16, Dtype::f16, Dtype::f32};
@@ -42,11 +42,11 @@ struct ProbeDevice {
   Machine machine;
 };
 
-// Fixed, so that the table is the same wherever it is made.
+// A fixed list, so that the table is the same on every machine.
 const std::vector<ProbeDevice>& probe_devices();
 
-// The first that takes the problem, or the reason of the last that is of the device's kind: names
-// begin with cu (cuda_..., cublaslt) or with cpu_.
+// The first implementation that takes the problem, or the refusal of the last one for this kind of
+// device. Names begin with cu (cuda_..., cublaslt) or cpu_.
 template <class Problem, class Args>
 std::string answer(std::span<const Implementation<Problem, Args>> list, Problem problem,
                    const ProbeDevice& probe) {
@@ -62,7 +62,8 @@ std::string answer(std::span<const Implementation<Problem, Args>> list, Problem 
   return reason;
 }
 
-// The refusal of the operator itself, the same on every device; empty where there is none.
+// The refusal of the operator itself, which is the same on every device; empty if it takes the
+// problem.
 template <class Problem>
 std::string operator_refusal(const Problem& problem) {
   try {
@@ -85,7 +86,8 @@ std::vector<std::string> answers(std::span<const Implementation<Problem, Args>> 
   return result;
 }
 
-// The answers for forward and backward where they differ: every device needs both.
+// The answers for forward and backward together. A refusal of either pass wins; implementations
+// that differ are both named.
 inline std::vector<std::string> both(const std::vector<std::string>& forward,
                                      const std::vector<std::string>& backward) {
   std::vector<std::string> result;
@@ -101,7 +103,7 @@ inline std::vector<std::string> both(const std::vector<std::string>& forward,
   return result;
 }
 
-// An operator on rows, whose output has the dtype of the input or is FP8.
+// An operator on rows whose output has the dtype of the input or is FP8.
 template <class Problem, class ForwardArgs, class BackwardArgs>
 std::vector<Support> probe_rows(const std::string& op,
                                 std::span<const Implementation<Problem, ForwardArgs>> forward,
@@ -134,8 +136,8 @@ void set_heads(Problem& problem, Dtype dtype) {
   problem.dtype = dtype;
 }
 
-// What is made of several operators is taken where every part is: "quantize=cpu_simd gemm=cpu_simd",
-// or the first refusal.
+// The answer for an operator made of parts. Every part must be supported: "quantize=cpu_simd
+// gemm=cpu_simd", or the first refusal.
 class AnswerOfParts {
  public:
   void add(const std::string& op, const std::string& part) {

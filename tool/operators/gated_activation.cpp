@@ -1,4 +1,4 @@
-// Which gated activations, of which tensors.
+// The cases of gated-activation: which activations, on which tensors.
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 

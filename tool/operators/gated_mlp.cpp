@@ -1,4 +1,4 @@
-// Which gated MLPs, in which precision.
+// The cases of gated-mlp: which layers, in which precision.
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
@@ -20,7 +20,7 @@ GatedMlpProblem probe_mlp(bool fp8, Dtype dtype) {
   return problem;
 }
 
-// The answers for an MLP are those for its parts: every one must be taken.
+// An MLP is supported if every one of its parts is.
 std::vector<std::string> mlp_answers(const GatedMlpForwardState& forward,
                                      const GatedMlpBackwardState& backward) {
   std::vector<std::string> result;

@@ -1,4 +1,5 @@
-// Which linear layers, in which precision; and for octet check single products, by their operands.
+// The cases of gemm: linear layers by precision and, for octet check, single products by their
+// operands.
 #include "tool/cases/cases.hpp"
 #include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
@@ -19,7 +20,7 @@ std::vector<Support> probe_products();  // gemm_support.cpp
 
 namespace {
 
-// Those of a layer, which a product would leave unread.
+// Options of a layer, which have no meaning for a product.
 constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
                                    "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
                                    "--amax-floor",  "--pow2-scales"};
@@ -62,7 +63,7 @@ GemmOperand parse_operand(const std::string& option, const std::string& text) {
   return operand;
 }
 
-// The three products of a layer of plain operands, each judged by itself.
+// Checks the three products of a layer with plain operands, each by itself.
 GateReport check_plain_layer(const Fp8LinearProblem& layer, const DataOptions& options) {
   const LinearProducts products = plain_products(layer);
   GateReport all;
@@ -96,7 +97,7 @@ class Gemm : public Operator {
   RowKind rows() const override { return RowKind::layer; }
   std::vector<std::string> chosen_operators() const override { return {"gemm", "quantize"}; }
   std::string progress_text(const Case& one) const override { return one.name; }
-  // Sixteen cases of a suite and their gates fit three minutes; a shape that was asked for by itself
+  // Sixteen cases of a suite with their gates fit in three minutes. A shape from the command line
   // may take longer.
   double cpu_seconds() const override { return common_.shapes.empty() ? 1 : 5; }
 
@@ -133,8 +134,8 @@ class Gemm : public Operator {
 
   void add_bench_options(CLI::App& app) override {
     add_flag(app, "--prequantized", prequantized_, "time the products alone");
-    // openblas: sgemm of the same products, on the CPU. cublaslt: the same layer, or with
-    // --prequantized its products, with cuBLASLt multiplying.
+    // openblas: sgemm of the same products, on the CPU. cublaslt: the same layer with cuBLASLt's
+    // products or, with --prequantized, only its products.
     add_choice(app, "--baseline", baseline_, {"openblas", "cublaslt"},
                "time a peer interleaved and report its time over ours");
   }
@@ -160,7 +161,7 @@ class Gemm : public Operator {
     }
   }
 
-  // Each on the best device for itself.
+  // Each case runs on the best device for it.
   std::vector<Case> chosen_cases() const override {
     const bool products = !a_.empty() || !b_.empty() || out_ || accumulate_;
     if (products) check_product_options();
@@ -178,7 +179,7 @@ class Gemm : public Operator {
  private:
   bool is_fp8() const { return dtype_ == "fp8"; }
 
-  // What --shape, --suite, --model and --mbs name; the quick suite where none is given.
+  // The layers that --shape, --suite, --model and --mbs select; the quick suite by default.
   std::vector<LayerCase> chosen_layers() const {
     std::vector<LayerCase> cases;
     for (const std::string& shape : common_.shapes) {
@@ -305,7 +306,7 @@ class Gemm : public Operator {
 
   const CLI::App* app_ = nullptr;
   std::string dtype_ = "fp8";              // fp8, bf16, f16
-  std::string granularity_ = "blockwise";  // of fp8
+  std::string granularity_ = "blockwise";  // only with fp8
   std::vector<std::string> models_;
   std::vector<std::int64_t> mbs_;
   std::string suite_;
@@ -314,10 +315,10 @@ class Gemm : public Operator {
   bool accumulate_dw_ = false;
   std::optional<float> amax_floor_;
   bool pow2_scales_ = false;
-  // Of octet bench.
+  // Only octet bench.
   bool prequantized_ = false;
   std::string baseline_;
-  // Of octet check: "e4m3:1x128"; a product where any of them is given, a layer where not.
+  // Only octet check, such as "e4m3:1x128". If any is given, a product is checked, else a layer.
   std::string a_, b_;
   std::optional<Dtype> out_;
   bool accumulate_ = false;

@@ -1,4 +1,4 @@
-// What is supported where: gemm, and fp8_linear, which is made of products and casts.
+// The support probes of gemm, and of fp8_linear, which is made of products and casts.
 #include "tool/operators/operator.hpp"
 
 #include "ops/fp8_linear/state.hpp"
@@ -18,7 +18,7 @@ GemmProblem gemm_probe(GemmOperand a, GemmOperand b, Dtype out, bool accumulate)
   return problem;
 }
 
-// One product with every kind of output.
+// Adds one product with every kind of output.
 void add_outputs(std::vector<Support>& result, const std::string& blocks, const std::string& dtypes,
                  GemmOperand a, GemmOperand b) {
   for (const bool accumulate : {false, true}) {
@@ -52,7 +52,7 @@ std::vector<Support> probe_gemm() {
   return result;
 }
 
-// The answers for a layer are those for its parts: every cast and every product must be taken.
+// A layer is supported if every one of its casts and products is.
 std::vector<std::string> layer_answers(const ForwardState& forward, const BackwardState& backward) {
   std::vector<std::string> result;
   for (const ProbeDevice& probe : probe_devices()) {

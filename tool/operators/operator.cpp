@@ -37,7 +37,7 @@ std::string Operator::check_command(const Case& one) const {
   return forced_backends() + "octet check " + one.arguments + data_arguments();
 }
 
-// " --backend ... --threads ... --seed ... --distribution ...", where they are not the defaults.
+// " --backend ... --threads ... --seed ... --distribution ...", without those at their defaults.
 std::string Operator::data_arguments() const {
   std::string result;
   if (!common_.backend.empty()) result += " --backend " + common_.backend;

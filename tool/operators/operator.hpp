@@ -1,5 +1,5 @@
-// An operator as the tool sees it: its options, the cases they name, and of every case the command line
-// that repeats it, the gates that judge it and what is timed. Each has a file of its own here;
+// An operator as the tool sees it: its options and the cases they select. Every case has the
+// command line that repeats it, its gates and its timed workload. Each operator has a file here;
 // operators.cpp lists them.
 #pragma once
 
@@ -21,25 +21,25 @@
 namespace octet::tool {
 
 struct Case {
-  std::string name;  // "Llama-3.1-8B norm"; "shape" for one of the command line
+  std::string name;  // "Llama-3.1-8B norm"; "shape" if from the command line
   std::vector<std::int64_t> extents;
   std::string arguments;  // of the problem, after `octet bench` and `octet check`
   Device device;
   std::function<GateReport(const DataOptions&)> check;
-  // Plans it, throwing octet::Error where that cannot be. Null for what is only checked.
+  // Plans the case; throws octet::Error if it cannot. Null for cases that are only checked.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> workload;
 
-  // Of linear layers only.
-  std::string test_id{};  // in its suite; empty: the number of the case in this run
+  // Linear layers only.
+  std::string test_id{};  // in its suite; if empty, the number of the case in this run
   std::int64_t mbs = 0;   // sequences per micro-batch; 0: does not apply
   std::function<double(const DataOptions&)> f16_snr_db{};
-  // Plans what --baseline names, throwing octet::Error where it does not take the case.
+  // Plans the baseline; throws octet::Error if it does not take the case.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> baseline{};
 };
 
-// What a row of results tells: forward and backward of a linear layer, beside a baseline; one cast or a
-// forward and a backward, beside copies of as many bytes; or a forward and a backward of an MLP, beside
-// its unfused chain.
+// The contents of a row of results. layer: forward and backward of a linear layer, next to a
+// baseline. cast, memory: a cast, or a forward and a backward, next to copies of as many bytes.
+// mlp: forward and backward of an MLP, next to its unfused chain.
 enum class RowKind { layer, cast, memory, mlp };
 
 class Operator {
@@ -49,43 +49,43 @@ class Operator {
   virtual const char* about() const = 0;
   virtual const char* about_check() const { return about(); }
   virtual RowKind rows() const { return RowKind::memory; }
-  // The operators of the library whose implementations are chosen where this one is run: "rms_norm".
+  // The library's operators whose implementations this one chooses: "rms_norm".
   virtual std::vector<std::string> chosen_operators() const;
-  // Where it is supported, for `octet ops`.
+  // The rows of the support table, for `octet ops`.
   virtual std::vector<Support> support() const = 0;
-  // What the progress bar shows of a case.
+  // The text of the progress bar for a case.
   virtual std::string progress_text(const Case& one) const { return one.arguments; }
-  // What a case takes on the CPU where neither --iters nor --seconds-per-case is given.
+  // Time budget of a case on the CPU without --iters and --seconds-per-case.
   virtual double cpu_seconds() const { return 1; }
 
-  // `timed`: of octet bench, which has to have a backward.
+  // `timed`: for octet bench, where every case needs a backward.
   virtual void add_options(CLI::App& app, bool timed) = 0;
-  // Further options of octet bench, and what they say after the others in its command line.
+  // Further options of octet bench, and their text at the end of its command line.
   virtual void add_bench_options(CLI::App& /*app*/) {}
   virtual std::string bench_arguments() const { return ""; }
-  // Throws UsageError where the options of octet bench do not go together.
+  // Throws UsageError if options of octet bench contradict each other.
   virtual void check_bench_options() const {}
-  // The name --baseline gives; empty without it. check_baseline throws UsageError where that runs on
-  // another device.
+  // The name --baseline gives; empty without it. check_baseline throws UsageError if that baseline
+  // runs on another device.
   virtual std::string baseline() const { return ""; }
   virtual void check_baseline(Device /*device*/) const {}
 
-  // On the device of the options, or else on the best one whose implementations take them.
+  // On the device of --device, or else on the best one that has an implementation.
   virtual std::vector<Case> chosen_cases() const = 0;
   DataOptions data_options() const;
 
-  // The command lines that repeat a case. What the environment forces on it comes first:
+  // The command lines that repeat a case. Choices forced by the environment come first:
   // "OCTET_GEMM_BACKEND=cpu_reference octet bench gemm ...".
   std::string bench_command(const Case& one, const TimingOptions& timing) const;
   std::string check_command(const Case& one) const;
 
  protected:
-  // What every operator is asked.
+  // Options of every operator.
   struct CommonOptions {
     std::vector<std::string> shapes;
     std::optional<Dtype> dtype;
     std::string backend;
-    std::string quantize_backend;  // of linear layers only
+    std::string quantize_backend;  // linear layers only
     std::optional<Device> device;
     std::int64_t threads = 0;
     std::int64_t seed = 1;
@@ -102,7 +102,7 @@ class Operator {
 class ShapeOperator : public Operator {
  public:
   void add_options(CLI::App& app, bool timed) override;
-  // All on one device.
+  // All cases run on one device.
   std::vector<Case> chosen_cases() const override;
 
  protected:
@@ -127,8 +127,8 @@ Case shape_case(const ShapeCase& shape, const Problem& problem,
           [problem](const DataOptions& options) { return bench::make_workload(problem, options); }};
 }
 
-// make(device) of the given device; else of the first CUDA device where plan(made) does not throw
-// octet::Error; else of the CPU.
+// Returns make(device) for the given device. Without one, takes the first CUDA device for which
+// plan(made) does not throw octet::Error, and falls back to the CPU.
 template <class Make, class Plan>
 auto on_best_device(const std::optional<Device>& given, const Make& make, const Plan& plan) {
   if (given) return make(*given);
@@ -144,7 +144,7 @@ auto on_best_device(const std::optional<Device>& given, const Make& make, const 
   return make(kCpu);
 }
 
-// Makes each operator of the tool. `octet bench` without a subcommand runs the first.
+// Makes one operator of the tool. `octet bench` without a subcommand runs the first in the list.
 using MakeOperator = std::unique_ptr<Operator> (*)();
 const std::vector<MakeOperator>& operators();
 

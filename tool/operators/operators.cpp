@@ -2,7 +2,7 @@
 
 namespace octet::tool {
 
-// Each is defined in the file of its operator.
+// Each is defined in its operator's file.
 std::unique_ptr<Operator> make_gemm_operator();
 std::unique_ptr<Operator> make_quantize_operator();
 std::unique_ptr<Operator> make_rms_norm_operator();

@@ -1,4 +1,4 @@
-// Which casts, of which tensors.
+// The cases of quantize: which casts, on which tensors.
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
@@ -39,7 +39,7 @@ std::vector<Support> probe_quantize() {
   return result;
 }
 
-// dequantize and repack, which are timed by no benchmark.
+// dequantize and repack, which have no benchmark.
 std::vector<Support> probe_copies() {
   std::vector<Support> result;
   const BlockShape blocks[] = {kBlock1x128, kBlock128x1, kBlock128x128};

@@ -1,4 +1,4 @@
-// Which norms, of which tensors.
+// The cases of rms-norm: which norms, on which tensors.
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 

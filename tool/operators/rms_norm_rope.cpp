@@ -1,4 +1,4 @@
-// Which norms with rotation, of which heads.
+// The cases of rms-norm-rope: which norms with rotation, on which heads.
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 

@@ -1,4 +1,4 @@
-// Which rotations, of which heads.
+// The cases of rope: which rotations, on which heads.
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 

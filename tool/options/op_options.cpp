@@ -11,7 +11,7 @@ namespace {
 
 using OptionalBlock = std::optional<BlockShape>;
 
-// `otherwise`: where the option is not given.
+// `otherwise`: the block if the option is not given.
 OptionalBlock parse_optional_block(const std::string& option, const std::string& text,
                                    const OptionalBlock& otherwise) {
   if (text.empty()) return otherwise;
@@ -21,7 +21,7 @@ OptionalBlock parse_optional_block(const std::string& option, const std::string&
   return block;
 }
 
-// `otherwise`: of a copy whose block is not given.
+// `otherwise`: the block of a copy if its option is not given.
 Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) {
   Fp8Output fp8;
   fp8.format = options.format.value_or(Dtype::e4m3);
@@ -41,7 +41,7 @@ Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) 
   return fp8;
 }
 
-// `otherwise`: the default, as the help has it.
+// `otherwise`: the default, as the help prints it.
 void add_block_options(CLI::App& app, Fp8Options& options, const std::string& otherwise) {
   add_text(app, "--block", options.block, "1x128|128x1|128x128|none",
            "block per scale of the row-major copy, or none " + otherwise);
@@ -58,7 +58,7 @@ bool no_block_is_given(const Fp8Options& options) {
 constexpr std::int64_t kMostFeatures = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kUsualHeadDim = 128;
 
-// What was given, else what the case has; nothing where neither is there.
+// The option if given, else the value of the case, if any.
 std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
                                       const ShapeCase& shape, const std::string& option) {
   const auto of_case = shape.options.find(option);

@@ -1,5 +1,5 @@
-// Options that several operators share: of the data, of FP8 copies, of a norm, of heads and their
-// rotation, and of the activation of a gate.
+// Options that several operators share: data, FP8 copies, norms, heads with their rotation, and the
+// activation of a gate.
 #pragma once
 
 #include "tool/cases/cases.hpp"
@@ -16,12 +16,12 @@ namespace octet::tool {
 inline const std::vector<Dtype> kFloats{Dtype::bf16, Dtype::f16, Dtype::f32};
 inline const std::vector<Dtype> kFp8{Dtype::e4m3, Dtype::e5m2};
 
-// Of every operator: --threads, --seed, --distribution.
+// Options of every operator: --threads, --seed, --distribution.
 void add_data_options(CLI::App& app, std::int64_t& threads, std::int64_t& seed,
                       std::string& distribution);
 Distribution parse_distribution(const std::string& name);
 
-// Block-scaled FP8 copies: those of a cast, and those an operator writes beside its output.
+// Block-scaled FP8 copies: the outputs of a cast, or copies an operator writes next to its output.
 struct Fp8Options {
   std::optional<Dtype> format;
   std::string block;  // empty: not given; "none": no row-major copy
@@ -30,18 +30,18 @@ struct Fp8Options {
   bool pow2_scales = false;
 };
 
-// Of a cast: --format and the others.
+// For a cast: --format and the block options.
 void add_cast_options(CLI::App& app, Fp8Options& options);
-// Of what an operator writes: --fp8, which asks for it, and the others.
+// For an operator with FP8 copies: --fp8, which asks for them, and the block options.
 void add_fp8_options(CLI::App& app, Fp8Options& options, const std::string& format_help);
 
-// The copies whose blocks are given; both in 1x128 blocks where none is.
+// The copies whose blocks are given; both, in 1x128 blocks, if none is.
 Fp8Output cast_output(const Fp8Options& options);
-// Both copies, in 1x128 blocks where no others are given. Nothing where no --fp8 is given; refuses
-// the others without it.
+// Both copies, in 1x128 blocks by default. Returns nullopt without --fp8; the other options are
+// then refused.
 std::optional<Fp8Output> wanted_fp8(const Fp8Options& options);
 
-// A norm: rms-norm and rms-norm-rope.
+// Options of a norm, for rms-norm and rms-norm-rope.
 struct NormOptions {
   std::optional<Dtype> weight;
   std::optional<float> eps;
@@ -50,7 +50,7 @@ struct NormOptions {
   std::optional<Dtype> dg;
 };
 
-// `timed`: of octet bench, which has to have a backward.
+// `timed`: for octet bench, where every case needs a backward.
 void add_norm_options(CLI::App& app, NormOptions& options, bool timed);
 
 template <class Problem>
@@ -62,7 +62,7 @@ void apply(const NormOptions& options, Problem& problem) {
   problem.dg = options.dg.value_or(problem.dg);
 }
 
-// Heads and their rotation: rope and rms-norm-rope.
+// Options of heads and their rotation, for rope and rms-norm-rope.
 struct RopeOptions {
   std::optional<std::int64_t> head_dim;
   std::optional<std::int64_t> heads;
@@ -77,8 +77,8 @@ struct RopeOptions {
 
 void add_rope_options(CLI::App& app, RopeOptions& options);
 
-// What a shape BxSxH and the options say of the heads. Throws UsageError where H is no whole number
-// of heads.
+// The heads, from a shape BxSxH and the options. Throws UsageError if H is not a whole number of
+// heads.
 struct HeadCounts {
   std::int64_t q_heads = 0;
   std::int64_t k_heads = 0;
@@ -98,7 +98,7 @@ void apply(const RopeOptions& options, const ShapeCase& shape, Problem& problem)
   problem.rotation = rotation(options);
 }
 
-// --activation: gated-activation and gated-mlp.
+// Adds --activation, for gated-activation and gated-mlp.
 void add_gate_activation(CLI::App& app, std::string& value);
 GateActivation chosen_activation(const std::string& given, const ShapeCase& shape);
 

@@ -44,7 +44,7 @@ float f32(const std::string& name, const std::string& text) {
   return value;
 }
 
-// `set` is called with the text of every value given.
+// Calls `set` with the text of every value given.
 template <class Set>
 CLI::Option* add(CLI::App& app, const std::string& name, const std::string& type,
                  const std::string& help, Set set) {
@@ -59,7 +59,7 @@ CLI::Option* add(CLI::App& app, const std::string& name, const std::string& type
       ->allow_extra_args(false);
 }
 
-// Letters to insert, delete or replace to make `b` of `a`.
+// Edit distance: letters to insert, delete or replace to turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -1,4 +1,4 @@
-// Options whose every bad value gets one line that says what was meant to be given.
+// Options of the command line. Every bad value gets a one-line message that says what was wanted.
 #pragma once
 
 #include "tool/options/usage_error.hpp"
@@ -25,18 +25,18 @@ void add_whole(CLI::App& app, const std::string& name, std::optional<std::int64_
                std::int64_t least, std::int64_t most, const std::string& help);
 void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t>& values,
                 std::int64_t least, std::int64_t most, const std::string& help);
-// Finite and at least 0.
+// A finite number of at least 0.
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
               const std::string& help);
-// The same, and neither too large nor too small for an f32.
+// The same, within the range of f32.
 void add_f32(CLI::App& app, const std::string& name, std::optional<float>& value,
              const std::string& help);
 void add_text(CLI::App& app, const std::string& name, std::string& value, const std::string& type,
               const std::string& help);
-// May be given many times, one value each.
+// May be repeated, with one value each time.
 void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                const std::string& type, const std::string& help);
-// A word without a name, which has to be given.
+// A required positional argument.
 void add_argument(CLI::App& app, const std::string& name, std::string& value,
                   const std::string& help);
 void add_device(CLI::App& app, std::optional<Device>& value);
@@ -47,7 +47,7 @@ void add_flag(CLI::App& app, const std::string& name, bool& value, const std::st
 void add_choice(CLI::App& app, const std::string& name, std::string& value,
                 const std::vector<std::string>& choices, const std::string& help);
 
-// What a parse error of CLI11 means, in one line.
+// Explains a parse error of CLI11 in one line.
 std::string explain(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace octet::tool

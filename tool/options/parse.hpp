@@ -1,4 +1,4 @@
-// Texts of options and of fields: numbers, shapes, names.
+// Parsers for the texts of options and fields: numbers, shapes, names.
 #pragma once
 
 #include <charconv>
@@ -10,7 +10,7 @@
 
 namespace octet::tool {
 
-// The whole text as a number. False where it is another text, or a number that `Number` cannot hold.
+// Parses the whole text as a number. Returns false if it is none or out of the range of `Number`.
 template <class Number>
 bool parse_number(std::string_view text, Number& number) {
   const char* end = text.data() + text.size();
@@ -18,13 +18,13 @@ bool parse_number(std::string_view text, Number& number) {
   return result.ec == std::errc{} && result.ptr == end;
 }
 
-// A whole number of decimal digits in [least, most]; false for anything else.
+// Parses decimal digits as a number in [least, most]; false for anything else.
 bool parse_whole(std::string_view text, std::int64_t least, std::int64_t most, std::int64_t& value);
 
-// "MxNxK" or "RxC": as many factors as `factors` has, each at least 1.
+// "MxNxK" or "RxC": exactly `count` factors, each at least 1.
 bool parse_shape(std::string_view text, std::int64_t* factors, int count);
 
-// "8x2048x4096" for the form "BxSxH". Throws UsageError that says what was wanted of `what`.
+// Parses "8x2048x4096" for the form "BxSxH". Throws UsageError that says what `what` must be.
 std::vector<std::int64_t> parse_extents(std::string_view what, const std::string& text,
                                         std::string_view form);
 

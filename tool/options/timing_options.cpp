@@ -8,7 +8,7 @@
 namespace octet::tool {
 namespace {
 
-// However it is spelt, with links followed as far as it exists.
+// The absolute path, with links resolved as far as the path exists.
 std::filesystem::path whole_path(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -16,7 +16,7 @@ std::filesystem::path whole_path(const std::string& path) {
   return error ? absolute.lexically_normal() : whole;
 }
 
-// Both write beside their files first: none of the files of one may be one of the other's.
+// Both also write temporary files next to their outputs, so compare all of those paths.
 void require_two_files(const TimingOptions& options) {
   if (options.json.empty() || options.output.empty()) return;
   for (const std::string rows : {"", ".new", ".partial"}) {

@@ -1,4 +1,4 @@
-// What the command line got wrong: one line on stderr, exit status 2.
+// An error of the command line: one line on stderr, exit status 2.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,4 +1,5 @@
-// octet compare: what two runs of the same cases differ in. Exit status 1 where the second is worse.
+// octet compare: the differences between two runs of the same cases. Exit status 1 if the second is
+// worse.
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/options/options.hpp"
@@ -70,8 +71,8 @@ void print_changes(const char* title, const std::vector<Change>& changes, const 
   print_table(table, 1);
 }
 
-// The worst (or, from the other end, the best) of those that moved beyond the noise, and every one
-// beyond the threshold.
+// The few cases that moved most beyond the noise, slower (sign < 0) or faster (sign > 0), and every
+// one beyond the threshold.
 std::vector<Change> movers(std::vector<Change> timed, int sign, double threshold) {
   if (sign > 0) std::reverse(timed.begin(), timed.end());
   std::vector<Change> some;
@@ -115,7 +116,8 @@ void print_verdict(const ResultComparison& comparison, double threshold) {
   fmt::print("REGRESSION: {}\n", fmt::join(reasons, ", "));
 }
 
-// The score, the distribution of the changes, what moved most, changed checks and the verdict.
+// Prints the score, the distribution of the changes, the largest changes, changed checks and the
+// verdict.
 void print_comparison(const ResultComparison& comparison, const char* unit, double threshold) {
   const std::vector<Change> timed = comparison.timed();
   print_score(comparison, unit);

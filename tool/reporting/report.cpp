@@ -1,4 +1,4 @@
-// octet report: everything a folder of results says, as one HTML file.
+// octet report: a folder of results as one HTML file.
 #include "tool/commands.hpp"
 #include "tool/options/options.hpp"
 #include "tool/reporting/report_data.hpp"
@@ -25,7 +25,7 @@ struct ReportOptions {
   bool any_device = false;
 };
 
-// An older page is replaced, anything else is not, least of all the results that were read.
+// Only an older report is replaced, never another file, such as the results that were read.
 void require_page_or_nothing(const std::string& path) {
   constexpr std::string_view kFirstLine = "<!DOCTYPE html>\n";
   constexpr std::string_view kTitle = "<title>octet report</title>\n";
@@ -52,7 +52,7 @@ std::string scripts() {
   return text;
 }
 
-// The parts of the page in the places that its frame marks.
+// Inserts the parts of the page at the marks in its frame.
 std::string report_page(const ReportInput& input) {
   const std::array<std::pair<std::string, std::string>, 4> parts{
       {{"{{style}}", file_text("page.css")},

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // NaN becomes null
 
-// Of the step, of every baseline that the row has.
+// The ratio and rate of the step for every baseline in the row.
 Json baselines_of(const ResultKind& kind, const ParsedRow& row, const bench::Record& record) {
   Json baselines = Json::array();
   for (const BaselineColumn& baseline : kind.baselines) {
@@ -21,7 +21,7 @@ Json baselines_of(const ResultKind& kind, const ParsedRow& row, const bench::Rec
     if (!row.passed() || !(ratio > 0)) continue;
     const std::string name =
         baseline.name_column == nullptr ? baseline.name : record.at(baseline.name_column);
-    // A share of the ceiling is its time over ours, as every ratio is.
+    // Every ratio, including the share of a ceiling, is the baseline's time over ours.
     baselines.push_back({{"name", name}, {"ratio", ratio}, {"rate", row.step_rate() / ratio}});
   }
   return baselines;
@@ -125,7 +125,7 @@ Json pair_json(const ComparedResults& pair) {
   return json;
 }
 
-// JSON may spell any character as \uXXXX: with no < in it, no </script> or <!-- ends the script.
+// JSON allows \uXXXX for any character. Without < no </script> or <!-- can end the script.
 std::string inside_script(const Json& json) {
   std::string text;
   for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {

@@ -1,4 +1,4 @@
-// What the page of octet report shows: one HTML file that needs nothing else.
+// The data of the page of octet report, a single HTML file that loads nothing else.
 #pragma once
 
 #include "tool/reporting/result_comparison.hpp"
@@ -10,13 +10,13 @@ namespace octet::tool {
 
 struct ReportInput {
   const ResultFolder& folder;
-  std::string path;     // of the folder, as it was given
-  std::string command;  // that makes the report
+  std::string path;     // of the folder, as given
+  std::string command;  // makes this report
   const ComparedFolders* against = nullptr;
   std::string against_path;
 };
 
-// As JSON that can stand inside <script>.
+// Returns JSON that is safe inside <script>.
 std::string report_data(const ReportInput& input);
 
 // The text of a file of tool/reporting/page/, or of Chart.js, as it was when the tool was built.

@@ -33,7 +33,7 @@ void check_comparable(const ParsedResults& before, const ParsedResults& after, b
   }
 }
 
-// By key; the second row of a key is its own case.
+// Rows by key. A second row with the same key is a case of its own.
 std::map<std::string, ParsedRow> by_key(const ParsedResults& results) {
   std::map<std::string, ParsedRow> rows;
   for (const ParsedRow& row : results.rows) {
@@ -48,7 +48,7 @@ Change change_of(const ParsedRow& before, const ParsedRow& after) {
   Change change{before, after};
   if (!change.both_passed()) return change;
   change.delta = after.step_rate() / before.step_rate() - 1;
-  // Rate and time agree in what octet writes. Where somebody edited one of them, the worse counts.
+  // In files that octet writes, rate and time agree. If one was edited, the worse counts.
   if (!std::isnan(before.time_ms)) {
     change.delta = std::min(change.delta, before.time_ms / after.time_ms - 1);
   }
@@ -97,7 +97,7 @@ bool ResultComparison::is_regression(double threshold) const {
   return score_fell() || !lost(threshold).empty() || !broken().empty();
 }
 
-// The outer ones are the medians of the two halves.
+// The lower and upper quartiles are the medians of the two halves.
 Quartiles quartiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto half = static_cast<std::ptrdiff_t>((values.size() + 1) / 2);

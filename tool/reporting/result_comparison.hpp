@@ -1,8 +1,8 @@
-// Two measurements of the same cases: what moved, and by more than the noise.
+// Compares two measurements of the same cases: which moved by more than the noise.
 //
-// A row's noise is the mean of the two spreads: beyond it the quartile ranges of the two runs do not
-// meet. What moves all rows alike, clocks and temperature, does not average out over them, so the
-// noise of the score is that of the middle row.
+// A row's noise is the mean of the two spreads; beyond it the quartile ranges of the two runs do
+// not overlap. Clocks and temperature move all rows alike and do not average out, so the noise of
+// the score is that of the median row.
 #pragma once
 
 #include "tool/results/parsed_results.hpp"
@@ -12,13 +12,13 @@
 
 namespace octet::tool {
 
-// What one case may lose before it is a regression.
+// The largest loss of one case that is no regression.
 inline constexpr double kThresholdPercent = 5;
 
 struct Change {
   ParsedRow before;
   ParsedRow after;
-  double delta = 0;  // of the rate of the step: -0.07 is 7 % slower; 0 where not both are PASS
+  double delta = 0;  // of the step's rate: -0.07 is 7 % slower; 0 unless both are PASS
   double noise = 0;
 
   bool both_passed() const { return before.passed() && after.passed(); }
@@ -27,7 +27,7 @@ struct Change {
 };
 
 struct ResultComparison {
-  std::vector<Change> changes;        // by delta, the worst first
+  std::vector<Change> changes;        // sorted by delta, the worst first
   std::vector<std::string> only_old;  // labels
   std::vector<std::string> only_new;
   double score_before = 0;  // geometric means over the rows that are PASS in both
@@ -35,7 +35,7 @@ struct ResultComparison {
   double score_noise = 0;
 
   std::vector<Change> timed() const;  // PASS in both
-  // Slower by more than `threshold` and the noise.
+  // Cases slower by more than `threshold` and the noise.
   std::vector<Change> lost(double threshold) const;
   std::vector<Change> broken() const;
   double score_delta() const { return score_after / score_before - 1; }
@@ -46,9 +46,9 @@ struct ResultComparison {
 struct Quartiles {
   double low, middle, high;
 };
-Quartiles quartiles(std::vector<double> values);  // of at least one
+Quartiles quartiles(std::vector<double> values);  // needs at least one value
 
-// Throws UsageError where the results are of two kinds, of other devices (unless any_device) or have
+// Throws UsageError if the results are of different kinds or devices (unless any_device), or have
 // no case in common.
 ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
                                  bool any_device);
@@ -60,11 +60,11 @@ struct ComparedResults {
 };
 
 struct ComparedFolders {
-  std::vector<ComparedResults> pairs;  // the files of one name
-  std::vector<std::string> unpaired;   // paths of those that only one folder has
+  std::vector<ComparedResults> pairs;  // files with the same name
+  std::vector<std::string> unpaired;   // paths of files in only one folder
 };
 
-// Throws UsageError where no two files have one name, or two that have cannot be compared.
+// Throws UsageError if no two files have the same name, or two that do cannot be compared.
 ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& after,
                                 bool any_device);
 

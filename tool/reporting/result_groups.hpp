@@ -1,4 +1,4 @@
-// Rows that tell of one thing: the same operator, problem, device and backend, over all files.
+// Groups of rows with the same operator, problem, device and backend, over all files.
 #pragma once
 
 #include "tool/results/parsed_results.hpp"
@@ -14,15 +14,14 @@ struct ResultGroup {
   std::string problem;
   std::string device;
   std::string backend;
-  std::string model;  // empty: of all
+  std::string model;  // empty: all models
   Checks checks{};
-  std::vector<double> means;  // geometric, of every rate over the rows that are PASS; NaN of none
+  std::vector<double> means;  // geometric, of every rate over the PASS rows; NaN if there are none
 
   std::size_t count() const { return checks.passed + checks.failed + checks.errors; }
 };
 
-// In the order of the files and rows; the groups of a group's models follow it where there are two
-// or more.
+// In the order of files and rows. If a group has two or more models, a group per model follows it.
 std::vector<ResultGroup> group_results(const ResultFolder& folder);
 
 }  // namespace octet::tool

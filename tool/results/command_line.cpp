@@ -17,10 +17,10 @@ using Options = std::vector<std::string_view>;
 const Options kHowItWasRun{"--device", "--threads", "--seed",
                            "--warmup", "--iters",   "--seconds-per-case"};
 
-// Other options that do not say which problem it was.
+// Other options that do not define the problem.
 const Options kNoProblem{"--backend", "--quantize-backend", "--baseline", "--shape", "-o"};
 
-// No two of these have a value in common for any operator: the value says which option it is.
+// No two of these options share a value for any operator, so the value alone identifies the option.
 const Options kKnownByValue{"--dtype",        "--granularity", "--format",
                             "--wgrad-blocks", "--activation",  "--norm"};
 
@@ -41,7 +41,7 @@ Words words_of(const std::string& command) {
 
 std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// Without these options and their values.
+// The words without these options and their values.
 Words without(const Words& words, const Options& options) {
   Words kept;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -90,7 +90,7 @@ std::string repeated_command(const std::string& command) {
 
 std::string settings_of(const std::string& command) {
   Words words = without(without(words_of(command), kHowItWasRun), {"--shape", "--dtype"});
-  // What the environment forced comes before these three: octet bench OP.
+  // Variables of the environment may come before the three words octet bench OP.
   const auto octet = std::find(words.begin(), words.end(), "octet");
   words.erase(octet, octet + std::min<std::ptrdiff_t>(3, words.end() - octet));
   return joined(words);

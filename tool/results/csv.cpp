@@ -22,7 +22,7 @@ void end_row(int /*terminator*/, void* collector) {
   row.clear();
 }
 
-// Frees what libcsv holds, however the scope is left.
+// Frees libcsv's memory on every exit from the scope.
 class Parser {
  public:
   Parser() { csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI); }

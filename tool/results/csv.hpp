@@ -1,4 +1,4 @@
-// CSV as RFC 4180 has it, read with libcsv. bench::csv_line() writes it.
+// CSV as defined by RFC 4180, read with libcsv. bench::csv_line() writes it.
 #pragma once
 
 #include "bench/report/record.hpp"
@@ -8,8 +8,8 @@
 
 namespace octet::tool {
 
-// The rows of `text`, the header first; empty lines are skipped. Throws UsageError, which names
-// `source`, where a quote does not close or stands inside a bare field.
+// The rows of `text`, the header first; empty lines are skipped. Throws UsageError that names
+// `source` if a quote is not closed or appears inside an unquoted field.
 std::vector<bench::Row> parse_csv(std::string_view text, std::string_view source);
 
 }  // namespace octet::tool

@@ -16,7 +16,7 @@
 namespace octet::tool {
 namespace {
 
-// A list of cases is some kilobytes; more is another file, given by mistake.
+// A list of cases is some kilobytes; anything this large is another file, given by mistake.
 constexpr std::uintmax_t kMostBytes = 64 << 20;
 
 }  // namespace
@@ -51,7 +51,7 @@ std::string beginning_to_replace(const std::string& option, const std::string& p
     refuse_usage("{} {}: is a folder, wanted a file to write", option, path);
   }
   if (!std::filesystem::exists(path, ignored)) return {};
-  // A device or a pipe would be replaced by the file that takes its name.
+  // Writing renames a file into place, which would replace a device or a pipe.
   if (!std::filesystem::is_regular_file(path, ignored)) {
     refuse_usage("{} {}: is no plain file, wanted a file to write", option, path);
   }

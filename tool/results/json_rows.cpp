@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Columns whose fields are texts even where they have only digits.
+// Columns that hold texts, even if a field has only digits.
 constexpr std::array<std::string_view, 8> kTextColumns{
     "Case", "Commit", "Device Sources", "CPU", "GPU", "Configuration", "Note", "Command"};
 
@@ -51,7 +51,7 @@ Json row_object(const bench::Row& header, const bench::Row& row) {
   return object;
 }
 
-// A byte that is no UTF-8, as a file of cases may have in a name, is replaced.
+// Bytes that are not UTF-8, as a name in a file of cases may have, are replaced.
 std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

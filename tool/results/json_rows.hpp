@@ -1,6 +1,6 @@
-// Rows as JSON: an object per row, its columns by their names. Numbers are numbers, an empty field
-// is null, and texts are texts: a commit that has only digits stays one, and so does "inf", for
-// which JSON has no number.
+// Rows as JSON: an object per row, with the columns as keys. Numbers are numbers, an empty field is
+// null, and texts stay texts: a commit that has only digits, and "inf", for which JSON has no
+// number.
 #pragma once
 
 #include "tool/results/result_kind.hpp"
@@ -13,23 +13,23 @@ namespace octet::tool {
 
 std::string row_as_json(const bench::Row& header, const bench::Row& row);
 
-// --json FILE: the rows of a run and where they come from. Written beside and renamed, so that a
-// reader never sees half of it.
+// --json FILE: the rows of a run and their origin. Written to a temporary file and renamed, so that
+// a reader never sees half of it.
 class JsonFile {
  public:
-  // Throws UsageError where `path` cannot be written or does not hold such a file.
+  // Throws UsageError if `path` cannot be written or holds some other file.
   explicit JsonFile(const std::string& path);
   ~JsonFile();
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
 
-  // Throws UsageError where the disk does not take it.
+  // Throws UsageError if writing fails.
   void write(const ResultKind& kind, const bench::Row& header,
              const std::vector<std::optional<bench::Row>>& rows);
 
  private:
-  std::string path_;    // empty: none is wanted
-  std::string beside_;  // empty: it has become path_
+  std::string path_;    // empty: no --json
+  std::string beside_;  // temporary file; empty once renamed to path_
 };
 
 }  // namespace octet::tool

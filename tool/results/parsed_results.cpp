@@ -58,7 +58,7 @@ class RowReader {
     }
   }
 
-  // A column of its own has one extent, a shape in one column all of them.
+  // A kind with one shape column has all extents in it; otherwise each column has one.
   void check_shape(const char* column) const {
     const std::string text = record_.at(column);
     const bool whole_shape = results_.kind->shape.size() == 1;
@@ -90,7 +90,7 @@ class RowReader {
     return value;
   }
 
-  // NaN where the field is no number, has more than one or is infinite.
+  // NaN if the field is not exactly one finite number.
   double finite(const char* column) const {
     const std::string text = record_.at(column);
     double value = 0;
@@ -147,7 +147,7 @@ std::optional<ParsedResults> parse_results(std::string_view text, const std::str
     }
     results.rows.push_back(RowReader(results, i).read());
   }
-  // With fewer characters in its last field a row still looks whole.
+  // A row that lost characters of its last field would still look complete.
   if (text.back() != '\n') {
     refuse_usage("{}: row {} does not end with a line end: was it cut short?", source, rows.size());
   }

@@ -1,4 +1,4 @@
-// Results as summarize, compare and report want them: CSVs read and checked, one or a folder of them.
+// Results for summarize, compare and report: one CSV or a folder of them, read and checked.
 #pragma once
 
 #include "tool/results/result_kind.hpp"
@@ -10,20 +10,20 @@
 
 namespace octet::tool {
 
-// Of a row that does not tell its own.
+// The spread of a row that gives none.
 inline constexpr double kUsualSpread = 0.01;
 
 struct ParsedRow {
   std::string shape;             // "4096x12288x4096"
   std::string name;              // "Llama-2-7B attn_qkv"; empty for a bare shape
   std::string model;             // "Llama-2-7B"
-  std::string problem;           // as problem_of() has it, or the variant of the kind
-  std::string key;               // all of the above: the same of two rows that can be compared
-  std::string device;            // the GPU, or the CPU where the row is of one
+  std::string problem;           // from problem_of(), or the variant of the kind
+  std::string key;               // all of the above; equal for two rows that can be compared
+  std::string device;            // the GPU, or the CPU for a row from the CPU
   std::string backend;           // what was run
   std::string check;             // PASS, FAIL or ERROR
-  std::vector<double> rates;     // of a PASS: as the kind has them, in its unit
-  double time_ms = 0;            // of the step; NaN where the kind has none
+  std::vector<double> rates;     // only of a PASS: the kind's rates, in its unit
+  double time_ms = 0;            // of the step; NaN if the kind has none
   double spread = kUsualSpread;  // 0.02: half of the samples lie within 2 %
 
   bool passed() const { return check == "PASS"; }
@@ -35,33 +35,33 @@ struct ParsedResults {
   const ResultKind* kind = nullptr;
   std::string source;  // the path, for messages
   bench::Row header;
-  std::vector<bench::Row> fields;  // as they stand in the file
+  std::vector<bench::Row> fields;  // as in the file
   std::vector<ParsedRow> rows;
 
   bench::Record record(std::size_t index) const { return {header, fields[index]}; }
 };
 
-// Nothing where the header is of no kind. Throws UsageError that names `source` where columns are
-// missing, a row is cut short or a field is not what its column asks for.
+// Returns nullopt if the header is of no kind. Throws UsageError that names `source` if columns are
+// missing, a row is cut short or a field does not fit its column.
 std::optional<ParsedResults> parse_results(std::string_view text, const std::string& source);
 
-// The same of a file. Throws UsageError where it cannot be read.
+// The same for a file. Throws UsageError if it cannot be read.
 std::optional<ParsedResults> read_results_file(const std::string& path);
 
-// All result CSVs of a folder and the folders in it, in the order of their names.
+// All result CSVs of a folder and its subfolders, sorted by name.
 struct ResultFolder {
   std::vector<ParsedResults> results;
-  std::vector<std::string> names;    // of the results: paths below the folder
+  std::vector<std::string> names;    // of the results: paths relative to the folder
   std::vector<std::string> skipped;  // "peers.txt: no CSV"
 
-  const ParsedResults* find(const std::string& name) const;  // nullptr where there is none
+  const ParsedResults* find(const std::string& name) const;  // nullptr if there is none
 };
 
-// Files of another kind are skipped. Throws UsageError where the folder is missing, has no results
-// or a file is broken.
+// Skips files of another kind. Throws UsageError if the folder is missing or has no results, or if
+// a file is broken.
 ResultFolder read_results_folder(const std::string& path);
 
-// One line for each on stderr.
+// Prints one line per skipped file on stderr.
 void print_skipped(const ResultFolder& folder);
 
 }  // namespace octet::tool

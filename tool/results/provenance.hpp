@@ -1,13 +1,13 @@
-// What every result says of where it comes from.
+// Where a result comes from: commit, device sources, version, time.
 #pragma once
 
 #include <string>
 
 namespace octet::tool {
 
-std::string commit();  // "unknown" where the build was not made from a git tree
-// A hash of the sources that decide what an operator ("rms-norm" or "rms_norm") runs on a GPU: a
-// result that has another was measured with other kernels. Empty for what is no operator.
+std::string commit();  // "unknown" if not built from a git tree
+// A hash of the sources that decide what an operator ("rms-norm" or "rms_norm") runs on a GPU:
+// results with different hashes were measured with different kernels. Empty if `op` is no operator.
 std::string device_sources(std::string op);
 std::string version_text();  // "octet 0.1.0 (commit)"
 std::string utc_now();       // "2026-01-31T12:34:56Z"

@@ -18,7 +18,7 @@
 namespace octet::tool {
 namespace {
 
-// Where it is in `planned`, one with the same TestID before others of the same problem.
+// Index of `key` in `planned`; an equal TestID goes before other cases of the same problem.
 std::optional<std::size_t> place_of(const CaseKey& key, const std::vector<CaseKey>& planned) {
   std::optional<std::size_t> place;
   for (std::size_t i = 0; i < planned.size(); ++i) {
@@ -28,8 +28,8 @@ std::optional<std::size_t> place_of(const CaseKey& key, const std::vector<CaseKe
   return place;
 }
 
-// Whether two rows under `header` tell of the same measurement: all that is known before it agrees.
-// Of the same code: the device sources on a GPU, the commit on the CPU.
+// Whether two rows under `header` are the same measurement: all that is known in advance is equal,
+// and the code is the same (device sources on a GPU, commit on the CPU).
 bool same_measurement(const bench::Row& header, const bench::Row& a, const bench::Row& b) {
   const bench::Record left(header, a);
   const bench::Record right(header, b);
@@ -40,7 +40,7 @@ bool same_measurement(const bench::Row& header, const bench::Row& a, const bench
                      [&](const char* column) { return left.at(column) == right.at(column); });
 }
 
-// Not where the process that had the lock has removed the file since it was opened.
+// False if the process that held the lock has removed the file since it was opened.
 bool still_has_its_name(int descriptor, const std::string& path) {
   struct stat opened {};
   struct stat named {};
@@ -64,7 +64,7 @@ PartialFile::PartialFile(const std::string& output) : output_(output), path_(out
 
 PartialFile::~PartialFile() {
   if (file_ == nullptr) return;
-  if (!has_rows_) std::remove(path_.c_str());  // before the lock is free
+  if (!has_rows_) std::remove(path_.c_str());  // before the lock is released
   std::fclose(file_);
 }
 
@@ -121,7 +121,7 @@ bool PartialFile::write(const bench::Row& row) {
 }
 
 void PartialFile::remove() {
-  std::remove(path_.c_str());  // before the lock is free
+  std::remove(path_.c_str());  // before the lock is released
   std::fclose(file_);
   file_ = nullptr;
 }

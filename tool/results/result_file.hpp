@@ -1,9 +1,9 @@
-// A CSV of results, one row per case. Rows go to FILE.partial as they come, so that an interrupted
-// run keeps them; finish() writes FILE, whole and in the order of the cases.
+// A CSV of results, one row per case. Rows are appended to FILE.partial as they are measured, so
+// that an interrupted run keeps them; finish() writes the complete FILE in the order of the cases.
 //
-// A run takes up what an earlier one left in FILE or FILE.partial: a PASS row of the same case with
-// the same settings, on the same machine, of the same code is kept and its case not run again. Any
-// other row of a case stays until the case has been run; rows of other cases stay, before the rest.
+// A run continues from an earlier FILE or FILE.partial: a PASS row of the same case with the same
+// settings, machine and code is kept and its case skipped. Any other row of a case stays until the
+// case has been run. Rows of other cases stay, at the front.
 #pragma once
 
 #include "bench/report/record.hpp"
@@ -15,28 +15,29 @@
 
 namespace octet::tool {
 
-// Those of the cases that have been run.
+// The rows of the cases that have been run.
 std::vector<bench::Row> done_rows(const std::vector<std::optional<bench::Row>>& rows);
 
-// FILE.csv.partial: the rows of a run as they come. It only grows, so that a run which is killed, and
-// one that continues it, lose nothing; while it is open no other run may write to FILE.csv.
+// FILE.csv.partial: the rows of a run as they are measured. It is only appended to, so a run that
+// is killed and one that continues it lose nothing. While it is open no other run may write to
+// FILE.csv.
 class PartialFile {
  public:
-  // Opens that of `output`, or makes it, and drops a last row that was cut short. Throws UsageError
-  // where it cannot be written or another run is at work there.
+  // Opens or creates the partial file of `output`, and drops a truncated last row. Throws
+  // UsageError if it cannot be written or another run is using it.
   explicit PartialFile(const std::string& output);
-  // What has no rows is removed, what has some stays for the run that continues.
+  // Removes the file if it has no rows; otherwise it stays for the run that continues.
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // Writes the header where there is none yet; `fresh` drops the rows of earlier runs. Throws
-  // UsageError where the disk does not take it.
+  // Writes the header if there is none yet; `fresh` drops the rows of earlier runs. Throws
+  // UsageError if writing fails.
   void begin(const bench::Row& header, bool fresh);
-  // False, with errno, where the disk does not take it.
+  // Returns false, with errno set, if writing fails.
   bool add(const bench::Row& row);
-  // Its rows stand elsewhere now.
+  // Removes the file once its rows are stored elsewhere.
   void remove();
 
  private:
@@ -53,18 +54,18 @@ class PartialFile {
 
 class ResultFile {
  public:
-  // `planned` has the row of every case as far as it is known before it is run. An empty path keeps
-  // the rows in memory only; `fresh` keeps nothing of an earlier run. Throws UsageError where
-  // `path` cannot be written, does not hold such results or another run is writing there.
+  // `planned` has a row per case with the fields that are known in advance. An empty path keeps the
+  // rows in memory only; `fresh` discards earlier rows. Throws UsageError if `path` cannot be
+  // written, holds other data or another run is writing to it.
   ResultFile(const std::string& path, const bench::Row& header,
              const std::vector<bench::Row>& planned, bool fresh);
 
   const bench::Row& header() const { return header_; }
-  // By case; nothing where it has not been run.
+  // By case; nullopt if it has not been run.
   const std::vector<std::optional<bench::Row>>& rows() const { return rows_; }
-  // How many rows of other cases are kept.
+  // Number of kept rows of other cases.
   std::size_t others() const { return others_.size(); }
-  // Throws UsageError where the disk does not take it.
+  // Throws UsageError if writing fails.
   void add(std::size_t index, const bench::Row& row);
   void finish();
 
@@ -74,7 +75,7 @@ class ResultFile {
   std::string path_;
   bench::Row header_;
   std::vector<std::optional<bench::Row>> rows_;
-  std::vector<std::vector<bench::Row>> earlier_;  // by case: what stays until it has been run
+  std::vector<std::vector<bench::Row>> earlier_;  // by case: rows kept until it has been run
   std::vector<bench::Row> others_;
   std::optional<PartialFile> partial_;
 };

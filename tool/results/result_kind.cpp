@@ -78,7 +78,7 @@ ResultKind quantize_kind() {
           .intensity = no_intensity};
 }
 
-// A memory-bound operator, forward and backward. They share their columns.
+// A memory-bound operator with forward and backward; all such operators share their columns.
 ResultKind memory_kind(const char* op) {
   return {.op = op,
           .about = "an operator that memory bounds, forward and backward",
@@ -99,7 +99,7 @@ ResultKind memory_kind(const char* op) {
           .intensity = no_intensity};
 }
 
-// Of forward 4 MFK operations, 6 with --down; backward has twice as many.
+// Forward has 4 MFK operations, 6 with --down; backward has twice as many.
 double mlp_intensity(const bench::Record& record) {
   const bool down = has_option(record.at("Options"), "--down");
   return 3 * (down ? 6 : 4) * record.number("M") * record.number("F") * record.number("K") /
@@ -169,7 +169,7 @@ bool has(const bench::Row& header, const std::string& column) {
   return std::find(header.begin(), header.end(), column) != header.end();
 }
 
-// The share of the kind's own columns that the header has.
+// The share of the kind's own columns that are in the header.
 double likeness(const ResultKind& kind, const bench::Row& header) {
   const std::vector<std::string> columns = own_columns(kind);
   const auto present =
@@ -217,7 +217,7 @@ double rate_of(const ResultKind& kind, const bench::Record& record) {
 const ResultKind* kind_of(const bench::Row& header, const bench::Row& row) {
   const ResultKind* best = nullptr;
   const std::string op = bench::Record(header, row).at(kOperatorColumn);
-  // Shape columns are not enough for a kind: they are up to 3 of 5 columns.
+  // Shape columns are not enough to identify a kind: they are up to 3 of 5 columns.
   double most = 2.0 / 3;
   for (const ResultKind& kind : result_kinds()) {
     if (kind.is_named_in_rows && kind.op != op) continue;

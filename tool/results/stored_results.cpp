@@ -20,15 +20,15 @@
 namespace octet::tool {
 namespace {
 
-// What the results of every operator begin with.
+// The first columns of every operator's results.
 constexpr std::string_view kFirstColumns = "TestID,Platform,GPU,";
 
-// What two rows of one case have in common, however they were run.
+// Equal for two rows of the same case, however they were run.
 std::string problem_key(const std::string& name, const std::string& command) {
   return name + " " + repeated_command(command);
 }
 
-// Numbers in their order, then everything else.
+// Numbers first, in numeric order, then everything else.
 std::pair<std::int64_t, std::string> order_of(const std::string& test_id) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
   std::int64_t number = kLast;

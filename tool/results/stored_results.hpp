@@ -1,4 +1,5 @@
-// Results read back from files: what a run takes up, what a suite counts and puts together.
+// Results read back from files, for a run that continues and for a suite that counts and merges
+// rows.
 #pragma once
 
 #include "bench/report/record.hpp"
@@ -15,23 +16,23 @@ struct StoredResults {
   std::vector<bench::Row> rows;  // each as long as the header
 };
 
-// Nothing where the file is missing or no CSV. A last row that was cut short is left out.
+// Empty if the file is missing or no CSV. A truncated last row is dropped.
 StoredResults read_stored(const std::string& path);
 
-// Replaces the file whole. Returns 0, or the errno of what failed: the file is then unchanged.
+// Replaces the whole file. Returns 0, or errno on failure; the file is then unchanged.
 int write_stored(const std::string& path, const StoredResults& results);
 
-// Throws UsageError, which begins with `option`, where `path` is a folder, a device, a file that
-// cannot be read, or one that does not hold results of octet: none is to be replaced.
+// Throws UsageError that begins with `option` if `path` is a folder, a device, a file that cannot
+// be read, or a file that holds no results of octet. None of these may be replaced.
 void require_results_or_nothing(const std::string& option, const std::string& path);
 
-// The rows of `path` are to stand beside others under `header`; `op` is what those have in their
-// column Operator, empty where there is none. Throws UsageError where they have other columns or are
-// of another operator, or where one cannot be read back: it would be lost.
+// Checks that the rows of `path` can be kept under `header`. `op` is the value of the column
+// Operator, empty if there is none. Throws UsageError if they have other columns or another
+// operator, or if a row cannot be read back and would be lost.
 void require_rows_that_fit(const std::string& path, const bench::Row& header,
                            const std::string& op);
 
-// Which case a row is of.
+// Identifies the case of a row.
 struct CaseKey {
   std::string test_id;
   std::string problem;  // the name of the case and its repeated_command()
@@ -41,21 +42,21 @@ struct CaseKey {
 
 CaseKey key_of(const bench::Row& header, const bench::Row& row);
 
-// The rows of all files, of which some may be missing, each case once: the last of its rows, in the
-// place of the first. A file with other columns is left out.
+// The rows of all files, of which some may be missing, each case once: its last row, at the
+// position of its first. A file with other columns is skipped.
 StoredResults newest_rows(const std::vector<std::string>& paths);
-// The same in the order of TestID.
+// The same, sorted by TestID.
 StoredResults merge_stored(const std::vector<std::string>& paths);
 
-// A case of octet bench, known before it is run: the columns TestID, Case and Command of its row.
-// Where rows have no column Case, its name does not count.
+// A case of octet bench before it is run: the columns TestID, Case and Command of its row. If rows
+// have no column Case, the name is ignored.
 struct BenchCase {
   std::string test_id;
   std::string name;
   std::string command;
 };
 
-// The rows of these cases, and not those of cases that an earlier run had.
+// Only the rows of these cases, without those of cases from an earlier run.
 StoredResults rows_of(const StoredResults& results, const std::vector<BenchCase>& cases);
 
 struct Checks {

@@ -1,5 +1,6 @@
-// octet bench suite: a batch of benchmarks from a YAML file, dealt over the GPUs. Each is a process
-// of its own, so that none disturbs another and what was done is kept whatever happens to the rest.
+// octet bench suite: runs a batch of benchmarks from a YAML file, distributed over the GPUs. Each
+// is a process of its own, so that none disturbs another and finished rows survive a failure of the
+// rest.
 #include "tool/cases/cases.hpp"
 #include "tool/commands.hpp"
 #include "tool/console.hpp"
@@ -19,7 +20,7 @@ namespace octet::tool {
 namespace {
 
 struct BenchSuiteOptions {
-  std::string file;  // empty: the one that ships
+  std::string file;  // empty: the built-in one
   std::string folder;
   std::vector<std::string> groups;
   std::optional<std::int64_t> gpus;
@@ -27,7 +28,7 @@ struct BenchSuiteOptions {
   std::optional<double> max_seconds;
 };
 
-// The groups that ship are hours of work; without arguments the command runs what `octet bench` runs.
+// The built-in groups take hours. Without arguments the command runs what `octet bench` runs.
 std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
   if (!options.file.empty()) {
     const std::string text = read_text_file("FILE " + options.file, options.file,
@@ -39,8 +40,8 @@ std::vector<Task> chosen_tasks(const BenchSuiteOptions& options) {
                   options.groups.empty() ? std::vector<std::string>{"quick"} : options.groups);
 }
 
-// The cases of a task. Parses what its process will be given, so that what is wrong in the file is
-// found before anything is run.
+// The cases of a task. Parses the arguments its process will get, so that errors in the file are
+// found before anything runs.
 std::vector<BenchCase> cases_of(const Task& task, const std::string& device) {
   CLI::App bench("", "octet bench");
   Chosen chosen;
@@ -65,7 +66,7 @@ std::vector<BenchCase> cases_of(const Task& task, const std::string& device) {
   }
 }
 
-// The exit status.
+// Returns the exit status.
 int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folder,
                         const SuiteRunner& runner) {
   std::vector<std::vector<std::string>> table{{"task", "results", "pass", "fail", "error"}};
@@ -88,7 +89,7 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
                runner.not_started());
   }
   if (const int number = runner.stopped_by(); number != 0) {
-    constexpr int kExitOfASignal = 128;  // plus its number, as shells have it
+    constexpr int kExitOfASignal = 128;  // plus its number, as in shells
     fmt::print("stopped by signal {} ({}); rerun the same command to continue\n", number,
                strsignal(number));
     return kExitOfASignal + number;

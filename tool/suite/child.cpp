@@ -18,11 +18,11 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// Between fork and exec: nothing that allocates or locks.
+// Runs between fork and exec: must not allocate or lock.
 [[noreturn]] void become(char* const* words, char* const* environment, int log, pid_t parent,
                          const sigset_t& mask) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  if (getppid() != parent) _exit(1);  // the parent died before the line above
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
@@ -42,7 +42,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Of a name that is given twice the first counts.
+// If a name appears twice, the first counts, so `more` overrides our own environment.
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
   std::vector<std::string> all = more;
   for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
@@ -52,13 +52,13 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
 }  // namespace
 
 Signals::Signals() {
-  signal(SIGCHLD, SIG_DFL);  // where it was ignored, no status would be kept
+  signal(SIGCHLD, SIG_DFL);  // if it were ignored, no exit status would be kept
   sigemptyset(&waited_);
   sigaddset(&waited_, SIGCHLD);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
     sigaction(number, nullptr, &action);
-    if (action.sa_handler != SIG_IGN) sigaddset(&waited_, number);  // NOLINT: as nohup asks
+    if (action.sa_handler != SIG_IGN) sigaddset(&waited_, number);  // NOLINT: nohup's choice stays
   }
   sigprocmask(SIG_BLOCK, &waited_, &before_);
 }

@@ -1,4 +1,4 @@
-// Processes of this very program, and the signals that tell of them.
+// Child processes of this program, and the signals that report on them.
 #pragma once
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 namespace octet::tool {
 
-// While it lives, the end of a child, Ctrl-C and SIGTERM are waited for and interrupt nothing.
+// While it lives, the end of a child, Ctrl-C, SIGTERM and SIGHUP are blocked and read with wait().
 class Signals {
  public:
   Signals();
@@ -17,9 +17,9 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // The next of them, or 0 after `seconds`.
+  // The next of these signals, or 0 after `seconds`.
   int wait(double seconds) const;
-  // What a child is to begin with.
+  // The signal mask for a child.
   const sigset_t& before() const { return before_; }
 
  private:
@@ -29,15 +29,15 @@ class Signals {
 
 struct ChildCommand {
   std::vector<std::string> arguments;    // after the program's name
-  std::vector<std::string> environment;  // "NAME=value", beside our own
-  std::string log;                       // takes what it prints
+  std::vector<std::string> environment;  // "NAME=value", in addition to our own
+  std::string log;                       // file for its output
 };
 
-// Starts this program anew. The child is killed when we die, however that happens: two writers of
-// one file must not meet. Throws std::system_error.
+// Starts this program again. The child is killed when this process dies in any way, so that two
+// processes never write the same file. Throws std::system_error.
 pid_t start_child(const ChildCommand& command, const Signals& signals);
 
-// How a child ended: "" where its status was 0, else "exit status 2" or "killed by signal 9 (Killed)".
+// How a child ended: "" for status 0, else "exit status 2" or "killed by signal 9 (Killed)".
 std::string describe_end(int wait_status);
 
 }  // namespace octet::tool

@@ -53,7 +53,7 @@ SuiteFolder::~SuiteFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
-// The lock is inherited: it is free when this process and its last child are gone.
+// Children inherit the lock: it is released when this process and its last child have ended.
 void SuiteFolder::lock() {
   lock_ = open((path_ + "/.lock").c_str(), O_RDWR | O_CREAT, 0666);  // NOLINT: for the children too
   if (lock_ < 0) {
@@ -79,7 +79,8 @@ std::string SuiteFolder::results(const Task& task) const {
   return fmt::format("{}/{}.csv", path_, task.label);
 }
 
-// Those of a shard end in no .csv: who reads every CSV of the folder is to see each row once.
+// Files of a shard do not end in .csv, so that a reader of every CSV in the folder sees each row
+// once.
 std::string SuiteFolder::results(const Job& job) const {
   return job.task->shards == 1 ? results(*job.task)
                                : fmt::format("{}/shards/{}", path_, job.name());
@@ -99,7 +100,7 @@ Checks SuiteFolder::checks(const Task& task) const {
 }
 
 void SuiteFolder::merge(const Task& task) const {
-  if (task.shards == 1) return;  // it wrote them there itself
+  if (task.shards == 1) return;  // the job wrote them there itself
   std::vector<std::string> paths;
   for (const Job& job : jobs_of(task)) {
     for (std::string& path : files(job)) paths.push_back(std::move(path));

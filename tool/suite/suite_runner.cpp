@@ -16,7 +16,7 @@
 namespace octet::tool {
 namespace {
 
-// What CUDA_VISIBLE_DEVICES calls the device that is cuda:index here.
+// The name in CUDA_VISIBLE_DEVICES of the device that is cuda:index here.
 std::string visible_name(std::int64_t index) {
   const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
   if (given == nullptr) return std::to_string(index);
@@ -34,7 +34,7 @@ std::vector<Job> all_jobs(const std::vector<Task>& tasks) {
   return jobs;
 }
 
-// Why a program ended is usually the last thing it said.
+// The last line of a log usually says why the program ended.
 std::string last_line(const std::string& path) {
   std::ifstream file(path);
   std::string last;
@@ -68,8 +68,8 @@ std::vector<Slot> suite_slots(std::optional<std::int64_t> gpus, std::int64_t cpu
                  there == 1 ? "" : "s");
   }
   std::vector<Slot> slots;
-  // A process sees only its own GPU, as cuda:0: so a row says the same on whichever it was
-  // measured, and is taken up on any other.
+  // A process sees only its own GPU, as cuda:0. So a row is the same on whichever GPU it was
+  // measured, and a run on another one can keep it.
   for (std::int64_t i = 0; i < gpus.value_or(there); ++i) {
     slots.push_back(
         {fmt::format("cuda:{}", i), "cuda:0", {"CUDA_VISIBLE_DEVICES=" + visible_name(i)}});
@@ -119,7 +119,7 @@ void SuiteRunner::start(const Job& job, const Slot& slot) {
       folder_.log(job),
   };
   running_.push_back({job, &slot, start_child(command, signals_), watch_.seconds()});
-  if (progress_.on_terminal()) return;  // where the bar says it
+  if (progress_.on_terminal()) return;  // the bar shows it
   fmt::print("{} starts on {}\n", job.name(), slot.name);
   std::fflush(stdout);
 }
@@ -138,7 +138,7 @@ void SuiteRunner::finish(const Running& running, int wait_status) {
   ++done_;
   folder_.merge(*job.task);
   const Checks checks = folder_.checks(job);
-  // Status 1 is that of rows which did not pass, and they are counted.
+  // Status 1 means that rows did not pass; these are counted.
   const bool rows_tell =
       WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitFailed && !checks.all_passed();
   const std::string end = rows_tell ? "" : describe_end(wait_status);
@@ -154,7 +154,8 @@ void SuiteRunner::finish(const Running& running, int wait_status) {
   }
 }
 
-// Rows are kept as they come, so a process can be ended at any time; who asks twice is in a hurry.
+// Rows are kept as they are measured, so a process can be stopped at any time. A second signal
+// kills it.
 void SuiteRunner::stop(int signal_number) {
   for (const Running& running : running_) kill(running.pid, stopped_by_ == 0 ? SIGTERM : SIGKILL);
   stopped_by_ = signal_number;

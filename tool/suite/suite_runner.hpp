@@ -14,15 +14,15 @@
 
 namespace octet::tool {
 
-// Where the tasks of a suite may run: one at a time in each slot.
+// A place where tasks of a suite run, one at a time.
 struct Slot {
   std::string name;                      // "cuda:3", "cpu"
-  std::string device;                    // what --device says in the slot
+  std::string device;                    // the value of --device in the slot
   std::vector<std::string> environment;  // "NAME=value"
 };
 
-// A slot per GPU, or `cpu_slots` of the CPU where there are none or none is wanted. Throws
-// UsageError where this machine has fewer GPUs than wanted.
+// A slot per GPU, or `cpu_slots` on the CPU if there is no GPU or none is wanted. Throws UsageError
+// if this machine has fewer GPUs than wanted.
 std::vector<Slot> suite_slots(std::optional<std::int64_t> gpus, std::int64_t cpu_slots);
 
 class SuiteRunner {
@@ -30,13 +30,13 @@ class SuiteRunner {
   SuiteRunner(const std::vector<Task>& tasks, const std::vector<Slot>& slots,
               const SuiteFolder& folder, const RunClock& clock);
 
-  // Returns when every job has been run, the time is over or a signal asked for the end. Rows are
-  // then in the files of the tasks.
+  // Returns when every job has run, the time is over or a signal arrived. The rows are then in the
+  // files of the tasks.
   void run();
 
   std::size_t not_started() const { return jobs_.size() - next_; }
   int stopped_by() const { return stopped_by_; }  // a signal, or 0
-  // A line for every job that did not come to its end, with the name of its log.
+  // A line for every job that did not finish, with the name of its log.
   const std::vector<std::string>& deaths() const { return deaths_; }
 
  private:

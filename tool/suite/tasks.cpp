@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestLabel = 100;  // it is part of file names
 constexpr std::int64_t kMostShards = 1000;
-// What the suite gives to every task itself.
+// Options that the suite itself passes to every task.
 constexpr std::array<std::string_view, 9> kOwnOptions{
     "device", "fresh", "help", "json", "max-seconds", "num-shards", "o", "output", "shard-id"};
 
@@ -26,8 +26,8 @@ bool is_name(std::string_view text, std::string_view more) {
          });
 }
 
-// One option as a command line has it. The value is joined to it, so that it cannot be taken for
-// another option.
+// One option as words of a command line. The value is joined to the name, so that it cannot be
+// mistaken for another option.
 std::vector<std::string> option_words(const std::string& key, const YAML::Node& value,
                                       std::string_view source) {
   const std::string wanted = fmt::format("option {}: a text, a list of them, true or false", key);

@@ -1,4 +1,4 @@
-// The batches of `octet bench suite`, as cases/tasks.yaml spells them.
+// The tasks of `octet bench suite`, defined in cases/tasks.yaml.
 #pragma once
 
 #include "tool/results/stored_results.hpp"
@@ -14,8 +14,8 @@ struct Task {
   std::string op;                      // of `octet bench OP`
   std::vector<std::string> arguments;  // "--shape=8x16x32"; true: "--prequantized"
   int shards = 1;
-  std::string place;             // "tasks.yaml:12:9", for what is found wrong later
-  std::vector<BenchCase> cases;  // which `octet bench suite` finds out of the arguments
+  std::string place;             // "tasks.yaml:12:9", for errors found later
+  std::vector<BenchCase> cases;  // found from the arguments by `octet bench suite`
 };
 
 struct TaskGroup {
@@ -27,8 +27,8 @@ struct TaskGroup {
 // Throws UsageError that begins with `source`, line and column.
 std::vector<TaskGroup> parse_tasks(const std::string& text, std::string_view source);
 
-// The tasks of the groups named, in the order of the file; of every group where none is. Throws
-// UsageError that lists the groups there are.
+// The tasks of the named groups, in the order of the file; of all groups if none is named. Throws
+// UsageError that lists the groups.
 std::vector<Task> tasks_of(const std::vector<TaskGroup>& groups,
                            const std::vector<std::string>& names);
 

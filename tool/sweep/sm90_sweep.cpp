@@ -1,5 +1,5 @@
-// octet_sm90_sweep: times the configurations of the Hopper product against the one that is taken now,
-// over the three products of the layers of a suite, and prints what is taken, its rate and that of the
+// octet_sm90_sweep: times the configurations of the Hopper product against the current choice, over
+// the three products of the layers of a suite. Prints the current choice, its rate and that of the
 // best other one; "replaces" marks shapes where another configuration is more than 2 % faster.
 //
 //     octet_sm90_sweep [SUITE]          dense84 where none is named
@@ -31,7 +31,7 @@ namespace {
 
 constexpr Device kDevice{DeviceType::cuda, 0};
 constexpr int kMultiprocessors = 132;  // of an H200
-constexpr double kWorthATry = 1.25;    // times the clocks the model predicts for what is taken now
+constexpr double kWorthATry = 1.25;    // times the clocks the model predicts for the current choice
 constexpr double kWorthAChange = 1.02;
 
 QuantizedTensor random_operand(std::int64_t rows, std::int64_t cols, BlockShape block,
@@ -49,8 +49,8 @@ QuantizedTensor random_operand(std::int64_t rows, std::int64_t cols, BlockShape 
   return out;
 }
 
-// Those worth a comparison with the current choice: what the model calls close, and never none. All of them
-// where `all` is set.
+// The configurations to compare with the current choice: those that the model predicts to be close,
+// at least one, or all if `all` is set.
 std::vector<Sm90GemmConfig> rivals(const GemmProblem& problem, const Sm90GemmConfig& current,
                                    bool all) {
   std::vector<Sm90GemmConfig> others;
@@ -84,7 +84,7 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
         plan_gemm(problem, {.backend = "cuda_sm90_wgmma", .configuration = name(config)});
     return bench::Task{[&, plan](std::int64_t) { run(plan, args, {}, timing.stream()); }};
   };
-  // Rounds of a tenth of a second: in shorter ones both have the clock that the power of the two leaves them.
+  // Rounds of 0.1 s: in shorter ones both run at the clock that their combined power draw allows.
   bench::Protocol protocol;
   protocol.warmup = 3;
   protocol.rounds = 3;
@@ -120,7 +120,7 @@ struct Layers {
   bool by_shape = false;
 };
 
-// A suite, or shapes.
+// Layers from a suite, or from shapes.
 Layers layers_of(const std::vector<std::string>& arguments) {
   Layers layers;
   for (const std::string& argument : arguments) {

@@ -24,7 +24,7 @@ void dequantize_by(Path path, const DequantizeProblem& problem, const Dequantize
                       path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 
-// Writes any code and positive scales of every magnitude into a foreign copy.
+// Writes random codes and positive scales of all magnitudes into a foreign copy.
 void fill(const QuantizedView& view, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const TensorView& values = view.values;
@@ -45,8 +45,8 @@ void fill(const QuantizedView& view, std::uint64_t seed) {
   }
 }
 
-// The nearest number of the output's dtype, ties to even, from the f32 product in f64: its spacing
-// at `value` divides a rounding by std::nearbyint.
+// The f32 product in f64, rounded to nearest, ties to even, in the output's dtype: divides by the
+// spacing at `value` and rounds with std::nearbyint.
 double rounded(double value, Dtype out) {
   if (!std::isfinite(value) || value == 0 || out == Dtype::f32) return value;
   const int digits = out == Dtype::f16 ? 11 : 8;

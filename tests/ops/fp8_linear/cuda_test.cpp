@@ -1,5 +1,5 @@
-// The layer on a CUDA stream: recorded in a graph it gives the bits of a plain run, and records
-// nothing but launches.
+// The layer on a CUDA stream: a captured graph gives the bits of a plain run, and contains only
+// kernel launches.
 #include <gtest/gtest.h>
 
 #include "ops/fp8_linear/random_tensor.hpp"
@@ -28,7 +28,7 @@ struct Output {
         view(image.at(make_matrix(poison.data(), dtype, rows, cols, cols))) {}
 };
 
-// Everything of a layer on the device: nothing is allocated once it is made.
+// A layer with all its tensors on the device. Nothing is allocated after construction.
 struct Layer {
   Fp8LinearProblem problem;
   Fp8LinearForwardPlan forward;
@@ -55,7 +55,7 @@ struct Layer {
     w_t = Buffer(layout.w_t.bytes, given.device);
     saved.x_t = layout.x_t.view(x_t.data(), given.device);
     saved.w_t = layout.w_t.view(w_t.data(), given.device);
-    cuda::synchronize(0);  // a stream does not wait for the copies above by itself
+    cuda::synchronize(0);  // the stream does not wait for the copies above by itself
   }
 
   void step(void* stream) const {
@@ -102,7 +102,7 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
   }
 }
 
-// The first call of a process may itself be the one that is recorded.
+// The first call of a process may be the one that is captured.
 TEST(Fp8LinearCuda, CanBeRecordedBeforeItEverRan) {
   OCTET_NEEDS_HOPPER();
   Fp8LinearProblem problem{.m = 130,

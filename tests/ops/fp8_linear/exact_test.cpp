@@ -54,7 +54,7 @@ Tensor to_tensor(const IntegerMatrix& matrix, Dtype dtype) {
   return tensor;
 }
 
-// sum over i of left(i, r) * right(i, c), by the given accessors.
+// The sum over i of left(i, r) * right(i, c).
 template <class Left, class Right>
 IntegerMatrix multiply(std::int64_t rows, std::int64_t cols, std::int64_t depth, const Left& left,
                        const Right& right) {

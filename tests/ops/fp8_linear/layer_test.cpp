@@ -1,4 +1,4 @@
-// The layer is its parts: the same bits as quantize and gemm called one by one, in every variant.
+// The layer gives the same bits as quantize and gemm called one by one, in every variant.
 #include <gtest/gtest.h>
 
 #include "core/numeric.hpp"

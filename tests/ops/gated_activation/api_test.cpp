@@ -1,4 +1,4 @@
-// The plan says what runs; bad input is refused with the argument, what was given and what was
+// The plan says what runs. Bad input is refused with the argument, what was given and what was
 // wanted.
 #include "ops/gated_activation/case.hpp"
 #include "support/refusal.hpp"

@@ -26,8 +26,8 @@ inline void set(const TensorView& matrix, std::int64_t r, std::int64_t c, float 
   store_f32(matrix.data, r * matrix.strides[0] + c, matrix.dtype, value);
 }
 
-// Gate and up, or their gradients: as the halves of one tensor, or apart, with a gap behind every
-// row. All of it begins as 0xA5.
+// Gate and up, or their gradients: as the halves of one tensor, or separate, with a gap after every
+// row. All bytes start as 0xA5.
 enum class Lie { as_halves, apart };
 
 struct Beside {
@@ -101,7 +101,7 @@ struct GatedActivationCase {
     run(plan_gated_activation_forward(problem, {backend, threads}), forward_args());
     run(plan_gated_activation_backward(problem, {backend, threads}), backward_args());
   }
-  // The SIMD kernels of one instruction set.
+  // Runs forward and backward with the SIMD kernels of one instruction set.
   void run_both(InstructionSet instructions, int threads = 2) const {
     const RunContext context{{}, threads, nullptr};
     GatedActivationForwardArgs forward = forward_args();

@@ -44,7 +44,7 @@ void expect_exact(const GatedActivationCase& test, const std::string& path) {
   }
 }
 
-// What lies behind the rows is still as it was.
+// The gaps after the rows must be unchanged.
 void expect_gaps_untouched(const TensorView& matrix, std::int64_t gap) {
   for (std::int64_t r = 0; r < matrix.rows(); ++r) {
     const auto* end = static_cast<const unsigned char*>(matrix.data) +

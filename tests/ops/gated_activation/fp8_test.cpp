@@ -1,5 +1,5 @@
-// FP8 outputs are, in every bit, what quantize makes of the plain outputs of the same kernels: y,
-// and dgate beside dup in one tensor whose blocks may hold columns of both.
+// FP8 outputs equal, bit for bit, quantize of the plain outputs of the same kernels: y, and dgate
+// next to dup in one tensor, where a block may hold columns of both.
 #include "check/judge/compare_outputs.hpp"
 #include "core/message.hpp"
 #include "ops/gated_activation/case.hpp"
@@ -9,7 +9,7 @@
 namespace octet {
 namespace {
 
-// The copies of a [rows, cols] output, those that are not wanted too.
+// Both copies of a [rows, cols] output, including those that are not wanted.
 struct Copies {
   QuantizedTensor out;
   QuantizedTensor transposed;

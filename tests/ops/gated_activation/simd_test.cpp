@@ -9,10 +9,10 @@
 namespace octet {
 namespace {
 
-// One rounding of the dtype, and 1e-6 (8 roundings of f32) of what the activation multiplies.
+// One rounding of the dtype, plus 1e-6 (8 roundings of f32) of the activation's factor.
 struct Bound {
   double relative;
-  double smallest;  // half of the step of subnormals, twice
+  double smallest;  // half the spacing of subnormals, twice
 };
 Bound bound_of(Dtype dtype) {
   switch (dtype) {
@@ -82,7 +82,7 @@ TEST(GatedActivationSimd, IsCloseToTheReference) {
   }
 }
 
-// Values of f32 all over the line: the tails keep their relative size as well.
+// f32 values over the whole range: in the tails the relative error must stay small as well.
 TEST(GatedActivationSimd, KeepsSmallValuesInTheTails) {
   for (const GateActivation activation : {GateActivation::silu, GateActivation::gelu_erf}) {
     const GatedActivationProblem problem{1, 4096, Dtype::f32, activation};
@@ -107,11 +107,11 @@ TEST(GatedActivationSimd, KeepsSmallValuesInTheTails) {
   }
 }
 
-// Large enough to be written past the caches: the bits are those of small pieces.
+// Large enough for streaming stores, which must give the bits of small pieces.
 TEST(GatedActivationSimd, StreamsTheSameBits) {
   const GatedActivationProblem problem{1030, 4096, Dtype::bf16, GateActivation::silu, true};
   const GatedActivationCase streamed(problem);
-  const GatedActivationCase stored(problem, Lie::apart, 1);  // rows are not aligned
+  const GatedActivationCase stored(problem, Lie::apart, 1);  // rows are unaligned
   streamed.fill(1);
   stored.fill(1);
   streamed.run_both("cpu_simd");

@@ -1,4 +1,4 @@
-// Far from 0, and where inputs are not finite.
+// Values far from 0, and inputs that are not finite.
 #include "ops/gated_activation/case.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(GatedActivationValues, ReluSquaredKeepsNaNAndOverflows) {
   }
 }
 
-// Which outputs an element that is not finite reaches.
+// The outputs that depend on a non-finite element.
 struct Reached {
   std::int64_t row;
   std::int64_t col;  // -1: the whole row
@@ -93,12 +93,12 @@ TEST(GatedActivationValues, WhatIsNotFiniteReachesWhatDependsOnItAlone) {
         for (const GatedActivationCase* each : {&finite, &test}) {
           each->fill(3);
           for (const Reached& reached : kReached) {
-            // No product with 0 below.
+            // So that no product below has a factor 0.
             if (reached.col >= 0) set(each->gate(), reached.row, reached.col, 1.5f);
           }
         }
         std::memset(static_cast<char*>(test.gate().data) + 37 * size_bytes(dtype), 0xFF,
-                    static_cast<std::size_t>(size_bytes(dtype)));  // a NaN, all of it
+                    static_cast<std::size_t>(size_bytes(dtype)));  // a NaN with all bits set
         set(test.up(), 1, 99, kNaN);
         set(test.dy(), 2, 5, -kInfinity);
         static_cast<float*>(test.weights.data())[3] = f32_from_bits(0x7FFFFFFF);  // rounds up to 0

@@ -1,5 +1,5 @@
-// What a plan says it launches and moves, counted by hand for M = 256, F = 128, K = 384, and what it
-// calls itself.
+// The launches and bytes a plan reports, counted by hand for M = 256, F = 128, K = 384, and its
+// name.
 #include <gtest/gtest.h>
 
 #include "ops/gated_mlp/layer.hpp"
@@ -10,7 +10,7 @@ namespace octet::testing {
 namespace {
 
 constexpr std::int64_t kM = 256, kF = 128, kK = 384;
-// Values and f32 scales.
+// Bytes of values and f32 scales.
 constexpr std::int64_t rows_of_128(std::int64_t rows, std::int64_t cols) {
   return rows * cols + rows * (cols / 128) * 4;
 }
@@ -64,7 +64,7 @@ struct Saved {
   std::int64_t bytes;
 };
 
-// What the fused plan does not launch and move.
+// Launches and bytes that the fused plan saves.
 template <class Plan>
 Saved saved_by_fusion(Plan (*plan)(const GatedMlpProblem&, const Fp8LinearOptions&)) {
   GatedMlpProblem problem = problem_to_count();
@@ -74,7 +74,7 @@ Saved saved_by_fusion(Plan (*plan)(const GatedMlpProblem&, const Fp8LinearOption
   return {unfused.launches - fused.launches, unfused.bytes - fused.bytes};
 }
 
-// One launch and the tensor of 16 bits, written and read, less each way.
+// In each pass, one launch less, and the 16-bit tensor is neither written nor read.
 TEST(GatedMlpCost, FusionSavesALaunchAndATensorEachWay) {
   ASSERT_FALSE(instruction_sets().empty()) << "this machine has no AVX2: nothing fuses";
   const Saved forward = saved_by_fusion(plan_gated_mlp_forward);

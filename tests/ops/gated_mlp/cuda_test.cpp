@@ -1,4 +1,4 @@
-// The layer on a CUDA device passes every gate, which copy to the host what they judge.
+// The layer on a CUDA device passes every gate. The gates copy what they compare to the host.
 #include <gtest/gtest.h>
 
 #include "support/gates.hpp"

@@ -1,6 +1,6 @@
-// The whole layer with relu_squared, exactly. Plain: small integers, so every sum is exact, and what
-// the layer rounds is rounded here. FP8: rows of x and dy with one power of two each make every
-// tensor that is cast one of powers of two, which scales of powers of two leave as they are, so
+// The whole layer with relu_squared, exactly. Plain: small integers make every sum exact, and the
+// test rounds where the layer rounds. FP8: rows of x and dy that hold one power of two each make
+// every tensor that is cast consist of powers of two, which power-of-two scales keep exact, so
 // results equal those of the integers in every bit.
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Matrix {
   }
 };
 
-// a b^T + before, rounded.
+// a b^T + before, rounded to dtype.
 Matrix multiply(const Matrix& a, const Matrix& b, Dtype dtype, double before = 0) {
   Matrix result(a.rows, b.rows);
   for (std::int64_t r = 0; r < a.rows; ++r) {

@@ -1,4 +1,4 @@
-// The layer passes every gate in every variant, and each gate is really asked.
+// The layer passes every gate in every variant, and every gate is really applied.
 #include <gtest/gtest.h>
 
 #include "ops/gated_mlp/layer.hpp"
@@ -7,7 +7,7 @@
 namespace octet::testing {
 namespace {
 
-// "y dx": the tensors a gate was asked of.
+// "y dx": the tensors a gate was applied to.
 std::string asked(const GateReport& report, const std::string& gate) {
   std::string result;
   for (const GateResult& one : report.results) {

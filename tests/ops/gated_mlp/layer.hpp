@@ -1,4 +1,4 @@
-// A gated MLP with all its tensors, for the tests: inputs given or random, outputs poisoned.
+// A gated MLP with all its tensors for the tests: inputs given or random, outputs poisoned.
 #pragma once
 
 #include "core/numeric.hpp"
@@ -33,13 +33,13 @@ inline Tensor random_tensor(Dtype dtype, std::int64_t rows, std::int64_t cols, u
 inline bool equal(const Tensor& x, const Tensor& y) {
   return x.bytes() == y.bytes() && std::memcmp(x.data(), y.data(), x.bytes()) == 0;
 }
-// Both in our own layout: padding counts. Or both empty.
+// Compares two buffers in octet's own layout, padding included; both may be empty.
 inline bool equal(const Buffer& x, const Buffer& y) {
   if (x.bytes() != y.bytes()) return false;
   return x.bytes() == 0 || std::memcmp(x.data(), y.data(), x.bytes()) == 0;
 }
 
-// Weights quantised ahead of time.
+// Weights quantised ahead of time, row-major and transposed.
 struct BothWays {
   QuantizedTensor w;
   QuantizedTensor w_t;
@@ -62,8 +62,8 @@ struct BothWays {
 struct Layer {
   GatedMlpProblem problem;
   Tensor x, w_gate_up, w_down, dout;     // dout: dy with down, dh without
-  Tensor y, h, dx, dw_gate_up, dw_down;  // poisoned; dw with what is added to
-  Buffer h_fp8, h_fp8_t;                 // without down
+  Tensor y, h, dx, dw_gate_up, dw_down;  // poisoned; dw holds what is accumulated to
+  Buffer h_fp8, h_fp8_t;                 // only without down
   Buffer gate_up, saved_h, x_t, w_gate_up_t, h_t, w_down_t;
   GatedMlpForwardArgs forward_args;
   GatedMlpBackwardArgs backward_args;
@@ -150,7 +150,7 @@ inline GatedMlpProblem small_problem() {
   return problem;
 }
 
-// What both passes give.
+// Compares the results of both passes.
 inline void expect_equal_results(const Layer& one, const Layer& other) {
   EXPECT_TRUE(equal(one.y, other.y));
   EXPECT_TRUE(equal(one.dx, other.dx));

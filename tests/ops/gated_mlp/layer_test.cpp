@@ -1,4 +1,5 @@
-// The layer is the chain of its parts: fused or not, whole or in part, the bits are the same.
+// The layer equals the chain of its parts: fused or not, as a whole or in parts, the bits are the
+// same.
 #include <gtest/gtest.h>
 
 #include "ops/gated_mlp/layer.hpp"
@@ -22,7 +23,7 @@ void expect_equal_saved(const Layer& one, const Layer& other) {
   EXPECT_TRUE(equal(one.w_down_t, other.w_down_t));
 }
 
-// With F = 33 and 200 blocks of 128 lie across the border of gate and up.
+// With F = 33 and F = 200, blocks of 128 cross the border between gate and up.
 TEST(GatedMlp, FusedAndUnfusedGiveTheSameBits) {
   for (const std::int64_t f : {33, 128, 200}) {
     for (const bool down : {false, true}) {
@@ -45,7 +46,7 @@ TEST(GatedMlp, FusedAndUnfusedGiveTheSameBits) {
   }
 }
 
-// The layers of fp8_linear and gated_activation between them, one by one.
+// The chain: fp8_linear, gated_activation, fp8_linear, called one by one.
 TEST(GatedMlp, IsLinearActivationLinearInEveryBit) {
   const GatedMlpProblem problem = small_problem();
   const Layer whole(problem);
@@ -160,7 +161,7 @@ TEST(GatedMlp, InferenceSavesNothingAndGivesTheSameBits) {
   }
 }
 
-// Row 17 of x reaches its own row of y and dx, and all of the weight gradients.
+// Row 17 of x affects its own row of y and dx, and all of the weight gradients.
 TEST(GatedMlp, APoisonedTokenPoisonsItsOwnRowsAlone) {
   for (const bool fp8 : {false, true}) {
     GatedMlpProblem problem = small_problem();

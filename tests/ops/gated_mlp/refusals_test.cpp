@@ -1,4 +1,4 @@
-// Bad input is refused before anything is written, by what was given and what was wanted.
+// Bad input is refused before anything is written, with what was given and what was wanted.
 #include <gtest/gtest.h>
 
 #include "ops/gated_mlp/layer.hpp"

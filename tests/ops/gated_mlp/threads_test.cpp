@@ -1,4 +1,4 @@
-// One plan serves many threads, each with memory of its own.
+// One plan serves many threads, each with its own memory.
 #include <gtest/gtest.h>
 
 #include "ops/gated_mlp/layer.hpp"

@@ -89,8 +89,8 @@ TEST(Sm90GemmChoice, GivesEveryProblemACompiledConfiguration) {
   }
 }
 
-// What the epilogue decides at run time, and which of equal GPUs it is, change nothing; how many
-// multiprocessors the GPU has changes the tile of some problem.
+// Settings that the epilogue reads at run time and the index of the GPU do not change the choice;
+// for some problem the number of multiprocessors does.
 TEST(Sm90GemmChoice, DependsOnOperandsAndMultiprocessorsOnly) {
   std::set<std::string> names;
   for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
@@ -125,7 +125,7 @@ TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
       const Sm90GemmConfig& config = choose_sm90_gemm(make_problem(m, 8192, 8192, block), kH200);
       EXPECT_LT(config.tile_m * config.tile_n, 256 * 128) << "M = " << m << ": " << name(config);
     }
-    // Where the tiles outnumber the multiprocessors, rows that are not there are multiplied in vain.
+    // If there are more tiles than multiprocessors, work on rows beyond M is wasted.
     const GemmProblem problem = make_problem(64, 65536, 8192, block);
     const Sm90GemmConfig& config = choose_sm90_gemm(problem, kH200);
     EXPECT_EQ(config.tile_m, fewest_rows(problem)) << name(config);
@@ -133,7 +133,7 @@ TEST(Sm90GemmChoice, TakesSmallTilesForFewRows) {
   EXPECT_EQ(fewest_rows(make_problem(64, 65536, 8192, kBlock128x128)), 64);
 }
 
-// Few rows are bound by the weights' way from memory, which one multiprocessor cannot fill.
+// Few rows are memory-bound on the weights, and one multiprocessor cannot saturate memory.
 TEST(Sm90GemmChoice, SpreadsFewRowsOverTheDevice) {
   for (const std::int64_t m : {1, 16, 64, 128}) {
     const GemmProblem problem = make_problem(m, 4096, 14336, kBlock128x128);
@@ -144,7 +144,7 @@ TEST(Sm90GemmChoice, SpreadsFewRowsOverTheDevice) {
   }
 }
 
-// What was quickest of all tiles, side by side on an H200.
+// The fastest of all tiles, measured side by side on an H200.
 TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
   struct Measured {
     std::int64_t m, n, k;
@@ -215,7 +215,7 @@ std::vector<DenseShape> dense_shapes() {
   return shapes;
 }
 
-// The three products of every layer: a large tile, and little lost to ragged waves.
+// For the three products of every layer: a large tile, and little loss in the last wave.
 TEST(Sm90GemmChoice, TakesLargeTilesForTheDenseShapes) {
   const std::vector<DenseShape> shapes = dense_shapes();
   ASSERT_EQ(shapes.size(), 84u) << "in " OCTET_SOURCE_DIR "/cases/dense84.csv";

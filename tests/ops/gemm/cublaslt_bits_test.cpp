@@ -1,5 +1,5 @@
 // Gate G7: the whole output of our Hopper kernel against cuBLASLt's, element by element. The two
-// share no code, so a comparison of bits sees everything that a sample or a sum would miss.
+// share no code, so comparing bits detects everything that a sample or a sum would miss.
 #include "ops/gemm/cublaslt_case.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ struct Shape {
 
 enum class Data { random, skewed };
 
-// e4m3 codes of normal numbers. Rows are cut from it at random offsets, which is much quicker than
-// a generator call per element and repeats no row.
+// e4m3 codes of normally distributed numbers. Rows are cut out at random offsets, which is much
+// faster than a generator call per element and repeats no row.
 const std::vector<std::uint8_t>& normal_codes() {
   static const std::vector<std::uint8_t> codes = [] {
     std::vector<std::uint8_t> result(std::size_t{1} << 20);
@@ -51,7 +51,7 @@ QuantizedTensor random_operand(std::int64_t rows, std::int64_t k, BlockShape blo
   return tensor;
 }
 
-// Neighbouring numbers have neighbouring ranks, through zero as well.
+// Neighbouring numbers have neighbouring ranks, also across zero.
 int rank_of(std::uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7FFF) : bits; }
 
 struct Comparison {

@@ -28,7 +28,7 @@ inline Runner on_cublaslt() {
           }};
 }
 
-// An output whose rows are 8 elements further apart than they are long, filled before the run.
+// An output with 8 elements between its rows, filled before the run.
 class GappedOutput {
  public:
   GappedOutput(const GemmProblem& problem, float before)

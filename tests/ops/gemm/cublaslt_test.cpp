@@ -1,5 +1,5 @@
-// The second GPU backend: what it says of problems it does not take, and where there is a GPU, its
-// results: exact on small integers, within the gate on bf16 and f16 in every layout.
+// The cuBLASLt backend: its refusals and, if there is a GPU, its results, exact on small integers
+// and within the gate on bf16 and f16 in every layout.
 #include "device/cublaslt.hpp"
 #include "ops/gemm/cublaslt_case.hpp"
 #include "support/refusal.hpp"
@@ -154,7 +154,7 @@ TEST(GemmCublasLt, StatesItsWorkspace) {
             std::size_t{32} << 20);
 }
 
-// The search loads nothing; the loader itself is the judge of it.
+// The search itself loads nothing; the result is compared with the dynamic loader's.
 TEST(GemmCublasLt, TheLibraryIsFoundWhereTheLoaderFindsIt) {
   const bool found = cuda::cublaslt_is_installed();
   if (!cuda::built_with_cuda()) {
@@ -166,7 +166,7 @@ TEST(GemmCublasLt, TheLibraryIsFoundWhereTheLoaderFindsIt) {
   EXPECT_EQ(found, loads);
 }
 
-// cpu_simd and cpu_reference equal integer arithmetic here: exact_test.cpp shows it.
+// On this data cpu_simd and cpu_reference equal integer arithmetic; exact_test.cpp proves it.
 void expect_as_on_the_cpu(const GemmProblem& problem, const QuantizedView& a,
                           const QuantizedView& b) {
   const float before = problem.accumulate ? 3.0f : NAN;
@@ -188,7 +188,7 @@ class GemmCublasLtExact : public ::testing::TestWithParam<Pairing> {
  protected:
   void SetUp() override { OCTET_NEEDS_HOPPER(); }
 
-  // Runs a shape with the parameter's operands; `outs` with an accumulating f32 besides.
+  // Runs a shape with the parameter's operands into each of `outs`, and accumulates into f32.
   static void expect_exact(std::int64_t m, std::int64_t n, std::int64_t k,
                            std::initializer_list<Dtype> outs) {
     std::mt19937_64 random(20250103);
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
         Pairing{"e4m3_by_e5m2", {Dtype::e4m3, kBlock1x128}, {Dtype::e5m2, kBlock1x128}}),
     [](const auto& pairing) { return pairing.param.name; });
 
-// G4: allclose with 1e-2, and 45 dB where there are enough outputs.
+// G4: allclose with 1e-2, and 45 dB if there are enough outputs.
 void expect_within_g4(const GemmProblem& problem, const GappedOutput& given,
                       const GappedOutput& wanted) {
   double signal = 0;
@@ -257,7 +257,7 @@ void expect_within_g4(const GemmProblem& problem, const GappedOutput& given,
   EXPECT_GT(10 * std::log10(signal / noise), 45) << describe(on_device(problem));
 }
 
-// A random matrix [rows, k] whose lines are a few elements further apart than they are long.
+// A random matrix [rows, k] with a few elements between its lines.
 TensorView random_operand(const GemmOperand& operand, std::int64_t rows, std::int64_t k,
                           Tensor& storage, std::mt19937_64& random) {
   const bool by_rows = operand.major == Major::k;
@@ -344,7 +344,8 @@ TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {
       << scales;
 }
 
-// The library is loaded, a handle made and algorithms found by whoever comes first.
+// The first caller loads the library, creates a handle and searches algorithms, whichever thread
+// that is.
 TEST(GemmCublasLtThreads, ManyCallersGetTheirOwnResults) {
   OCTET_NEEDS_HOPPER();
   std::vector<std::thread> callers;

@@ -1,4 +1,4 @@
-// Every compiled configuration of the Hopper product by name, with every way its tiles leave.
+// Every compiled configuration of the Hopper product by name, with every way to store its tiles.
 #include <gtest/gtest.h>
 
 #include "core/checks.hpp"
@@ -26,7 +26,7 @@ struct Way {
   Dtype out;
   bool accumulate;
   std::int64_t offset;  // elements
-  std::int64_t extra;   // of the pitch
+  std::int64_t extra;   // added to the pitch
 };
 
 constexpr Way kWays[] = {
@@ -50,8 +50,9 @@ GemmProblem problem_of(const Sm90GemmConfig& config, std::int64_t m, std::int64_
   return problem;
 }
 
-// Three rows and two columns of tiles, ragged but for groups of 16 columns, or two of clusters, whose last
-// tile then lies beyond d; a contraction that goes round the ring, and one of a slice.
+// Three rows of tiles and two columns, or two clusters of columns, whose last tile then lies beyond
+// d. Both are ragged, with N a multiple of 16. One contraction goes around the ring, one has a
+// single slice.
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
@@ -71,7 +72,7 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
   }
 }
 
-// Two to three tiles for every block, whose last slice is in one stage of the ring or another.
+// Two to three tiles per block, whose last slices end in different stages of the ring.
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
@@ -86,7 +87,7 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
   }
 }
 
-// Rows of a that are not there are not loaded in small tiles: what lies in their place stays where it is.
+// Small tiles load no rows beyond M. Stale rows in shared memory must not reach the output.
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsWithFewerRowsThanATile) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
@@ -111,7 +112,7 @@ std::string test_name(const ::testing::TestParamInfo<Sm90GemmConfig>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, GemmCudaConfigs, ::testing::ValuesIn(kSm90GemmConfigs), test_name);
 
-// Sums far below the smallest normal number, through the copy engine and by the lanes.
+// Sums far below the smallest normal number, added by TMA and by the lanes.
 TEST(GemmCuda, AddsSubnormalsToF32AsTheCpuDoes) {
   OCTET_NEEDS_HOPPER();
   for (const BlockShape block : kPairings) {

@@ -13,13 +13,13 @@
 
 namespace octet::testing {
 
-// Poisoned memory with d in the middle of it: `offset` elements in, rows `pitch` apart.
+// Poisoned memory with d in the middle: `offset` elements from the start, rows `pitch` apart.
 struct Output {
   static constexpr std::uint8_t kPoison = 0xFF;  // NaN in every dtype
   std::vector<std::uint8_t> bytes;
   TensorView view;
 
-  // A d that is added to holds multiples of `unit`.
+  // If d is accumulated to, it holds multiples of `unit`.
   Output(const GemmProblem& problem, std::int64_t offset, std::int64_t pitch, float unit = 1)
       : bytes(
             static_cast<std::size_t>((offset + problem.m * pitch) * size_bytes(problem.out)) + 512,
@@ -39,7 +39,7 @@ struct Product {
   GemmProblem problem;
   QuantizedTensor a;
   QuantizedTensor b;
-  float unit = 1;  // of what d holds before, where it is added to
+  float unit = 1;  // of the initial d if it is accumulated to
 
   explicit Product(const GemmProblem& given, std::uint64_t seed = 1) : problem(given) {
     std::mt19937_64 random(seed);
@@ -53,7 +53,7 @@ struct Product {
     return result;
   }
 
-  // What d's memory must hold afterwards, everything around d included.
+  // The expected bytes of d's memory, including everything around d.
   std::vector<std::uint8_t> wanted(std::int64_t offset, std::int64_t pitch) const {
     const Output out(problem, offset, pitch, unit);
     const GemmPlan plan = plan_gemm(problem);
@@ -62,7 +62,7 @@ struct Product {
     return out.bytes;
   }
 
-  // What it holds after `launch` of the product on device copies of everything.
+  // The bytes after `launch` of the product on device copies of everything.
   template <class Launch>
   std::vector<std::uint8_t> given(std::int64_t offset, std::int64_t pitch,
                                   const Launch& launch) const {

@@ -1,5 +1,5 @@
-// The Hopper product where exact arithmetic says what must come out: small integers with
-// power-of-two scales give the CPU's bits. Odd outputs, guard bands, full rings, streams, threads.
+// The Hopper product on exact data: small integers with power-of-two scales must give the CPU's
+// bits. Covers odd outputs, guard bands, full rings, streams and threads.
 #include <gtest/gtest.h>
 
 #include "core/checks.hpp"
@@ -22,7 +22,7 @@ TEST(GemmCuda, WritesOddAndMisalignedOutputsOfEveryDtypeAndNothingBesideThem) {
           GemmProblem problem = make_problem(131, n, 300, block, out);
           problem.accumulate = accumulate;
           const Product product(problem);
-          product.expect_exact(0, n);                    // rows as they come
+          product.expect_exact(0, n);                    // dense rows
           product.expect_exact(1, round_up(n, 16));      // a base off 16 bytes
           product.expect_exact(0, round_up(n, 16) + 1);  // a pitch off 16 bytes
           product.expect_exact(0, round_up(n, 16) + 16);
@@ -47,8 +47,8 @@ TEST(GemmCuda, TakesExtentsOfOne) {
   }
 }
 
-// More tiles than multiprocessors, and contractions that end a tile in every stage of the ring:
-// also in the one the next tile begins with.
+// More tiles than multiprocessors, and contractions that end a tile in every stage of the ring,
+// including the one the next tile starts with.
 TEST(GemmCuda, GoesFromTileToTileWhereverTheRingStands) {
   OCTET_NEEDS_HOPPER();
   const int multiprocessors = cuda::multiprocessors(0);
@@ -68,7 +68,7 @@ TEST(GemmCuda, GoesFromTileToTileWhereverTheRingStands) {
   }
 }
 
-// On data whose sums round, run after run.
+// On data whose sums round, every run must give the same bits.
 TEST(GemmCuda, GivesTheSameBitsEveryRun) {
   OCTET_NEEDS_HOPPER();
   std::mt19937_64 random(17);
@@ -89,7 +89,7 @@ TEST(GemmCuda, GivesTheSameBitsEveryRun) {
   }
 }
 
-// One caller's product on a stream of its own, again and again.
+// One caller that runs its product again and again on its own stream.
 struct Caller {
   Stream stream;
   OnCuda device;
@@ -184,7 +184,7 @@ TEST(GemmCuda, RefusesScalesItCannotReadAndNamesRepack) {
     const GemmPlan plan = plan_gemm(product.on_device());
     const Buffer scales(1 << 16, OnCuda::kDevice);
 
-    // Scales of a with the slices contiguous, of b a float off their 16 bytes.
+    // Scales of a with contiguous slices; scales of b one float off 16-byte alignment.
     GemmArgs turned = good;
     turned.a.scales.data = scales.data();
     turned.a.scales.strides = {8, 1};

@@ -1,5 +1,5 @@
 // Small integers with power-of-two scales: every result is an integer that f32 holds exactly, so
-// int64 arithmetic tells it bit for bit, whatever the order of the sum.
+// int64 arithmetic gives the expected bits, whatever the order of the sum.
 #include <gtest/gtest.h>
 
 #include "ops/gemm/product_case.hpp"
@@ -42,7 +42,7 @@ struct ExactProduct {
   GemmProblem problem;
   ExactOperand a;
   ExactOperand b;
-  std::vector<std::int64_t> expected;  // [m][n], without what d held before
+  std::vector<std::int64_t> expected;  // [m][n], without the initial d
 
   ExactProduct(const GemmProblem& given, std::mt19937_64& random)
       : problem(given),
@@ -61,7 +61,7 @@ struct ExactProduct {
     }
   }
 
-  // Runs it into a poisoned d and compares every element.
+  // Runs the product into a poisoned d and compares every element.
   void expect_exact(Dtype out, bool accumulate, const Runner& runner) const {
     GemmProblem run_problem = problem;
     run_problem.out = out;
@@ -111,7 +111,7 @@ TEST_P(GemmExact, EqualsIntegerArithmeticInEveryBit) {
   }
 }
 
-// More than one chunk along every dimension of the cut, and a depth that is packed in pieces.
+// More than one chunk along every dimension, and a depth that is packed in several pieces.
 TEST_P(GemmExact, HoldsAcrossChunks) {
   ASSERT_FALSE(simd_runners().empty()) << "this machine has no AVX2";
   std::mt19937_64 random(7);

@@ -26,7 +26,7 @@ inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, 
   return problem;
 }
 
-// What a and b hold.
+// The formats of a and b.
 struct Pairing {
   const char* name;
   GemmOperand a;
@@ -92,7 +92,7 @@ inline std::vector<Runner> all_runners() {
   return runners;
 }
 
-// The FP8 code of a value that has one.
+// The FP8 code of a value that FP8 represents exactly.
 inline std::uint8_t code_of(float value, Dtype dtype) {
   for (int code = 0; code < 256; ++code) {
     const auto byte = static_cast<std::uint8_t>(code);

@@ -45,7 +45,7 @@ QuantizedTensor random_fp8(std::int64_t rows, std::int64_t k, const GemmOperand&
   return tensor;
 }
 
-// Equal bits, or NaN on both sides: which NaN a processor hands on is its own affair.
+// Equal bits, or NaN on both sides: processors differ in which NaN they return.
 bool same(const Tensor& x, const Tensor& y, std::int64_t index) {
   const Dtype dtype = x.view().dtype;
   const float u = load_f32(x.data(), index, dtype);

@@ -51,8 +51,8 @@ void expect_scalar_casts(const std::vector<float>& values, Dtype format) {
   }
 }
 
-// Rows of 128 that begin with the format's limit, so that every scale is 1 and the cast is seen
-// alone. Larger values would make scales of their own and are left out.
+// Rows of 128 that begin with the format's limit, so that every scale is 1 and only the cast is
+// tested. Larger values would change the scale and are skipped.
 void expect_simd_casts(std::vector<float> values, Dtype input, Dtype format) {
   ASSERT_FALSE(simd_paths().empty()) << "this machine has no AVX2";
   const oracle::Fp8Table table(format);

@@ -1,5 +1,5 @@
 // The Hopper quantiser against the CPU, in every byte of the outputs' memory: values, scales,
-// padding a view owns, and all around it that must stay as it was.
+// padding that a view owns, and the bytes around it, which must not change.
 #include "ops/quantize/paths.hpp"
 #include "ops/quantize/random_problem.hpp"
 #include "support/device_image.hpp"
@@ -95,7 +95,7 @@ void expect_like_cpu(const QuantizeProblem& problem, const Source& source, bool 
                  owns_padding);
   const Copy transposed(problem.cols, problem.rows, problem.format,
                         problem.transposed_block.value_or(kBlock1x128), owns_padding);
-  const OnDevice device_out(out);  // while the host's copies are poison
+  const OnDevice device_out(out);  // copied while the host's copies are still poisoned
   const OnDevice device_transposed(transposed);
   const DeviceImage input(source.memory.data(), source.memory.bytes());
 
@@ -113,7 +113,7 @@ void expect_like_cpu(const QuantizeProblem& problem, const Source& source, bool 
   expect_same_bytes(transposed, device_transposed, "transposed, " + repeat);
 }
 
-// The kernel's own.
+// The blocks of the kernel.
 constexpr std::optional<BlockShape> kBlocks[] = {std::nullopt, kBlock1x128, kBlock128x128};
 
 TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
@@ -131,7 +131,7 @@ TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
   }
 }
 
-// Views in the manner of another library: scales in the other order, with gaps.
+// Views as another library might have them: scales in the other order, with gaps.
 TEST(QuantizeCuda, WritesForeignCopiesAndNothingBesideThem) {
   OCTET_NEEDS_HOPPER();
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {

@@ -1,5 +1,5 @@
-// What FP8 and its scales must be, from the definition of the formats in f64: a table of all
-// values, nearest by exact comparison. Shares no code with what it judges.
+// The expected FP8 values and scales, from the definition of the formats in f64: a table of all
+// values, with the nearest found by exact comparison. Shares no code with the implementations.
 #pragma once
 
 #include <octet/dtype.hpp>
@@ -28,7 +28,7 @@ class Fp8Table {
     }
   }
 
-  // The finite values that are not negative, by code.
+  // The finite, non-negative values, indexed by code.
   const std::vector<double>& values() const { return values_; }
   double limit() const { return values_.back(); }
 

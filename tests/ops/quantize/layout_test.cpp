@@ -1,4 +1,4 @@
-// What is written where: guard bands, padding, and the two copies against each other.
+// Which bytes are written: guard bands, padding, and the two copies against each other.
 #include "ops/quantize/paths.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct GuardedCopy {
 
   std::uint8_t* bytes() const { return static_cast<std::uint8_t*>(memory.data()); }
 
-  // The lines of scales as they lie in memory, and how many of a line are not padding.
+  // The lines of scales in memory order, and the number of scales in a line without padding.
   bool rows_contiguous() const { return layout.scale_strides[0] == 1; }
   std::int64_t scale_lines() const { return layout.scale_shape[rows_contiguous() ? 1 : 0]; }
   std::int64_t scale_length() const { return layout.scale_shape[rows_contiguous() ? 0 : 1]; }
@@ -118,7 +118,7 @@ TEST(QuantizeLayout, LeavesGapsOfForeignCopiesAlone) {
   }
 }
 
-// Quantises `input` transposed by hand, and compares with the transposed copy.
+// Transposes `input` by hand, quantises it and compares with the transposed copy.
 void expect_transposed(const QuantizeProblem& problem, Path path) {
   Input input(problem.rows, problem.cols, problem.input);
   fill(input);

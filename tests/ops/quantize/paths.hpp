@@ -46,8 +46,8 @@ inline void quantize_by(Path path, const QuantizeProblem& problem, const Quantiz
                     path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 
-// Values 48 bytes into their memory with a generous pitch, scales with gaps in both directions; all
-// of it, gaps included, begins as 0xA5.
+// Values start 48 bytes into their memory and have a generous pitch; scales have gaps in both
+// directions. All bytes, gaps included, start as 0xA5.
 class ForeignCopy {
  public:
   ForeignCopy(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block)
@@ -89,7 +89,7 @@ class ForeignCopy {
   QuantizedView view_;
 };
 
-// The copies a problem asks for; a copy it does not ask for is a stand-in nobody touches.
+// The copies a problem asks for; the others are placeholders that nothing touches.
 struct ForeignCopies {
   ForeignCopy out;
   ForeignCopy transposed;
@@ -104,8 +104,8 @@ struct ForeignCopies {
   }
 };
 
-// A matrix of any float dtype whose rows are `gap` elements further apart than they are long, and
-// which starts one element into its memory.
+// A matrix of any float dtype with `gap` elements between its rows, which starts one element into
+// its memory.
 class Input {
  public:
   Input(std::int64_t rows, std::int64_t cols, Dtype dtype, std::int64_t gap = 0)

@@ -11,7 +11,7 @@
 
 namespace octet {
 
-// One copy or both, in blocks of those given; nullopt among them stands for no copy.
+// One copy or both, with blocks drawn from those given; nullopt stands for no copy.
 template <std::size_t N>
 QuantizeProblem random_problem(const std::optional<BlockShape> (&blocks)[N], Random& random) {
   constexpr std::int64_t kExtents[] = {1,   2,   3,   7,   8,   9,   15,  16,  17,
@@ -41,7 +41,7 @@ enum class Data {
   non_finite_lines,  // whole rows and columns
 };
 
-// One element, where its place does not matter.
+// One element of data whose position does not matter.
 inline float random_value(Data data, Random& random) {
   std::normal_distribution<float> normal;
   switch (data) {

@@ -51,7 +51,7 @@ TEST(QuantizeSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
   for (std::uint64_t seed = 1; seed <= 600; ++seed) expect_equal_to_reference(seed);
 }
 
-// Large enough to be written past the caches, with a tail in both directions.
+// Large enough for streaming stores, with a tail in both directions.
 TEST(QuantizeSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
   QuantizeProblem problem{.rows = 2050, .cols = 4225, .transposed_block = kBlock1x128};
   Random random(7);

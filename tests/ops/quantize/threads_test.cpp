@@ -1,4 +1,4 @@
-// The number of threads, and other callers, never change a bit.
+// The number of threads and concurrent callers never change a bit.
 #include "ops/quantize/paths.hpp"
 
 #include <gtest/gtest.h>

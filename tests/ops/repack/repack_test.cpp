@@ -1,4 +1,5 @@
-// repack keeps every value and scale, clears what it owns, and makes foreign views fit for gemm.
+// repack keeps every value and scale, clears the padding it owns, and makes foreign views usable by
+// gemm.
 #include "ops/quantize/paths.hpp"
 #include "ops/repack/problem.hpp"
 #include "support/refusal.hpp"
@@ -11,7 +12,7 @@
 namespace octet {
 namespace {
 
-// FP8 of arbitrary strides and an odd address, with scales to match.
+// FP8 with arbitrary strides at an odd address, with matching scales.
 struct Foreign {
   std::vector<std::uint8_t> values;
   std::vector<float> scales;
@@ -105,7 +106,7 @@ TEST(Repack, ClearsThePaddingItOwnsAndNoOther) {
   }
 }
 
-// What gemm says of a foreign operand, and that its way out works.
+// gemm refuses a foreign operand, and the way out that it suggests works.
 TEST(Repack, MakesAForeignViewFitForGemm) {
   const Foreign a(5, 200, Dtype::e4m3, kBlock1x128, 201, 1);
   const QuantizedTensor b(3, 200, Dtype::e4m3, kBlock128x128);

@@ -15,7 +15,7 @@
 
 namespace octet {
 
-// A matrix with `gap` elements behind every row, or a vector; all of it begins as 0xA5.
+// A matrix with `gap` elements after every row, or a vector; all bytes start as 0xA5.
 class PitchedTensor {
  public:
   PitchedTensor(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap)
@@ -40,7 +40,7 @@ class PitchedTensor {
   void set(std::int64_t i, float value) const { store_f32(data(), offset(i), view_.dtype, value); }
   std::int64_t count() const { return view_.shape[0] * (view_.rank == 2 ? view_.shape[1] : 1); }
 
-  // Every byte, gaps included, but for the bits of NaNs.
+  // Compares every byte, gaps included, except the bits of NaNs.
   bool same_as(const PitchedTensor& other) const {
     if (std::memcmp(data(), other.data(), bytes()) == 0) return true;
     const auto elements = static_cast<std::int64_t>(bytes()) / size_bytes(view_.dtype);
@@ -129,7 +129,7 @@ struct RmsNormCase {
     run(plan, backward_args(with_dsum), {workspace.data(), workspace.bytes()});
   }
 
-  // Forward and backward by the kernels of one instruction set.
+  // Runs forward and backward with the kernels of one instruction set.
   void run_by(InstructionSet instructions, bool with_dsum) const {
     const Buffer workspace(workspace_bytes());
     const RunContext context{{workspace.data(), workspace.bytes()}, 2, nullptr};

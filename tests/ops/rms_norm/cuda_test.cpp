@@ -1,4 +1,4 @@
-// On a CUDA device: the gates, and the bits of the CPU in y, sum, rstd, dx and dresidual.
+// rms_norm on a CUDA device: the gates, and the bits of the CPU in y, sum, rstd, dx and dresidual.
 #include "support/gates.hpp"
 #include "core/message.hpp"
 #include "ops/rms_norm/case.hpp"
@@ -52,7 +52,7 @@ TEST(RmsNormCuda, PassesTheGatesWithFp8Outputs) {
   }
 }
 
-// The call of `host` on the device, its outputs copied back.
+// Runs the call of `host` on the device and copies its outputs back.
 void run_on_device(const RmsNormCase& host, bool with_dsum) {
   RmsNormProblem problem = host.problem;
   problem.device = OnCuda::kDevice;
@@ -96,7 +96,7 @@ TEST(RmsNormCuda, HasTheBitsOfTheCpu) {
     const auto gap = static_cast<std::int64_t>(seed % 3 == 0 ? 5 : 0);
     const RmsNormCase wanted(problem, gap);
     const RmsNormCase given(problem, gap);
-    const bool zeros = seed % 8 == 7;  // their signs must be right, too
+    const bool zeros = seed % 8 == 7;  // signs of zeros must be right, too
     for (const PitchedTensor* tensor : wanted.inputs()) {
       tensor->fill([&] {
         if (zeros) return random() % 2 == 0 ? 0.0f : -0.0f;
@@ -107,7 +107,7 @@ TEST(RmsNormCuda, HasTheBitsOfTheCpu) {
     wanted.run_forward("", 0);
     wanted.run_backward("", 0, seed % 2 == 0);
     run_on_device(given, seed % 2 == 0);
-    std::memcpy(given.dg.data(), wanted.dg.data(), wanted.dg.bytes());  // its order is the device's
+    std::memcpy(given.dg.data(), wanted.dg.data(), wanted.dg.bytes());  // summed in another order
     given.expect_same_outputs(wanted, text("seed ", seed, ": ", describe(problem)));
     if (HasFailure()) return;
   }

@@ -35,7 +35,7 @@ void run_with_workspace(const Plan& plan, const Args& args) {
 
 using Floats = std::vector<float>;
 
-// Squares of the first row add to 4 * 4, of the second to 4 * 16: rstd is 1/2 and 1/4.
+// The squares of the first row sum to 4 * 4, of the second to 4 * 16: rstd is 1/2 and 1/4.
 TEST(RmsNorm, NormsRowsOfSmallIntegersExactly) {
   for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
     RmsNormProblem problem{.rows = 2, .cols = 4, .dtype = dtype, .eps = 0};

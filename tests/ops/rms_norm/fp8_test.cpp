@@ -1,5 +1,5 @@
-// Fused FP8 outputs are in every byte, padding included, what the plain operator and the quantiser
-// behind it write.
+// Fused FP8 outputs equal, in every byte including padding, those of the plain operator followed by
+// the quantiser.
 #include "core/message.hpp"
 #include "ops/rms_norm/case.hpp"
 #include "ops/rms_norm/cpu_simd.hpp"

@@ -94,7 +94,7 @@ struct SmallCase {
     return static_cast<const float*>(tensor.data())[i];
   }
 
-  // With `step` added to one element of x, or of g.
+  // f with `step` added to one element of x, or of g.
   double value(int x_element, int g_element, double step) const {
     double f = 0;
     for (int r = 0; r < 3; ++r) {

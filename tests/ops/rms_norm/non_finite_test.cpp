@@ -11,7 +11,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t kRows = 5;
-constexpr std::int64_t kCols = 70;  // a tail behind whole vectors
+constexpr std::int64_t kCols = 70;  // a tail after whole vectors
 constexpr std::int64_t kRow = 2;
 constexpr std::int64_t kCol = 67;
 

@@ -1,4 +1,4 @@
-// What cannot be done is refused with what was given and what was wanted.
+// Unsupported calls are refused with what was given and what was wanted.
 #include "ops/rms_norm/case.hpp"
 #include "support/refusal.hpp"
 

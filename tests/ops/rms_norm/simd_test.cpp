@@ -1,4 +1,4 @@
-// Each instruction set against the reference, in every bit; a NaN is a NaN.
+// Each instruction set against the reference, in every bit; all NaNs count as equal.
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "core/numeric.hpp"
@@ -74,7 +74,7 @@ TEST(RmsNormSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
   }
 }
 
-// Large enough to be stored past the caches.
+// Large enough for streaming stores.
 TEST(RmsNormSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
   ASSERT_FALSE(instruction_sets().empty()) << "this machine has no AVX2";
   for (const Dtype dtype : {Dtype::bf16, Dtype::f32}) {

@@ -1,4 +1,4 @@
-// The number of threads, and other callers, never change a bit.
+// The number of threads and concurrent callers never change a bit.
 #include "ops/rms_norm/case.hpp"
 
 #include <random>

@@ -1,4 +1,4 @@
-// What is refused and how it is said; what a description says.
+// Refusals and their messages, and the description of a problem.
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
 #include "support/refusal.hpp"
 
@@ -46,7 +46,7 @@ TEST(RmsNormRope, RefusesProblemsThatCannotBeMeant) {
             "rms_norm_rope: q_heads must be at least 1, got 0");
 }
 
-// Whole calls that a test spoils.
+// Valid calls that a test breaks.
 struct Calls {
   RmsNormRopeProblem problem;
   Random random{1};

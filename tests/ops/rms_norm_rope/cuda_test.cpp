@@ -1,5 +1,5 @@
-// rms_norm_rope on a CUDA device: its gates on random problems, forward and backward, and what a
-// position outside of the caches does.
+// rms_norm_rope on a CUDA device: its gates on random problems, forward and backward, and positions
+// outside the caches.
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
 #include "support/gates.hpp"
 #include "support/on_cuda.hpp"

@@ -1,4 +1,4 @@
-// Rows whose mean square is a power of four, turned by quarters: every result is exact.
+// Rows whose mean square is a power of four, rotated by quarter turns: every result is exact.
 #include <octet/octet.hpp>
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ void run_with_workspace(const Plan& plan, const Args& args) {
   run(plan, args, {workspace.data(), workspace.bytes()});
 }
 
-// One token of two heads of two elements, turned by a quarter: (a, b) -> (-b, a).
+// One token with two heads of two elements, rotated by a quarter turn: (a, b) -> (-b, a).
 RmsNormRopeProblem one_token(NormScope norm) {
   RmsNormRopeProblem problem{.seq = 1,
                              .q_heads = 2,

@@ -1,5 +1,5 @@
-// The formulas of backward against finite differences in f64 of a forward pass written here, and the
-// gates.
+// The formulas of backward against finite differences in f64 of a forward pass written here, and
+// the gates.
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
 #include "support/gates.hpp"
 
@@ -10,7 +10,7 @@
 namespace octet::testing {
 namespace {
 
-// One token of q in f64: the sum of dout * out.
+// One token of q in f64; its value is the sum of dout * out.
 struct Forward {
   RmsNormRopeProblem problem;
   std::vector<double> cos;  // by pair

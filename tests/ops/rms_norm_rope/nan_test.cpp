@@ -1,4 +1,4 @@
-// Where NaN and infinity go: to what depends on them, and nowhere else.
+// NaN and infinity reach the outputs that depend on them, and no others.
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace octet::testing {
 namespace {
 
-// Which elements of a tensor are not finite.
+// Indices of the elements of a tensor that are not finite.
 std::vector<std::int64_t> not_finite(const TensorView& view) {
   std::vector<std::int64_t> found;
   for_elements(view, [&](std::int64_t i) {
@@ -35,7 +35,7 @@ class RmsNormRopeNan : public ::testing::TestWithParam<NormScope> {
     problem.rotation.rotary_dim = 32;
   }
 
-  // Fills a call, lets `spoil` change it, and runs it.
+  // Fills a call, changes it with `spoil`, and runs it.
   void run(const std::string& way, const std::function<void(const NormRopeCall&)>& spoil) {
     Random random(2);
     const RotationData rotation(problem, random);
@@ -47,12 +47,12 @@ class RmsNormRopeNan : public ::testing::TestWithParam<NormScope> {
     EXPECT_TRUE(not_finite(call->k.out.view()).empty() && not_finite(call->k.dx.view()).empty() &&
                 not_finite(call->k.dg).empty() && not_finite(call->k.rstd).empty());
   }
-  // The elements that are normed with `index` of q.
+  // The elements that share a norm with element `index` of q.
   std::vector<std::int64_t> norm_of(std::int64_t index) const {
     const std::int64_t length = problem.head_dim * (problem.norm == NormScope::row ? 2 : 1);
     return range(index / length * length, length);
   }
-  // Where dg has the share of `index` and of what is turned with it.
+  // The elements of dg that element `index`, and the one rotated with it, contribute to.
   std::vector<std::int64_t> weights_of(std::int64_t index) const {
     const std::int64_t in_head = index % 40;
     const std::int64_t head = problem.norm == NormScope::row ? index % 80 - in_head : 0;
@@ -64,7 +64,7 @@ class RmsNormRopeNan : public ::testing::TestWithParam<NormScope> {
   std::unique_ptr<NormRopeCall> call;
 };
 
-// x makes rstd of its norm NaN, and so everything that is normed with it.
+// A NaN in x makes rstd of its norm NaN, and with it everything that shares the norm.
 TEST_P(RmsNormRopeNan, InXReachesItsNormAlone) {
   for (const std::string& way : all_ways()) {
     for (const std::int64_t index : {3 * 80 + 7, 3 * 80 + 75}) {
@@ -80,7 +80,8 @@ TEST_P(RmsNormRopeNan, InXReachesItsNormAlone) {
   }
 }
 
-// An infinite x has rstd = 0: it is NaN itself (infinity * 0), as is what is turned with it.
+// An infinite x has rstd = 0. It becomes NaN itself (infinity * 0), as does the element rotated
+// with it.
 TEST_P(RmsNormRopeNan, InfinityInXReachesItsPairForward) {
   for (const std::string& way : all_ways()) {
     const std::int64_t index = 3 * 80 + 7;
@@ -93,7 +94,7 @@ TEST_P(RmsNormRopeNan, InfinityInXReachesItsPairForward) {
   }
 }
 
-// dout reaches the norm of its token through the mean, and dg where its own share lies.
+// dout reaches the norm of its token through the mean, and the elements of dg it contributes to.
 TEST_P(RmsNormRopeNan, InDoutReachesItsNormAndItsShareOfDg) {
   for (const std::string& way : all_ways()) {
     for (const std::int64_t index : {2 * 80 + 20, 2 * 80 + 39, 4 * 80 + 41}) {

@@ -26,7 +26,7 @@ inline RmsNormRopeProblem random_norm_rope(Random& random) {
   return problem;
 }
 
-// q or k of forward and backward. `replaced`: what dx is written over, and out over x with it.
+// Calls in place: dx overwrites x or dout, and in both cases out overwrites x.
 enum class InPlace { no, x, dout };
 
 struct NormRopeSide {
@@ -71,7 +71,7 @@ struct NormRopeSide {
     out.copy_from(x);
     dx.copy_from(in_place == InPlace::x ? x : dout);
   }
-  // What was written, in every byte of its memory.
+  // Compares every byte of the memory of the outputs.
   bool operator==(const NormRopeSide& other) const {
     return out == other.out && dx == other.dx &&
            std::memcmp(rstd.data(), other.rstd.data(), rstd.bytes()) == 0 &&
@@ -108,7 +108,7 @@ struct NormRopeCall {
   }
 };
 
-// Forward and then backward by "cpu_reference" or an instruction set.
+// Runs forward and then backward with "cpu_reference" or an instruction set.
 inline void norm_rope_by(const std::string& way, const RmsNormRopeProblem& problem,
                          const NormRopeCall& call, const RotationArgs& rotation, int threads = 2) {
   if (way == "cpu_reference") {

@@ -1,5 +1,5 @@
 // Each instruction set against the reference, forward and backward, in every byte of the outputs'
-// memory; and what the number of threads, and other callers, must not change.
+// memory. The number of threads and concurrent callers must not change a bit.
 #include "ops/rms_norm_rope/norm_rope_case.hpp"
 
 #include <gtest/gtest.h>

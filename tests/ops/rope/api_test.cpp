@@ -1,4 +1,4 @@
-// What is refused and how it is said; what a description says; calls with nothing to do.
+// Refusals and their messages, the description of a problem, and calls with nothing to do.
 #include "ops/rope/rope_case.hpp"
 #include "support/refusal.hpp"
 
@@ -56,7 +56,7 @@ TEST(Rope, RefusesProblemsThatCannotBeMeant) {
       "rope: a tensor of 1099511627776 x 1073741824 i64 passes the 2^60 bytes octet can address");
 }
 
-// A whole call that a test spoils.
+// A valid call that a test breaks.
 struct Call {
   RopeProblem problem;
   Random random{1};

@@ -9,7 +9,7 @@
 namespace octet::testing {
 namespace {
 
-// Heads with the bytes around them on the device.
+// Heads and the bytes around them, on the device.
 struct OnDevice {
   DeviceImage image;
   TensorView view;

@@ -45,7 +45,7 @@ TEST(Rope, TurnsHalvesOfAHead) {
   const Tensor out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 2);
   run(plan_rope(two_tokens()), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
-  // The first token stays; of the second 5 goes with 7 and 6 with 8: (a, b) -> (-b, a).
+  // The first token stays. In the second, 5 is paired with 7 and 6 with 8: (a, b) -> (-b, a).
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, -7, -8, 5, 6}));
 }
 

@@ -23,7 +23,7 @@ inline RopeProblem random_rope(Random& random) {
   return problem;
 }
 
-// The heads of one call. In place the outputs begin as the inputs.
+// The heads of one call. In place, the outputs start as copies of the inputs.
 struct RopeHeads {
   HeadsMemory q;
   HeadsMemory k;
@@ -49,7 +49,8 @@ struct RopeHeads {
   }
 };
 
-// A random problem, where its heads lie, and what they hold; all but the outputs is drawn.
+// A random problem with the layout and contents of its heads; everything except the outputs is
+// random.
 struct RandomRope {
   Random random;
   RopeProblem problem = random_rope(random);
@@ -67,7 +68,7 @@ struct RandomRope {
   RopeArgs args() const { return heads.args(rotation, in_place); }
 };
 
-// By "cpu_reference" or an instruction set.
+// Runs rope with "cpu_reference" or an instruction set.
 inline void rope_by(const std::string& way, const RopeProblem& problem, const RopeArgs& args,
                     int threads = 2) {
   if (way == "cpu_reference") {

@@ -1,5 +1,5 @@
-// What a rotation does to any data: the gates in f64, backward undoes forward, and NaN and infinity
-// go where they belong.
+// Properties of a rotation on any data: the gates in f64, backward undoes forward, and NaN and
+// infinity reach only the outputs that depend on them.
 #include "ops/rope/rope_case.hpp"
 #include "support/gates.hpp"
 
@@ -67,7 +67,7 @@ TEST(Rope, TurnsQAndKInsideAPackedTensorAndLeavesV) {
   EXPECT_TRUE(equal_elements(in_place.v(), packed.v()));
 }
 
-// One element of q is not a number: which outputs are not.
+// Sets one element of q to `value`; returns the indices of the outputs that are not finite.
 std::vector<std::int64_t> not_finite(const RopeProblem& problem, const std::string& way,
                                      std::int64_t spoilt, float value) {
   Random random(5);
@@ -118,7 +118,7 @@ TEST(Rope, LetsNanAndInfinityReachTheirPairAlone) {
 TEST(Rope, LetsANanInTheCachesReachItsPairsAlone) {
   RopeProblem problem{.seq = 3, .q_heads = 2, .head_dim = 64};
   for (const std::string& way : all_ways()) {
-    // A quiet NaN, and the poison whose rounding to bf16 would carry out of it.
+    // A quiet NaN, and a NaN whose mantissa overflows if it is rounded to bf16 carelessly.
     for (const std::uint32_t bits : {0x7FC00000u, 0xFFFFFFFFu}) {
       Random random(7);
       const RotationData rotation(problem, random);

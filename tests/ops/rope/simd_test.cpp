@@ -1,5 +1,5 @@
-// Each instruction set against the reference, in every byte of the outputs' memory, gaps included;
-// and what the number of threads, and other callers, must not change.
+// Each instruction set against the reference, in every byte of the outputs' memory, gaps included.
+// The number of threads and concurrent callers must not change a bit.
 #include "ops/rope/rope_case.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(RopeSimd, EqualsTheReferenceInEveryByte) {
   }
 }
 
-RopeProblem large() {  // streamed past the caches
+RopeProblem large() {  // large enough for streaming stores
   RopeProblem problem{.seq = 1030, .q_heads = 32, .k_heads = 1, .head_dim = 128};
   return problem;
 }

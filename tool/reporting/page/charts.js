@@ -1,9 +1,10 @@
-// Charts are described by functions that are called again when the theme changes, so that every
-// colour is the theme's.
+// Every chart is described by a function that is called again when the theme changes, so that all
+// colours follow the theme.
 
 const charts = [];  // {canvas, describe, chart}
 
-// A card with a chart; `describe` returns what Chart.js takes. `size`: "", "half" or "third".
+// Adds a card with a chart. `describe` returns the configuration for Chart.js. `size`: "", "half"
+// or "third".
 function addChart(parent, title, text, describe, {size = "", tall = false} = {}) {
   const canvas = make("canvas", {role: "img", "aria-label": title});
   const plot = make("div", {class: "plot" + (tall ? " tall" : "")}, canvas);
@@ -11,7 +12,7 @@ function addChart(parent, title, text, describe, {size = "", tall = false} = {})
   charts.push({canvas, describe, chart: null});
 }
 
-// A half card that has none beside it takes the whole row.
+// A half card with no neighbour takes the whole row.
 function fillRow(cards) {
   let left = 0;
   for (const card of cards.children) {
@@ -22,7 +23,7 @@ function fillRow(cards) {
   if (left % 2 === 1) cards.lastElementChild.classList.remove("half");
 }
 
-// Room between the legend and the plot.
+// Adds space between the legend and the plot.
 const legendRoom = {
   id: "legendRoom",
   beforeInit(chart) {
@@ -86,7 +87,7 @@ function lineSet(label, data, fill) {
   return {type: "line", label, data, borderColor: fill, backgroundColor: fill, borderWidth: 1.5, pointRadius: 1.5, pointStyle: "line"};
 }
 
-// A level over the whole width, drawn as a dashed line.
+// A constant level across the whole width, drawn as a dashed line.
 function levelSet(label, count, value, fill) {
   return {type: "line", label, data: Array(count).fill(value), borderColor: fill, borderWidth: 1.5, borderDash: [5, 4],
           pointRadius: 0, pointHitRadius: 0, pointStyle: "line"};
@@ -97,7 +98,8 @@ function valueAxis(title, more = {}) {
           ticks: {format: {useGrouping: false}, maxTicksLimit: 8}, ...more};
 }
 
-// Labels of cases. Of many, only the models have room: each in the middle of its cases.
+// Labels of cases. If there are many, only the models fit; each label is in the middle of its
+// cases.
 function caseAxis(rows) {
   const models = rows.map((row) => row.model);
   const middle = new Map([...groupBy(rows.keys(), (i) => models[i])].map(([model, all]) =>

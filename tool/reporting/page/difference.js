@@ -1,4 +1,4 @@
-// The difference from another run: as `octet compare` judges it.
+// The difference from another run, judged as `octet compare` does.
 
 function verdict(pair) {
   const reasons = [];
@@ -37,8 +37,8 @@ function changeRow(change, unit) {
       make("td", {class: "number"}, change.after === null ? "–" : (change.noise * 100).toFixed(2) + " %"));
 }
 
-// Changed checks first, then what moved beyond its noise, five from either end and all beyond the
-// threshold.
+// Changed checks first, then the five largest changes beyond the noise in each direction and all
+// beyond the threshold.
 function notable(changes) {
   const checks = changes.filter((change) => change.checkBefore !== change.checkAfter);
   const moved = changes.filter((change) => change.checkBefore === change.checkAfter && Math.abs(change.delta) > change.noise);

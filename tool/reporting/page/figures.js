@@ -1,11 +1,12 @@
-// Roofline, models, shapes, errors, clocks.
+// The figures: roofline, models, shapes, errors, clocks.
 
-// The highest of {value, row, table, ...}; null of none.
+// The highest of {value, row, table, ...}; null for an empty list.
 function highest(candidates) {
   return candidates.reduce((best, one) => best === null || one.value > best.value ? one : best, null);
 }
 
-// What was measured as the most a device does: rates of products, and copies beside what memory bounds.
+// Measured ceilings of a device: the best rate of a product, and the fastest copy next to a
+// memory-bound operator.
 function ceilings(rows) {
   const compute = highest(rows.filter(({table, row}) => table.unit === "TFLOPS" && row.check === "PASS")
       .flatMap(({table, row}) => row.rates.map((value, i) => ({value, table, row, part: table.rates[i]}))));
@@ -22,7 +23,7 @@ function ceilingText({compute, memory}) {
       : " No file has the rate of a device copy, so there is no memory ceiling.") + " Ceilings are measured, not a data sheet's.";
 }
 
-// Of our own operators: other libraries are set beside them under Shapes.
+// Only octet's own operators; the charts of Shapes compare them with other libraries.
 function isUnderRoof({table, row}) {
   return !table.backendIsKey && isNumber(row.intensity) && isNumber(stepRate(row));
 }
@@ -53,7 +54,7 @@ function describeRoofline(rows, {compute, memory}) {
   };
 }
 
-// 1, 2 and 5 of every power of ten.
+// Ticks at 1, 2 and 5 times every power of ten.
 function logTick(value) {
   const digit = Number(value.toExponential()[0]);
   return Math.abs(Math.log10(value / digit) % 1) < 1e-9 && [1, 2, 5].includes(digit) ? brief(value) : "";
@@ -95,7 +96,7 @@ function partColour(part, index) {
 // Other libraries keep their colours from chart to chart.
 const rivals = distinct(everyRow.filter(({table}) => table.backendIsKey).map(({row}) => row.backend));
 
-// One chart per file and problem: ours against baselines, or libraries side by side, or the parts of
+// One chart per file and problem: octet against baselines, libraries side by side, or the parts of
 // the step.
 function shapeSets(table, rows, shapes) {
   const at = (all, value) => shapes.map((label) => {
@@ -159,7 +160,7 @@ function addErrors() {
   fillRow(cards);
 }
 
-// Bars begin at the gate: their height is what is left to it. Many rows are lines.
+// Bars start at the gate, so their height is the margin. Many rows are drawn as lines.
 function describeErrors(rows, gate, columns) {
   const {labels, axis} = caseAxis(rows);
   const bound = columns[0].bound;

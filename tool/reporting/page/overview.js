@@ -1,4 +1,4 @@
-// The tiles, and the table that `octet summarize` prints.
+// The headline tiles, and the table that `octet summarize` prints.
 
 function addTile(parent, what, value, unit, note, kind = "") {
   const words = typeof value !== "string" || !/^[-+–\d]/.test(value);
@@ -8,8 +8,8 @@ function addTile(parent, what, value, unit, note, kind = "") {
       make("div", {class: "small"}, note)));
 }
 
-// The best known group of every operator: the one with most shapes. Libraries measured beside ours
-// are no score.
+// The headline group of every operator: the one with the most shapes. Other libraries measured next
+// to octet get no score.
 function headlineGroups() {
   const whole = report.groups.filter((group) => group.model === "" && isNumber(group.means.step));
   const rivals = new Set(report.tables.filter((table) => table.backendIsKey).map((table) => table.op));
@@ -44,7 +44,7 @@ function distinctColumn(column) {
   }));
 }
 
-// The device is worth a word where there are several.
+// The device is named only if there are several.
 function where(group) {
   const several = distinct(report.groups.map(({device}) => device)).length > 1;
   return several ? `${group.backend}, ${group.device}` : group.backend;

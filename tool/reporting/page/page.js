@@ -1,6 +1,6 @@
 "use strict";
-// The data, and the few words in which the rest of the page is written. Nothing of the data becomes
-// HTML: elements are made one by one and their text is set as text.
+// The data, and small functions that the rest of the page uses. No data becomes HTML: elements are
+// created one by one, and their text is set as text.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 
@@ -23,7 +23,7 @@ function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-// Four digits are enough for a person.
+// Four digits are enough for a reader.
 function brief(value) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
@@ -44,7 +44,7 @@ function distinct(values) {
   return [...new Set(values.filter((value) => value !== "" && value !== null && value !== undefined))];
 }
 
-// A map of lists, in the order in which the keys come.
+// A map from key to list, with keys in order of first appearance.
 function groupBy(list, key) {
   const groups = new Map();
   for (const item of list) {

@@ -1,6 +1,6 @@
-// Every row in one table that sorts by any column, the environment and the commands.
+// One table of all rows, sortable by any column; the environment; the commands.
 
-// title, value of a row, whether it is a number and so stands on the right, digits after the point.
+// Title, value of a row, whether it is a number (then right-aligned), digits after the point.
 const rowColumns = [
   {title: "Operator", value: ({table}) => table.op},
   {title: "Case", value: ({row}) => row.name},
@@ -31,7 +31,7 @@ function cellOf(column, item) {
   return make("td", {class: "number"}, text);
 }
 
-// Missing values are last in either direction; equal ones stay as they are.
+// Missing values sort last in both directions; equal ones keep their order.
 function compareBy(column, direction) {
   return (a, b) => {
     const [left, right] = [column.value(a), column.value(b)];

@@ -1,4 +1,4 @@
-// The page, top to bottom.
+// Builds the page, top to bottom.
 
 addOverview();
 addDifference();

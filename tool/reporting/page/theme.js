@@ -1,4 +1,5 @@
-// Light and dark, as the system has it until the switch is used; on paper always light.
+// Light and dark themes. The system's choice applies until the switch is used; print is always
+// light.
 
 const themeKey = "octet-report-theme";
 
@@ -28,7 +29,7 @@ function startTheme() {
     try {
       localStorage.setItem(themeKey, currentTheme());
     } catch {
-      // As above: the choice then lasts as long as the page.
+      // No storage: the choice lasts only as long as the page.
     }
   });
   let onScreen = currentTheme();
@@ -39,7 +40,7 @@ function startTheme() {
   addEventListener("afterprint", () => setTheme(onScreen));
 }
 
-// The value of a CSS variable now: colour("series-1").
+// The current value of a CSS variable: colour("series-1").
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 }
