@@ -14,11 +14,11 @@ set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 
-# Where ccache is installed, what was compiled before is not compiled again.
+# With ccache installed, nothing is compiled twice.
 find_program(OCTET_CCACHE ccache)
 if(OCTET_CCACHE)
-  # It reads preprocessed text, in which GCC must name the precompiled header that was used.
-  # Comments count: a header that differs in them makes another precompiled one.
+  # ccache reads preprocessed text, in which GCC must name the precompiled header that was used.
+  # Comments count: a header that differs only in comments makes another precompiled header.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1
     ${OCTET_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
@@ -36,7 +36,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(octet_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(OCTET_SANITIZE)
-  # GCC 12 warns of what its own instrumentation looks like; the plain builds keep warnings errors.
+  # GCC 12 warns about its own instrumentation; in the plain builds warnings stay errors.
   target_compile_options(octet_options INTERFACE -Wno-error)
   add_compile_options(
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${OCTET_SANITIZE}>

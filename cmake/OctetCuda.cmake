@@ -1,4 +1,4 @@
-# CUDA where nvcc is found: sm_90a, static runtime, so that the library loads without a driver.
+# CUDA if nvcc is found: sm_90a, with a static runtime so that the library loads without a driver.
 set(OCTET_HAS_CUDA OFF)
 if(NOT OCTET_CUDA STREQUAL "OFF")
   find_program(OCTET_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin)

@@ -1,6 +1,6 @@
-# The libraries, their headers, a CMake package and a pkg-config file. Nothing installed names a
-# dependency: what liboctet.so and liboctet_bench.so need is inside them or in the system's C++
-# runtime.
+# Installs the libraries, their headers, a CMake package and a pkg-config file. Nothing installed
+# names a dependency: what liboctet.so and liboctet_bench.so need is inside them or in the system's
+# C++ runtime.
 include(CMakePackageConfigHelpers)
 
 set(OCTET_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/octet)

@@ -1,7 +1,7 @@
-# Keeps what ptxas says about every kernel, and the seconds nvcc took, for tests/kernels to judge:
+# Keeps the output of ptxas for every kernel, and nvcc's compile time, for tests/kernels to judge:
 # build/<preset>/kernels/<folder>.<file>.log.
 string(APPEND CMAKE_CUDA_FLAGS " -Xptxas -v,--warn-on-spills,--warn-on-local-memory-usage")
-# The cubins lie uncompressed in the objects, so that their instructions can be counted and hashed.
+# The objects hold their cubins uncompressed, so that instructions can be counted and hashed.
 string(APPEND CMAKE_CUDA_FLAGS " --no-compress")
 
 set(OCTET_KERNEL_LOGS ${PROJECT_BINARY_DIR}/kernels)

@@ -1,4 +1,4 @@
-/* A block-scaled FP8 linear layer from plain C, forward alone. The caller brings all memory. With
+/* A block-scaled FP8 linear layer from plain C, forward only. The caller provides all memory. With
  * power-of-two scales small integers are exact in FP8, so the result can be checked by hand. */
 #define _POSIX_C_SOURCE 200112L /* posix_memalign */
 #include <octet/octet.h>

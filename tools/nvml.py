@@ -1,4 +1,4 @@
-"""Driver, clock and power of a GPU through NVML, which comes with the driver; else nothing."""
+"""Driver, clock and power of a GPU through NVML, which comes with the driver, if any."""
 
 import ctypes
 
@@ -6,7 +6,7 @@ SM_CLOCK = 1
 
 
 class Gpu:
-    """The GPU with this UUID ("GPU-..."), or else the first."""
+    """The GPU with this UUID ("GPU-..."), or the first GPU."""
 
     def __init__(self, uuid=None):
         self.handle = ctypes.c_void_p()

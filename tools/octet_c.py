@@ -114,7 +114,7 @@ def device_of(tensor):
 
 
 def view(tensor):
-    """A torch matrix as octet sees it; strides included."""
+    """A torch matrix as an octet tensor, with its strides."""
     result = Tensor(tensor.data_ptr(), DTYPES[tensor.dtype], tensor.dim())
     for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride())):
         result.shape[i], result.strides[i] = extent, stride
@@ -177,7 +177,7 @@ def quantize_plan(x, out=None, transposed=None):
 
 
 def operand(tensor):
-    """A gemm operand of a QuantizedTensor or of a plain matrix: extents, description, view."""
+    """The gemm operand for a QuantizedTensor or a plain matrix: extents, description, view."""
     if isinstance(tensor, QuantizedTensor):
         return tensor.values.shape, Operand(E4M3, MAJOR_K, tensor.view.block), tensor.view
     major = MAJOR_K if tensor.stride(1) == 1 else MAJOR_MN
@@ -185,7 +185,7 @@ def operand(tensor):
 
 
 def gemm_plan(a, b, d, accumulate=False, backend=None):
-    """d = a b^T, or d += that."""
+    """d = a b^T, or d += a b^T."""
     (m, k), a_operand, a_view = operand(a)
     (n, _), b_operand, b_view = operand(b)
     problem = sized(GemmProblem(out=DTYPES[d.dtype], m=m, n=n, k=k, a=a_operand, b=b_operand,

@@ -29,14 +29,14 @@ class RotationArgs(ctypes.Structure):
 
 
 def arguments(name, *fields):
-    """An args struct: its size, tensors by name (or other fields), room."""
+    """An args struct: its size, tensors by name (or other fields), reserved space."""
     head = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32)]
     body = [(field, Tensor) if isinstance(field, str) else field for field in fields]
     return type(name, (ctypes.Structure,), {"_fields_": head + body + RESERVED})
 
 
 def problem(name, *fields):
-    """A problem struct: its size, the dtype, the fields, the device, room."""
+    """A problem struct: its size, the dtype, the fields, the device, reserved space."""
     head = [("struct_size", ctypes.c_uint32), ("dtype", I32)]
     return type(name, (ctypes.Structure,),
                 {"_fields_": head + list(fields) + [("device", Device)] + RESERVED})
@@ -79,7 +79,7 @@ GatedBackwardArgs = arguments("GatedBackwardArgs", "dy", "gate", "up", "row_weig
 
 
 def filled(struct, **tensors):
-    """The struct with views of the torch tensors; what is None stays absent."""
+    """The struct with views of the torch tensors; None leaves a tensor out."""
     for name, tensor in tensors.items():
         if tensor is not None:
             setattr(struct, name, view(tensor))
@@ -113,7 +113,7 @@ def rms_norm_backward_plan(dy, x, g, rstd, eps, dx, dg, backend=None):
 
 
 def heads_problem(kind, q, k, **more):
-    """Halves of whole heads are turned, positions are 0 ... seq - 1, caches are f32."""
+    """Rotates halves of whole heads; positions are 0 ... seq - 1, caches are f32."""
     batch, seq, q_heads, head_dim = q.shape
     return sized(kind(dtype=DTYPES[q.dtype], batch=batch, seq=seq, q_heads=q_heads,
                       k_heads=0 if k is None else k.shape[2], head_dim=head_dim,

@@ -5,14 +5,14 @@
     tools/peers.py --op quantize|rms-norm|gated-activation [--shape ROWSxCOLS ...] [-o peers.csv]
     tools/peers.py --op rope|rms-norm-rope [--shape BATCHxSEQxHIDDEN ...] [-o peers.csv]
 
-liboctet runs through its C API on torch tensors, and beside it whatever is there of torch, Triton
-(kernels of our own, tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own
-backend). Every output is compared with octet's before anything is timed: one that differs is FAIL,
-gets no time and makes the exit status 1; a library that cannot run a product has ERROR and the
-reason in its row. A ratio is the peer's time over ours, the median over the rounds: above 1 octet
-is faster. Calls of less than a millisecond are launched as a graph. Only like is set beside like:
-the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`, which octet alone has,
-stands beside the best peer's 1x128 . 1x128 product.
+liboctet runs through its C API on torch tensors, beside those of these peers that are installed:
+torch, Triton (kernels of our own, tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt
+(octet's own backend). Every output is compared with octet's before anything is timed: one that
+differs is FAIL, gets no time and makes the exit status 1; a library that cannot run a product has
+ERROR and the reason in its row. A ratio is the peer's time over ours, the median over the rounds:
+above 1 octet is faster. Calls of less than a millisecond are launched as a graph. Only like is
+compared with like: the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`, which
+only octet has, is compared with the best peer's 1x128 . 1x128 product.
 """
 
 import gc
@@ -27,11 +27,11 @@ import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
 
-RATE_GUESS = {"gemm": 1e15}  # work per second, to size a round; bytes of the others
+RATE_GUESS = {"gemm": 1e15}  # work per second, to size a round; the others count bytes
 
 
 def chosen(contenders, libraries):
-    """Ours and those asked for; "torch 1d" is torch in another product."""
+    """Ours and the requested ones; "torch 1d" is torch with another product."""
     return {name: make for name, make in contenders.items()
             if name == peers_rounds.OURS or not libraries or name.removesuffix(" 1d") in libraries}
 
@@ -41,7 +41,7 @@ class OutOfTime(Exception):
 
 
 def run(options, cases_of, compare, table, clock=time.monotonic):
-    """Every case of every shape into the table, until the time is up."""
+    """Times every case of every shape into the table, until the time is up."""
     begin, unit = clock(), peers_table.rate_unit(options.op)
 
     def timed(case, contenders, *same):
@@ -58,7 +58,7 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
                     if result.seconds:
                         print(f"  {result.case.product:20} {result.library:18} {result.rate:8.5g} "
                               f"{unit}  ratio {result.ratio:.3f}", flush=True)
-            gc.collect()  # a shape's tensors are gone before the next
+            gc.collect()  # frees a shape's tensors before the next
     except OutOfTime:
         print(f"stopped: --max-seconds {options.max_seconds:g} are over")
     print("\n".join(peers_table.summary(table.results, unit)))

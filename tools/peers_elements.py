@@ -1,7 +1,7 @@
-"""What the memory-bound operators have alike beside their peers: inputs, contenders, sameness.
+"""What the comparisons of the memory-bound operators share: inputs, contenders, equality.
 
 Peers are torch code as one would write it, run as it is ("torch eager") and by torch.compile, in
-the faster of the modes asked for. A device copy of as many bytes runs in the same rounds.
+the faster of the requested modes. A device copy of as many bytes runs in the same rounds.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ UNFUSED = "octet unfused"
 EPS = 1e-6
 ROWS = (1, 128)  # the blocks of FP8 copies
 
-# Compiled code does not round to bf16 between operator and cast, so values round the other way more
-# often than those of a cast alone: up to 1.6e-3 of a row's energy was seen, where eager code equals
+# Compiled code does not round to bf16 between operator and cast, so more values round the other way
+# than with a separate cast: up to 1.6e-3 of a row's energy was measured, whereas eager code equals
 # octet in every bit.
 same_fp8 = peers_quantize.same(ROWS, 5e-3)
 
@@ -35,14 +35,14 @@ def randn(generator, *shape):
 
 
 def sets_of(make, l2_bytes):
-    """As many sets of inputs as it takes to pass twice the L2 cache."""
+    """Enough sets of inputs to exceed twice the L2 cache."""
     first = make()
     count = math.ceil(2 * l2_bytes / bytes_of(*first))
     return [first] + [make() for _ in range(count - 1)]
 
 
 def quantized_both_ways(x):
-    """What torch.compile gets in place of a fused cast."""
+    """The cast that torch.compile gets in place of a fused one."""
     return peers_quantize.torch_both(x, ROWS)
 
 
@@ -58,7 +58,7 @@ def close_vector(given, wanted, bound=1e-4):
 
 
 def same(given, wanted):
-    """Every tensor of a tuple."""
+    """Whether every tensor of a tuple agrees."""
     def agree(one, other):
         judge = close_vector if one.dim() == 1 else close
         return one.shape == other.shape and judge(matrix(one), matrix(other))
@@ -68,10 +68,10 @@ def same(given, wanted):
 
 @dataclasses.dataclass
 class Written:
-    """What octet writes for one set of inputs: `plan(backend=None)` makes the plan that does."""
+    """The outputs of octet for one set of inputs; `plan(backend=None)` makes the plan."""
     plan: Callable
-    tensors: tuple        # all of them, for the bytes
-    shown: tuple = None   # those that peers have too; all otherwise
+    tensors: tuple        # all outputs, to count the bytes
+    shown: tuple = None   # those that peers write too; None: all
 
     @classmethod
     def copies(cls, make_plan, rows, cols, device, *others):
@@ -88,7 +88,7 @@ class Written:
                 raise LeftOut("this is what octet itself chooses here")
             plan = self.plan(backend=backend)
 
-        def run():  # holds self, and so every tensor the plan has addresses of
+        def run():  # holds self and so every tensor whose address the plan has
             plan()
             return self.shown or self.tensors
 
@@ -99,7 +99,7 @@ class Written:
 class Pass:
     """One pass of one operator, as octet and torch run it on a set of inputs."""
     product: str
-    written: Callable     # of the inputs
+    written: Callable     # takes the inputs
     torch_code: Callable  # the same; runs once and returns a tuple
     fp8: bool = False
     others: dict = dataclasses.field(default_factory=dict)  # further peers, as torch_code

@@ -36,7 +36,7 @@ def octet_call(a, b, dtype, accumulate=False, backend=None):
 
 
 def contenders(a, b, dtype, accumulate=False, sources=None):
-    """Name -> function that makes the call, of those that have this very form."""
+    """Name -> function that makes the call, for the libraries that have exactly this form."""
     makers = {OURS: functools.partial(octet_call, a, b, dtype, accumulate),
               "cublaslt": functools.partial(octet_call, a, b, dtype, accumulate, "cublaslt")}
     for name, library in peers_libraries.available().items():
@@ -68,7 +68,7 @@ def fp8_cases(shape, compare, generator):
     yield results
     yield compare(case("wgrad 1d f32 +="),
                   contenders(dy_t, x_t, torch.float32, accumulate=True, sources=(dy, x, "NT")))
-    # Nobody else offers 128x128 blocks of x^T: ours stands against the best of the product above.
+    # No peer offers 128x128 blocks of x^T: ours is compared with the best of the product above.
     _, x_t_squares = both_ways(x, ROWS, SQUARES)
     both = {OURS: functools.partial(octet_call, dy_t, x_t_squares, bf16)}
     best = fastest_peer(results)

@@ -3,7 +3,7 @@
 Each is a class with `takes(a, b, accumulate)` and `call(a, b, dtype, accumulate, sources)`, which
 returns a function that runs the product once and returns its output. Operands are
 octet_c.QuantizedTensor or, unquantised, plain matrices; `sources` are the unquantised operands and
-Transformer Engine's name of their layout. A library that is not here is told about once.
+Transformer Engine's name of their layout. A missing library is reported once.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ def output(a, b, dtype):
 
 
 class Torch:
-    """torch.nn.functional.scaled_mm, and torch.mm where nothing is quantised."""
+    """torch.nn.functional.scaled_mm, and torch.mm for unquantised operands."""
 
     def __init__(self):
         self.version = torch.__version__
@@ -80,7 +80,7 @@ class Triton:
 
 
 class DeepGemm:
-    """Takes our scales as they are; its 1x128 . 1x128 kernel adds to f32 alone."""
+    """Takes our scales as they are; its 1x128 . 1x128 kernel only adds to f32."""
 
     def __init__(self):
         self.library = importlib.import_module("deep_gemm")
@@ -114,11 +114,11 @@ class TransformerEngine:
             "transformer_engine.pytorch.tensor.float8_blockwise_tensor")
         self.quantizer, self.gemm = blocks.Float8BlockQuantizer, extensions.general_gemm
         self.version = getattr(importlib.import_module("transformer_engine"), "__version__", "")
-        # Older versions want a workspace.
+        # Older versions need a workspace.
         self.more = {}
         if "workspace" in inspect.signature(self.gemm).parameters:
             self.more["workspace"] = torch.empty(32 << 20, dtype=torch.uint8, device="cuda")
-        del engine  # imported for what it loads
+        del engine  # imported only for its side effects
 
     def takes(self, a, b, accumulate):
         return quantised(a)
@@ -143,7 +143,7 @@ class TransformerEngine:
 
 
 def cublaslt_version():
-    """Of the library octet's backend loads, as 13.1.0; empty where there is none."""
+    """Version of the library that octet's backend loads, as 13.1.0; empty if there is none."""
     for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
         try:
             library = ctypes.CDLL(name)
@@ -161,7 +161,7 @@ LIBRARIES = {"torch": Torch, "triton": Triton, "deep_gemm": DeepGemm,
 
 @functools.cache
 def available():
-    """Name -> library, of those that are here."""
+    """Name -> library, for those that are installed."""
     found = {}
     for name, library in LIBRARIES.items():
         try:

@@ -58,7 +58,7 @@ def make_parser(description):
 
 
 def check_heads(options, parser):
-    """Fills in head_dim and kv_heads where the operator has them."""
+    """Fills in head_dim and kv_heads if the operator has them."""
     turns = "rope" in options.op
     if options.head_dim is not None and not turns:
         parser.error(f"--head-dim is of rope and rms-norm-rope, got it with {options.op}")
@@ -105,7 +105,7 @@ def parse_arguments(arguments, description=None):
 
 
 def repeats(options):
-    """The command of a row."""
+    """The command that repeats a row."""
     more = []
     if "rope" in options.op:
         more.append(f"--head-dim {options.head_dim}")

@@ -18,7 +18,7 @@ def blocked(x, block):
 
 
 def torch_quantize(x, block):
-    """Values [rows, cols] and scales, written as one would for torch.compile."""
+    """Values [rows, cols] and scales, in code as one would write it for torch.compile."""
     blocks = blocked(x.float(), block)
     amax = blocks.abs().amax((1, 3), keepdim=True)
     amax = torch.where(amax == 0, 448.0, amax.clamp(min=448 * 2.0**-126))
@@ -37,7 +37,7 @@ def dequantized(values, scales, block):
 
 def same(block, bound=1e-3):
     """Compares (values, scales, transposed values, transposed scales) after dequantisation.
-    Compiled code divides less exactly, so that a value may round the other way: 30 dB, not 40."""
+    Compiled code divides less exactly, so a value may round the other way: 30 dB, not 40."""
     def judge(given, wanted):
         return all(close(dequantized(*given[i:i + 2], block), dequantized(*wanted[i:i + 2], block),
                          bound)

@@ -1,4 +1,4 @@
-"""rope of q and k beside torch: forward, and backward, which turns back."""
+"""rope of q and k beside torch: forward, and backward, which is the inverse rotation."""
 
 import functools
 
@@ -9,7 +9,7 @@ from peers_elements import Pass, Written, randn, sets_of
 
 
 def rotate(x, cos, sin):
-    """Halves of the heads of x [batch, seq, heads, dim] by the angles [seq, dim / 2], in f32."""
+    """Rotates halves of heads of x [batch, seq, heads, dim] by angles [seq, dim / 2], in f32."""
     first, second = x.float().chunk(2, -1)
     cos, sin = cos[:, None], sin[:, None]
     return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)

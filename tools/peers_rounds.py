@@ -10,25 +10,25 @@ OURS = "octet"
 
 
 class LeftOut(Exception):
-    """Of a contender that has no row, for a reason that is none of its failures."""
+    """A contender gets no row, for a reason that is not a failure."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One product of one shape. Its contenders come apart from it, name -> function that makes a
+    """One product of one shape. Its contenders are passed separately, name -> function that makes a
     call, ours first; a call runs once and returns its output."""
     shape: tuple
     product: str
     dtype: str
     work: float  # operations or bytes of one call
-    other_data: frozenset = frozenset()  # contenders on other data than ours, judged elsewhere
+    other_data: frozenset = frozenset()  # contenders on data other than ours, judged elsewhere
 
 
 @dataclasses.dataclass
 class Result:
     case: Case
     library: str
-    check: str           # PASS; FAIL: another output than octet's; ERROR: it could not run
+    check: str           # PASS; FAIL: its output differs from octet's; ERROR: it could not run
     seconds: list        # of a call, one per round
     ratio: float = None  # its time over ours: the median over the rounds
     clock_mhz: float = None
@@ -37,7 +37,7 @@ class Result:
 
     @property
     def failed(self):
-        """A peer that cannot run is none of octet's failures."""
+        """A peer that cannot run is not a failure of octet."""
         return self.check == "FAIL" or self.check == "ERROR" and self.library == OURS
 
     @property
@@ -59,13 +59,13 @@ def one_line(error):
 
 
 def noted(call, note):
-    """The call with what its row says of it."""
+    """The call with the note of its row."""
     call.note = note
     return call
 
 
 def quickest(calls, seconds):
-    """Of calls by mode the one that takes the least seconds; one that fails is none of them."""
+    """The fastest of the calls by mode; modes that fail are skipped."""
     if len(calls) == 1:
         return noted(*calls.values(), f"mode {next(iter(calls))}")
     timed, refusal = {}, None
@@ -91,7 +91,7 @@ def prepare(case, contenders, same, say):
         except LeftOut as reason:
             say(f"  {case.product:16} {name}: left out, {reason}")
             continue
-        except Exception as error:  # whatever a peer throws, the others go on
+        except Exception as error:  # whatever a peer throws, the others continue
             say(f"  {case.product:16} {name}: ERROR, {one_line(error)}")
             refused.append(Result(case, name, "ERROR", [], note=one_line(error)))
             if name == OURS:
@@ -108,8 +108,8 @@ def prepare(case, contenders, same, say):
 
 
 def round_of(call_seconds):
-    """How many launches of a call make a round, and whether they are to be one graph: of short
-    calls, launched one by one, Python would be measured."""
+    """How many launches of a call make a round, and whether to launch them as one graph: for short
+    calls launched one by one, Python would be measured."""
     return max(3, min(100, int(0.08 / call_seconds))), call_seconds < 1e-3
 
 
@@ -127,7 +127,7 @@ def compare(case, contenders, rounds, same, timer, say=print):
              for name, call in calls.items()}
     readings = {name: [] for name in calls}
     for turn in range(rounds):
-        # There and back: nobody always follows the same other one.
+        # Alternate the direction, so that no contender always follows the same one.
         for name, batch in list(batches.items())[::-1 if turn % 2 else 1]:
             timed[name].seconds.append(timer.seconds(batch))
             readings[name].append(timer.reading())
@@ -142,6 +142,6 @@ def compare(case, contenders, rounds, same, timer, say=print):
 
 
 def fastest_peer(results):
-    """The result of the quickest library that is not octet; None where there is none."""
+    """The result of the fastest library other than octet; None if there is none."""
     peers = [r for r in results if r.check == "PASS" and r.library != OURS]
     return min(peers, key=lambda r: r.median, default=None)

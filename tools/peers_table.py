@@ -23,8 +23,8 @@ def shape_text(shape):
 
 
 class Provenance:
-    """What every row says of where it comes from. The hash of the device sources is the library's
-    own; the commit is that of the `octet` beside it, which must have the same hash."""
+    """The origin of every row. The hash of the device sources is the library's own; the commit is
+    that of the `octet` beside it, which must have the same hash."""
 
     def __init__(self, library_path, op, device_sources, gpu_name, driver):
         self.gpu_name, self.driver, self.device_sources = gpu_name, driver, device_sources
@@ -60,7 +60,7 @@ def number(value, form):
 
 
 class Table:
-    """Rows go to OUTPUT.part as they come; `close` gives it its name."""
+    """Rows go to OUTPUT.part as they come; `close` renames it to OUTPUT."""
 
     def __init__(self, op, path, provenance, versions, command):
         self.op, self.provenance, self.versions, self.command = op, provenance, versions, command
@@ -107,8 +107,8 @@ def geometric_mean(values):
 
 
 def summary(results, unit):
-    """Per product and library: geometric means, and the worst shape: octet's slowest, and for a
-    peer where octet does worst against it."""
+    """Geometric means per product and library, and the worst shape: octet's slowest, or for a
+    peer the one where octet does worst against it."""
     groups = {}
     for result in results:
         key = result.case.dtype, result.case.product, result.library

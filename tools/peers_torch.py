@@ -50,8 +50,8 @@ class Timer:
 
     def seconds(self, batch):
         """A round: the batch once untimed, then timed, back to back. A chip at its power limit
-        needs that long to forget what ran before: behind a kernel that draws less power the same
-        product was measured 8 % faster."""
+        needs that long to settle: after a kernel that draws less power the same product was
+        measured 8 % faster."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         batch.enqueue()
@@ -67,7 +67,7 @@ class Timer:
 
 
 def rotating(calls):
-    """One call of several, each in its turn: so inputs do not stay in the L2 cache."""
+    """One call that runs several in turn, so that inputs do not stay in the L2 cache."""
     turn = [0]
 
     def call():
@@ -78,7 +78,7 @@ def rotating(calls):
 
 
 def device_copy(bytes_moved, device, sets):
-    """Reads half of the bytes and writes them elsewhere; as many such copies as there are sets of
+    """Reads half of the bytes and writes them elsewhere; there are as many such copies as sets of
     inputs."""
     def one():
         source = torch.randint(256, (bytes_moved // 2,), dtype=torch.uint8, device=device)
@@ -89,7 +89,7 @@ def device_copy(bytes_moved, device, sets):
 
 
 def first_timing(call, launches=20):
-    """Seconds, to choose between two codes: the median of three batches behind a warm-up."""
+    """Seconds, to choose between two versions: the median of three batches after a warm-up."""
     def batch():
         begin = time.monotonic()
         for _ in range(launches):
@@ -102,8 +102,8 @@ def first_timing(call, launches=20):
 
 
 def quickest_compiled(code, sets, modes):
-    """Calls of `code`, compiled, one per set of inputs; of several modes the faster one."""
-    torch._dynamo.reset()  # the code of one shape is of no use to the next
+    """Calls of `code`, compiled, one per set of inputs, in the fastest of the modes."""
+    torch._dynamo.reset()  # the code of one shape is useless for the next
 
     def calls(mode):
         compiled = torch.compile(code, dynamic=False, mode=mode)

@@ -8,7 +8,7 @@ to multiples of 128 bytes, so the contraction needs no mask.
 import triton
 import triton.language as tl
 
-SLICE = tl.constexpr(128)  # of the contraction that shares a scale
+SLICE = tl.constexpr(128)  # elements of the contraction that share a scale
 
 CONFIGS = [triton.Config({"TILE_M": m, "TILE_N": n, "GROUP": 8}, num_warps=warps, num_stages=stages)
            for m, n, warps, stages in [(64, 128, 4, 4), (128, 64, 4, 4), (128, 128, 4, 3),
@@ -31,7 +31,7 @@ def product_kernel(a, b, d, a_scales, b_scales, m, n, k, a_pitch, b_pitch, d_pit
 
     rows = tile_m * TILE_M + tl.arange(0, TILE_M)
     cols = tile_n * TILE_N + tl.arange(0, TILE_N)
-    # Beyond the edge: any row that is there; what comes of it is not stored.
+    # Rows beyond the edge wrap around to valid ones; their results are not stored.
     a_rows, b_rows = (rows % m).to(tl.int64), (cols % n).to(tl.int64)
     along = tl.arange(0, SLICE)
     a_tile = a + a_rows[:, None] * a_pitch + along[None, :]

@@ -1,8 +1,8 @@
 """The kernels of a CUDA object and how often each instruction occurs in them.
 
 An object compiled with --no-compress holds its cubins as plain ELF images. A Hopper instruction is
-16 bytes, its operation the low 12 bits; of branches a modifier in the upper half is looked at, too. The
-numbers below were found for CUDA 13.0 by compiling kernels whose counts are known, and have to be found
+16 bytes, its operation the low 12 bits; for branches a modifier in the upper half is read too. The
+numbers below were found for CUDA 13.0 by compiling kernels with known counts, and have to be found
 again when the toolkit changes.
 """
 import collections
@@ -21,7 +21,8 @@ OPERATIONS = {
     0x387: "STL",
 }
 BRANCH = 0x947
-# In the upper half: back to the begin of a loop over lanes, around an instruction that takes one.
+# In the upper half of a branch: back to the start of a loop over lanes, which ptxas wraps around an
+# instruction that one lane executes.
 WHILE_ANY_LANE = 1 << 20
 
 

@@ -2,10 +2,11 @@
 
     digest.py TABLE OUTPUT OBJECT...
 
-TABLE is operators.json beside this: which folders an operator runs kernels of. A digest is 12 hexadecimal
-digits of SHA-256 over the sorted hashes of the kernels' code. Names, paths, comments, the order of the
-objects and kernels of other operators do not enter. The library tells it (octet_device_sources), each
-published row carries it, and a row is fresh as long as it is the tree's.
+TABLE is operators.json in this folder: the folders whose kernels an operator runs. A digest is 12
+hexadecimal digits of SHA-256 over the sorted hashes of the kernels' code. It does not depend on
+names, paths, comments, the order of the objects or the kernels of other operators. The library
+reports it (octet_device_sources), each published row carries it, and a row is fresh as long as it
+is the tree's.
 """
 import hashlib
 import json
@@ -31,7 +32,7 @@ def kernel_hashes(cuda_objects):
 
 
 def digests(operators, hashes):
-    """{operator: digest}; an operator with a folder that has no kernels is a mistake of the table."""
+    """{operator: digest}; a folder of an operator that has no kernels is an error in the table."""
     result = {}
     for operator, folders in operators.items():
         for folder in folders:
@@ -51,7 +52,7 @@ def main():
     table, output, *objects = [pathlib.Path(word) for word in sys.argv[1:]]
     cuda_objects = [path for path in objects if path.name.endswith(".cu.o")]
     text = header(digests(json.loads(table.read_text())["operators"], kernel_hashes(cuda_objects)))
-    if not output.exists() or output.read_text() != text:  # nothing is compiled again for the same text
+    if not output.exists() or output.read_text() != text:  # the same text causes no recompilation
         output.write_text(text)
 
 

@@ -1,8 +1,8 @@
 """Runs one nvcc compile: record.py SOURCE_ROOT LOG_FOLDER nvcc ARGUMENTS...
 
-What nvcc prints goes to LOG_FOLDER/<path below SOURCE_ROOT, / as .>.log with the processor seconds it
-took, so that tests/kernels can judge it without compiling again. The screen gets warnings, and all of
-it where the compile fails.
+The output of nvcc goes to LOG_FOLDER/<path below SOURCE_ROOT, / as .>.log with the processor
+seconds it took, so that tests/kernels can judge it without compiling again. The screen shows
+warnings, and the whole output if the compile fails.
 """
 import pathlib
 import resource
@@ -14,7 +14,7 @@ def main():
     root, folder, command = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
     sources = [pathlib.Path(word) for word in command if word.endswith(".cu")]
     if "-c" not in command or len(sources) != 1 or not sources[0].is_relative_to(root):
-        return subprocess.run(command).returncode  # a link, or a question about the compiler
+        return subprocess.run(command).returncode  # a link, or a query of the compiler
 
     result = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-// The correctness gates: no timing without PASS. Each judges an output against a reference in f64
+// The correctness gates: no timing without PASS. Each judges an output against an f64 reference
 // that shares no code with what it judges.
 //
 //   G1  against the product of the unquantised inputs     > 25 dB; > 20 dB where an operand is e5m2
@@ -16,32 +16,34 @@
 //
 // Why these are sound:
 // - A wrong cast cannot excuse the wrong product that follows from it: the dequantised operands of
-//   G2 and G3 are made by quantize_oracle on the CPU. On CUDA they are the device quantiser's, each
-//   of which has a Q of its own, and what the layer saves must be equal to them in every bit.
-// - SNRs need 1,024 zero-mean outputs, G1 as many elements in each operand too: with fewer, the
-//   luck of a few roundings decides. Otherwise, and on one-signed data, G1, G2 and G4 are the bound
-//   per element. For G1 it follows from the formats: a cast changes a normal value by at most 2^-4
-//   of it (e4m3; 2^-3 e5m2) and a subnormal by half its step, so the product of two is off by at
-//   most ((1 + ea)(1 + eb) - 1) sum |a b| and the subnormals' share. This is a worst case, and weak
-//   for long sums; G2 and G3 judge the kernel there.
-// - The bound per element has c = 2^-20 on the CPU, 2^-9 on CUDA. It sees what SNRs average away,
-//   such as one element off by 2^-6; so G3 asks it of every element. Half an ulp is taken at
-//   |ref| + c sum |a b|, where a correct result may lie. No operand but zeros: exactly zero.
-// - The rounding of a 16-bit output alone leaves each element at least 48.16 dB (bf16), so the
-//   strips' 48 dB hold for any data; the rounding of sums does not where a strip cancels.
-//   findings.hpp says which strips are asked.
-// - Accumulating, the old output is part of reference and sum. Where the reference is not finite
-//   the output must not be either, and nothing else is asked.
+//   G2 and G3 come from quantize_oracle on the CPU. On CUDA they come from the device quantiser;
+//   each has a Q of its own, and what the layer saves must equal them in every bit.
+// - SNRs need 1,024 zero-mean outputs, and G1 also as many elements in each operand: with fewer, a
+//   few roundings decide the result. With fewer, and on one-signed data, G1, G2 and G4 check the
+//   bound per element instead. For G1 it follows from the formats: a cast changes a normal value by
+//   at most 2^-4 of it (e4m3; 2^-3 e5m2) and a subnormal by half its step, so the product of two is
+//   off by at most ((1 + ea)(1 + eb) - 1) sum |a b| plus the share of the subnormals. This is a
+//   worst case, and weak for long sums; G2 and G3 judge the kernel there.
+// - The bound per element has c = 2^-20 on the CPU, 2^-9 on CUDA. It catches what SNRs average
+//   away, such as one element off by 2^-6, so G3 applies it to every element. Half an ulp is taken
+//   at |ref| + c sum |a b|, where a correct result may lie. If all operands are zero, the output
+//   must be exactly zero.
+// - Rounding to a 16-bit output by itself leaves each element at least 48.16 dB (bf16), so 48 dB
+//   per strip holds for any data. It does not hold for the rounding of sums where a strip cancels;
+//   findings.hpp says which strips are judged.
+// - When the output is accumulated, its old value is part of the reference and of the sum. Where
+//   the reference is not finite the output must not be finite either, and nothing else is checked.
 // - The two calls of G5 write a dense and a pitched output, so both are poisoned and guarded.
-// - E1 is asked from 1,024 outputs on, over those that are finite. Where an output is a rounding of
-//   its inputs and nothing else (the sum of a residual), E2 asks for equality.
+// - E1 applies to 1,024 outputs or more, over those that are finite. Where an output is only a
+//   rounding of its inputs (the sum with a residual), E2 requires equality.
 // - allclose of G4 is |out - ref| <= 1e-2 (|ref| + sum |a b| / sqrt(K)).
 //
-// On CUDA data, reference, G5 and G6 are made and counted on the device, over the whole of every
-// output. G1 to G4 and Q are judged on the host by what is copied there: all of an output up to
-// 2^22 elements and of a quantised tensor up to 256 tiles of 128x128; beyond, one row and one column
-// of every tile, and 256 tiles that the generator draws with those at the corners. E1 and E2 take
-// whole rows instead, one of each of as many runs of rows as 2^22 elements (10^8 on the CPU) allow.
+// On CUDA, data and reference are made on the device, and G5 and G6 are counted there, over the
+// whole of every output. G1 to G4 and Q are judged on the host, from a copy of the whole output up
+// to 2^22 elements and of the whole quantised tensor up to 256 tiles of 128x128. Beyond that, the
+// copy has one row and one column of every tile of the output, and 256 randomly drawn tiles of the
+// quantised tensor plus those at its corners. E1 and E2 use whole rows instead, one from each of as
+// many runs of rows as 2^22 elements (10^8 on the CPU) allow.
 #pragma once
 
 #include "check/data/random.hpp"
@@ -59,30 +61,30 @@ struct GateResult {
   bool pass = false;
   std::string value;  // "55.6 dB"
   std::string bound;  // "> 50 dB"
-  double snr_db = 0;  // of G1, G2, G4 and E1; NaN elsewhere
+  double snr_db = 0;  // of G1, G2, G4 and E1; NaN for the others
 };
 
 struct GateReport {
   std::vector<GateResult> results;
 
   bool pass() const;
-  // The SNR of one gate for one tensor; NaN where it was not asked.
+  // The SNR of one gate for one tensor; NaN if it was not measured.
   double snr_db(const std::string& gate, const std::string& tensor) const;
 };
 
-// The data an operator is checked and timed with, and the implementations that are forced.
+// The data an operator is checked and timed with, and the forced implementations.
 struct DataOptions {
   Distribution distribution = Distribution::normal;
   std::uint64_t seed = 1;
   int threads = 0;               // as PlanOptions
-  std::string backend;           // of the operator, of layers and MLPs of their products; or empty
-  std::string quantize_backend;  // of the casts of a layer; or empty
-  // Elements behind every row of the second call's outputs: not a multiple of a vector. 0 for a
-  // backend that writes dense rows alone. Gates ask for it.
+  std::string backend;           // of the operator, or of the products of a layer or MLP; or empty
+  std::string quantize_backend;  // of a layer's casts; or empty
+  // Elements after every row of the second call's outputs: not a multiple of a vector. 0 for a
+  // backend that only writes dense rows. Only the gates use it.
   std::int64_t row_gap = 5;
 };
 
-// Each makes its own data, runs the operator and judges all it wrote.
+// Each makes its own data, runs the operator and judges every output.
 GateReport check_fp8_linear(const Fp8LinearProblem& problem, const DataOptions& options);
 GateReport check_gemm(const GemmProblem& problem, const DataOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);

@@ -13,6 +13,6 @@ if not files:
 for path, body in files:
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    # An unchanged file keeps its time, so that nothing is compiled again.
+    # An unchanged file keeps its time, so that nothing is recompiled.
     if not target.exists() or target.read_text() != body:
         target.write_text(body)

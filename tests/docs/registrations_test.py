@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The table of shared files in docs/adding_an_op.md against what an operator really has.
+"""Compares the table of shared files in docs/adding_an_op.md with the files that name an operator.
 
-Every file of the table must name the operator, and no other shared file in include/, src/, tool/ and cmake/
-may. Files that belong to one operator do not count: their path names an operator. Comments do not count either.
+Every file of the table must name the operator, and no other shared file in include/, src/, tool/
+and cmake/ may. Files that belong to one operator, whose path names it, do not count, nor do
+comments.
 
     registrations_test.py SOURCE_DIR
 """

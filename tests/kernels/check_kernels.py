@@ -2,10 +2,10 @@
 
     check_kernels.py [--summary] --logs FOLDER --config HEADER --budgets TABLE OBJECT...
 
-No kernel spills or has a stack, no wgmma is serialised, every kernel has the instructions its
-design says, the kernels are those the configuration list names, and the kernels and the compile time
-of each folder stay within the budgets of cmake/kernels/operators.json. --summary only prints the
-numbers.
+No kernel spills or has a stack, no wgmma is serialised, every kernel has the instruction counts of
+its design, the kernels are those of the configuration list, and the number of kernels and the
+compile time of each folder stay within the budgets of cmake/kernels/operators.json. --summary only
+prints the numbers.
 """
 import argparse
 import collections
@@ -18,12 +18,12 @@ import design
 import digest
 import ptxas_log
 
-# Budgets are seconds of a quiet machine; processor seconds grow by up to half beside other work.
+# Budgets are seconds on an idle machine; under load, processor seconds grow by up to half.
 NOISE = 1.5
 
 
 def log_of(cuda_object, folder):
-    """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o was recorded in ops.gemm.sm90.kernels.log."""
+    """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o is recorded in ops.gemm.sm90.kernels.log."""
     path = cuda_object.as_posix().rpartition(".dir/")[2].removesuffix(".cu.o")
     return folder / f"{path.replace('/', '.')}.log"
 
@@ -65,7 +65,7 @@ def summary(used):
 
 
 def judge_budgets(used, budgets):
-    """Every folder within its budget, and all budgets, planned operators' included, within the whole."""
+    """Each folder within its budget, and all budgets, with planned operators, within the total."""
     complaints = []
     for folder, (kernels, seconds) in used.items():
         budget = budgets["folders"].get(folder)

@@ -1,4 +1,4 @@
-"""How many instructions of a kind each kernel has by its design; see docs/kernels.md.
+"""The number of instructions of each kind that a kernel has by design; see docs/kernels.md.
 
 Product: a body multiplies one stage. A consumer has waves of m64n128, in tiles of 64 rows m64n64 or
 m64n32; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64,
@@ -6,9 +6,10 @@ m64n32; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGR
 unrolled, and every body exists twice: followed by another slice of the tile, where the next stage
 is a constant, and as the last slice of a tile. Beside the promotion's FFMA there are the products
 sa * sb: two rows per wave, for each body and once before the first. With two operations
-(1x128 . 1x128) there is one body, and a FMUL beside every FFMA. What the copy engine is asked by a lane
-that ptxas does not know to be alone it puts a loop over lanes around (LANE_LOOP): in large tiles the loads
-of a stage, elsewhere and around stores, which are by an elected lane, none.
+(1x128 . 1x128) there is one body, and a FMUL beside every FFMA. If ptxas cannot prove that only one
+lane is active, it wraps a TMA instruction in a loop over lanes (LANE_LOOP): this holds for the
+loads of a stage in large tiles. Other loads, and all stores, are issued by an elected lane and have
+no such loop.
 """
 import re
 
@@ -51,8 +52,8 @@ def gemm_counts(config):
     waves = tile_m * tile_n // consumers // (64 * wave_n)
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
     promotions = wave_n // 2 * waves * bodies
-    # One wave is issued ahead of the promotion before it: by the bodies that a slice follows, and
-    # before the first.
+    # One wave is issued ahead of the promotion of the previous one: in the bodies that another
+    # slice follows, and before the first body.
     ahead = promotion != ONE_BY_ONE and waves == 1
     issues = stages + 1 if ahead else waves * bodies
     # a, its scales, b, and b's scales: a box, or those of each block of 128 columns
@@ -69,12 +70,12 @@ def gemm_counts(config):
 
 
 def quantize_counts():
-    """A thread scales its 64 elements: for both copies, for either alone, for both at an edge."""
+    """A thread scales its 64 elements: for both copies, for either one, for both at an edge."""
     return {"FMUL": (2 + 1 + 1 + 2) * 64, "QGMMA": 0}
 
 
 def expected(kernel):
-    """The counts a kernel must have; local memory is nobody's design."""
+    """The counts a kernel must have; no design uses local memory."""
     counts = {"LDL": 0, "STL": 0}
     if config := gemm_config(kernel):
         counts |= gemm_counts(config)

@@ -1,4 +1,4 @@
-"""The gate on compiled kernels can fail: each rule against an input that breaks it."""
+"""Tests that the gate on compiled kernels can fail: each rule gets an input that breaks it."""
 import collections
 import pathlib
 import struct
@@ -24,7 +24,7 @@ nvcc seconds: 26.9
 
 
 def elf(name, code):
-    """A cubin with one section of code, as small as one can be."""
+    """A minimal cubin with one section of code."""
     names = b"\0" + name.encode() + b"\0.names\0"
     code_at, names_at = 64, 64 + len(code)
     table_at = names_at + len(names)
@@ -97,7 +97,7 @@ class Design(unittest.TestCase):
 
 
 class Digest(unittest.TestCase):
-    """What ties a published row to the kernels that ran."""
+    """The digest ties a published row to the kernels that ran."""
 
     def digests(self, objects):
         with tempfile.TemporaryDirectory() as folder:

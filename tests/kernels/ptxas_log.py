@@ -1,4 +1,4 @@
-"""What ptxas said about one source file, as cmake/OctetKernelsRecord.py kept it."""
+"""The output of ptxas for one source file, as recorded by cmake/kernels/record.py."""
 import dataclasses
 import re
 

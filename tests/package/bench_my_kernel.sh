@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs examples/bench_my_kernel.cpp and reads what it leaves: the table, the CSV and the cache.
+# Runs examples/bench_my_kernel.cpp and checks its output: the table, the CSV and the cache.
 # usage: bench_my_kernel.sh PROGRAM
 set -eu
 program=$1
@@ -20,7 +20,7 @@ grep -Eq '^1,cpu,none,1,4194304,f32,,,,PASS,.*,saxpy,block=(16|256|4096),' "$wor
   die "no row"
 grep -q "^saxpy --n 4194304	.*	1	block=" "$work/cache" || die "the choice was not kept"
 
-# What was measured is printed even where the CSV cannot be written.
+# The results are printed even if the CSV cannot be written.
 status=0
 "$program" "$work/cache" "$work/none/x.csv" >"$work/out" 2>"$work/err" || status=$?
 test $status = 1 || die "exit status $status where the CSV cannot be written"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Exactly what the headers declare with OCTET_API leaves a library, and it loads with nothing but the C++
-# runtime.
+# A library exports exactly what its headers declare with OCTET_API, and needs only the C++ runtime
+# to load.
 # usage: exports.sh LIBRARY SONAME NAMES HEADER...
 #   NAMES   what may be exported, as an extended regular expression
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles every public header alone: the C++ ones as C++20, the C ones as C99 and as C++.
+# Compiles every public header by itself: the C++ ones as C++20, the C ones as C99 and as C++.
 # usage: headers_alone.sh INCLUDE_DIR CC CXX
 set -eu
 include=$1 cc=$2 cxx=$3

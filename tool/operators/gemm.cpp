@@ -168,6 +168,7 @@ class Gemm : public Operator {
     const std::vector<LayerCase> layers = chosen_layers();
     if (!products) check_layer_options();
     std::vector<Case> cases;
+    cases.reserve(layers.size());
     for (const LayerCase& layer : layers) {
       cases.push_back(products ? product_case(layer) : layer_case(layer));
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds two recordings of record.py side by side.
+"""Compares two recordings of record.py.
 
     compare.py OUT_BEFORE OUT_AFTER [--only PART,...] [--show 10]
 
@@ -28,7 +28,7 @@ def take(counts, line):
 
 
 def in_pairs(lines):
-    """What was and what is there now of one fact next to each other: lines share the text up to ": "."""
+    """Puts the old and new line of a fact together: they share the text up to the last ": "."""
     ranks = {}
     for line in lines:
         ranks.setdefault(line[2:].rsplit(": ", 1)[0], len(ranks))
@@ -36,7 +36,7 @@ def in_pairs(lines):
 
 
 def compare_part(before, after):
-    """The differences of one file of both folders. Kernels have no order; every other part has."""
+    """The differences of one file of both folders. The order matters for all parts but kernels."""
     if not before.exists() or not after.exists():
         where = [path.parent for path in (before, after) if path.exists()]
         return [f"recorded only in {where[0]}" if where else "recorded in neither folder"]

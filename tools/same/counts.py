@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Counts the tree, so that a redesign can print itself before and after.
+"""Counts files and lines of a tree, to compare it before and after a redesign.
 
     counts.py TREE [TREE ...] [--like-blocks FILE [FILE ...]]
 
 C++ and CUDA files (.c .h .cpp .hpp .cu .cuh) that git tracks in src, include and tool. A file under
 forty lines is counted in src and tool only: public headers may be short. --like-blocks takes, per tree,
-the text a duplicate finder printed: one line per pair of like blocks, with the word "exact" in it where
-the two are equal to the letter. Blank lines and lines that begin with # do not count.
+the text a duplicate finder printed: one line per pair of like blocks, with the word "exact" in it
+if the two are identical. Blank lines and lines that begin with # do not count.
 """
 import argparse
 import collections

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what a redesign must not change, so that compare.py can hold two trees side by side.
+"""Records what a redesign must not change, so that compare.py can compare two trees.
 
     record.py BUILD_DIR SOURCE_DIR OUT_DIR [--only PART,...] [--programs DIR] [--results DIR]
               [--device cuda] [--ctest-log FILE]
@@ -28,8 +28,8 @@ Every part is a text file in OUT_DIR, one fact per line:
     tests     test cases per test program, and how many ran and were skipped in a ctest log
               (default: BUILD_DIR/Testing/Temporary/LastTest.log).
 
-Where a redesign renames what choices.cpp or outputs*.cpp call, those calls follow it; what is printed
-must not. --programs names a folder with the two programs where they were built by hand.
+If a redesign renames what choices.cpp or outputs*.cpp call, adapt those calls; what is printed must
+not change. --programs names a folder with the two programs if they were built by hand.
 """
 import argparse
 import csv
@@ -44,7 +44,7 @@ import tempfile
 
 PARTS = ("kernels", "choices", "outputs", "reports", "headers", "tests")
 
-# Small calls that between them have every kind of row.
+# Small calls that together have every kind of row.
 BENCH_CALLS = (
     "gemm --dtype fp8 --granularity blockwise --shape 64x96x128",
     "gemm --dtype fp8 --granularity blockwise --shape 64x96x128 --wgrad-blocks 2d --dw f32 --accumulate-dw",
@@ -69,7 +69,7 @@ MEASURED = re.compile(
 
 
 def folder_of(cuda_object):
-    """"ops/gemm" of .../octet_objects.dir/ops/gemm/sm90/kernels.cu.o; "device" or "check" of others."""
+    """"ops/gemm" for .../octet_objects.dir/ops/gemm/sm90/kernels.cu.o; else "device" or "check"."""
     parts = cuda_object.parts
     inside = parts[max(i for i, part in enumerate(parts) if part.endswith(".dir")) + 1 :]
     return "/".join(inside[:2]) if inside[0] == "ops" else inside[0]
@@ -123,7 +123,7 @@ def record_outputs(options):
 
 
 def octet(options, *words, folder):
-    """Exit status and stdout. Of stderr, whose wording may change, only whether there is any."""
+    """Exit status and stdout, and whether there is any stderr, whose wording may change."""
     environment = {**os.environ, "OCTET_HISTORY": "none", "COLUMNS": "200", "OCTET_NUM_THREADS": "2"}
     result = subprocess.run(
         [options.build / "octet", *words], cwd=folder, capture_output=True, text=True, env=environment

@@ -1,18 +1,18 @@
-// What a time comes to: operations of a product, bytes of a kernel that memory bounds.
+// Rates from times: operations per second of a product, bytes per second of a memory-bound kernel.
 #pragma once
 
 #include <octet/bench/timing.hpp>
 
 namespace octet::bench {
 
-// 2 MNK over the time of one call, in 10^12 a second.
+// 2 MNK over the time of one call, in 10^12 operations per second.
 OCTET_API double gemm_tflops(std::int64_t m, std::int64_t n, std::int64_t k, double seconds);
-// In 10^9 bytes a second.
+// In 10^9 bytes per second.
 OCTET_API double gigabytes_per_second(std::size_t bytes, double seconds);
 
-// A kernel that reads and writes `bytes`, beside a copy that reads half of them and writes the other
-// half: ratio 1 is as fast as a copy. On the CPU by every core (or OCTET_NUM_THREADS), on a CUDA
-// device from its memory to its memory; the buffers rotate over twice the cache.
+// Times a kernel that reads and writes `bytes` beside a copy that reads half of them and writes the
+// other half: ratio 1 is as fast as a copy. The copy uses every core (or OCTET_NUM_THREADS) on the
+// CPU, and stays within device memory on CUDA; its buffers rotate over twice the cache.
 OCTET_API Comparison compare_with_copy(DeviceTiming& timing, const Part& kernel, std::size_t bytes,
                                        const Protocol& protocol = {});
 

@@ -1,5 +1,5 @@
-// Results of your kernels as octet reports its own: the table that `octet bench` prints, and the CSV
-// rows that it writes.
+// Results of your kernels, reported as octet reports its own: the table that `octet bench` prints,
+// and the CSV rows that it writes.
 #pragma once
 
 #include <octet/bench/gates.hpp>
@@ -15,14 +15,14 @@ namespace octet::bench {
 // What is timed, the same in every row.
 struct KernelInfo {
   std::string name;             // column Backend
-  std::string version{};        // column Commit: what tells two states of the kernel apart
+  std::string version{};        // column Commit: tells two states of the kernel apart
   std::string configuration{};  // launch parameters, as describe(Configuration) spells them
-  std::string baseline{};       // who the other contestant of a product's Comparison is
+  std::string baseline{};       // the other contestant of a product's Comparison
   Device device = kCpu;
 };
 
-// A product of M, N and K. The first part of its task is forward, 2 MNK; the second, where there is
-// one, is backward, 4 MNK. The step is what was timed: both, or forward alone.
+// A product of M, N and K. The first part of its task is forward, 2 MNK; the second part, if any,
+// is backward, 4 MNK. The step is what was timed: both, or only forward.
 struct GemmCase {
   std::string name;  // "Llama-2-7B attn_qkv"
   std::int64_t m = 0;
@@ -31,7 +31,7 @@ struct GemmCase {
   std::string dtype = "f32";  // f32, bf16, f16 or fp8
 };
 
-// A kernel that memory bounds: bytes over time and, of compare_with_copy(), the ratio to a copy.
+// A memory-bound kernel: bytes over time and, from compare_with_copy(), the ratio to a copy.
 struct MemoryCase {
   std::int64_t rows = 1;
   std::int64_t cols = 0;
@@ -39,8 +39,8 @@ struct MemoryCase {
   std::size_t bytes = 0;  // read and written by one call
 };
 
-// Rows of one kind, products or kernels that memory bounds; add() throws Error where both are mixed.
-// A row that is not PASS has no times, whatever was measured.
+// Rows of one kind, products or memory-bound kernels; add() throws Error if both are mixed. A row
+// that is not PASS has no times, whatever was measured.
 class OCTET_API Report {
  public:
   explicit Report(KernelInfo kernel);
@@ -53,12 +53,12 @@ class OCTET_API Report {
   void add(const MemoryCase& shape, const Verdict& verdict, const Samples& times);
   void add(const MemoryCase& shape, const Verdict& verdict, const Comparison& beside_copy);
 
-  bool pass() const;  // there is a row, and every one is PASS
+  bool pass() const;  // there is at least one row, and all are PASS
   // The table, what failed and why, the score (a geometric mean) and the counts.
   std::string text() const;
-  // text() to stdout, with colours on a terminal. The exit status: 0 where pass(), else 1.
+  // Prints text(), with colours on a terminal. Returns the exit status: 0 if pass(), else 1.
   int print() const;
-  // Whole or not at all: written beside and renamed. Throws Error where that fails.
+  // Writes the file whole or not at all, by a rename. Throws Error on failure.
   void write_csv(const std::string& path) const;
 
  private:

@@ -1,7 +1,7 @@
-// The launch parameters of a kernel, searched: every combination has to pass the gate, and those
-// that do are timed against the best so far in interleaved rounds. A combination replaces it only
-// where it is more than 2 % faster, so that equals do not change places from run to run: the order
-// of the space decides between them.
+// Search over the launch parameters of a kernel: every combination has to pass the gate, and those
+// that do are timed against the best so far in interleaved rounds. A combination replaces the best
+// only if it is more than 2 % faster, so that the choice does not change from run to run: among
+// equals, the first in the order of the space wins.
 #pragma once
 
 #include <octet/bench/gates.hpp>
@@ -27,7 +27,7 @@ using Space = std::vector<Parameter>;
 struct Configuration {
   std::vector<std::pair<std::string, std::int64_t>> values;
 
-  // configuration["block"]; throws Error where there is no such parameter.
+  // configuration["block"]; throws Error if there is no such parameter.
   OCTET_API std::int64_t operator[](std::string_view name) const;
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
@@ -36,33 +36,33 @@ OCTET_API std::string describe(const Configuration& configuration);
 
 struct TuneRequest {
   std::string problem;  // its canonical text: "saxpy --n 1048576 --dtype f32"
-  std::string version;  // of the kernel; the choice for another one is not taken
+  std::string version;  // of the kernel; choices of other versions are not used
   Space space;
-  // Where choices are kept, by problem, device and version; empty: nowhere. A file that cannot be
-  // read or written costs a warning, never the result.
+  // File that keeps the choices, by problem, device and version; empty: none. If it cannot be read
+  // or written there is a warning, but the result stands.
   std::string cache{};
-  bool again = false;  // measure even so; what the file has is the best so far
+  bool again = false;  // measure even if the file has a choice, which is then the best so far
   Protocol protocol{.warmup = 3, .iterations = 50, .seconds = 0.2};
   std::function<void(const std::string&)> warn{};  // empty: a line on stderr
 };
 
 struct Candidate {
   Configuration configuration;
-  Verdict verdict;     // FAIL with the message where the kernel threw
-  double speedup = 1;  // over the best before it; 1 for the first, and where it was not timed
+  Verdict verdict;     // FAIL with the message if the kernel threw
+  double speedup = 1;  // over the best before it; 1 for the first, and if it was not timed
 };
 
 struct Tuned {
   Configuration chosen;
-  bool from_cache = false;  // nothing was timed; the gate was asked
+  bool from_cache = false;  // nothing was timed, but the gate was run
   std::vector<Candidate> candidates{};
 };
 
 // Launches the kernel; `call` counts up, so that inputs can rotate.
 using TunableKernel = std::function<void(const Configuration& configuration, std::int64_t call)>;
 
-// Throws Error(invalid_argument) for a space that cannot be meant, Error(unsupported) with the
-// reason of every candidate where none passes.
+// Throws Error(invalid_argument) for an invalid space, and Error(unsupported) with the reason of
+// every candidate if none passes.
 OCTET_API Tuned tune(DeviceTiming& timing, const TuneRequest& request, const TunableKernel& kernel,
                      const Gate& gate);
 

@@ -5,7 +5,7 @@
 
 namespace octet::bench {
 
-// Where a row comes from: commit, device sources, CPU, and what the clocks did while it was timed.
+// The origin of a row: commit, device sources, CPU, and the clocks while it was timed.
 Row machine_columns();
 // A linear layer, forward and backward. The first 17 are a contract.
 Row gemm_columns(bool with_baseline);

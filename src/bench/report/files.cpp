@@ -20,7 +20,7 @@ std::string csv_field(const std::string& field) {
   return quoted + '"';
 }
 
-// 0, or what went wrong.
+// Returns 0 or an errno.
 int write_to(int file, std::string_view content) {
   while (!content.empty()) {
     const ssize_t count = ::write(file, content.data(), content.size());

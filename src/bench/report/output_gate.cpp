@@ -50,19 +50,19 @@ void check_bounds(const Bounds& bounds) {
   if (bounds.snr_db && std::isnan(*bounds.snr_db)) refuse_argument("judge: snr_db is NaN");
 }
 
-// 0xFF in every byte is a NaN in every dtype that is taken.
+// 0xFF in every byte is a NaN in every dtype that is accepted.
 void poison(const TensorView& out) {
   const std::vector<unsigned char> bytes(bytes_of(out), 0xFF);
   copy_bytes(out.data, bytes.data(), bytes.size(), out.device);
 }
 
-// How far an element is off; 0 where it is rightly not finite.
+// The error of an element; 0 if it is rightly not finite.
 double error_of(double out, double reference) {
   if (!std::isfinite(reference)) return std::isfinite(out) ? kInfinity : 0;
   return std::isfinite(out) ? std::fabs(out - reference) : kInfinity;
 }
 
-// The first element beyond its bound; nothing where all keep it.
+// The first element beyond its bound; empty if there is none.
 std::string find_element(std::span<const double> out, std::span<const double> reference,
                          const Bounds& bounds) {
   for (std::size_t i = 0; i < out.size(); ++i) {

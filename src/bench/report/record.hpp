@@ -1,4 +1,4 @@
-// A row of results: its fields as text, and by the names of their columns.
+// A row of results: its fields as text, and by column name.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline void append(Row& row, Row more) {
   row.insert(row.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// "31.62": a number in `count` significant digits, whatever the locale of the program is.
+// "31.62": a number in `count` significant digits, independent of the locale.
 inline std::string digits(double value, int count) {
   char text[32];
   const auto [end, error] =
@@ -35,18 +35,18 @@ class Record {
  public:
   Record(const Row& header, const Row& row) : header_(header), row_(row) {}
 
-  // Empty where there is no such column.
+  // Empty if there is no such column.
   std::string at(std::string_view column) const {
     const auto found = std::find(header_.begin(), header_.end(), column);
     const auto index = static_cast<std::size_t>(found - header_.begin());
     return index < row_.size() ? row_[index] : std::string();
   }
 
-  // NaN where the field is empty.
+  // NaN if the field is empty.
   double number(std::string_view column) const {
     const std::string text = at(column);
     double value = std::numeric_limits<double>::quiet_NaN();
-    std::from_chars(text.data(), text.data() + text.size(), value);  // whatever the locale is
+    std::from_chars(text.data(), text.data() + text.size(), value);  // independent of the locale
     return value;
   }
 

@@ -29,21 +29,21 @@ struct Report::State {
   void add_cast(const MemoryCase& shape, const Verdict& verdict, const Samples& times,
                 const Comparison* beside);
 
-  // A row with what both kinds have. Throws Error where the rows before are of the other kind, or a
-  // PASS has no times or those of too many parts.
+  // Adds a row with the columns of both kinds. Throws Error if the rows before are of the other
+  // kind, or if a PASS has no times or times of too many parts.
   void begin_row(Kind kind_of_row, const Verdict& verdict, const Samples& times);
-  void set(std::string_view column, const std::string& field);      // of the last row
+  void set(std::string_view column, const std::string& field);      // in the last row
   void set_times(const std::string& prefix, const Samples& times);  // of a product
   std::string at(const Row& row, std::string_view column) const;
   std::string name_of(const Row& row) const;
 
-  std::string score_line() const;  // empty where no row has a rate
+  std::string score_line() const;  // empty if no row has a rate
   std::string text(bool colours) const;
 };
 
 namespace {
 
-// How this program was called: the command that repeats a row.
+// The command line of this program, which repeats a row.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(file), {}};
@@ -54,12 +54,12 @@ std::string command_line() {
 
 std::string in_ms(double seconds) { return number(seconds * 1e3); }
 
-// Forward and, where there is one, backward.
+// Forward and, if any, backward.
 double step_seconds(const Samples& times) {
   return times.median_seconds(0) + (times.parts.size() > 1 ? times.median_seconds(1) : 0);
 }
 
-// Columns that no row has say nothing. The first line has the titles.
+// Drops the columns that are empty in every row. The first line has the titles.
 void drop_empty_columns(std::vector<Row>& table) {
   for (std::size_t column = table[0].size(); column-- > 0;) {
     const bool empty = std::all_of(table.begin() + 1, table.end(), [&](const Row& row) {

@@ -81,7 +81,7 @@ Row memory_step_line(const Record& record) {
   return line;
 }
 
-// "14, unfused 17": of forward and backward together, scaled.
+// "14, unfused 17": forward and backward together, divided by `unit`.
 std::string beside_unfused(const Record& record, const std::string& what, double unit) {
   const auto step = [&](const std::string& way) {
     return (record.number(way + "Forward " + what) + record.number(way + "Backward " + what)) /
@@ -91,7 +91,7 @@ std::string beside_unfused(const Record& record, const std::string& what, double
   return brief(step("")) + (std::isnan(unfused) ? "" : ", unfused " + brief(unfused));
 }
 
-// Of the rates in a table: those of a GPU are larger.
+// The unit of the rates in a table; a GPU's are larger.
 std::string rate_unit(const Row& header, const std::vector<Row>& rows) {
   const bool on_cuda = std::any_of(rows.begin(), rows.end(),
                                    [&](const Row& row) { return is_on_cuda(Record(header, row)); });

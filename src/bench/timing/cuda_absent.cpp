@@ -1,4 +1,4 @@
-// A build without CUDA: nothing is queued, and asking for it says so.
+// A build without CUDA: every request is refused with an error that says so.
 #include "bench/timing/device_queue.hpp"
 
 #include "device/cuda_runtime.hpp"

@@ -13,7 +13,7 @@
 namespace octet::bench {
 namespace {
 
-// Where the system does not say how large the cache is.
+// The least cache size to flush, also used if the system does not report one.
 constexpr std::size_t kLeastCache = std::size_t{32} << 20;
 
 void check_task(const char* caller, const Task& task) {
@@ -28,8 +28,8 @@ void check_task(const char* caller, const Task& task) {
 CacheFlush::CacheFlush(Device device, void* stream)
     : memory_(2 * std::max(cache_bytes(device), kLeastCache), device), stream_(stream) {}
 
-// On the CPU by every thread, since cores have caches of their own that the last level need not
-// include.
+// On the CPU every thread writes a part, since cores have caches of their own that the last level
+// need not include.
 void CacheFlush::operator()() const {
   if (memory_.device().type == DeviceType::cuda) {
     queue_clear(memory_.data(), memory_.bytes(), memory_.device(), stream_);

@@ -1,5 +1,5 @@
-// What DeviceTiming of octet/bench/timing.hpp times with: the steady clock on the CPU; events in
-// batches, with the GPU watched while it is timed, on CUDA.
+// The instruments of DeviceTiming of octet/bench/timing.hpp: the steady clock on the CPU; on CUDA
+// events around batches, with the GPU monitored while it is timed.
 #pragma once
 
 #include "bench/timing/device_queue.hpp"
@@ -13,7 +13,7 @@ namespace octet::bench {
 // Empties the last-level cache of a device by writing a buffer twice its size.
 class CacheFlush {
  public:
-  // Queued on `stream` where the device is a CUDA one.
+  // Queued on `stream` if the device is a CUDA device.
   CacheFlush(Device device, void* stream);
 
   void operator()() const;
@@ -28,7 +28,7 @@ struct DeviceTiming::Instruments {
   Device device;
   std::unique_ptr<DeviceQueue> queue{};  // null on the CPU
   std::unique_ptr<GpuMonitor> monitor{};
-  std::unique_ptr<CacheFlush> flush{};  // from the first cold protocol on
+  std::unique_ptr<CacheFlush> flush{};  // made for the first cold protocol
 
   Clock clock();
   BatchClock batch_clock();

@@ -11,7 +11,7 @@
 namespace octet::bench {
 namespace {
 
-// What is used of nvml.h; every function returns 0 where it succeeds.
+// The part of nvml.h that is used; every function returns 0 on success.
 using NvmlDevice = void*;
 constexpr unsigned kSmClock = 1;         // NVML_CLOCK_SM
 constexpr unsigned kGpuTemperature = 0;  // NVML_TEMPERATURE_GPU
@@ -48,7 +48,7 @@ Nvml load() {
   return nvml;
 }
 
-// Kept for the whole process, as CUDA keeps its driver.
+// Stays loaded for the whole process, as the CUDA driver does.
 const Nvml& library() {
   static const Nvml nvml = load();
   return nvml;
@@ -89,7 +89,7 @@ std::string throttle_text(std::uint64_t reasons) {
     std::uint64_t bit;
     const char* name;
   };
-  // The bits of nvmlClocksThrottleReason*; an idle GPU (bit 0) is not held back.
+  // The bits of nvmlClocksThrottleReason*; an idle GPU (bit 0) is not throttled.
   constexpr Reason kReasons[] = {{0x02, "clocks set"},
                                  {0x04, "power cap"},
                                  {0x08, "slowdown (hardware)"},

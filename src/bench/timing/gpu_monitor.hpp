@@ -1,4 +1,4 @@
-// What a GPU did while it was timed: clock, power, temperature, and what held it back.
+// The state of a GPU while it is timed: clock, power, temperature, and throttle reasons.
 #pragma once
 
 #include <octet/bench/timing.hpp>
@@ -9,17 +9,17 @@
 
 namespace octet::bench {
 
-// Of all readings: the median clock, the mean power, the highest temperature, every reason seen.
-// Nothing of no readings.
+// Summary of all readings: the median clock, the mean power, the highest temperature, every reason
+// seen. Nothing if there are no readings.
 std::optional<GpuReading> summarize(const std::vector<GpuReading>& readings);
 // "power cap", "power cap + thermal slowdown (software)"; "none".
 std::string throttle_text(std::uint64_t reasons);
 
-// One reading now; nothing where the system does not say.
+// One reading now; nothing if the system does not report it.
 using ReadGpu = std::function<std::optional<GpuReading>()>;
 
-// Reads a CUDA device through NVML, NVIDIA's management library, which is loaded when it is asked for.
-// Where libnvidia-ml.so.1 is missing or does not know the device, every reading is empty: a result
+// Reads a CUDA device through NVML, NVIDIA's management library, which is loaded on first use. If
+// libnvidia-ml.so.1 is missing or does not know the device, every reading is empty: a result
 // without clocks is still a result.
 ReadGpu nvml_reader(Device device);
 
@@ -40,7 +40,7 @@ class GpuMonitor {
 
   ReadGpu read_;
   double interval_seconds_;
-  std::vector<GpuReading> readings_;  // of the thread while it runs, of the caller after
+  std::vector<GpuReading> readings_;  // owned by the thread while it runs, by the caller after
   std::mutex mutex_;
   std::condition_variable stop_asked_;
   bool stop_ = false;

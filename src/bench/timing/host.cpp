@@ -7,7 +7,7 @@
 namespace octet::bench {
 namespace {
 
-// The values of every "name : value" line of a file of /proc.
+// The values of every "name : value" line of a /proc file.
 std::vector<std::string> proc_values(const char* path, const std::string& name) {
   std::vector<std::string> values;
   std::ifstream file(path);
@@ -28,7 +28,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// "48K", "36M" as /sys writes them.
+// Parses "48K" and "36M", as /sys writes them.
 std::size_t parse_cache_size(const std::string& text) {
   char* end = nullptr;
   const std::size_t number = std::strtoull(text.c_str(), &end, 10);

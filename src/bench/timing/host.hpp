@@ -1,4 +1,4 @@
-// What a result says of the machine it was measured on, from /proc and /sys.
+// The facts about the host that a result reports, from /proc and /sys.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ struct Cache {
   std::size_t bytes = 0;
 };
 
-std::string cpu_model();     // "unknown" where the system does not say
-double cpu_clock_mhz();      // the mean over the cores just now; 0 where the system does not say
-std::size_t memory_bytes();  // 0 where the system does not say
+std::string cpu_model();     // "unknown" if the system does not report it
+double cpu_clock_mhz();      // the mean over the cores now; 0 if not reported
+std::size_t memory_bytes();  // 0 if not reported
 std::vector<Cache> cpu_caches();
 std::size_t last_level_cache_bytes();
 

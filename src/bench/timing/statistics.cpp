@@ -40,8 +40,8 @@ double geometric_mean(const std::vector<double>& samples) {
   return std::exp(sum / static_cast<double>(samples.size()));
 }
 
-// A round has a call more than its share of the iterations where they do not divide, and one that is
-// not timed.
+// If the iterations do not divide evenly, a round has one call more than its share; every round
+// also has one untimed call.
 std::int64_t most_calls(const Protocol& protocol) {
   const std::int64_t once = std::int64_t{std::max(protocol.warmup, 1)} + protocol.iterations +
                             2 * std::int64_t{std::max(protocol.rounds, 1)};

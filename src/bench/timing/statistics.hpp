@@ -1,19 +1,19 @@
-// What is reported of a list of samples.
+// The statistics of a list of samples that are reported.
 #pragma once
 
 #include <vector>
 
 namespace octet::bench {
 
-// The middle value; the mean of the two middle ones where their number is even. NaN of none.
+// The middle value, or the mean of the two middle values of an even number. NaN if there are none.
 double median(std::vector<double> samples);
-// The distance between the quartiles over the median: 0.02 says that half of the samples lie
-// within 2 %. 0 of fewer than two samples.
+// The interquartile range over the median: 0.02 means that half of the samples lie within 2 %.
+// 0 for fewer than two samples.
 double spread(std::vector<double> samples);
-// NaN of none.
+// NaN if there are none.
 double geometric_mean(const std::vector<double>& samples);
 
-// Half of the samples lie further apart than this: the number is not to be compared.
+// A number with a larger spread is not to be compared.
 inline constexpr double kNoisySpread = 0.10;
 
 }  // namespace octet::bench

@@ -15,7 +15,7 @@ double total(const std::vector<double>& values) {
   return sum;
 }
 
-// Of the times of each part.
+// The median of each part's times.
 std::vector<double> medians(const std::vector<std::vector<double>>& parts) {
   std::vector<double> result;
   result.reserve(parts.size());
@@ -44,7 +44,7 @@ class RoundRatios {
   std::vector<double> wholes_;
 };
 
-// One round. Who begins alternates, so that neither always runs on the warmer machine.
+// One round. The contestants alternate in going first, so that neither always has a warmer machine.
 template <class OurTurn, class PeerTurn>
 void take_turns(int round, OurTurn our_turn, PeerTurn peer_turn, RoundRatios& ratios) {
   const bool ours_first = round % 2 == 0;
@@ -64,7 +64,7 @@ class Runner {
     samples_.cold = protocol.cold;
   }
 
-  // At least one call, in a quarter of `seconds` at most: the first pays for pages and caches.
+  // At least one call, in at most a quarter of `seconds`: the first call pays for pages and caches.
   void warm_up(double seconds) {
     const double start = clock_.seconds();
     do {
@@ -73,7 +73,7 @@ class Runner {
     } while (samples_.warmup < protocol_.warmup && clock_.seconds() - start < seconds / 4);
   }
 
-  // Timed calls until their number or their time is reached. Returns these samples alone.
+  // Timed calls until their number or their time is reached. Returns only these samples.
   Samples iterate(int most, int least, double seconds) {
     Samples turn;
     turn.parts.resize(task_.size());
@@ -120,8 +120,8 @@ class BatchRunner {
     samples_.cold = protocol.cold;
   }
 
-  // At least one call, in a quarter of `seconds` at most. The first pays for loading the kernels
-  // and does not say how long the others take.
+  // At least one call, in at most a quarter of `seconds`. The first call pays for loading the
+  // kernels and does not predict the time of the others.
   void warm_up(int calls, double seconds) {
     step_seconds_ = total(queue([] {}, 0, 1));
     samples_.warmup = 1;
@@ -136,14 +136,14 @@ class BatchRunner {
     }
   }
 
-  // How many calls of all parts fit the time, at most `most`, by what the warm-ups took.
+  // How many calls of all parts fit into the time, at most `most`, judging by the warm-ups.
   int calls_within(double seconds, int most) const {
     if (step_seconds_ * most <= seconds) return most;
     return std::max(1, static_cast<int>(seconds / step_seconds_));
   }
 
-  // Back to back as one batch; cold one by one, of which the median stands for all. The seconds per
-  // call of each part.
+  // Runs calls back to back as one batch or, if cold, one by one and takes their median. Returns
+  // the seconds per call of each part.
   std::vector<double> turn(int calls) {
     if (!samples_.cold) return batch(calls);
     std::vector<std::vector<double>> by_part(task_.size());
@@ -168,7 +168,8 @@ class BatchRunner {
     return times;
   }
 
-  // Of every part in turn: `first` and some calls ahead, then some that are timed. Their seconds.
+  // For every part in turn, queues `first` and `ahead` untimed calls, then `timed` calls. Returns
+  // the seconds of the timed calls per part.
   std::vector<double> queue(const std::function<void()>& first, int ahead, int timed) {
     std::vector<double> times;
     for (const Part& part : task_) {

@@ -1,18 +1,18 @@
-// The timing protocol of octet/bench/timing.hpp, with any clock. On the CPU every call is timed. On a
-// device calls are queued back to back, so that a single one has no time of its own: a sample is the
-// time of a batch over its calls; the iterations are dealt over at least five batches (where there are
-// as many), and median and spread are over the batches.
+// The timing protocol of octet/bench/timing.hpp, with any clock. On the CPU every call is timed. On
+// a device calls are queued back to back, so that a single one has no time of its own: a sample is
+// the time of a batch over its calls. The iterations are split into at least five batches (if there
+// are as many), and median and spread are over the batches.
 //
-// One call goes ahead of every batch untimed: while the device works on it the host is already
-// queueing the batch, so that the time to the first launch is not counted. Cold, a sample is one
-// call, and the flush of the cache goes ahead of it.
+// One untimed call precedes every batch: while the device works on it the host is already queueing
+// the batch, so that the latency of the first launch is not counted. In a cold protocol a sample is
+// one call, and the cache flush precedes it.
 #pragma once
 
 #include <octet/bench/timing.hpp>
 
 namespace octet::bench {
 
-// Time as the protocol sees it on the CPU; tests bring their own.
+// The CPU's clock as the protocol sees it; tests provide their own.
 struct Clock {
   std::function<double()> seconds;  // never goes back
   std::function<void(double)> sleep_seconds;
@@ -20,9 +20,9 @@ struct Clock {
 };
 Clock steady_clock();
 
-// The same on a device; DeviceQueue has it.
+// The same on a device, implemented with DeviceQueue.
 struct BatchClock {
-  // Queues the first, then the second between two events, and waits; the seconds between them.
+  // Queues `lead_in`, then `timed` between two events, and waits. Returns the seconds between them.
   std::function<double(const std::function<void()>& lead_in, const std::function<void()>& timed)>
       seconds;
   // Called once, after the warm-ups.
@@ -31,27 +31,27 @@ struct BatchClock {
 };
 
 Samples measure(const Task& task, const Protocol& protocol, const Clock& clock);
-// Both tasks have the same number of parts.
+// Both tasks must have the same number of parts.
 Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
                    const Clock& clock);
 
-// Protocol::least_iterations and settle_seconds say nothing here: every round has a call at least,
-// and nothing spins between them.
+// Protocol::least_iterations and settle_seconds have no effect here: every round has at least one
+// call, and no thread spins between rounds.
 Samples measure_batches(const Task& task, const Protocol& protocol, const BatchClock& clock);
 // One turn of each contestant a round.
 Comparison compare_batches(const Task& ours, const Task& peer, const Protocol& protocol,
                            const BatchClock& clock);
-// `iterations` dealt over `rounds` batches, or over fewer where there are fewer iterations.
+// `iterations` split over `rounds` batches, or over fewer if there are fewer iterations.
 std::vector<int> batch_sizes(int iterations, int rounds);
 
 inline Samples& samples_of(Samples& samples) { return samples; }
 inline Samples& samples_of(Comparison& comparison) { return comparison.ours; }
 
-// The same task, its calls numbered from `first`: a second try goes on through the inputs.
+// The same task with its calls numbered from `first`: a second try continues through the inputs.
 Task counting_from(std::int64_t first, const Task& task);
 
-// Calls measure(first_call), which returns Samples or a Comparison. Noisy ones are measured once more,
-// and the quieter of both is kept: a neighbour who came and went costs a second try, not a result.
+// Calls measure(first_call), which returns Samples or a Comparison. If they are noisy it measures
+// once more and keeps the quieter of both: a short disturbance costs a second try, not a result.
 template <class Measure>
 auto repeat_where_noisy(const Protocol& protocol, const Measure& measure) {
   auto first = measure(std::int64_t{0});

@@ -23,7 +23,7 @@ class Search {
     return std::find(candidates_.begin(), candidates_.end(), configuration) != candidates_.end();
   }
 
-  // What the kernel throws is its candidate's own affair: too much shared memory, say.
+  // An exception of the kernel fails only its own candidate: too much shared memory, for example.
   Verdict judge(const Configuration& configuration) const {
     try {
       return gate_([&] { kernel_(configuration, 0); });
@@ -34,7 +34,7 @@ class Search {
     }
   }
 
-  // `first` goes first: what equals it does not replace it.
+  // `first` is tried first: a configuration of equal speed does not replace it.
   Tuned run(const std::optional<Configuration>& first) {
     if (first) {
       const auto found = std::find(candidates_.begin(), candidates_.end(), *first);
@@ -60,7 +60,7 @@ class Search {
     return [this, configuration](std::int64_t call) { kernel_(configuration, call); };
   }
 
-  // A kernel that passed once and throws while it is timed has failed all the same.
+  // A kernel that passed the gate but throws while it is timed fails too.
   void time_against(const Configuration& best, Candidate& candidate) const {
     try {
       candidate.speedup = compare_(part(candidate.configuration), part(best));

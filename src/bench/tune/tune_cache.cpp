@@ -19,7 +19,7 @@ struct Choice {
 };
 
 struct Cache {
-  bool usable = true;  // false: the file is something else, not to be written over
+  bool usable = true;  // false: not a cache file, do not overwrite it
   std::vector<Choice> choices;
 };
 
@@ -83,7 +83,7 @@ std::optional<Configuration> read_choice(const std::string& path, const CacheKey
 
 void write_choice(const std::string& path, const CacheKey& key, const Configuration& choice,
                   const Warn& warn) {
-  // Whatever is wrong with the file was said when it was read.
+  // Warnings about the file were given when it was read.
   Cache cache = read_cache(path, [](const std::string&) {});
   if (!cache.usable) return;
   std::erase_if(cache.choices, [&](const Choice& before) { return before.key == key; });

@@ -1,4 +1,4 @@
-// The error of an f16 product, to set an FP8 product's error beside.
+// The error of an f16 product, as a yardstick for the error of an FP8 product.
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
 #include "core/numeric.hpp"
@@ -13,7 +13,7 @@
 namespace octet::bench {
 namespace {
 
-// Rows of a matrix, evenly apart, as they are and in f16.
+// Evenly spaced rows of a matrix, as they are and in f16.
 struct SampledRows {
   std::int64_t cols = 0;
   std::vector<double> exact;  // [rows, cols]
@@ -71,7 +71,7 @@ double f16_product_snr_db(const Fp8LinearProblem& layer, const DataOptions& opti
   problem.k = layer.k;
   problem.a = problem.b = {Dtype::f16, {}, Major::k};
   problem.out = Dtype::f16;
-  // By name, so that OCTET_GEMM_BACKEND with the name of a GPU's implementation does no harm.
+  // Named explicitly, so that a GPU implementation in OCTET_GEMM_BACKEND has no effect.
   const bool simd = this_machine(kCpu, options.threads).avx2;
   const GemmPlan plan = plan_gemm(problem, {simd ? "cpu_simd" : "cpu_reference", options.threads});
   const Buffer workspace(plan.workspace_bytes);

@@ -5,7 +5,7 @@
 namespace octet::bench {
 namespace {
 
-// gate and up are the halves of one tensor, as a product leaves them, and so are their gradients.
+// gate and up are the halves of one tensor, as a product stores them, and so are their gradients.
 class GatedActivationWorkload : public MemoryWorkload {
  public:
   GatedActivationWorkload(const GatedActivationProblem& problem, const DataOptions& options)

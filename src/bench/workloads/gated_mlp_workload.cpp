@@ -4,7 +4,7 @@
 namespace octet::bench {
 namespace {
 
-// Both ways to the same result: they have the same arguments, and one set of tensors serves both.
+// Both ways to the same result. They take the same arguments, so one set of tensors serves both.
 struct Plans {
   GatedMlpForwardPlan forward;
   GatedMlpBackwardPlan backward;
@@ -46,7 +46,7 @@ class GatedMlpWorkload : public Workload {
     require_free(bytes(), free_bytes(device), device);
     workspace_ = Buffer(workspace_bytes(), device);
     make_outputs();
-    // Backward reads the saved views and one more gradient: no less than the weights of forward.
+    // Backward reads the saved views and one more gradient: at least as much as forward's weights.
     const std::int64_t count = input_set_count(weight_bytes(), set_bytes(), device, uses);
     for (std::int64_t i = 0; i < count; ++i) sets_.push_back(make_set());
   }
@@ -157,7 +157,7 @@ class GatedMlpWorkload : public Workload {
     return x + weight_bytes() + d_out + saved_.gate_up_bytes + saved_.h_bytes + saved_.x_t.bytes +
            saved_.w_gate_up_t.bytes + saved_.h_t.bytes + saved_.w_down_t.bytes;
   }
-  // No less than y or h, dx and the gradients of the weights take.
+  // At least the bytes of y or h, dx and the gradients of the weights.
   std::size_t output_bytes() const {
     return tensor_bytes(problem_.dtype, {problem_.m, 2 * problem_.k + problem_.f}) +
            tensor_bytes(problem_.dw, {problem_.down ? 3 : 2, problem_.f, problem_.k});
@@ -166,7 +166,7 @@ class GatedMlpWorkload : public Workload {
   GatedMlpProblem problem_;
   DataOptions options_;
   GatedMlpSavedLayout saved_;
-  std::vector<Plans> ways_;  // ours, then the unfused chain where it is another
+  std::vector<Plans> ways_;  // ours, then the unfused chain if it differs
   std::vector<Set> sets_;
   Tensor h_, y_, dx_, dw_gate_up_, dw_down_;
   Fp8Tensors h_fp8_;

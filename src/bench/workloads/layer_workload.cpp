@@ -1,5 +1,5 @@
-// A linear layer, forward and backward: the FP8 layer, its products by themselves, and the products of
-// plain operands.
+// A linear layer, forward and backward: the FP8 layer, its products only, and the products of plain
+// operands.
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
 #include "device/cuda_runtime.hpp"
@@ -32,7 +32,7 @@ class LayerWorkload : public Workload {
   }
   Workspace workspace() const { return outputs_.scratch(); }
 
-  // "gemm=cpu_simd", or with those of dx and dw after it where they differ.
+  // "gemm=cpu_simd", followed by those of dx and dw if they differ.
   static std::string implementations(const GemmPlan& y, const GemmPlan& dx, const GemmPlan& dw) {
     std::string result = "gemm=" + y.implementation;
     for (const GemmPlan* plan : {&dx, &dw}) {
@@ -96,8 +96,8 @@ class Fp8Layer : public Fp8Workload {
   }
 
  private:
-  // What forward leaves for backward belongs to a set of inputs, or backward would read it from the
-  // cache.
+  // The views that forward saves for backward belong to a set of inputs, or backward would read
+  // them from the cache.
   struct Saved {
     QuantizedTensor x_t;
     QuantizedTensor w_t;
@@ -126,10 +126,10 @@ class Fp8Layer : public Fp8Workload {
   std::size_t saved_bytes() const { return saved_.x_t.bytes + saved_.w_t.bytes; }
 
   std::vector<LayerInputs> inputs_;
-  std::vector<Saved> kept_;  // one of each set
+  std::vector<Saved> kept_;  // one per set
 };
 
-// The very plans of the layer, taken out of it.
+// The layer's own product plans, run without its casts.
 class Fp8Products : public Fp8Workload {
  public:
   using Fp8Workload::Fp8Workload;
@@ -139,7 +139,7 @@ class Fp8Products : public Fp8Workload {
                            *backward_state().dw_product);
   }
 
-  // The inputs are there until their copies are made.
+  // The inputs exist until their copies are made.
   std::size_t bytes() const override { return inputs_bytes() + set_bytes() + outputs_bytes(); }
 
   void allocate(std::int64_t uses) override {

@@ -22,7 +22,7 @@ std::string gibibytes(std::size_t bytes) {
   return text.str();
 }
 
-// Random numbers rather than zeros are what is copied.
+// The copied data is random rather than zero.
 std::vector<std::uint64_t> random_words(std::size_t bytes) {
   std::vector<std::uint64_t> words(bytes / sizeof(std::uint64_t) + 1);
   std::mt19937_64 generator(1);  // NOLINT: the same numbers every time

@@ -27,13 +27,13 @@ void MemoryWorkload::allocate(std::int64_t uses) {
   workspace_ = Buffer(workspace_bytes(), device_);
   std::size_t least = calls_.front().bytes;
   for (const Call& call : calls_) least = std::min(least, call.bytes);
-  // A call reads half of its bytes at least.
+  // A call reads at least half of its bytes.
   const std::int64_t count = input_set_count(least / 2, set_bytes(), device_, uses);
   for (std::int64_t i = 0; i < count; ++i) {
     add_set();
     add_copies(most_bytes() / 2);
   }
-  // What backward reads is what forward wrote.
+  // Run forward once on every set, because backward reads what it writes.
   for (std::int64_t i = 0; i < count; ++i) task().front()(i);
 }
 
@@ -44,7 +44,7 @@ std::size_t MemoryWorkload::set_of(std::size_t call, std::int64_t iteration) con
 
 void MemoryWorkload::add_copies(std::size_t bytes) {
   copies_.push_back({Buffer(bytes, device_), Buffer(bytes, device_)});
-  // Random numbers rather than zeros are what is copied.
+  // The copied data is random rather than zero.
   const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
   fill_input(make_view(copies_.back().from.data(), Dtype::f32, {1, count}, device_), options_, 0);
 }

@@ -1,6 +1,6 @@
-// A memory-bound operator, and beside each of its calls a copy of as many bytes: on the CPU
-// with the same threads, on a CUDA device from its memory to its memory. Calls are rotated over sets
-// of tensors, as memory.hpp says.
+// A memory-bound operator, and beside each of its calls a copy of as many bytes: with the same
+// threads on the CPU, from device memory to device memory on CUDA. Calls rotate over sets of
+// tensors (see memory.hpp).
 #pragma once
 
 #include "bench/workloads/workload.hpp"
@@ -26,11 +26,11 @@ class MemoryWorkload : public Workload {
   virtual void run(std::size_t call, std::size_t set, Workspace workspace, void* stream) = 0;
 
   PlanOptions plan_options() const { return {options_.backend, options_.threads}; }
-  // Dense; `number` tells the random tensors of a set apart, which are the same in every set.
+  // A dense tensor; `number` tells the random tensors of a set apart. Every set has the same ones.
   Tensor random_tensor(Dtype dtype, std::int64_t rows, std::int64_t cols,
                        std::uint32_t number) const;
   Tensor empty_tensor(Dtype dtype, std::int64_t rows, std::int64_t cols) const;
-  // A tensor of one row as a vector; nothing of nothing.
+  // A tensor of one row as a vector; an empty view for an empty tensor.
   static TensorView as_vector(const Tensor& row);
 
  private:
@@ -41,7 +41,7 @@ class MemoryWorkload : public Workload {
   std::size_t most_bytes() const;  // of the largest call
   std::size_t set_bytes() const;   // of the tensors of all calls and the copies
   void add_copies(std::size_t bytes);
-  // Backward is half of the sets away from forward, which would leave it its inputs in the cache.
+  // Backward runs half of the sets away from forward, or it would find its inputs in the cache.
   std::size_t set_of(std::size_t call, std::int64_t iteration) const;
 
   Device device_;

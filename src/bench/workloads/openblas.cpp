@@ -16,7 +16,7 @@
 namespace octet::bench {
 namespace {
 
-// The numbers of CBLAS.
+// The constants of CBLAS.
 constexpr int kRowMajor = 101;
 constexpr int kNoTranspose = 111;
 constexpr int kTranspose = 112;
@@ -48,13 +48,13 @@ class OpenBlasProducts : public Workload {
     calls_ = {{"openblas", library_.configuration()}, {"openblas", library_.configuration()}};
   }
 
-  // Six operands and three results in f32, and the inputs they are made of.
+  // Six operands and three results in f32, and the inputs they are made from.
   std::size_t bytes() const override {
     return LayerInputs::bytes(problem_, problem_.dtype) +
            3 * LayerInputs::bytes(problem_, Dtype::f32);
   }
 
-  // One set, four times as big as an FP8 one: what stays in the cache helps the peer.
+  // One set, four times as large as an FP8 one: whatever stays in the cache favours the peer.
   void allocate(std::int64_t /*uses*/) override {
     const std::vector<LayerInputs> inputs = make_layer_inputs(problem_, options_, 1);
     x_ = widened(inputs[0].x, threads_);
@@ -104,8 +104,9 @@ const OpenBlas& OpenBlas::load() {
 }
 
 OpenBlas::OpenBlas() {
-  // Its threads would spin for 2^26 cycles after every call, on the cores where ours take their
-  // turn. 2^4 sends them to sleep at once. Read when the library is loaded; the user's own wins.
+  // OpenBLAS's threads would spin for 2^26 cycles after every call, on the cores where ours take
+  // their turn. 2^4 makes them sleep at once. The variable is read when the library is loaded; a
+  // value set by the user wins.
   setenv("OPENBLAS_THREAD_TIMEOUT", "4", 0);
   void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -1,4 +1,4 @@
-// OpenBLAS, loaded when it is asked for: a yardstick, not a dependency.
+// OpenBLAS, loaded on first use: a yardstick, not a dependency.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class OpenBlas {
   static const OpenBlas& load();
 
   void set_threads(int threads) const { set_threads_(threads); }
-  // d[m, n] = a[m, k] b[n, k]^T, or added to d; row-major, dense.
+  // d[m, n] = a[m, k] b[n, k]^T, or d += the same; row-major, dense.
   void sgemm_nt(int m, int n, int k, const float* a, const float* b, float* d,
                 bool accumulate) const;
   const std::string& configuration() const { return configuration_; }

@@ -25,7 +25,7 @@ class RmsNormRopeWorkload : public MemoryWorkload {
   }
 
  private:
-  struct Side {  // of q, or of k
+  struct Side {  // q or k
     Tensor x, g, out, rstd, d_out, dx, dg;
   };
   struct Set {

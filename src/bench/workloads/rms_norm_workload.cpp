@@ -4,8 +4,8 @@
 namespace octet::bench {
 namespace {
 
-// With a residual, forward adds and writes the sum, and backward adds the gradient that reaches the
-// sum on another way, as in a layer before whose norm the residual is added.
+// With a residual, forward adds it and writes the sum, and backward adds the gradient that reaches
+// the sum by the other path, as in a layer that adds the residual before its norm.
 class RmsNormWorkload : public MemoryWorkload {
  public:
   RmsNormWorkload(const RmsNormProblem& problem, const DataOptions& options)

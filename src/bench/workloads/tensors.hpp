@@ -1,5 +1,5 @@
-// The tensors of what is timed, on its device. memory.hpp says how many sets of them are rotated, so
-// that an iteration never finds in the cache what the one before left there.
+// The tensors of a workload, on its device. memory.hpp says how many sets of them rotate, so that
+// an iteration never finds in the cache what the one before left there.
 #pragma once
 
 #include "bench/workloads/memory.hpp"
@@ -13,7 +13,7 @@
 
 namespace octet::bench {
 
-// Random data of the seed, made where the matrix lives; done when it returns.
+// Fills a matrix with random data of the seed, on its own device; synchronous.
 void fill_input(const TensorView& matrix, const DataOptions& options, std::uint32_t stream);
 
 // The inputs of a linear layer.
@@ -25,11 +25,11 @@ struct LayerInputs {
   static std::size_t bytes(const Fp8LinearProblem& layer, Dtype dtype);
 };
 
-// `count` sets with the same random numbers in each, of the layer's dtype and on its device.
+// `count` sets with the same random numbers, in the layer's dtype and on its device.
 std::vector<LayerInputs> make_layer_inputs(const Fp8LinearProblem& layer,
                                            const DataOptions& options, std::int64_t count);
 
-// What forward and backward of a linear layer write: the results and the workspace.
+// The results of forward and backward of a linear layer, and their workspace.
 struct LayerOutputs {
   Tensor y;   // [M, N]
   Tensor dx;  // [M, K]
@@ -43,7 +43,7 @@ struct LayerOutputs {
   Workspace scratch() const { return {workspace.data(), workspace.bytes()}; }
 };
 
-// Values and scales of both copies of [rows, cols], as their logical extents have them.
+// Bytes of values and scales of both copies of [rows, cols], without padding.
 std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols);
 
 // The FP8 copies an operator writes.
@@ -58,7 +58,7 @@ struct Fp8Tensors {
 
 // The tensors of q and k as rope and rms_norm_rope take them.
 
-// Extents of the caches, with what a 0 of Rotation stands for.
+// Extents of the caches, with the defaults that a 0 in Rotation stands for.
 template <class Problem>
 std::int64_t cache_rows(const Problem& problem) {
   return problem.rotation.cache_rows != 0 ? problem.rotation.cache_rows : problem.seq;
@@ -70,7 +70,7 @@ std::int64_t cache_cols(const Problem& problem) {
   return problem.rotation.full_cache ? rotary : rotary / 2;
 }
 
-// Caches and positions.
+// Bytes of caches and positions.
 template <class Problem>
 std::size_t rotation_bytes(const Problem& problem) {
   const std::size_t cache =
@@ -82,14 +82,15 @@ std::size_t rotation_bytes(const Problem& problem) {
   return 2 * cache + positions;
 }
 
-// q and k.
+// Bytes of q and k.
 template <class Problem>
 std::size_t heads_bytes(const Problem& problem) {
   return tensor_bytes(problem.dtype, {problem.batch, problem.seq, problem.q_heads + problem.k_heads,
                                       problem.head_dim});
 }
 
-// A matrix [batch * seq, heads * head_dim] as [batch, seq, heads, head_dim]; nothing of nothing.
+// A matrix [batch * seq, heads * head_dim] as [batch, seq, heads, head_dim]; an empty view for an
+// empty tensor.
 template <class Problem>
 TensorView as_heads(const Tensor& matrix, const Problem& problem) {
   const TensorView& view = matrix.view();
@@ -99,7 +100,7 @@ TensorView as_heads(const Tensor& matrix, const Problem& problem) {
                    view.device);
 }
 
-// Every token at its place: [batch, seq] of i32 or i64.
+// The position of every token in its sequence: [batch, seq] of i32 or i64.
 Tensor make_positions(Dtype dtype, std::int64_t batch, std::int64_t seq, Device device);
 
 }  // namespace octet::bench

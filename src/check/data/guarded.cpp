@@ -12,7 +12,7 @@ std::int64_t changed_bytes(const Rectangle& rectangle) {
   return rectangle.rows * rectangle.row_bytes - count_equal(rectangle, kPattern, 1);
 }
 
-// The padding behind the first `used` bytes of every row.
+// The padding after the first `used` bytes of every row.
 Rectangle padding_of(const Rectangle& rows, std::int64_t used) {
   return columns(rows, used, rows.pitch);
 }

@@ -1,6 +1,7 @@
-// Outputs that notice what was not written and what was written outside: every byte of an element
-// begins as 0xFF, a NaN that no operator makes of finite data, and the memory around the elements
-// holds a pattern. On the CPU and on CUDA devices, where the bands are as large as a tile of output.
+// Outputs that detect elements that were not written and writes outside of the elements: every byte
+// of an element starts as 0xFF, a NaN that no operator makes from finite data, and the memory
+// around the elements holds a pattern. They work on the CPU and on CUDA devices, where the guard
+// bands are as large as an output tile.
 #pragma once
 
 #include "check/data/memory_rectangle.hpp"
@@ -25,7 +26,7 @@ class GuardedMemory {
 
   unsigned char* data() const { return static_cast<unsigned char*>(memory_.data()) + band_; }
   Rectangle before() const;
-  // From byte `begin` of the memory to the end of the band behind it.
+  // From byte `begin` of the memory to the end of the band after it.
   Rectangle behind(std::int64_t begin) const;
 
  private:
@@ -33,14 +34,14 @@ class GuardedMemory {
   Buffer memory_;
 };
 
-// A matrix in guarded memory, with `gap` elements behind every row.
+// A matrix in guarded memory, with `gap` elements after every row.
 class GuardedMatrix {
  public:
   GuardedMatrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap,
                 Device device = kCpu);
 
   const TensorView& view() const { return view_; }
-  // For outputs that are added to. The elements are no longer poisoned.
+  // For outputs that are accumulated into. The elements are no longer poisoned.
   void fill_from(const TensorView& matrix);
   GuardFindings inspect() const;
 
@@ -53,7 +54,7 @@ class GuardedMatrix {
 // A quantised tensor in our own layout in guarded memory.
 class GuardedQuantized {
  public:
-  // The padding is the view's own, or else belongs to the guard.
+  // The padding belongs to the view if `owns_padding`, else to the guard.
   GuardedQuantized(const QuantizedLayout& layout, bool owns_padding, Device device = kCpu);
 
   const QuantizedView& view() const { return view_; }

@@ -1,5 +1,5 @@
-// Rows of bytes at equal distances, on the CPU or on a CUDA device: what guard bands, padding and
-// the elements of a matrix look like to whoever fills and counts them.
+// Rows of bytes at equal distances, on the CPU or on a CUDA device: the form in which guard bands,
+// padding and the elements of a matrix are filled and counted.
 #pragma once
 
 #include <octet/tensor.hpp>
@@ -26,7 +26,7 @@ void fill(const Rectangle& rectangle, unsigned char byte);
 std::int64_t count_equal(const Rectangle& rectangle, std::uint32_t bits, int element_bytes);
 // f32 elements that are infinite or NaN.
 std::int64_t count_not_finite(const Rectangle& rectangle);
-// Row by row into another rectangle of the same size on the same device.
+// Copies row by row into another rectangle of the same size on the same device.
 void copy(const Rectangle& from, const Rectangle& to);
 
 }  // namespace octet

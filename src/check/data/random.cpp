@@ -12,12 +12,12 @@
 namespace octet {
 namespace {
 
-constexpr int kCounters = 16;  // of one group
+constexpr int kCounters = 16;  // per group
 constexpr std::uint64_t kGroup = 4 * kCounters;
 constexpr std::int64_t kRun = 32 * kGroup;  // numbers made at a time: 8 KiB, within the L1 cache
 constexpr std::int64_t kTask = 64 * kRun;   // numbers of one task of a thread
 
-// The numbers of one group. Lane by lane, so that the compiler can use whole vectors.
+// Makes the numbers of one group, lane by lane so that the compiler can use whole vectors.
 inline __attribute__((always_inline)) void make_group(RandomStream stream, std::uint64_t group,
                                                       float* out) {
   std::uint32_t words[4][kCounters];
@@ -62,7 +62,7 @@ void store(const TensorView& matrix, std::int64_t index, const float* from, std:
   }
 }
 
-// Numbers [begin, end) of a matrix, of which `from` holds the N(0, 1) values.
+// Stores numbers [begin, end) of a matrix, made from their N(0, 1) values in `from`.
 void place(const TensorView& matrix, Distribution distribution, RandomStream stream,
            std::int64_t begin, std::int64_t end, const float* from) {
   const std::int64_t cols = matrix.cols();

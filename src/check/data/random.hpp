@@ -38,8 +38,8 @@ OCTET_HOST_DEVICE constexpr PhiloxBlock philox(PhiloxBlock counter, PhiloxKey ke
   return counter;
 }
 
-// A sum and a product that no compiler may contract: intrinsics on the device, -ffp-contract=off
-// here.
+// A sum and a product that the compiler may not contract to an fma: intrinsics on the device,
+// -ffp-contract=off on the host.
 #ifdef __CUDA_ARCH__
 __device__ inline float rounded_sum(float x, float y) { return __fadd_rn(x, y); }
 __device__ inline float rounded_product(float x, float y) { return __fmul_rn(x, y); }
@@ -87,7 +87,7 @@ OCTET_HOST_DEVICE constexpr float plain_sqrt(float x) {
 //   w = -2 log(p2),  s = sqrt(w),  z = w * polynomial(s), within 1e-4 of the quantile, |z| < 6
 //
 // The offset 4.5 puts the furthest quantile at 5.995. Near p2 = 1 the quantile is proportional to
-// w, hence the factor in front of the polynomial, which a least-squares fit on [0, 6.33] has given.
+// w, hence the factor in front of the polynomial, which is a least-squares fit on [0, 6.33].
 OCTET_HOST_DEVICE constexpr float normal_from_bits(std::uint32_t bits) {
   constexpr float kCentre = 3.1609718f;
   constexpr float c[] = {0.27104531f,     -0.066515586f,   0.014719882f,    -0.0028109073f,
@@ -111,7 +111,7 @@ struct RandomStream {
   std::uint32_t stream = 0;  // tells tensors of one seed apart
 };
 
-// What the numbers of a stream are for; each use has words of its own.
+// The purpose of a stream's numbers; each purpose has random words of its own.
 enum class RandomUse : std::uint32_t { value = 0, block_exponent = 1, sample = 2 };
 
 OCTET_HOST_DEVICE constexpr PhiloxBlock random_words(RandomStream stream, RandomUse use,
@@ -137,8 +137,9 @@ OCTET_HOST_DEVICE constexpr float skew(RandomStream stream, std::uint64_t block)
 
 // Element `index` of N(0, 1), within +-6.
 float random_normal(RandomStream stream, std::uint64_t index);
-// Fills a matrix (f32, f16, bf16; contiguous columns) where it lies; element (r, c) of a [R, C]
-// matrix is number r * C + c whatever the device, the strides and the threads, which are the CPU's.
+// Fills a matrix (f32, f16, bf16; contiguous columns) on its own device. Element (r, c) of an
+// [R, C] matrix is number r * C + c, independent of the device, the strides and `threads`, which
+// applies to the CPU.
 void fill_random(const TensorView& matrix, Distribution distribution, RandomStream stream,
                  int threads);
 

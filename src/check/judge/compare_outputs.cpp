@@ -19,7 +19,7 @@ void require_alike(const TensorView& x, const TensorView& y) {
                   " on ", name(x.device), " and y ", describe(y), " on ", name(y.device));
 }
 
-// Whether all of a row is equal, where both rows are contiguous: most are.
+// Whether two rows are equal, for contiguous rows (most are); false for others.
 bool row_is_equal(const TensorView& x, const TensorView& y, std::int64_t row) {
   if (x.strides[1] != 1 || y.strides[1] != 1) return false;
   const std::int64_t size = size_bytes(x.dtype);
@@ -28,7 +28,7 @@ bool row_is_equal(const TensorView& x, const TensorView& y, std::int64_t row) {
                      static_cast<std::size_t>(x.cols() * size)) == 0;
 }
 
-// Rows [first, end), in squares: x and y may differ in which dimension is the contiguous one.
+// Compares rows [first, end) in squares: x and y may differ in which dimension is contiguous.
 OutputDifferences compare_rows(const TensorView& x, const TensorView& y, std::int64_t first,
                                std::int64_t end) {
   constexpr std::int64_t kSquare = 64;

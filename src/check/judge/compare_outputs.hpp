@@ -13,7 +13,7 @@ namespace octet {
 
 struct OutputDifferences {
   std::int64_t different = 0;     // elements that differ in any bit
-  std::int64_t largest_ulps = 0;  // between two of them, in steps of the dtype; kFar: NaN and not
+  std::int64_t largest_ulps = 0;  // the largest distance, in ulps of the dtype; kFar: NaN in one
 };
 
 inline constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
@@ -23,7 +23,7 @@ OutputDifferences compare_whole_outputs(const TensorView& x, const TensorView& y
 // Values and scales of two quantised tensors of one shape and block that differ in any bit.
 std::int64_t count_differences(const QuantizedView& given, const QuantizedView& wanted);
 
-// The largest bits, without the sign, that are no NaN.
+// The largest bit pattern, without the sign, that is not a NaN.
 OCTET_HOST_DEVICE constexpr std::uint32_t largest_bits_of_numbers(Dtype dtype) {
   switch (dtype) {
     case Dtype::f32: return 0x7F800000u;
@@ -34,7 +34,8 @@ OCTET_HOST_DEVICE constexpr std::uint32_t largest_bits_of_numbers(Dtype dtype) {
   }
 }
 
-// How many representable numbers two elements are apart; both zeros are one number, all NaNs too.
+// The distance of two elements in representable numbers; both zeros count as one number, and so do
+// all NaNs.
 OCTET_HOST_DEVICE constexpr std::int64_t ulps_apart(std::uint32_t x, std::uint32_t y, Dtype dtype) {
   const std::uint32_t sign = dtype == Dtype::f32                           ? 0x80000000u
                              : dtype == Dtype::f16 || dtype == Dtype::bf16 ? 0x8000u

@@ -13,7 +13,7 @@
 namespace octet {
 namespace {
 
-// A bound that every finite output keeps.
+// A bound that every finite output meets.
 constexpr double kAnyError = 1e300;
 
 double decibels(double signal, double noise) {
@@ -21,8 +21,8 @@ double decibels(double signal, double noise) {
   return 10 * std::log10(signal / noise);
 }
 
-// One pass over the tiles of the reference, and the output as it sees it: perhaps transposed, perhaps
-// only some of its rows.
+// One pass over the tiles of the reference, and the output in the same orientation: possibly
+// transposed, possibly only some of its rows.
 struct SearchPass {
   ProductClaim claim;
   ElementBound bound;
@@ -75,7 +75,7 @@ class TileSearch {
     decode_panel(matrix.view(), &at, 1, 1, tile_.first_col, tile_.cols, to);
   }
 
-  // The old output is part of the reference, and one more term of the sum of magnitudes.
+  // The old output, if any, is part of the reference and one more term of the sum of magnitudes.
   void prepare_row(int row) {
     row_.cols = tile_.cols;
     read_row(pass_.out, row, row_.out);

@@ -1,11 +1,11 @@
-// What the gates look at: one output compared with its reference, whole, strip by strip and element
-// by element, in one pass over the tiles of the reference.
+// What the gates measure: one output compared with its reference as a whole, strip by strip and
+// element by element, in one pass over the tiles of the reference.
 //
 // A strip is the 128 (or fewer, at the tails) outputs of one row or one column of a 128x128 tile.
-// Its SNR is asked where it has at least kStripLength outputs and does not cancel: its energy is at
-// least kCancelling^2 of that of sum |a * b|. Below, the rounding of sums can be as large as the
-// result, in a correct kernel too, and the bound per element, which every output has to keep,
-// is the only judge.
+// Its SNR is judged if it has at least kStripLength outputs and does not cancel: its energy is at
+// least kCancelling^2 of that of sum |a * b|. Below that, the rounding of sums can be as large as
+// the result even in a correct kernel, and only the bound per element, which every output has to
+// meet, judges it.
 #pragma once
 
 #include "check/judge/row_errors.hpp"
@@ -20,9 +20,9 @@ namespace octet {
 
 inline constexpr int kStripLength = 32;
 inline constexpr double kCancelling = 1.0 / 4096;
-// Beyond this many outputs one row and one column of every tile are judged instead of the whole.
+// Beyond this many outputs, one row and one column of every tile are judged instead of all.
 inline constexpr std::int64_t kSampleBeyond = 100'000'000;
-// The same on CUDA, where outputs and references have to come to the host.
+// The same on CUDA, where outputs and references are copied to the host.
 inline constexpr std::int64_t kSampleBeyondOnCuda = std::int64_t{1} << 22;
 
 // The claim that out = a b^T, or old + a b^T.
@@ -30,13 +30,13 @@ struct ProductClaim {
   TensorView out;    // [M, N]
   QuantizedView a;   // [M, K], quantised or not
   QuantizedView b;   // [N, K]
-  TensorView old{};  // [M, N] before the call; no data where out was overwritten
+  TensorView old{};  // [M, N] before the call; no data if out was overwritten
 };
 
 struct SearchOptions {
   ElementBound bound;
-  bool elements = true;    // false: the SNR of the whole is all that is wanted
-  bool closeness = false;  // close_share is wanted
+  bool elements = true;    // false: only the SNR of the whole output
+  bool closeness = false;  // compute close_share
   std::int64_t sample_beyond = kSampleBeyond;
   std::uint64_t seed = 1;  // of the sample
   int threads = 0;
@@ -49,7 +49,7 @@ struct Findings {
   bool sampled = false;
   double signal = 0;
   double noise = 0;
-  double strip_db = kNone;   // of the worst strip; infinite where no strip was asked
+  double strip_db = kNone;   // of the worst strip; infinite if no strip was judged
   std::string strip;         // "row 3, columns 128..255"
   double element_share = 0;  // of its bound, at the worst element
   std::string element;       // "row 3, column 130: 1.5 instead of 1.484"

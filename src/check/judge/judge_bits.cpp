@@ -19,7 +19,7 @@ GateResult difference_result(const char* gate, const std::string& tensor,
   return {gate, tensor, differences == 0, text(differences, " differ"), "equal bits", kNaN};
 }
 
-// Apart from the streams that make data and draw strips.
+// Distinct from the streams that make data and draw strips.
 constexpr std::uint32_t kTileStream = 0x71;
 
 Part scales_of(const Part& part, BlockShape block) {

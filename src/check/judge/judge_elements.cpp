@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// Apart from the streams that make data and draw strips and tiles.
+// Distinct from the streams that make data and draw strips and tiles.
 constexpr std::uint32_t kRowStream = 0x72;
 
 double least_db(Dtype dtype) { return dtype == Dtype::f32 ? 100 : 45; }
@@ -33,7 +33,7 @@ struct Worst {
 };
 
 struct ElementFindings {
-  std::int64_t counted = 0;  // finite, and rightly so
+  std::int64_t counted = 0;  // outputs that are finite and should be
   double signal = 0;
   double noise = 0;
   Worst worst;
@@ -46,7 +46,7 @@ struct ElementFindings {
   }
 };
 
-// An output that overflowed as its reference, rounded, does.
+// Whether an output overflowed because its rounded reference does.
 bool rightly_infinite(double out, double ref, double tolerance, Dtype dtype) {
   return std::isinf(out) && std::signbit(out) == std::signbit(ref) &&
          std::fabs(ref) * (1 + tolerance) >= float_format(dtype).overflow;
@@ -73,7 +73,7 @@ void judge_row(std::span<const double> out, std::span<const double> ref, std::in
   }
 }
 
-// In a fixed number of parts, so that sums do not depend on the threads.
+// Searches in a fixed number of parts, so that sums do not depend on the number of threads.
 ElementFindings search(const ElementsClaim& claim, const std::vector<std::int64_t>& rows,
                        int threads) {
   constexpr std::int64_t kParts = 64;

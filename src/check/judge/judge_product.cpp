@@ -77,8 +77,8 @@ GateResult strip_result(const std::string& tensor, const Findings& findings, dou
 
 double strip_bound_db(Dtype out) { return out == Dtype::f32 ? 65 : 48; }
 
-// One-signed sums are biased in the 14 bits of a Hopper slice: a correct kernel's strips have 61 to 65
-// dB there, and the bound per element judges alone.
+// One-signed sums are biased in the 14 bits of a Hopper slice: strips of a correct kernel have 61
+// to 65 dB there, so only the bound per element judges them.
 bool has_strips(const JudgeOptions& options) {
   return options.zero_mean || options.device == DeviceType::cpu;
 }
@@ -100,8 +100,8 @@ double largest_finite(const TensorView& matrix) {
   return largest;
 }
 
-// What a cast to FP8 may change: a share of the value where it is normal, and half the step of the
-// subnormals, which the scale makes larger.
+// The error bound of a cast to FP8: a share of the value where it is normal, and half the step of
+// the subnormals, which grows with the scale.
 struct CastError {
   double relative;
   double absolute;
@@ -114,7 +114,7 @@ CastError cast_error(Dtype format, double largest, const QuantizedFormats& forma
           scale * (formats.pow2_scales ? 2 : 1) * std::ldexp(1, e4m3 ? -10 : -17)};
 }
 
-// |a'b' - ab| summed over k, for a' = a (1 + ea) + da and b' = b (1 + eb) + db.
+// Bound of |a'b' - ab| summed over k, for a' = a (1 + ea) + da and b' = b (1 + eb) + db.
 ElementBound quantisation_bound(const ProductClaim& claim, const QuantizedFormats& formats,
                                 DeviceType device) {
   const double largest_a = largest_finite(claim.a.values);

@@ -10,7 +10,7 @@ namespace octet {
 namespace {
 
 // Calls visit(offset in x, offset in y) for every element of two matrices of one shape, in squares,
-// as the two may differ in which of their dimensions is the contiguous one.
+// because the two may differ in which dimension is contiguous.
 template <class Visit>
 void visit_both(const TensorView& x, const TensorView& y, std::int64_t first_row,
                 std::int64_t end_row, const Visit& visit) {

@@ -1,6 +1,6 @@
-// The quantised operand of a product that is judged by its dequantised operands: the oracle's on
-// the CPU; on CUDA, where a tensor is too large for the oracle, what the device's quantiser wrote,
-// with the oracle's judgement of 128x128 tiles of it.
+// The quantised operand of a product that is judged by its dequantised operands. On the CPU it is
+// the oracle's. On CUDA, where a tensor is too large for the oracle, it is what the device's
+// quantiser wrote, and the oracle judges 128x128 tiles of it.
 #pragma once
 
 #include "check/gates.hpp"

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Half the distance of neighbours in the format around a magnitude.
+// Half the distance between neighbouring numbers of the format around a magnitude.
 inline double half_ulp(const FloatFormat& format, double magnitude) {
   const double power_of_two =
       std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) & 0x7FF0000000000000u);
@@ -25,7 +25,7 @@ inline double slack_of(const ElementBound& bound, double magnitude) {
   return bound.relative * magnitude + (magnitude > 0 ? bound.absolute : 0);
 }
 
-// What holds for finite numbers, a whole row at a time.
+// Judges a whole row as if all its numbers were finite.
 OCTET_CPU_CLONES void judge_finite(RowErrors& row, const ElementBound& bound,
                                    const FloatFormat& format) {
   for (int i = 0; i < kTile; ++i) {
@@ -41,7 +41,7 @@ bool is_within(const double (&share)[kTile]) {
   return within;
 }
 
-// One output that is not finite, or whose reference is not, or that is off.
+// Judges one output that is not finite, whose reference is not finite, or that is beyond its bound.
 void judge_closely(RowErrors& row, int i, const ElementBound& bound, const FloatFormat& format) {
   const double out = row.out[i];
   const double ref = row.ref[i];

@@ -6,14 +6,14 @@
 
 namespace octet {
 
-// An output may be off by half an ulp of its dtype + relative * sum |a * b| + absolute; with no
-// operand but zeros it is exactly zero.
+// An output may be off by half an ulp of its dtype + relative * sum |a * b| + absolute. If all
+// operands are zero it must be exactly zero.
 struct ElementBound {
   double relative = 0;
   double absolute = 0;
 };
 
-// Part of a row within one tile. Behind the last column everything is 0.
+// Part of a row within one tile. All entries beyond the last column are 0.
 struct RowErrors {
   int cols = 0;
   double out[kTile] = {};
@@ -22,10 +22,11 @@ struct RowErrors {
 
   double error[kTile] = {};  // |out - ref|; infinite where out should be finite and is not
   double share[kTile] = {};  // of its bound
-  // Towards SNRs. Reference and output that are rightly not finite are not counted: all is 0 then.
+  // Outputs that count towards SNRs. Where output and reference are rightly not finite, the entries
+  // above are 0 and do not count.
   int counted = 0;
 
-  // Fills the second half from the first.
+  // Computes error, share and counted from the members above them.
   void judge(const ElementBound& bound, const FloatFormat& format);
 };
 

@@ -1,5 +1,5 @@
-// What every check of src/check/ops shares: test data, calls of an operator, and what is judged of all
-// its outputs.
+// Shared by all checks of src/check/ops: test data, calls of an operator, and the gates that apply
+// to all its outputs.
 #pragma once
 
 #include "check/judge/judge.hpp"
@@ -14,7 +14,7 @@ namespace octet {
 
 JudgeOptions judge_options(const DataOptions& options, Device device);
 
-// A random matrix; `stream` tells those of one seed apart.
+// A random matrix; `stream` tells the matrices of one seed apart.
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
                      const DataOptions& options, Device device);
 
@@ -44,7 +44,7 @@ inline QuantizedView view_of(const std::optional<GuardedQuantized>& output) {
   return output ? output->view() : QuantizedView();
 }
 
-// Runs a plan with a workspace of its own, and waits for the end of it.
+// Runs a plan with a workspace of its own and waits until it is done.
 template <class Plan, class Args>
 void run_once(const Plan& plan, const Args& args, Device device) {
   const Buffer workspace(plan.workspace_bytes, device);
@@ -52,7 +52,7 @@ void run_once(const Plan& plan, const Args& args, Device device) {
   if (device.type == DeviceType::cuda) cuda::synchronize(device.index);
 }
 
-// Calls judge(), and says which check it was that had not enough memory.
+// Calls judge(); if it runs out of memory, the error names the check.
 template <class Judge>
 GateReport within_memory(const char* check, const std::string& problem, const Judge& judge) {
   try {

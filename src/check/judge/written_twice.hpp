@@ -1,5 +1,5 @@
-// Outputs that two calls write, guarded: by the first dense, by the second with gaps that are not
-// theirs. Judged for their memory (G5, G6), and for what they hold.
+// Guarded outputs that two calls write: the first call dense, the second with gaps that do not
+// belong to them. They are judged for their memory (G5, G6) and for their contents.
 #pragma once
 
 #include "check/judge/judge.hpp"
@@ -9,19 +9,19 @@
 
 namespace octet {
 
-// A matrix, or a vector.
+// A matrix or a vector.
 class WrittenTwice {
  public:
   WrittenTwice(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap, Device device);
   WrittenTwice(Dtype dtype, std::int64_t length, Device device);
 
-  // 0: by the first call, 1: by the second.
+  // 0: the first call's output, 1: the second's.
   TensorView view(int call) const;
 
   // E1, E2, G5 and G6. A reference gives a vector as one row.
   void judge(const std::string& tensor, const ReferenceRow& reference, const JudgeOptions& options,
              GateReport& report) const;
-  // The same for a reference that is rounded: E2 asks for equality.
+  // The same for a rounded reference: E2 requires equality.
   void judge_exact(const std::string& tensor, const ReferenceRow& reference,
                    const JudgeOptions& options, GateReport& report) const;
 
@@ -39,15 +39,16 @@ inline TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
   return output ? output->view(call) : TensorView();
 }
 
-// FP8 copies of a [rows, cols] output: with padding of their own, and among memory that is not theirs.
+// FP8 copies of a [rows, cols] output: the first with padding of their own, the second inside
+// memory that is not theirs.
 class Fp8WrittenTwice {
  public:
   Fp8WrittenTwice(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device);
 
   Fp8Copies copies(int call) const;
 
-  // Q against the oracle's cast of `output`, [rows, cols] on the same device; G5 and G6. Tensors are
-  // called `prefix` + "out" and "transposed".
+  // Q against the oracle's cast of `output`, [rows, cols] on the same device; G5 and G6. Tensors
+  // are named `prefix` + "out" and "transposed".
   void judge(const std::string& prefix, const TensorView& output, const JudgeOptions& options,
              GateReport& report) const;
 

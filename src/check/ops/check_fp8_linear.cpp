@@ -11,7 +11,7 @@ struct Inputs {
   Tensor x;       // [M, K]
   Tensor w;       // [N, K]
   Tensor dy;      // [M, N]
-  Tensor old_dw;  // [N, K], where dw is added to
+  Tensor old_dw;  // [N, K], if dw is accumulated
 
   Inputs(const Fp8LinearProblem& problem, const DataOptions& options)
       : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
@@ -24,7 +24,7 @@ struct Inputs {
   }
 };
 
-// The quantised operands of the three products, by the oracle or judged by it.
+// The quantised operands of the three products, made by the oracle or judged by it.
 struct Operands {
   QuantizedOperand x;     // [M, K] 1x128
   QuantizedOperand w;     // [N, K] 128x128
@@ -53,7 +53,7 @@ struct Operands {
   }
 };
 
-// What one call of forward and backward writes.
+// The outputs of one call of forward and backward.
 struct Outputs {
   GuardedMatrix y;
   std::optional<GuardedMatrix> dx;

@@ -13,7 +13,7 @@ namespace {
 struct Inputs {
   Tensor gate;
   Tensor up;
-  Tensor both;  // gate and up again, as the halves of rows with a gap behind them
+  Tensor both;  // gate and up again, as the halves of rows with a gap after each
   Tensor dy;
   Tensor row_weight;
 
@@ -59,7 +59,7 @@ struct Outputs {
   }
 };
 
-// Forward and backward. Without fp8 in the problem the plain outputs are written.
+// Forward and backward. Without fp8 in the problem, they write the plain outputs.
 void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
               const Inputs& inputs, const Outputs& outputs, const TensorView& d_row_weight,
               int call) {
@@ -84,7 +84,7 @@ void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
   run_once(plan_gated_activation_backward(problem, options), backward, problem.device);
 }
 
-// Sums over rows, of the judged rows only.
+// Judges d_row_weight, a sum over each row, for the judged rows only.
 void judge_d_row_weight(const GuardedMatrix (&given)[2], const GatedActivationReference& reference,
                         const std::vector<std::int64_t>& rows, const JudgeOptions& options,
                         GateReport& report) {
@@ -140,7 +140,7 @@ GateReport judge_gated_activation(const GatedActivationProblem& problem,
     run_call(problem, {options.backend, options.threads}, inputs, outputs,
              outputs.d_row_weight[call].view(), call);
     if (!problem.fp8) continue;
-    // What the operator gives where it writes no FP8: the input of the quantiser.
+    // The plain output of the operator is the input of the quantiser.
     GatedActivationProblem plain = problem;
     plain.fp8.reset();
     run_call(plain, {"", options.threads}, inputs, outputs, spare, call);

@@ -1,17 +1,18 @@
 // A gated MLP, stage by stage (gated_mlp_stages.cpp), and as a whole:
 //
 //   G1   y, dx and dw against f64 on the unquantised inputs
-//        FP8 > 20 dB, > 15 dB where a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
+//        FP8 > 20 dB, > 15 dB if a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
 //   F    FP8 fused and unfused: every output and saved view in equal bits
 //
-// Where G1's bounds come from, in units of n, the noise of one cast over its signal (e4m3: 31.5 dB,
-// e5m2: 4 n):  gate_up has 2 n of its two casts. h = act(gate) * up has both factors' noise, about
-// twice 2 n, and n of its own cast; y one more n of w_down: 6 n, 23.7 dB. dh has 2 n; dgate = dh * up
-// * act'(gate) has that of all three, 2 n + 2 n + at most 2 n (relu_squared; silu 0.8 n), and dx and
-// dw two casts more: 8 n, 22.5 dB. With e5m2 for all of them it is 6 dB less, 16.5 dB. A rounding to
-// bf16 has 55.6 dB; in place of casts y has at most seven (relu_squared squares that of the gate:
-// four), 47.1 dB, the gradients five. As for products, SNRs need kSnrOutputs elements in every
-// tensor: with fewer, the stages judge alone.
+// Where G1's bounds come from, in units of n, the noise of one cast over its signal (e4m3: 31.5 dB;
+// e5m2: 4 n). gate_up has 2 n from its two casts. h = act(gate) * up has the noise of both factors,
+// about twice 2 n, plus n from its own cast; y adds one more n from w_down: 6 n, 23.7 dB. dh has
+// 2 n. dgate = dh * up * act'(gate) has the noise of all three factors, 2 n + 2 n + at most 2 n
+// (relu_squared; silu 0.8 n), and dx and dw add two casts: 8 n, 22.5 dB. With e5m2 for all of them
+// it is 6 dB less, 16.5 dB. A rounding to bf16 has 55.6 dB. In 16 bits y has at most seven
+// roundings instead of the casts (relu_squared squares the gate, whose rounding then counts as
+// four), 47.1 dB; the gradients have five. As for products, SNRs need kSnrOutputs elements in every
+// tensor: with fewer, only the stages are judged.
 #include "check/judge/compare_outputs.hpp"
 #include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
@@ -119,7 +120,7 @@ class Judge {
 
   // G5 and G6.
   void judge_repeated() {
-    // cuBLASLt, which has the plain products on CUDA, chooses its kernel by the pitch too.
+    // cuBLASLt, which computes the plain products on CUDA, also chooses its kernel by the pitch.
     const bool dense = !problem_.fp8 && problem_.device.type == DeviceType::cuda;
     const GatedMlpOutputs second(problem_, inputs_, dense ? 0 : options_.row_gap, false);
     run_layer(problem_, options_, inputs_, operands_, second);

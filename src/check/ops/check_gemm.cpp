@@ -1,4 +1,4 @@
-// gemm, of FP8 operands with scales and of plain ones.
+// gemm, with FP8 operands and their scales and with plain operands.
 #include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
 #include "check/reference/decode.hpp"
@@ -6,11 +6,11 @@
 namespace octet {
 namespace {
 
-// One operand: what it was made of, and what the product reads.
+// One operand: its source, and what the product reads.
 struct Operand {
-  Tensor source;  // bf16 where it is quantised afterwards
+  Tensor source;  // bf16 if it is quantised afterwards
   QuantizedOperand quantized;
-  QuantizedTensor in_our_layout;  // of the oracle's
+  QuantizedTensor in_our_layout;  // a copy of the oracle's
   QuantizedView exact;            // [rows, K], before quantisation
   QuantizedView given;            // [rows, K], the argument of gemm
 };

@@ -56,7 +56,7 @@ struct Outputs {
   }
 };
 
-// Forward and, behind it, backward on what forward wrote. With fp8 there is no y.
+// Forward, then backward on what forward wrote. With fp8 there is no y.
 void run_call(const RmsNormProblem& problem, const DataOptions& options, const Inputs& inputs,
               const Outputs& outputs, int call) {
   RmsNormForwardArgs forward;
@@ -79,12 +79,12 @@ void run_call(const RmsNormProblem& problem, const DataOptions& options, const I
   backward.dx = view_of(outputs.dx, call);
   backward.dresidual = view_of(outputs.dresidual, call);
   backward.dg = view_of(outputs.dg, call);
-  // A backward pass has no FP8 to write.
+  // Backward writes no FP8.
   const std::string backend = options.backend == "unfused" ? "" : options.backend;
   run_once(plan_rms_norm_backward(problem, {backend, options.threads}), backward, problem.device);
 }
 
-// What the operator gives where it writes no FP8: the input of the quantiser.
+// Computes the plain output of the operator, which is the input of the quantiser.
 void run_plain(RmsNormProblem problem, const DataOptions& options, const Inputs& inputs,
                const Outputs& outputs) {
   problem.fp8.reset();

@@ -10,7 +10,7 @@
 namespace octet {
 namespace {
 
-// q or k: what is read, and what both calls write.
+// q or k: the inputs, and the outputs of both calls.
 struct Side {
   std::string name;
   TensorView x;  // [tokens, heads * head_dim], in a tensor that has q, k and v
@@ -53,7 +53,7 @@ std::vector<Side> make_sides(const RmsNormRopeProblem& problem, const Tensor& pa
   return sides;
 }
 
-// Forward and, behind it, backward with what forward wrote.
+// Forward, then backward with what forward wrote.
 void run_call(const RmsNormRopeProblem& problem, const DataOptions& options,
               const TokenShape& shape, const RotationArgs& rotation, const std::vector<Side>& sides,
               int call) {

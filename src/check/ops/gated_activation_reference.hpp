@@ -1,5 +1,4 @@
-// gated_activation in f64, with the exp, tanh and erf of the C++ library: of the rows that are
-// judged.
+// gated_activation in f64, with exp, tanh and erf of the C++ library, for the judged rows.
 #pragma once
 
 #include "check/reference/on_host.hpp"
@@ -19,7 +18,7 @@ ReferenceActivation reference_activation(GateActivation activation, double gate)
 
 class GatedActivationReference {
  public:
-  // `rows`: those that will be asked for. A row_weight without data is 1.
+  // `rows`: those that will be read. A row_weight without data is 1.
   GatedActivationReference(GateActivation activation, const TensorView& dy, const TensorView& gate,
                            const TensorView& up, const TensorView& row_weight,
                            const std::vector<std::int64_t>& rows);
@@ -37,7 +36,7 @@ class GatedActivationReference {
   DecodedRows dy_;
   DecodedRows gate_;
   DecodedRows up_;
-  std::vector<double> row_weight_;  // of all rows; empty: none
+  std::vector<double> row_weight_;  // of all rows; empty if there is none
 };
 
 }  // namespace octet

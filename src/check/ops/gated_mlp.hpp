@@ -11,20 +11,20 @@
 
 namespace octet {
 
-// Weights are scaled by a power of two near 1 / sqrt(their inputs), so that gates lie where their
-// activation is curved, and nothing grows with the layer.
+// Weights are scaled by a power of two near 1 / sqrt(their inputs), so that gates lie where the
+// activation is curved and no tensor grows with the size of the layer.
 struct GatedMlpInputs {
   Tensor x;               // [M, K]
   Tensor w_gate_up;       // [2F, K]
   Tensor w_down;          // [K, F]
   Tensor dout;            // dy [M, K] with down, dh [M, F] without
-  Tensor old_dw_gate_up;  // where dw is added to
+  Tensor old_dw_gate_up;  // if dw is accumulated
   Tensor old_dw_down;
 
   GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions& options);
 };
 
-// The casts of the inputs by the oracle, or judged by it; the inputs themselves where there are none.
+// Casts of the inputs, made by the oracle or judged by it; without FP8, the inputs themselves.
 struct GatedMlpOperands {
   QuantizedView x;          // [M, K]
   QuantizedView w_gate_up;  // [2F, K]
@@ -32,7 +32,7 @@ struct GatedMlpOperands {
   QuantizedView dy;         // [M, K]
   QuantizedView dy_t;       // [K, M]
   QuantizedView x_t;        // [K, M]
-  GatedMlpWeights weights;  // in our own layout; where they come quantised
+  GatedMlpWeights weights;  // in our own layout, if they are passed quantised
 
   GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
                    const DataOptions& options, GateReport& report);
@@ -42,14 +42,14 @@ struct GatedMlpOperands {
   std::vector<QuantizedTensor> copies_;
 };
 
-// Casts as the layer makes them: `tensor` [rows, cols], or its transpose.
+// Casts `tensor` [rows, cols], or its transpose, as the layer does.
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
                       Turned turned, Dtype format, BlockShape block, const DataOptions& options,
                       GateReport& report);
 BlockShape wgrad_block(const GatedMlpProblem& problem);
 
-// What one call of forward and backward writes, guarded. By name; those it does not write are left
-// out.
+// The guarded outputs of one call of forward and backward, by name; those that are not written are
+// left out.
 struct GatedMlpOutputs {
   std::optional<GuardedMatrix> y, h, dx, dw_gate_up, dw_down;
   std::optional<GuardedMatrix> gate_up, saved_h;
@@ -74,17 +74,17 @@ void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
                const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                const GatedMlpOutputs& outputs);
 
-// What lies between the products of a gated MLP, and is judged on the way: gate_up and h as the layer
-// leaves them, or by the single operators where it does not show them; dh and d_gate_up, which it
-// never shows, by the single operators. Each is judged against f64 on the operands it was made of,
-// so that the products behind it can be judged by theirs.
+// The tensors between the products of a gated MLP, judged on the way. gate_up and h are those the
+// layer saves, or come from the single operators if it does not expose them; dh and d_gate_up,
+// which it never exposes, come from the single operators. Each is judged against f64 on the
+// operands it was made from, so that the products that follow can be judged by theirs.
 class GatedMlpStages {
  public:
   GatedMlpStages(const GatedMlpProblem& problem, const DataOptions& options,
                  const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                  const GatedMlpOutputs& outputs, GateReport& report);
 
-  // The operands of the products that follow: FP8 by the oracle, or the tensors themselves.
+  // The operands of the products that follow: FP8 from the oracle, or the tensors themselves.
   QuantizedView h;            // [M, F]
   QuantizedView h_t;          // [F, M]
   QuantizedView d_gate_up;    // [M, 2F]
@@ -111,16 +111,16 @@ class GatedMlpStages {
   std::vector<QuantizedOperand> casts_;
 };
 
-// G2 and G3 of FP8 operands, G4 and G3 of others.
+// G2 and G3 for FP8 operands, G4 and G3 for others.
 std::vector<GateResult> judge_any_product(const std::string& tensor, const ProductClaim& claim,
                                           const JudgeOptions& options);
 
 // h and d_gate_up of a gated MLP from its unquantised inputs: products and activations in f64, kept
-// as f32, whose rounding is 2^-20 of what the gates on the whole layer allow. On the device of the
-// inputs, where the products that follow are compared.
+// as f32, whose rounding is 2^-20 of what the gates on the whole layer allow. They are on the
+// device of the inputs, where the products that follow are compared.
 struct GatedMlpReference {
   Tensor h;          // [M, F]
-  Tensor d_gate_up;  // [M, 2F]; where there is a gradient
+  Tensor d_gate_up;  // [M, 2F], if there is a gradient
 
   GatedMlpReference(const GatedMlpProblem& problem, const GatedMlpInputs& inputs, int threads);
 };

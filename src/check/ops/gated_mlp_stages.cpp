@@ -1,4 +1,4 @@
-// The tensors between the products of a gated MLP, made and judged one after the other.
+// The tensors between the products of a gated MLP, made and judged one after another.
 #include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
 #include "core/views.hpp"
@@ -7,7 +7,7 @@
 namespace octet {
 namespace {
 
-// Which dimension of an operand is the contiguous one.
+// Which dimension of an operand is contiguous.
 GemmOperand operand_of(const QuantizedView& view) {
   const bool k_major = view.values.strides[1] == 1;
   return {view.values.dtype, view.block, k_major ? Major::k : Major::mn};
@@ -72,7 +72,7 @@ void GatedMlpStages::judge_elements_of(const char* name, const TensorView& out, 
 
 TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView& b) {
   const bool fp8 = problem_.fp8;
-  // The oracle lays its tensors out as it likes.
+  // The oracle has a layout of its own.
   const QuantizedTensor our_a = fp8 ? in_our_layout(a) : QuantizedTensor();
   const QuantizedTensor our_b = fp8 ? in_our_layout(b) : QuantizedTensor();
   GemmArgs args{fp8 ? our_a.view() : a, fp8 ? our_b.view() : b, {}};

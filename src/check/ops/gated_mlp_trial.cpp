@@ -1,4 +1,4 @@
-// What the layer reads, what one call of it writes, and the call.
+// The inputs of the layer, the outputs of one call, and the call itself.
 #include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
 #include "core/numeric.hpp"
@@ -10,7 +10,7 @@
 namespace octet {
 namespace {
 
-// The same numbers on every device: made on the host.
+// Made on the host, so that every device has the same numbers.
 Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
                       const DataOptions& options, Device device) {
   Tensor weights = random_matrix(dtype, rows, cols, stream, options, kCpu);

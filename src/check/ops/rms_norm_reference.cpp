@@ -26,9 +26,9 @@ std::vector<double> weights(const TensorView& g, bool one_plus_weight) {
   return w;
 }
 
-// Calls add_row(reference, row, x, d, sums) for every row of an input, and adds up `sums` in `total`,
-// in a fixed order whatever the threads. make(rows) brings a batch of rows to the host; x and d are
-// scratch as long as a row.
+// Calls add_row(reference, row, x, d, sums) for every row of an input, and adds up `sums` in
+// `total`, in a fixed order that does not depend on the threads. make(rows) copies a batch of rows
+// to the host; x and d are scratch of one row each.
 template <class Make, class AddRow>
 void sum_over_rows(const TensorView& input, int threads, std::vector<double>& total,
                    const Make& make, const AddRow& add_row) {
@@ -67,7 +67,7 @@ RmsNormReference::RmsNormReference(const RmsNormProblem& problem, const RmsNormI
       dy_(inputs.dy, rows),
       dsum_(inputs.dsum, rows) {}
 
-// The sum of two numbers of the dtype is rounded to f32 first, as the operator says.
+// The sum of two numbers of the dtype is rounded to f32 first, as the operator specifies.
 void RmsNormReference::read_h(std::int64_t row, std::span<double> h) const {
   x_.read(row, h);
   if (residual_.empty()) return;

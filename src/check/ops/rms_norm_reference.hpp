@@ -1,5 +1,4 @@
-// rms_norm, and rms_norm_rope of q or of k, in f64: the rows that are judged, and what is a sum over
-// all of them.
+// rms_norm, and rms_norm_rope of q or k, in f64: the judged rows, and the sums over all rows.
 #pragma once
 
 #include "check/reference/on_host.hpp"
@@ -22,7 +21,7 @@ struct RmsNormInputs {
 
 class RmsNormReference {
  public:
-  // `rows`: those whose y, sum and dx will be asked for.
+  // `rows`: those whose y, sum and dx will be read.
   RmsNormReference(const RmsNormProblem& problem, const RmsNormInputs& inputs,
                    const std::vector<std::int64_t>& rows);
 
@@ -43,7 +42,7 @@ class RmsNormReference {
   friend struct RmsNormSums;
 };
 
-// Over all rows: rstd of each, and dg where there is a dy.
+// Over all rows: rstd of each, and dg if there is a dy.
 struct RmsNormSums {
   std::vector<double> rstd;  // [rows]
   std::vector<double> dg;    // [cols]
@@ -59,7 +58,7 @@ struct NormRopeInputs {
 
 class NormRopeReference {
  public:
-  // `rotation` has to live as long; `tokens`: those whose out and dx will be asked for.
+  // `rotation` must outlive this object; `tokens`: those whose out and dx will be read.
   NormRopeReference(const RmsNormRopeProblem& problem, const NormRopeInputs& inputs,
                     const RotationReference& rotation, const std::vector<std::int64_t>& tokens);
 
@@ -71,14 +70,14 @@ class NormRopeReference {
 
   const RotationReference& rotation_;
   double eps_;
-  std::vector<double> w_;  // as many as are normed together
+  std::vector<double> w_;  // as many as are normalised together
   DecodedRows x_;
   DecodedRows dout_;
 
   friend struct NormRopeSums;
 };
 
-// Over all tokens: rstd of each norm, and dg where there is a dout.
+// Over all tokens: rstd of each norm, and dg if there is a dout.
 struct NormRopeSums {
   std::vector<double> rstd;
   std::vector<double> dg;

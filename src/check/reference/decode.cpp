@@ -25,7 +25,7 @@ double decode_ieee(std::uint32_t bits, int exponent_bits, int mantissa_bits) {
   return sign * std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
 }
 
-// e4m3 has no infinities: its largest exponent holds numbers, all but the last mantissa.
+// e4m3 has no infinities: its largest exponent holds numbers, except for the last mantissa.
 double decode_e4m3(std::uint8_t code) {
   if ((code & 0x7F) == 0x7F) return kNaN;
   const int mantissa = code & 7;
@@ -95,7 +95,7 @@ auto with_reader(const void* data, Dtype dtype, const Use& use) {
   }
 }
 
-// Along whichever dimension is the closer one in memory.
+// Reads along the dimension with the smaller stride.
 template <class Reader>
 void read_panel(const Reader& reader, const TensorView& values, const std::int64_t* rows, int count,
                 int width, std::int64_t first, int depth, double* out) {
@@ -175,7 +175,7 @@ double rounded(double value, Dtype dtype) {
   const FloatFormat format = float_format(dtype);
   if (!std::isfinite(value)) return value;
   if (std::fabs(value) >= format.overflow) return std::copysign(kInfinity, value);
-  // Adding 1.5 * 2^52 steps leaves no bit below the step, rounded to nearest even.
+  // Adding 1.5 * 2^52 steps rounds to nearest even and leaves no bit below the step.
   const double power_of_two = std::bit_cast<double>(
       std::bit_cast<std::uint64_t>(std::max(std::fabs(value), format.smallest_normal)) &
       0x7FF0000000000000u);

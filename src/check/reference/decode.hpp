@@ -21,19 +21,19 @@ double decode(const TensorView& matrix, std::int64_t row, std::int64_t col);
 // The same quantised matrix with rows and columns exchanged.
 QuantizedView transposed(const QuantizedView& view);
 
-// out[k * width + i] = element (rows[i], first + k) of a matrix, times its scale where it has one,
+// out[k * width + i] = element (rows[i], first + k) of a matrix, times its scale if any,
 // for i < count and k < depth; zero for count <= i < width.
 void decode_panel(const QuantizedView& view, const std::int64_t* rows, int count, int width,
                   std::int64_t first, int depth, double* out);
 
-// What rounding to f32, f16 or bf16 needs to know.
+// The properties of f32, f16 or bf16 that rounding needs.
 struct FloatFormat {
   double half_ulp_of_one = 0;
   double smallest_normal = 0;
   double overflow = 0;  // the smallest magnitude that rounds to infinity
 };
 FloatFormat float_format(Dtype dtype);
-// To nearest even in f32, f16 or bf16.
+// Rounds to nearest even in f32, f16 or bf16.
 double rounded(double value, Dtype dtype);
 
 }  // namespace octet

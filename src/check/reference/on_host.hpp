@@ -1,5 +1,5 @@
-// Tensors of any device where the host can read them: the tensor itself on the CPU, a copy of a part
-// on a CUDA device; as they are, or as numbers in f64.
+// Tensors of any device in memory that the host can read: the tensor itself on the CPU, a copy of a
+// part of it on a CUDA device; as stored, or as numbers in f64.
 #pragma once
 
 #include <octet/buffer.hpp>
@@ -14,12 +14,12 @@ namespace octet {
 class RowsOnHost {
  public:
   RowsOnHost() = default;
-  // `rows`: empty for all of them. A view without data has no rows to copy.
+  // `rows`: empty means all of them. A view without data has no rows to copy.
   RowsOnHost(const TensorView& matrix, const std::vector<std::int64_t>& rows);
 
   bool empty() const { return view_.data == nullptr; }
   const TensorView& view() const { return view_; }
-  // Where row `row` of the matrix lies, the one at `index` of the list.
+  // The row of view() that holds row `row` of the matrix, which is entry `index` of the list.
   std::int64_t find(std::int64_t index, std::int64_t row) const { return copied_ ? index : row; }
 
  private:
@@ -47,7 +47,7 @@ class PartOnHost {
   TensorView view_;
 };
 
-// Some rows of a matrix on any device, as f64: what a reference reads.
+// Some rows of a matrix on any device, as f64, for a reference to read.
 class DecodedRows {
  public:
   DecodedRows() = default;

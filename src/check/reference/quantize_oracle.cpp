@@ -22,8 +22,8 @@ struct Rounding {
   int limit_code = 0;
   double limit = 0;
   std::array<float, 128> thresholds{};  // ascending, infinite from limit_code on
-  // How many thresholds the smallest f32 with these upper bits has reached. Among the numbers that
-  // share their upper bits there is one more at most.
+  // How many thresholds the smallest f32 with these upper bits has reached. Numbers that share
+  // their upper bits reach at most one more.
   std::array<std::int32_t, kUpperBits> reached{};
 };
 
@@ -35,7 +35,7 @@ Rounding make_rounding(Dtype format) {
   rounding.thresholds.fill(kInfinity);
   for (int code = 0; code < rounding.limit_code; ++code) {
     const auto middle = static_cast<float>((values[code] + values[code + 1]) / 2);
-    // A tie goes to the even code: it stays where `code` is even.
+    // A tie rounds to the even code, so it stays if `code` is even.
     rounding.thresholds[code] = code % 2 == 0 ? std::nextafter(middle, kInfinity) : middle;
   }
   for (int upper = 0; upper < kUpperBits; ++upper) {
@@ -69,7 +69,7 @@ OCTET_CPU_CLONES void cast_finite(const float* x, int count, float scale, const 
   }
 }
 
-// The bits of a finite f32 without its sign ascend with its magnitude; those of others lie above.
+// Without the sign, the bits of finite f32 are ordered by magnitude; infinities and NaNs lie above.
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 
 struct LargestBits {
@@ -171,7 +171,7 @@ OracleTensor quantize_oracle(const TensorView& input, const OracleRules& rules, 
   const std::int64_t block_cols = (out.cols + rules.block.cols - 1) / rules.block.cols;
   out.values.resize(static_cast<std::size_t>(out.rows * out.cols));
   out.scales.resize(static_cast<std::size_t>(block_rows * block_cols));
-  // A task has 128 rows in any case, so that 1x128 blocks make no task of their own.
+  // A task has 128 rows for every block shape, so that 1x128 blocks do not get a task per row.
   parallel_for(threads != 0 ? threads : default_threads(), (out.rows + kBlock - 1) / kBlock,
                [&](std::int64_t task) {
                  Block block;

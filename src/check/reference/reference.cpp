@@ -62,7 +62,7 @@ const PanelProducts& products() {
 void multiply_panels(const double* a, const double* b, int depth, double* value) {
   products().values(a, b, depth, value);
 }
-// The same for magnitudes, in f32: they only make the bounds of errors.
+// The same for magnitudes, in f32: they are only used for error bounds.
 void multiply_panels(const float* a, const float* b, int depth, float* value) {
   products().magnitudes(a, b, depth, value);
 }

@@ -22,7 +22,7 @@ struct ReferenceTile {
   int rows = 0;
   int cols = 0;
   const double* value = nullptr;     // [rows][kTile]
-  const float* magnitude = nullptr;  // [rows][kTile], sum |a * b|; null where not asked for
+  const float* magnitude = nullptr;  // [rows][kTile], sum |a * b|; null if not requested
 };
 
 struct ReferenceProduct {
@@ -37,7 +37,7 @@ struct ReferenceProduct {
 void for_each_tile(const ReferenceProduct& product,
                    const std::function<void(const ReferenceTile&)>& use);
 // The same for operands on a CUDA device, with all rows listed: the device multiplies a batch of
-// tiles, the host's threads use them. Needs 48 MiB of device memory and as much on the host.
+// tiles, and the host's threads use them. Needs 48 MiB of device memory and as much on the host.
 void for_each_tile_on_cuda(const ReferenceProduct& product, const std::vector<std::int64_t>& rows,
                            int threads, const std::function<void(const ReferenceTile&)>& use);
 

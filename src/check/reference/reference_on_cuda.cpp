@@ -29,7 +29,7 @@ class OnDevice {
   Buffer buffer_;
 };
 
-// Results on the device and where they are copied to.
+// Results on the device, and the host memory they are copied to.
 template <class T>
 class Results {
  public:
@@ -50,7 +50,7 @@ class Results {
   std::vector<T> host_;
 };
 
-// The table of an operand's codes; any table where its values are no codes.
+// The table of an operand's codes; any table if its values are not codes.
 const double* table_of(const QuantizedView& view) {
   return fp8_values(view.values.dtype == Dtype::e5m2 ? Dtype::e5m2 : Dtype::e4m3);
 }

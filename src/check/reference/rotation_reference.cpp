@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// Apart from the streams that make the tensors.
+// Distinct from the streams that make the tensors.
 constexpr std::uint32_t kPositionStream = 0x70;
 
 Tensor on_device(const void* host, Dtype dtype, std::int64_t rows, std::int64_t cols,
@@ -25,7 +25,7 @@ Tensor on_device(const void* host, Dtype dtype, std::int64_t rows, std::int64_t 
   return tensor;
 }
 
-// Of the turn per token, by pair.
+// Angle per position of each pair, in radians.
 std::vector<double> frequencies(std::int64_t pairs) {
   std::vector<double> result;
   for (std::int64_t i = 0; i < pairs; ++i) {

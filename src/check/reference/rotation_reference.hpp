@@ -9,7 +9,7 @@
 
 namespace octet {
 
-// The tokens that are turned.
+// The tokens that are rotated.
 struct TokenShape {
   std::int64_t batch = 0;
   std::int64_t seq = 0;
@@ -26,9 +26,9 @@ class RotationReference {
  public:
   RotationReference(const Rotation& rotation, const TokenShape& shape, std::uint64_t seed);
 
-  // What the operator is given, on its device.
+  // The arguments of the operator, on its device.
   RotationArgs args() const { return {cos_, sin_, positions_}; }
-  // Turns the heads of one token, which follow each other in `row`.
+  // Rotates the heads of one token, which lie side by side in `row`.
   void turn(std::int64_t token, bool inverse, std::span<double> row) const;
 
  private:
@@ -44,9 +44,9 @@ class RotationReference {
   Tensor cos_;
   Tensor sin_;
   Tensor positions_;
-  std::vector<double> cos_values_;  // [rows_, pairs_], as they are after their rounding
+  std::vector<double> cos_values_;  // [rows_, pairs_], after rounding
   std::vector<double> sin_values_;
-  std::vector<std::int64_t> position_values_;  // empty where none are given
+  std::vector<std::int64_t> position_values_;  // empty if none are given
 };
 
 // [tokens, heads * head_dim] seen as [batch, seq, heads, head_dim].
