@@ -116,6 +116,15 @@ class ShapeOperator : public Operator {
   Dtype dtype() const { return common_.dtype.value_or(Dtype::bf16); }
 };
 
+// An operator on the heads of q and k.
+class HeadsOperator : public ShapeOperator {
+ protected:
+  const char* shape_form() const override { return "BxSxH"; }
+  const char* shape_help() const override {
+    return "sequences x tokens x features of q; repeatable";
+  }
+};
+
 template <class Problem>
 Case shape_case(const ShapeCase& shape, const Problem& problem,
                 GateReport (*check)(const Problem&, const DataOptions&)) {

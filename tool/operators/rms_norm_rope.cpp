@@ -7,7 +7,7 @@
 namespace octet::tool {
 namespace {
 
-class RmsNormRope : public ShapeOperator {
+class RmsNormRope : public HeadsOperator {
  public:
   const char* name() const override { return "rms-norm-rope"; }
   const char* about() const override { return "RMSNorm and rotation of q and k, fused"; }
@@ -30,11 +30,6 @@ class RmsNormRope : public ShapeOperator {
   }
 
  private:
-  const char* shape_form() const override { return "BxSxH"; }
-  const char* shape_help() const override {
-    return "sequences x tokens x features of q; repeatable";
-  }
-
   void add_own_options(CLI::App& app, bool timed) override {
     add_rope_options(app, rope_);
     add_choice(app, "--norm", norm_scope_, {"row", "head"},

@@ -7,7 +7,7 @@
 namespace octet::tool {
 namespace {
 
-class Rope : public ShapeOperator {
+class Rope : public HeadsOperator {
  public:
   const char* name() const override { return "rope"; }
   const char* about() const override { return "rotary position embedding of q and k"; }
@@ -27,11 +27,6 @@ class Rope : public ShapeOperator {
   }
 
  private:
-  const char* shape_form() const override { return "BxSxH"; }
-  const char* shape_help() const override {
-    return "sequences x tokens x features of q; repeatable";
-  }
-
   void add_own_options(CLI::App& app, bool timed) override {
     add_rope_options(app, rope_);
     if (!timed) add_flag(app, "--inverse", inverse_, "turn the other way, as backward does");

@@ -68,25 +68,16 @@ MEASURED = re.compile(
 )
 
 
-def folder_of(cuda_object):
-    """"ops/gemm" for .../octet_objects.dir/ops/gemm/sm90/kernels.cu.o; else "device" or "check"."""
-    parts = cuda_object.parts
-    inside = parts[max(i for i, part in enumerate(parts) if part.endswith(".dir")) + 1 :]
-    return "/".join(inside[:2]) if inside[0] == "ops" else inside[0]
-
-
 def record_kernels(options):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake" / "kernels"))
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "cmake" / "kernels"))
     import cubin
+    import digest
 
     lines = []
-    for cuda_object in sorted(options.build.rglob("*.cu.o")):
-        data = cuda_object.read_bytes()
-        for begin in cubin.cubins(data):
-            for name, offset, size in cubin.sections(data, begin):
-                if name.startswith(".text."):
-                    digest = hashlib.sha256(data[offset : offset + size]).hexdigest()
-                    lines.append(f"{folder_of(cuda_object)} {digest} {size} bytes")
+    for cuda_object in options.build.rglob("*.cu.o"):
+        folder = digest.folder_of(cuda_object)
+        for code in cubin.code(cuda_object.read_bytes()).values():
+            lines.append(f"{folder} {hashlib.sha256(code).hexdigest()} {len(code)} bytes")
     if not lines:
         raise SystemExit(f"record.py: no CUDA objects under {options.build}; --only leaves kernels out")
     return sorted(lines)

@@ -2,7 +2,6 @@
 #include "ops/rms_norm/cuda_sm90_backward.cuh"
 #include "ops/rms_norm/cuda_sm90_forward.cuh"
 
-#include "device/cuda_runtime.hpp"
 #include "device/cuda/launch.hpp"
 #include "device/rows/matrices.hpp"
 #include "device/rows/partial_sums.hpp"
