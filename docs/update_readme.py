@@ -85,6 +85,7 @@ def parts_by_page(octet):
     return {
         README: [
             ("example:cpp", quote_example("examples/linear.cpp", "cpp")),
+            ("example:gpu", quote_example("examples/linear_gpu.cpp", "cpp")),
             ("freshness", freshness(octet)),
         ],
         ARCHITECTURE: [("example:c", quote_example("examples/linear.c", "c"))],

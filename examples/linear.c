@@ -23,10 +23,10 @@ int main(void) {
   octet_plan* plan;
   octet_fp8_linear_problem problem;
   octet_fp8_linear_forward_args args;
-  octet_fp8_linear_problem_init(&problem);
+  octet_init_fp8_linear_problem(&problem);
   problem.m = TOKENS, problem.n = OUTPUTS, problem.k = INPUTS;
   problem.dtype = OCTET_F32, problem.training = 0, problem.pow2_scales = 1;
-  if (failed(octet_plan_fp8_linear_forward(&problem, NULL, &plan))) return 1;
+  if (failed(octet_make_fp8_linear_forward_plan(&problem, NULL, &plan))) return 1;
   OCTET_INIT(&args);
   args.x = octet_matrix(x, OCTET_F32, TOKENS, INPUTS, octet_cpu());
   args.w = octet_matrix(w, OCTET_F32, OUTPUTS, INPUTS, octet_cpu());
@@ -39,6 +39,6 @@ int main(void) {
   /* [/readme] */
 
   free(workspace);
-  octet_plan_destroy(plan);
+  octet_destroy_plan(plan);
   return y[0] == 2 * 7 * INPUTS && y[TOKENS * OUTPUTS - 1] == y[0] ? 0 : 1;
 }

@@ -10,7 +10,7 @@ int main() {
   // [readme]
   const std::int64_t tokens = 4, outputs = 8, inputs = 256;
   octet::Fp8Linear layer({.m = tokens, .n = outputs, .k = inputs,
-                          .dtype = octet::Dtype::f32, .dw = octet::Dtype::f32,
+                          .dtype = octet::Dtype::f32, .dw_dtype = octet::Dtype::f32,
                           .pow2_scales = true});
   octet::Tensor x(octet::Dtype::f32, {tokens, inputs}), w(octet::Dtype::f32, {outputs, inputs});
   octet::Tensor y(octet::Dtype::f32, {tokens, outputs}), dy(octet::Dtype::f32, {tokens, outputs});

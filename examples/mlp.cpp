@@ -20,7 +20,7 @@ int main() {
                        .k = inputs,
                        .dtype = octet::Dtype::f32,
                        .activation = octet::GateActivation::relu_squared,
-                       .dw = octet::Dtype::f32,
+                       .dw_dtype = octet::Dtype::f32,
                        .pow2_scales = true});
   const octet::Tensor x = filled(tokens, inputs, 0.5f);
   const octet::Tensor w_gate_up = filled(2 * features, inputs, 0.25f);  // gate above up

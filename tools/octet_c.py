@@ -26,20 +26,26 @@ class Block(ctypes.Structure):
     _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
 
 
+NO_COPY = Block(-2, -2)
+
+
 class Quantized(ctypes.Structure):
     _fields_ = [("values", Tensor), ("scales", Tensor), ("block", Block),
-                ("owns_padding", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+                ("owns_padding", ctypes.c_int32), ("reserved0", ctypes.c_int32),
+                ("reserved", ctypes.c_uint64 * 4)]
 
 
 class Layout(ctypes.Structure):
-    _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("dtype", ctypes.c_int32),
-                ("reserved", ctypes.c_int32), ("block", Block), ("pitch", ctypes.c_int64),
+    _fields_ = [("struct_size", ctypes.c_uint32), ("dtype", ctypes.c_int32),
+                ("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("block", Block),
+                ("pitch", ctypes.c_int64),
                 ("scale_shape", ctypes.c_int64 * 2), ("scale_strides", ctypes.c_int64 * 2),
-                ("scales_offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64)]
+                ("scales_offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+                ("reserved", ctypes.c_uint64 * 4)]
 
 
 class QuantizeProblem(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("input", ctypes.c_int32),
+    _fields_ = [("struct_size", ctypes.c_uint32), ("input_dtype", ctypes.c_int32),
                 ("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("format", ctypes.c_int32),
                 ("pow2_scales", ctypes.c_int32), ("block", Block), ("transposed_block", Block),
                 ("amax_floor", ctypes.c_float), ("reserved0", ctypes.c_int32), ("device", Device),
@@ -53,11 +59,13 @@ class QuantizeArgs(ctypes.Structure):
 
 
 class Operand(ctypes.Structure):
-    _fields_ = [("dtype", ctypes.c_int32), ("major", ctypes.c_int32), ("block", Block)]
+    _fields_ = [("struct_size", ctypes.c_uint32), ("dtype", ctypes.c_int32), ("block", Block),
+                ("major", ctypes.c_int32), ("scale_dtype", ctypes.c_int32),
+                ("reserved", ctypes.c_uint64 * 4)]
 
 
 class GemmProblem(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("out", ctypes.c_int32), ("m", ctypes.c_int64),
+    _fields_ = [("struct_size", ctypes.c_uint32), ("out_dtype", ctypes.c_int32), ("m", ctypes.c_int64),
                 ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("a", Operand), ("b", Operand),
                 ("device", Device), ("accumulate", ctypes.c_int32), ("bias", ctypes.c_int32),
                 ("activation", ctypes.c_int32), ("group_kind", ctypes.c_int32),
@@ -73,7 +81,8 @@ class GemmArgs(ctypes.Structure):
 
 class PlanOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("threads", ctypes.c_int32),
-                ("backend", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 4)]
+                ("backend", ctypes.c_char_p), ("configuration", ctypes.c_char_p),
+                ("reserved", ctypes.c_uint64 * 3)]
 
 
 def _load():
@@ -127,7 +136,7 @@ class QuantizedTensor:
 
     def __init__(self, rows, cols, block, device="cuda"):
         self.layout, self.block = Layout(), tuple(block)
-        check(library.octet_layout_quantized(ctypes.c_int64(rows), ctypes.c_int64(cols), E4M3,
+        check(library.octet_make_quantized_layout(ctypes.c_int64(rows), ctypes.c_int64(cols), E4M3,
                                              Block(*block), ctypes.byref(self.layout)))
         self.memory = torch.zeros(self.layout.bytes + ALIGNMENT, dtype=torch.uint8, device=device)
         offset = -self.memory.data_ptr() % ALIGNMENT
@@ -137,14 +146,14 @@ class QuantizedTensor:
         scales = scales[:scales.numel() // 4 * 4].view(torch.float32)
         self.scales = scales.as_strided(tuple(self.layout.scale_shape),
                                         tuple(self.layout.scale_strides))
-        self.view = Quantized(view(self.values), view(self.scales), Block(*block), 1, 0)
+        self.view = Quantized(view(self.values), view(self.scales), Block(*block), 1)
 
 
 class Plan:
     def __init__(self, operator, problem, args, device, backend=None):
         self.handle = ctypes.c_void_p()
         options = sized(PlanOptions(backend=backend.encode() if backend else None))
-        plan = getattr(library, f"octet_plan_{operator}")
+        plan = getattr(library, f"octet_make_{operator}_plan")
         check(plan(ctypes.byref(problem), ctypes.byref(options), ctypes.byref(self.handle)))
         self.args = args
         self.function = getattr(library, f"octet_run_{operator}")
@@ -156,7 +165,7 @@ class Plan:
         self.configuration = library.octet_plan_configuration(self.handle).decode()
 
     def __del__(self):
-        library.octet_plan_destroy(self.handle)
+        library.octet_destroy_plan(self.handle)
 
     def __call__(self):
         on_gpu = self.workspace.is_cuda
@@ -166,8 +175,9 @@ class Plan:
 
 
 def quantize_plan(x, out=None, transposed=None):
-    problem = sized(QuantizeProblem(input=DTYPES[x.dtype], rows=x.shape[0], cols=x.shape[1],
-                                    format=E4M3, device=device_of(x)))
+    problem = sized(QuantizeProblem(input_dtype=DTYPES[x.dtype], rows=x.shape[0], cols=x.shape[1],
+                                    format=E4M3, block=NO_COPY, transposed_block=NO_COPY,
+                                    device=device_of(x)))
     args = sized(QuantizeArgs(input=view(x)))
     if out:
         problem.block, args.out = out.view.block, out.view
@@ -179,15 +189,17 @@ def quantize_plan(x, out=None, transposed=None):
 def operand(tensor):
     """The gemm operand for a QuantizedTensor or a plain matrix: extents, description, view."""
     if isinstance(tensor, QuantizedTensor):
-        return tensor.values.shape, Operand(E4M3, MAJOR_K, tensor.view.block), tensor.view
+        described = Operand(dtype=E4M3, block=tensor.view.block, major=MAJOR_K, scale_dtype=F32)
+        return tensor.values.shape, sized(described), tensor.view
     major = MAJOR_K if tensor.stride(1) == 1 else MAJOR_MN
-    return tensor.shape, Operand(DTYPES[tensor.dtype], major), Quantized(view(tensor))
+    described = Operand(dtype=DTYPES[tensor.dtype], major=major, scale_dtype=F32)
+    return tensor.shape, sized(described), Quantized(view(tensor))
 
 
 def gemm_plan(a, b, d, accumulate=False, backend=None):
     """d = a b^T, or d += a b^T."""
     (m, k), a_operand, a_view = operand(a)
     (n, _), b_operand, b_view = operand(b)
-    problem = sized(GemmProblem(out=DTYPES[d.dtype], m=m, n=n, k=k, a=a_operand, b=b_operand,
+    problem = sized(GemmProblem(out_dtype=DTYPES[d.dtype], m=m, n=n, k=k, a=a_operand, b=b_operand,
                                 accumulate=int(accumulate), device=device_of(d)))
     return Plan("gemm", problem, sized(GemmArgs(a=a_view, b=b_view, d=view(d))), d.device, backend)

@@ -11,21 +11,23 @@ RESERVED = [("reserved", ctypes.c_uint64 * 4)]
 
 
 class Fp8Output(ctypes.Structure):
-    _fields_ = [("enabled", I32), ("format", I32), ("block", Block), ("transposed_block", Block),
-                ("amax_floor", ctypes.c_float), ("pow2_scales", I32)]
+    _fields_ = [("struct_size", ctypes.c_uint32), ("enabled", I32), ("format", I32),
+                ("pow2_scales", I32), ("block", Block), ("transposed_block", Block),
+                ("amax_floor", ctypes.c_float), ("reserved0", I32)] + RESERVED
 
 
 class Fp8Copies(ctypes.Structure):
-    _fields_ = [("out", Quantized), ("transposed", Quantized)]
+    _fields_ = [("out", Quantized), ("transposed", Quantized)] + RESERVED
 
 
 class Rotation(ctypes.Structure):
-    _fields_ = [("style", I32), ("full_cache", I32), ("rotary_dim", I64), ("cache_rows", I64),
-                ("cache", I32), ("positions", I32)]
+    _fields_ = [("struct_size", ctypes.c_uint32), ("style", I32), ("rotary_dim", I64),
+                ("cache_rows", I64), ("cache_dtype", I32), ("positions_dtype", I32),
+                ("full_cache", I32), ("reserved0", I32)] + RESERVED
 
 
 class RotationArgs(ctypes.Structure):
-    _fields_ = [("cos", Tensor), ("sin", Tensor), ("positions", Tensor)]
+    _fields_ = [("cos", Tensor), ("sin", Tensor), ("positions", Tensor)] + RESERVED
 
 
 def arguments(name, *fields):
@@ -53,12 +55,12 @@ def flags(*names):
 HEADS = extents("batch", "seq", "q_heads", "k_heads", "head_dim")
 FP8, ROTATION = ("fp8", Fp8Output), ("rotation", Rotation)
 RmsNormProblem = problem(
-    "RmsNormProblem", *extents("rows", "cols"), *flags("weight"), ("eps", ctypes.c_float),
-    *flags("residual", "one_plus_weight", "training", "dg"), FP8)
-RopeProblem = problem("RopeProblem", *HEADS, ROTATION, *flags("inverse", "reserved0"))
+    "RmsNormProblem", *extents("rows", "cols"), *flags("weight_dtype"), ("eps", ctypes.c_float),
+    *flags("residual", "one_plus_weight", "training", "dg_dtype"), FP8)
+RopeProblem = problem("RopeProblem", *HEADS, ROTATION)
 RmsNormRopeProblem = problem(
-    "RmsNormRopeProblem", *HEADS, *flags("norm", "weight"), ("eps", ctypes.c_float),
-    *flags("one_plus_weight", "training", "dg"), ROTATION)
+    "RmsNormRopeProblem", *HEADS, *flags("norm", "weight_dtype"), ("eps", ctypes.c_float),
+    *flags("one_plus_weight", "training", "dg_dtype"), ROTATION)
 GatedActivationProblem = problem(
     "GatedActivationProblem", *extents("rows", "cols"), *flags("activation", "row_weight"), FP8)
 
@@ -67,7 +69,8 @@ RmsNormForwardArgs = arguments("RmsNormForwardArgs", "x", "residual", "g", "y", 
                                "rstd")
 RmsNormBackwardArgs = arguments("RmsNormBackwardArgs", "dy", "h", "g", "rstd", "dsum", "dx",
                                 "dresidual", "dg")
-RopeArgs = arguments("RopeArgs", "q", "k", "q_out", "k_out", TURN)
+RopeForwardArgs = arguments("RopeForwardArgs", "q", "k", "q_out", "k_out", TURN)
+RopeBackwardArgs = arguments("RopeBackwardArgs", "dq_out", "dk_out", "dq", "dk", TURN)
 RmsNormRopeForwardArgs = arguments("RmsNormRopeForwardArgs", "q", "k", "g_q", "g_k", "q_out",
                                    "k_out", "rstd_q", "rstd_k", TURN)
 RmsNormRopeBackwardArgs = arguments(
@@ -90,14 +93,15 @@ def with_copies(the_problem, args, copies):
     """Asks for the QuantizedTensors (out, transposed) in place of the plain output."""
     if copies:
         out, transposed = copies
-        the_problem.fp8 = Fp8Output(1, E4M3, out.view.block, transposed.view.block)
+        the_problem.fp8 = sized(Fp8Output(
+            enabled=1, format=E4M3, block=out.view.block, transposed_block=transposed.view.block))
         args.fp8 = Fp8Copies(out.view, transposed.view)
 
 
 def rms_norm_problem(x, g, eps):
     rows, cols = x.shape
-    return sized(RmsNormProblem(dtype=DTYPES[x.dtype], rows=rows, cols=cols, weight=DTYPES[g.dtype],
-                                eps=eps, training=1, dg=F32, device=device_of(x)))
+    return sized(RmsNormProblem(dtype=DTYPES[x.dtype], rows=rows, cols=cols,
+                                weight_dtype=DTYPES[g.dtype], eps=eps, training=1, dg_dtype=F32, device=device_of(x)))
 
 
 def rms_norm_forward_plan(x, g, eps, y, rstd, copies=None, backend=None):
@@ -117,7 +121,8 @@ def heads_problem(kind, q, k, **more):
     batch, seq, q_heads, head_dim = q.shape
     return sized(kind(dtype=DTYPES[q.dtype], batch=batch, seq=seq, q_heads=q_heads,
                       k_heads=0 if k is None else k.shape[2], head_dim=head_dim,
-                      rotation=Rotation(style=ROTATE_HALF, cache=F32), device=device_of(q), **more))
+                      rotation=sized(Rotation(style=ROTATE_HALF, cache_dtype=F32)),
+                      device=device_of(q), **more))
 
 
 def turned(args, cos, sin):
@@ -125,15 +130,20 @@ def turned(args, cos, sin):
     return args
 
 
-def rope_plan(q, k, q_out, k_out, cos, sin, inverse, backend=None):
-    args = turned(filled(RopeArgs(), q=q, k=k, q_out=q_out, k_out=k_out), cos, sin)
-    the_problem = heads_problem(RopeProblem, q, k, inverse=int(inverse))
-    return Plan("rope", the_problem, args, q.device, backend)
+def rope_forward_plan(q, k, q_out, k_out, cos, sin, backend=None):
+    args = turned(filled(RopeForwardArgs(), q=q, k=k, q_out=q_out, k_out=k_out), cos, sin)
+    return Plan("rope_forward", heads_problem(RopeProblem, q, k), args, q.device, backend)
+
+
+def rope_backward_plan(dq_out, dk_out, dq, dk, cos, sin, backend=None):
+    args = turned(filled(RopeBackwardArgs(), dq_out=dq_out, dk_out=dk_out, dq=dq, dk=dk), cos, sin)
+    the_problem = heads_problem(RopeProblem, dq_out, dk_out)
+    return Plan("rope_backward", the_problem, args, dq_out.device, backend)
 
 
 def rms_norm_rope_problem(q, eps):
-    return heads_problem(RmsNormRopeProblem, q, None, norm=NORM_ROW, weight=BF16, eps=eps,
-                         training=1, dg=F32)
+    return heads_problem(RmsNormRopeProblem, q, None, norm=NORM_ROW, weight_dtype=BF16, eps=eps,
+                         training=1, dg_dtype=F32)
 
 
 def rms_norm_rope_forward_plan(q, g, eps, q_out, rstd, cos, sin, backend=None):

@@ -30,17 +30,19 @@ def backward(dq, dk, cos, sin):
     return forward(dq, dk, cos, -sin)
 
 
-def octet_rope(q, k, cos, sin, inverse):
+def octet_rope(make_plan, q, k, cos, sin):
     outputs = torch.empty_like(q), torch.empty_like(k)
 
     def plan(backend=None):
-        return octet_c_elements.rope_plan(q, k, *outputs, cos, sin, inverse, backend)
+        return make_plan(q, k, *outputs, cos, sin, backend)
 
     return Written(plan, outputs)
 
 
-PASSES = (Pass("rope forward", functools.partial(octet_rope, inverse=False), forward),
-          Pass("rope backward", functools.partial(octet_rope, inverse=True), backward))
+octet_forward = functools.partial(octet_rope, octet_c_elements.rope_forward_plan)
+octet_backward = functools.partial(octet_rope, octet_c_elements.rope_backward_plan)
+PASSES = (Pass("rope forward", octet_forward, forward),
+          Pass("rope backward", octet_backward, backward))
 
 
 def heads_of(shape, options):

@@ -18,6 +18,7 @@ enum class ErrorCode : std::int32_t {
   no_device = 4,         // the device asked for is not on this machine
   device_error = 5,      // the device reported a failure
   internal = 6,          // a defect in octet
+  file_error = 7,        // a file could not be read or written
 };
 
 class OCTET_API Error : public std::runtime_error {

@@ -1,16 +1,17 @@
 /* The C API of octet: plain C99, the same operators, formats and bits as the C++ API, whose headers
  * in octet/ops/ give every formula.
  *
- *   problem -> plan -> run.  Fill a problem (octet_<op>_problem_init first), make a plan from it
- *   with octet_plan_<op>, allocate octet_plan_workspace_bytes(plan) bytes of scratch memory
+ *   problem -> plan -> run.  Fill a problem (octet_init_<op>_problem first), make a plan from it
+ *   with octet_make_<op>_plan, allocate octet_plan_workspace_bytes(plan) bytes of scratch memory
  *   aligned to OCTET_ALIGNMENT, and call octet_run_<op> as often as you like, from as many threads
- *   as you like, each with a workspace of its own.
+ *   as you like, each with a workspace of its own. octet_plan_<what> asks a plan,
+ *   octet_destroy_plan frees it.
  *
  * Every function that can fail returns an octet_status; octet_last_error() says in words what was
  * wrong. Arguments are checked before anything is written, so a refusal leaves the outputs as they
  * were; a run that fails later, out of memory or on the device, may have written parts of its
  * outputs and of the workspace. Flags are 0 or 1. Structs that begin with struct_size may grow in
- * later versions; fields marked reserved must be zero. */
+ * later versions: inside another struct they grow into their reserved fields, which must be zero. */
 #ifndef OCTET_OCTET_H
 #define OCTET_OCTET_H
 

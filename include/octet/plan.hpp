@@ -12,7 +12,7 @@ namespace octet {
 
 struct PlanOptions {
   // The name of an implementation; it beats OCTET_<OP>_BACKEND. Empty: the first that fits.
-  std::string backend;
+  std::string backend{};
   // CPU threads of a run; 0 means OCTET_NUM_THREADS, or else every core. Never changes results.
   int threads = 0;
   // The text of a configuration of the chosen implementation, as in Plan::configuration. If it
@@ -26,7 +26,12 @@ struct Workspace {
   std::size_t bytes = 0;
 };
 
-template <class Problem>
+// The pass that a plan runs. Operators with a gradient have a plan for each; others only run
+// forward.
+struct ForwardPass;
+struct BackwardPass;
+
+template <class Problem, class Pass = ForwardPass>
 struct Plan {
   Problem problem;
   std::string implementation;  // "cpu_simd"

@@ -19,7 +19,7 @@ namespace octet {
 
 inline constexpr std::int64_t kBlock = 128;
 
-// The rows and columns of a tensor that share one scale; 0 means all of them.
+// The rows and columns of a tensor that share one scale.
 struct BlockShape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -27,11 +27,14 @@ struct BlockShape {
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
 };
 
+inline constexpr std::int64_t kAll = -1;      // as rows or cols of a block: all of the tensor's
+inline constexpr BlockShape kUnscaled{0, 0};  // no scales
+inline constexpr BlockShape kWholeTensor{kAll, kAll};  // one scale
 inline constexpr BlockShape kBlock1x128{1, kBlock};
 inline constexpr BlockShape kBlock128x1{kBlock, 1};
 inline constexpr BlockShape kBlock128x128{kBlock, kBlock};
 
-// "1x128"
+// "1x128", "1xall", "unscaled"
 OCTET_API std::string name(BlockShape block);
 OCTET_API std::optional<BlockShape> parse_block(std::string_view text);
 

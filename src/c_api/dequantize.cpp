@@ -12,7 +12,7 @@ DequantizeProblem read_problem(const octet_dequantize_problem* given) {
   problem.cols = c.cols;
   problem.format = read_dtype(kOp, "format", c.format);
   problem.block = read_block(kOp, "input", c.block);
-  problem.out = read_dtype(kOp, "out", c.out);
+  problem.out_dtype = read_dtype(kOp, "out", c.out_dtype);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }
@@ -32,8 +32,8 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_dequantize(const octet_dequantize_problem* problem,
-                                   const octet_plan_options* options, octet_plan** plan) {
+octet_status octet_make_dequantize_plan(const octet_dequantize_problem* problem,
+                                        const octet_plan_options* options, octet_plan** plan) {
   return plan_op(kOp, kOp, read_problem, octet::plan_dequantize, problem, options, plan);
 }
 

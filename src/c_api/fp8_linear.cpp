@@ -20,23 +20,14 @@ Fp8LinearProblem read_problem(const octet_fp8_linear_problem* given) {
   problem.n = c.n;
   problem.k = c.k;
   problem.dtype = read_dtype(kOp, "x", c.dtype);
-  problem.format = read_dtype(kOp, "format", c.format);
-  problem.grad_format = read_dtype(kOp, "grad_format", c.grad_format);
-  problem.weights_quantized = read_flag(kOp, "weights_quantized", c.weights_quantized);
-  problem.training = read_flag(kOp, "training", c.training);
-  problem.need_dx = read_flag(kOp, "need_dx", c.need_dx);
-  problem.need_dw = read_flag(kOp, "need_dw", c.need_dw);
-  problem.dw = read_dtype(kOp, "dw", c.dw);
-  problem.accumulate_dw = read_flag(kOp, "accumulate_dw", c.accumulate_dw);
-  problem.wgrad_blocks = static_cast<WgradBlocks>(c.wgrad_blocks);
-  problem.amax_floor = c.amax_floor;
-  problem.pow2_scales = read_flag(kOp, "pow2_scales", c.pow2_scales);
+  read_fp8_training(kOp, c, problem);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }
 
 // Reads only what the problem saves.
 Fp8LinearSaved read_saved(const char* op, const octet_fp8_linear_saved& c, bool x_t, bool w_t) {
+  check_reserved(op, "saved", c);
   Fp8LinearSaved saved;
   if (x_t) saved.x_t = read_quantized(op, "saved.x_t", c.x_t);
   if (w_t) saved.w_t = read_quantized(op, "saved.w_t", c.w_t);
@@ -49,6 +40,7 @@ Fp8LinearForwardArgs read_forward(const Fp8LinearProblem& problem,
   Fp8LinearForwardArgs args;
   args.x = read_tensor(kForward, "x", c.x);
   if (problem.weights_quantized) {
+    check_reserved(kForward, "weights", c.weights);
     args.weights.w = read_quantized(kForward, "weights.w", c.weights.w);
   } else {
     args.w = read_tensor(kForward, "w", c.w);
@@ -77,36 +69,36 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_layout_fp8_linear_saved(const octet_fp8_linear_problem* problem,
-                                           octet_fp8_linear_saved_layout* layout) {
+octet_status octet_make_fp8_linear_saved_layout(const octet_fp8_linear_problem* problem,
+                                                octet_fp8_linear_saved_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
     const octet::Fp8LinearSavedLayout result =
         octet::fp8_linear_saved_layout(read_problem(problem));
-    *layout = {write_layout(result.x_t), write_layout(result.w_t)};
+    *layout = {sizeof *layout, 0, write_layout(result.x_t), write_layout(result.w_t), {}};
   });
 }
 
-octet_status octet_layout_fp8_linear_weights(const octet_fp8_linear_problem* problem,
-                                             octet_fp8_linear_weights_layout* layout) {
+octet_status octet_make_fp8_linear_weights_layout(const octet_fp8_linear_problem* problem,
+                                                  octet_fp8_linear_weights_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
     const octet::Fp8LinearWeightsLayout result =
         octet::fp8_linear_weights_layout(read_problem(problem));
-    *layout = {write_layout(result.w), write_layout(result.w_t)};
+    *layout = {sizeof *layout, 0, write_layout(result.w), write_layout(result.w_t), {}};
   });
 }
 
-octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* problem,
-                                           const octet_fp8_linear_options* options,
-                                           octet_plan** plan) {
+octet_status octet_make_fp8_linear_forward_plan(const octet_fp8_linear_problem* problem,
+                                                const octet_fp8_linear_options* options,
+                                                octet_plan** plan) {
   return plan_op(kOp, kForward, read_problem, octet::plan_fp8_linear_forward, problem, options,
                  plan);
 }
 
-octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* problem,
-                                            const octet_fp8_linear_options* options,
-                                            octet_plan** plan) {
+octet_status octet_make_fp8_linear_backward_plan(const octet_fp8_linear_problem* problem,
+                                                 const octet_fp8_linear_options* options,
+                                                 octet_plan** plan) {
   return plan_op(kOp, kBackward, read_problem, octet::plan_fp8_linear_backward, problem, options,
                  plan);
 }

@@ -67,16 +67,16 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_gated_activation_forward(const octet_gated_activation_problem* problem,
-                                                 const octet_plan_options* options,
-                                                 octet_plan** plan) {
+octet_status octet_make_gated_activation_forward_plan(const octet_gated_activation_problem* problem,
+                                                      const octet_plan_options* options,
+                                                      octet_plan** plan) {
   return plan_op(kOp, kForward, read_problem, octet::plan_gated_activation_forward, problem,
                  options, plan);
 }
 
-octet_status octet_plan_gated_activation_backward(const octet_gated_activation_problem* problem,
-                                                  const octet_plan_options* options,
-                                                  octet_plan** plan) {
+octet_status octet_make_gated_activation_backward_plan(
+    const octet_gated_activation_problem* problem, const octet_plan_options* options,
+    octet_plan** plan) {
   return plan_op(kOp, kBackward, read_problem, octet::plan_gated_activation_backward, problem,
                  options, plan);
 }

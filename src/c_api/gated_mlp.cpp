@@ -17,17 +17,7 @@ GatedMlpProblem read_problem(const octet_gated_mlp_problem* given) {
   problem.activation = static_cast<GateActivation>(c.activation);
   problem.down = read_flag(kOp, "down", c.down);
   problem.fp8 = read_flag(kOp, "fp8", c.fp8);
-  problem.format = read_dtype(kOp, "format", c.format);
-  problem.grad_format = read_dtype(kOp, "grad_format", c.grad_format);
-  problem.weights_quantized = read_flag(kOp, "weights_quantized", c.weights_quantized);
-  problem.training = read_flag(kOp, "training", c.training);
-  problem.need_dx = read_flag(kOp, "need_dx", c.need_dx);
-  problem.need_dw = read_flag(kOp, "need_dw", c.need_dw);
-  problem.dw = read_dtype(kOp, "dw", c.dw);
-  problem.accumulate_dw = read_flag(kOp, "accumulate_dw", c.accumulate_dw);
-  problem.wgrad_blocks = static_cast<WgradBlocks>(c.wgrad_blocks);
-  problem.amax_floor = c.amax_floor;
-  problem.pow2_scales = read_flag(kOp, "pow2_scales", c.pow2_scales);
+  read_fp8_training(kOp, c, problem);
   problem.unfused = read_flag(kOp, "unfused", c.unfused);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
@@ -37,6 +27,7 @@ GatedMlpProblem read_problem(const octet_gated_mlp_problem* given) {
 GatedMlpSaved read_saved(const char* op, const GatedMlpProblem& problem,
                          const octet_gated_mlp_saved& c) {
   GatedMlpSaved saved;
+  check_reserved(op, "saved", c);
   saved.gate_up = read_tensor(op, "saved.gate_up", c.gate_up);
   if (problem.fp8) {
     saved.x_t = read_quantized(op, "saved.x_t", c.x_t);
@@ -60,8 +51,11 @@ GatedMlpForwardArgs read_forward(const GatedMlpProblem& problem,
   GatedMlpForwardArgs args;
   args.x = read_tensor(kForward, "x", c.x);
   if (problem.weights_quantized) {
+    check_reserved(kForward, "weights", c.weights);
+    check_reserved(kForward, "weights.gate_up", c.weights.gate_up);
     args.weights.gate_up.w = read_quantized(kForward, "weights.gate_up.w", c.weights.gate_up.w);
     if (problem.down) {
+      check_reserved(kForward, "weights.down", c.weights.down);
       args.weights.down.w = read_quantized(kForward, "weights.down.w", c.weights.down.w);
     }
   } else {
@@ -71,6 +65,7 @@ GatedMlpForwardArgs read_forward(const GatedMlpProblem& problem,
   if (problem.down) {
     args.y = read_tensor(kForward, "y", c.y);
   } else if (problem.fp8) {
+    check_reserved(kForward, "h_fp8", c.h_fp8);
     args.h_fp8.out = read_quantized(kForward, "h_fp8.out", c.h_fp8.out);
     args.h_fp8.transposed = read_quantized(kForward, "h_fp8.transposed", c.h_fp8.transposed);
   } else {
@@ -107,8 +102,8 @@ GatedMlpCost cost_of(const octet_plan* plan) {
   if (const auto* forward = std::any_cast<GatedMlpForwardPlan>(&plan->plan)) return cost(*forward);
   if (const auto* backward = std::any_cast<GatedMlpBackwardPlan>(&plan->plan))
     return cost(*backward);
-  refuse_argument(kOp, ": the plan must be one of gated_mlp, got one of octet_plan_", plan->op,
-                  "()");
+  refuse_argument(kOp, ": the plan must be one of gated_mlp, got one of octet_make_", plan->op,
+                  "_plan()");
 }
 
 }  // namespace
@@ -118,14 +113,20 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_layout_gated_mlp_saved(const octet_gated_mlp_problem* problem,
-                                          octet_gated_mlp_saved_layout* layout) {
+octet_status octet_make_gated_mlp_saved_layout(const octet_gated_mlp_problem* problem,
+                                               octet_gated_mlp_saved_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
     const octet::GatedMlpSavedLayout result = octet::gated_mlp_saved_layout(read_problem(problem));
-    *layout = {result.gate_up_bytes,     result.h_bytes,
-               write_layout(result.x_t), write_layout(result.w_gate_up_t),
-               write_layout(result.h_t), write_layout(result.w_down_t)};
+    *layout = {sizeof *layout,
+               0,
+               result.gate_up_bytes,
+               result.h_bytes,
+               write_layout(result.x_t),
+               write_layout(result.w_gate_up_t),
+               write_layout(result.h_t),
+               write_layout(result.w_down_t),
+               {}};
   });
 }
 
@@ -139,16 +140,16 @@ octet_status octet_gated_mlp_cost(const octet_plan* plan, int64_t* launches, int
   });
 }
 
-octet_status octet_plan_gated_mlp_forward(const octet_gated_mlp_problem* problem,
-                                          const octet_fp8_linear_options* options,
-                                          octet_plan** plan) {
+octet_status octet_make_gated_mlp_forward_plan(const octet_gated_mlp_problem* problem,
+                                               const octet_fp8_linear_options* options,
+                                               octet_plan** plan) {
   return plan_op(kOp, kForward, read_problem, octet::plan_gated_mlp_forward, problem, options,
                  plan);
 }
 
-octet_status octet_plan_gated_mlp_backward(const octet_gated_mlp_problem* problem,
-                                           const octet_fp8_linear_options* options,
-                                           octet_plan** plan) {
+octet_status octet_make_gated_mlp_backward_plan(const octet_gated_mlp_problem* problem,
+                                                const octet_fp8_linear_options* options,
+                                                octet_plan** plan) {
   return plan_op(kOp, kBackward, read_problem, octet::plan_gated_mlp_backward, problem, options,
                  plan);
 }

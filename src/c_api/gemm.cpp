@@ -11,8 +11,10 @@ static_assert(equal(OCTET_GROUPS_NONE, GroupKind::none));
 static_assert(equal(OCTET_ACTIVATION_NONE, Activation::none));
 
 GemmOperand read_operand(const char* name, const octet_gemm_operand& operand) {
+  check_nested(kOp, name, operand);
   return {read_dtype(kOp, name, operand.dtype), read_block(kOp, name, operand.block),
-          static_cast<Major>(operand.major)};
+          static_cast<Major>(operand.major),
+          read_dtype(kOp, {"the scales of ", name}, operand.scale_dtype)};
 }
 
 GemmProblem read_problem(const octet_gemm_problem* given) {
@@ -26,7 +28,7 @@ GemmProblem read_problem(const octet_gemm_problem* given) {
   problem.k = c.k;
   problem.a = read_operand("a", c.a);
   problem.b = read_operand("b", c.b);
-  problem.out = read_dtype(kOp, "out", c.out);
+  problem.out_dtype = read_dtype(kOp, "out", c.out_dtype);
   problem.accumulate = read_flag(kOp, "accumulate", c.accumulate);
   problem.device = read_device(kOp, "problem", c.device);
   problem.groups = static_cast<GroupKind>(c.group_kind);
@@ -53,8 +55,8 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_gemm(const octet_gemm_problem* problem, const octet_plan_options* options,
-                             octet_plan** plan) {
+octet_status octet_make_gemm_plan(const octet_gemm_problem* problem,
+                                  const octet_plan_options* options, octet_plan** plan) {
   return plan_op(kOp, kOp, read_problem, octet::plan_gemm, problem, options, plan);
 }
 

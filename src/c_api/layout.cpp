@@ -28,8 +28,8 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_layout_quantized(int64_t rows, int64_t cols, octet_dtype dtype,
-                                    octet_block block, octet_quantized_layout* layout) {
+octet_status octet_make_quantized_layout(int64_t rows, int64_t cols, octet_dtype dtype,
+                                         octet_block block, octet_quantized_layout* layout) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
     *layout = write_layout(read_layout(rows, cols, dtype, block));
@@ -37,11 +37,12 @@ octet_status octet_layout_quantized(int64_t rows, int64_t cols, octet_dtype dtyp
 }
 
 // The offsets follow from shape, dtype and block, so those of the struct are not trusted.
-octet_status octet_view_quantized(const octet_quantized_layout* layout, void* memory,
-                                  octet_device device, octet_quantized* view) {
+octet_status octet_make_quantized_view(const octet_quantized_layout* layout, void* memory,
+                                       octet_device device, octet_quantized* view) {
   return guarded([&] {
     check_pointer(kOp, "layout", layout);
     check_pointer(kOp, "view", view);
+    check_nested(kOp, "layout", *layout);
     check_layout_memory(memory);
     const octet::QuantizedLayout checked =
         read_layout(layout->rows, layout->cols, layout->dtype, layout->block);

@@ -10,6 +10,7 @@ static_assert(equal(OCTET_UNSUPPORTED, ErrorCode::unsupported));
 static_assert(equal(OCTET_OUT_OF_MEMORY, ErrorCode::out_of_memory));
 static_assert(equal(OCTET_NO_DEVICE, ErrorCode::no_device));
 static_assert(equal(OCTET_DEVICE_ERROR, ErrorCode::device_error));
+static_assert(equal(OCTET_FILE_ERROR, ErrorCode::file_error));
 static_assert(equal(OCTET_INTERNAL, ErrorCode::internal));
 
 static_assert(equal(OCTET_F32, Dtype::f32));

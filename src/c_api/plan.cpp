@@ -41,6 +41,6 @@ const char* octet_plan_problem(const octet_plan* plan) {
   return ask(plan, [](const octet_plan& given) { return given.problem.c_str(); });
 }
 
-void octet_plan_destroy(octet_plan* plan) { delete plan; }
+void octet_destroy_plan(octet_plan* plan) { delete plan; }
 
 }  // extern "C"

@@ -25,7 +25,7 @@ struct octet_plan {
 
 namespace octet::c_api {
 
-// octet_plan_<pass>(): gives the plan to the caller, or null after an error.
+// octet_make_<pass>_plan(): gives the plan to the caller, or null after an error.
 template <class Read, class MakePlan, class CProblem, class COptions>
 octet_status plan_op(const char* op, const char* pass, const Read& read_problem,
                      const MakePlan& make_plan, const CProblem* problem, const COptions* options,
@@ -53,8 +53,8 @@ const CppPlan& plan_of(const char* pass, const octet_plan* plan) {
   check_pointer(pass, "the plan", plan);
   const auto* found = std::any_cast<CppPlan>(&plan->plan);
   if (found == nullptr) {
-    refuse_argument(pass, ": the plan must come from octet_plan_", pass,
-                    "(), got one of octet_plan_", plan->op, "()");
+    refuse_argument(pass, ": the plan must come from octet_make_", pass,
+                    "_plan(), got one of octet_make_", plan->op, "_plan()");
   }
   return *found;
 }
@@ -67,11 +67,7 @@ octet_status run_op(const char* pass, const Read& read_args, const octet_plan* p
   return guarded([&] {
     const CppPlan& checked = plan_of<CppPlan>(pass, plan);
     const Workspace memory{workspace, workspace_bytes};
-    if constexpr (requires { checked.problem.problem; }) {  // operators with two passes
-      run(checked, read_args(checked.problem.problem, args), memory, stream);
-    } else {
-      run(checked, read_args(checked.problem, args), memory, stream);
-    }
+    run(checked, read_args(checked.problem, args), memory, stream);
   });
 }
 

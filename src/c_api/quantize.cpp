@@ -10,7 +10,7 @@ QuantizeProblem read_problem(const octet_quantize_problem* given) {
   QuantizeProblem problem;
   problem.rows = c.rows;
   problem.cols = c.cols;
-  problem.input = read_dtype(kOp, "input", c.input);
+  problem.input_dtype = read_dtype(kOp, "input", c.input_dtype);
   problem.format = read_dtype(kOp, "format", c.format);
   problem.block = read_optional_block(kOp, "out", c.block);
   problem.transposed_block = read_optional_block(kOp, "transposed", c.transposed_block);
@@ -36,8 +36,8 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_quantize(const octet_quantize_problem* problem,
-                                 const octet_plan_options* options, octet_plan** plan) {
+octet_status octet_make_quantize_plan(const octet_quantize_problem* problem,
+                                      const octet_plan_options* options, octet_plan** plan) {
   return plan_op(kOp, kOp, read_problem, octet::plan_quantize, problem, options, plan);
 }
 

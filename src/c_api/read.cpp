@@ -2,6 +2,8 @@
 
 namespace octet::c_api {
 
+static_assert(OCTET_ALL == kAll);
+
 std::uint32_t read_struct_size(std::string_view op, std::string_view argument, const void* given,
                                std::uint32_t first_size, std::uint32_t known_size) {
   check_pointer(op, argument, given);
@@ -57,16 +59,18 @@ Device read_device(std::string_view op, const Field& argument, octet_device devi
 }
 
 BlockShape read_block(std::string_view op, const Field& argument, octet_block block) {
-  if (block.rows < 0 || block.cols < 0) {
-    refuse_argument(op, ": block of ", argument, " must not be negative, got ", block.rows, "x",
-                    block.cols);
+  if (block.rows < OCTET_ALL || block.cols < OCTET_ALL) {
+    refuse_argument(op, ": block of ", argument,
+                    " must have rows and cols of at least 0, or OCTET_ALL (-1), got ", block.rows,
+                    "x", block.cols);
   }
   return {block.rows, block.cols};
 }
 
 std::optional<BlockShape> read_optional_block(std::string_view op, std::string_view argument,
                                               octet_block block) {
-  if (block.rows == 0 && block.cols == 0) return std::nullopt;
+  const octet_block none = octet_no_copy();
+  if (block.rows == none.rows && block.cols == none.cols) return std::nullopt;
   return read_block(op, argument, block);
 }
 
@@ -93,9 +97,7 @@ QuantizedView read_quantized(std::string_view op, std::string_view argument,
   view.scales = read_tensor(op, {"scale of ", argument}, quantized.scales);
   view.block = read_block(op, argument, quantized.block);
   view.owns_padding = read_flag(op, {"owns_padding of ", argument}, quantized.owns_padding);
-  if (quantized.reserved != 0) {
-    refuse_argument(op, ": reserved room of ", argument, " must be zero");
-  }
+  check_reserved(op, argument, quantized);
   return view;
 }
 
@@ -113,6 +115,7 @@ Fp8LinearOptions read_options(std::string_view op, const octet_fp8_linear_option
 
 std::optional<Fp8Output> read_fp8_output(std::string_view op, const octet_fp8_output& c) {
   if (!read_flag(op, "fp8.enabled", c.enabled)) return std::nullopt;
+  check_nested(op, "fp8", c);
   Fp8Output output;
   output.format = read_dtype(op, "fp8.format", c.format);
   output.block = read_optional_block(op, "fp8.out", c.block);
@@ -123,6 +126,7 @@ std::optional<Fp8Output> read_fp8_output(std::string_view op, const octet_fp8_ou
 }
 
 Fp8Copies read_fp8_copies(std::string_view op, const Fp8Output& output, const octet_fp8_copies& c) {
+  check_reserved(op, "fp8", c);
   Fp8Copies copies;
   if (output.block) copies.out = read_quantized(op, "fp8.out", c.out);
   if (output.transposed_block) {
@@ -135,22 +139,26 @@ static_assert(equal(OCTET_ROPE_ROTATE_HALF, RopeStyle::rotate_half));
 static_assert(equal(OCTET_ROPE_INTERLEAVED, RopeStyle::interleaved));
 
 Rotation read_rotation(std::string_view op, const octet_rotation& c) {
+  check_nested(op, "rotation", c);
   Rotation rotation;
   rotation.style = static_cast<RopeStyle>(c.style);
   rotation.rotary_dim = c.rotary_dim;
   rotation.cache_rows = c.cache_rows;
   rotation.full_cache = read_flag(op, "full_cache", c.full_cache);
-  rotation.cache = read_dtype(op, "cache", c.cache);
-  if (c.positions != 0) rotation.positions = read_dtype(op, "positions", c.positions);
+  rotation.cache_dtype = read_dtype(op, "cache", c.cache_dtype);
+  if (c.positions_dtype != 0) {
+    rotation.positions_dtype = read_dtype(op, "positions", c.positions_dtype);
+  }
   return rotation;
 }
 
 RotationArgs read_rotation_args(std::string_view op, const Rotation& rotation,
                                 const octet_rotation_args& c) {
+  check_reserved(op, "rotation", c);
   RotationArgs args;
   args.cos = read_tensor(op, "cos", c.cos);
   args.sin = read_tensor(op, "sin", c.sin);
-  if (rotation.positions) args.positions = read_tensor(op, "positions", c.positions);
+  if (rotation.positions_dtype) args.positions = read_tensor(op, "positions", c.positions);
   return args;
 }
 
@@ -176,6 +184,7 @@ octet_quantized write_quantized(const QuantizedView& view) {
 
 octet_quantized_layout write_layout(const QuantizedLayout& layout) {
   octet_quantized_layout result{};
+  result.struct_size = sizeof result;
   result.rows = layout.rows;
   result.cols = layout.cols;
   result.dtype = static_cast<octet_dtype>(layout.dtype);

@@ -27,6 +27,26 @@ inline constexpr std::uint32_t kLargestStruct = 1 << 16;
 std::uint32_t read_struct_size(std::string_view op, std::string_view argument, const void* given,
                                std::uint32_t first_size, std::uint32_t known_size);
 
+// The reserved fields of a struct are zero.
+template <class Struct>
+void check_reserved(std::string_view op, std::string_view argument, const Struct& given) {
+  bool zero = std::all_of(std::begin(given.reserved), std::end(given.reserved),
+                          [](std::uint64_t word) { return word == 0; });
+  if constexpr (requires { given.reserved0; }) zero = zero && given.reserved0 == 0;
+  if (!zero) refuse_argument(op, ": reserved room of ", argument, " must be zero");
+}
+
+// A struct inside another one, or written by octet, has a fixed size: it grows into its reserved
+// fields.
+template <class Struct>
+void check_nested(std::string_view op, std::string_view argument, const Struct& given) {
+  if (given.struct_size != sizeof(Struct)) {
+    refuse_argument(op, ": struct_size of ", argument, " must be ", sizeof(Struct), ", got ",
+                    given.struct_size, "; the function that makes it sets it");
+  }
+  check_reserved(op, argument, given);
+}
+
 // A copy of a struct that begins with its size. `Struct` is both the first and the latest version.
 template <class Struct>
 Struct read_struct(std::string_view op, std::string_view argument, const Struct* given) {
@@ -34,10 +54,7 @@ Struct read_struct(std::string_view op, std::string_view argument, const Struct*
   read_struct_size(op, argument, given, kSize, kSize);
   Struct copy;
   std::memcpy(&copy, given, kSize);
-  bool zero = std::all_of(std::begin(copy.reserved), std::end(copy.reserved),
-                          [](std::uint64_t word) { return word == 0; });
-  if constexpr (requires { copy.reserved0; }) zero = zero && copy.reserved0 == 0;
-  if (!zero) refuse_argument(op, ": reserved room of ", argument, " must be zero");
+  check_reserved(op, argument, copy);
   return copy;
 }
 
@@ -68,7 +85,7 @@ std::string read_text(const char* text);  // null: empty
 Dtype read_dtype(std::string_view op, const Field& argument, octet_dtype dtype);
 Device read_device(std::string_view op, const Field& argument, octet_device device);
 BlockShape read_block(std::string_view op, const Field& argument, octet_block block);
-// {0, 0}: none.
+// octet_no_copy(): none.
 std::optional<BlockShape> read_optional_block(std::string_view op, std::string_view argument,
                                               octet_block block);
 // Absent (rank 0, no data): an empty view.
@@ -86,6 +103,32 @@ Fp8Copies read_fp8_copies(std::string_view op, const Fp8Output& output, const oc
 Rotation read_rotation(std::string_view op, const octet_rotation& c);
 RotationArgs read_rotation_args(std::string_view op, const Rotation& rotation,
                                 const octet_rotation_args& c);
+
+// The extents that rope and rms_norm_rope share.
+template <class CProblem, class Problem>
+void read_heads(const CProblem& c, Problem& problem) {
+  problem.batch = c.batch;
+  problem.seq = c.seq;
+  problem.q_heads = c.q_heads;
+  problem.k_heads = c.k_heads;
+  problem.head_dim = c.head_dim;
+}
+
+// What fp8_linear and gated_mlp share: formats, passes and the weight gradient.
+template <class CProblem, class Problem>
+void read_fp8_training(std::string_view op, const CProblem& c, Problem& problem) {
+  problem.format = read_dtype(op, "format", c.format);
+  problem.grad_format = read_dtype(op, "grad_format", c.grad_format);
+  problem.weights_quantized = read_flag(op, "weights_quantized", c.weights_quantized);
+  problem.training = read_flag(op, "training", c.training);
+  problem.need_dx = read_flag(op, "need_dx", c.need_dx);
+  problem.need_dw = read_flag(op, "need_dw", c.need_dw);
+  problem.dw_dtype = read_dtype(op, "dw", c.dw_dtype);
+  problem.accumulate_dw = read_flag(op, "accumulate_dw", c.accumulate_dw);
+  problem.wgrad_blocks = static_cast<WgradBlocks>(c.wgrad_blocks);
+  problem.amax_floor = c.amax_floor;
+  problem.pow2_scales = read_flag(op, "pow2_scales", c.pow2_scales);
+}
 
 octet_tensor write_tensor(const TensorView& view);
 octet_quantized write_quantized(const QuantizedView& view);

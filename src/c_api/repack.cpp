@@ -31,8 +31,8 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_repack(const octet_repack_problem* problem,
-                               const octet_plan_options* options, octet_plan** plan) {
+octet_status octet_make_repack_plan(const octet_repack_problem* problem,
+                                    const octet_plan_options* options, octet_plan** plan) {
   return plan_op(kOp, kOp, read_problem, octet::plan_repack, problem, options, plan);
 }
 

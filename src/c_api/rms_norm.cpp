@@ -13,12 +13,12 @@ RmsNormProblem read_problem(const octet_rms_norm_problem* given) {
   problem.rows = c.rows;
   problem.cols = c.cols;
   problem.dtype = read_dtype(kOp, "x", c.dtype);
-  problem.weight = read_dtype(kOp, "g", c.weight);
+  problem.weight_dtype = read_dtype(kOp, "g", c.weight_dtype);
   problem.eps = c.eps;
   problem.residual = read_flag(kOp, "residual", c.residual);
   problem.one_plus_weight = read_flag(kOp, "one_plus_weight", c.one_plus_weight);
   problem.training = read_flag(kOp, "training", c.training);
-  problem.dg = read_dtype(kOp, "dg", c.dg);
+  problem.dg_dtype = read_dtype(kOp, "dg", c.dg_dtype);
   problem.fp8 = read_fp8_output(kOp, c.fp8);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
@@ -63,13 +63,15 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_rms_norm_forward(const octet_rms_norm_problem* problem,
-                                         const octet_plan_options* options, octet_plan** plan) {
+octet_status octet_make_rms_norm_forward_plan(const octet_rms_norm_problem* problem,
+                                              const octet_plan_options* options,
+                                              octet_plan** plan) {
   return plan_op(kOp, kForward, read_problem, octet::plan_rms_norm_forward, problem, options, plan);
 }
 
-octet_status octet_plan_rms_norm_backward(const octet_rms_norm_problem* problem,
-                                          const octet_plan_options* options, octet_plan** plan) {
+octet_status octet_make_rms_norm_backward_plan(const octet_rms_norm_problem* problem,
+                                               const octet_plan_options* options,
+                                               octet_plan** plan) {
   return plan_op(kOp, kBackward, read_problem, octet::plan_rms_norm_backward, problem, options,
                  plan);
 }

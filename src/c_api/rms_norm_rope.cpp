@@ -13,18 +13,14 @@ static_assert(equal(OCTET_NORM_HEAD, NormScope::head));
 RmsNormRopeProblem read_problem(const octet_rms_norm_rope_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   RmsNormRopeProblem problem;
-  problem.batch = c.batch;
-  problem.seq = c.seq;
-  problem.q_heads = c.q_heads;
-  problem.k_heads = c.k_heads;
-  problem.head_dim = c.head_dim;
+  read_heads(c, problem);
   problem.norm = static_cast<NormScope>(c.norm);
   problem.dtype = read_dtype(kOp, "q", c.dtype);
-  problem.weight = read_dtype(kOp, "g", c.weight);
+  problem.weight_dtype = read_dtype(kOp, "g", c.weight_dtype);
   problem.eps = c.eps;
   problem.one_plus_weight = read_flag(kOp, "one_plus_weight", c.one_plus_weight);
   problem.training = read_flag(kOp, "training", c.training);
-  problem.dg = read_dtype(kOp, "dg", c.dg);
+  problem.dg_dtype = read_dtype(kOp, "dg", c.dg_dtype);
   problem.rotation = read_rotation(kOp, c.rotation);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
@@ -77,16 +73,16 @@ using namespace octet::c_api;
 
 extern "C" {
 
-octet_status octet_plan_rms_norm_rope_forward(const octet_rms_norm_rope_problem* problem,
-                                              const octet_plan_options* options,
-                                              octet_plan** plan) {
+octet_status octet_make_rms_norm_rope_forward_plan(const octet_rms_norm_rope_problem* problem,
+                                                   const octet_plan_options* options,
+                                                   octet_plan** plan) {
   return plan_op(kOp, kForward, read_problem, octet::plan_rms_norm_rope_forward, problem, options,
                  plan);
 }
 
-octet_status octet_plan_rms_norm_rope_backward(const octet_rms_norm_rope_problem* problem,
-                                               const octet_plan_options* options,
-                                               octet_plan** plan) {
+octet_status octet_make_rms_norm_rope_backward_plan(const octet_rms_norm_rope_problem* problem,
+                                                    const octet_plan_options* options,
+                                                    octet_plan** plan) {
   return plan_op(kOp, kBackward, read_problem, octet::plan_rms_norm_rope_backward, problem, options,
                  plan);
 }

@@ -45,6 +45,7 @@ const char* octet_status_name(octet_status status) {
     case OCTET_OUT_OF_MEMORY: return "out_of_memory";
     case OCTET_NO_DEVICE: return "no_device";
     case OCTET_DEVICE_ERROR: return "device_error";
+    case OCTET_FILE_ERROR: return "file_error";
     case OCTET_INTERNAL: return "internal";
     default: return "unknown status";
   }

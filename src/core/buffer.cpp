@@ -2,8 +2,10 @@
 
 #include "core/checks.hpp"
 #include "core/message.hpp"
+#include "core/views.hpp"
 #include "device/cuda_runtime.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
@@ -52,6 +54,11 @@ void clear_memory(void* memory, std::size_t bytes, Device device) {
   } else {
     std::memset(memory, 0, bytes);
   }
+}
+
+bool same_form(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.rank == b.rank && a.rank >= 0 && a.rank <= kMaxRank &&
+         std::equal(a.shape.begin(), a.shape.begin() + a.rank, b.shape.begin());
 }
 
 }  // namespace
@@ -126,6 +133,32 @@ Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device de
   const auto bytes = static_cast<std::size_t>(elements * size_bytes(dtype));
   buffer_ = Buffer(bytes, device, allocator);
   view_.data = buffer_.data();
+}
+
+void copy(const TensorView& from, const TensorView& to, void* stream) {
+  if (!same_form(from, to)) {
+    refuse_argument("copy: from and to must have the same dtype and shape, got ", describe(from),
+                    " and ", describe(to));
+  }
+  std::size_t bytes = static_cast<std::size_t>(size_bytes(from.dtype));
+  for (int i = 0; i < from.rank; ++i) bytes *= static_cast<std::size_t>(from.shape[i]);
+  if (bytes == 0) return;
+  for (const TensorView& view : {from, to}) {
+    if (!is_dense(view)) refuse_argument("copy: tensors must be dense, got ", describe(view));
+    if (view.data == nullptr) refuse_argument("copy: ", describe(view), " has no data");
+    check_device("copy", view.device);
+  }
+  const bool on_cuda[2] = {from.device.type == DeviceType::cuda,
+                           to.device.type == DeviceType::cuda};
+  if (!on_cuda[0] && !on_cuda[1]) {
+    std::memmove(to.data, from.data, bytes);
+    return;
+  }
+  if (on_cuda[0] && on_cuda[1] && !(from.device == to.device)) {
+    fail(ErrorCode::unsupported, "copy: two CUDA devices are not supported, got ",
+         name(from.device), " and ", name(to.device));
+  }
+  cuda::copy(to.data, from.data, bytes, on_cuda[0] ? from.device.index : to.device.index, stream);
 }
 
 }  // namespace octet

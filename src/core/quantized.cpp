@@ -13,8 +13,9 @@ constexpr std::int64_t kScalePadding = 4;  // floats: one 16-byte load
 }  // namespace
 
 std::string name(BlockShape block) {
+  if (block == kUnscaled) return "unscaled";
   const auto extent = [](std::int64_t value) {
-    return value == 0 ? std::string("all") : std::to_string(value);
+    return value == kAll ? std::string("all") : std::to_string(value);
   };
   return extent(block.rows) + "x" + extent(block.cols);
 }
@@ -23,7 +24,7 @@ std::optional<BlockShape> parse_block(std::string_view text) {
   const std::size_t cross = text.find('x');
   if (cross == std::string_view::npos) return std::nullopt;
   const auto extent = [](std::string_view part) -> std::optional<std::int64_t> {
-    if (part == "all") return 0;
+    if (part == "all") return kAll;
     std::int64_t value = 0;
     const auto result = std::from_chars(part.data(), part.data() + part.size(), value);
     if (result.ec != std::errc{} || result.ptr != part.data() + part.size() || value < 1) {

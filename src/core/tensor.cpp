@@ -1,6 +1,7 @@
 #include <octet/tensor.hpp>
 
 #include "core/message.hpp"
+#include "core/views.hpp"
 
 #include <sstream>
 
@@ -19,6 +20,8 @@ int described_rank(const TensorView& view) {
   return view.rank < 0 ? 0 : (view.rank > kMaxRank ? kMaxRank : view.rank);
 }
 
+}  // namespace
+
 bool is_dense(const TensorView& view) {
   std::int64_t step = 1;
   for (int i = described_rank(view) - 1; i >= 0; --i) {
@@ -27,8 +30,6 @@ bool is_dense(const TensorView& view) {
   }
   return true;
 }
-
-}  // namespace
 
 TensorView make_view(void* data, Dtype dtype, std::initializer_list<std::int64_t> shape,
                      Device device) {

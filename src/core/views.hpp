@@ -7,6 +7,9 @@
 
 namespace octet {
 
+// No gaps between rows, and the last dimension is contiguous.
+bool is_dense(const TensorView& view);
+
 // Columns [first, first + count) of a matrix; an empty view stays empty.
 inline TensorView columns(const TensorView& matrix, std::int64_t first, std::int64_t count) {
   if (matrix.data == nullptr) return matrix;

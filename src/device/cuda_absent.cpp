@@ -19,7 +19,7 @@ int multiprocessors(int device) { return properties(device).multiprocessors; }
 void* allocate(std::size_t, int) { return nullptr; }
 void release(void*, int) noexcept {}
 void clear(void*, std::size_t, int) {}
-void copy(void*, const void*, std::size_t, int device) { (void)properties(device); }
+void copy(void*, const void*, std::size_t, int device, void*) { (void)properties(device); }
 void synchronize(int device) { (void)properties(device); }
 
 }  // namespace octet::cuda

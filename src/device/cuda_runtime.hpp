@@ -24,8 +24,8 @@ int multiprocessors(int device);                // throws Error
 void* allocate(std::size_t bytes, int device);  // null: out of memory
 void release(void* memory, int device) noexcept;
 void clear(void* memory, std::size_t bytes, int device);
-// Between host and device or within it; waits until the copy is done.
-void copy(void* to, const void* from, std::size_t bytes, int device);
+// Between host and device or within it, on a stream; waits until the copy is done.
+void copy(void* to, const void* from, std::size_t bytes, int device, void* stream = nullptr);
 void synchronize(int device);
 
 }  // namespace octet::cuda

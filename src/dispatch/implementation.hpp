@@ -100,14 +100,15 @@ Planned<Args> plan_chosen(const Implementation<Problem, Args>& chosen, const Pro
 }
 
 // The plan of a checked problem.
-template <class Problem, class Args>
-Plan<Problem> make_plan(std::span<const Implementation<Problem, Args>> list, const Problem& problem,
-                        const Request& request, const PlanOptions& options) {
+template <class Pass = ForwardPass, class Problem, class Args>
+Plan<Problem, Pass> make_plan(std::span<const Implementation<Problem, Args>> list,
+                              const Problem& problem, const Request& request,
+                              const PlanOptions& options) {
   const Machine machine = this_machine(problem.device, options.threads);
   Choice choice = choose(request, candidates(list, problem, machine));
   const auto& chosen = list[choice.index];
   Planned<Args> decided = plan_chosen(chosen, problem, machine, request, options.configuration);
-  Plan<Problem> plan;
+  Plan<Problem, Pass> plan;
   plan.problem = problem;
   plan.implementation = chosen.name;
   plan.configuration = std::move(decided.configuration);
@@ -139,26 +140,9 @@ inline void check_plan(std::string_view op, const void* state) {
 }
 
 // Runs a plan on checked arguments.
-template <class Problem, class Args>
-void run_plan(const Plan<Problem>& plan, const Args& args, const Workspace& workspace,
+template <class Problem, class Pass, class Args>
+void run_plan(const Plan<Problem, Pass>& plan, const Args& args, const Workspace& workspace,
               void* stream) {
-  const auto* state = static_cast<const PlanState<Args>*>(plan.state.get());
-  state->run(args, {workspace, state->threads, stream});
-}
-
-// The two above for one pass (forward, backward) over a problem; Pass is struct { Problem problem;
-// }.
-template <class Pass, class Problem, class Args>
-Plan<Pass> make_pass_plan(std::span<const Implementation<Problem, Args>> list,
-                          const Problem& problem, const Request& request,
-                          const PlanOptions& options) {
-  Plan<Problem> plan = make_plan(list, problem, request, options);
-  return {{std::move(plan.problem)}, std::move(plan.implementation), std::move(plan.configuration),
-          std::move(plan.why),       plan.workspace_bytes,           std::move(plan.state)};
-}
-
-template <class Pass, class Args>
-void run_pass(const Plan<Pass>& plan, const Args& args, const Workspace& workspace, void* stream) {
   const auto* state = static_cast<const PlanState<Args>*>(plan.state.get());
   state->run(args, {workspace, state->threads, stream});
 }

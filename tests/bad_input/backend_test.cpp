@@ -36,7 +36,8 @@ TEST(BackendBadInput, AnUnknownNameListsTheOnesThereAre) {
   OCTET_INIT(&options);
   options.backend = "nonsense";
   octet_plan* plan = nullptr;
-  expect_status(ErrorCode::invalid_argument, message, octet_plan_gemm(&problem, &options, &plan));
+  expect_status(ErrorCode::invalid_argument, message,
+                octet_make_gemm_plan(&problem, &options, &plan));
   EXPECT_EQ(plan, nullptr);
 }
 
@@ -57,7 +58,7 @@ TEST(BackendBadInput, TheEnvironmentIsNamedWhereItForces) {
 
 TEST(BackendBadInput, TheLayerForcesItsPartsByName) {
   octet_fp8_linear_problem problem;
-  octet_fp8_linear_problem_init(&problem);
+  octet_init_fp8_linear_problem(&problem);
   problem.m = problem.n = problem.k = 4;
   octet_fp8_linear_options options;
   OCTET_INIT(&options);
@@ -67,7 +68,7 @@ TEST(BackendBadInput, TheLayerForcesItsPartsByName) {
       ErrorCode::invalid_argument,
       text("gemm: no implementation is called \"nonsense\", forced by argument; there are: ",
            gemm_names()),
-      octet_plan_fp8_linear_forward(&problem, &options, &plan));
+      octet_make_fp8_linear_forward_plan(&problem, &options, &plan));
 }
 
 }  // namespace

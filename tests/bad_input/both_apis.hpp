@@ -12,14 +12,33 @@
 
 namespace octet::bad_input {
 
-using PlanOwner = std::unique_ptr<octet_plan, decltype(&octet_plan_destroy)>;
+using PlanOwner = std::unique_ptr<octet_plan, decltype(&octet_destroy_plan)>;
+
+// One problem may have two plans.
+template <class Problem, class Pass>
+struct PassOf {
+  Problem problem;
+};
+using Fp8LinearForward = PassOf<Fp8LinearProblem, ForwardPass>;
+using Fp8LinearBackward = PassOf<Fp8LinearProblem, BackwardPass>;
+using RmsNormForward = PassOf<RmsNormProblem, ForwardPass>;
+using RmsNormBackward = PassOf<RmsNormProblem, BackwardPass>;
+using RmsNormRopeForward = PassOf<RmsNormRopeProblem, ForwardPass>;
+using RmsNormRopeBackward = PassOf<RmsNormRopeProblem, BackwardPass>;
+using RopeForward = PassOf<RopeProblem, ForwardPass>;
+using RopeBackward = PassOf<RopeProblem, BackwardPass>;
+using GatedActivationForward = PassOf<GatedActivationProblem, ForwardPass>;
+using GatedActivationBackward = PassOf<GatedActivationProblem, BackwardPass>;
+using GatedMlpForward = PassOf<GatedMlpProblem, ForwardPass>;
+using GatedMlpBackward = PassOf<GatedMlpProblem, BackwardPass>;
 
 // The functions of one operator, by the types of its problem and arguments.
 inline auto cpp_plan(const GemmProblem& p) { return plan_gemm(p); }
 inline auto cpp_plan(const QuantizeProblem& p) { return plan_quantize(p); }
 inline auto cpp_plan(const DequantizeProblem& p) { return plan_dequantize(p); }
 inline auto cpp_plan(const RepackProblem& p) { return plan_repack(p); }
-inline auto cpp_plan(const RopeProblem& p) { return plan_rope(p); }
+inline auto cpp_plan(const RopeForward& p) { return plan_rope_forward(p.problem); }
+inline auto cpp_plan(const RopeBackward& p) { return plan_rope_backward(p.problem); }
 inline auto cpp_plan(const Fp8LinearForward& p) { return plan_fp8_linear_forward(p.problem); }
 inline auto cpp_plan(const Fp8LinearBackward& p) { return plan_fp8_linear_backward(p.problem); }
 inline auto cpp_plan(const RmsNormForward& p) { return plan_rms_norm_forward(p.problem); }
@@ -37,31 +56,35 @@ inline auto cpp_plan(const GatedActivationBackward& p) {
 inline auto cpp_plan(const GatedMlpForward& p) { return plan_gated_mlp_forward(p.problem); }
 inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward(p.problem); }
 
-inline auto* c_planner(const GemmProblem&) { return octet_plan_gemm; }
-inline auto* c_planner(const QuantizeProblem&) { return octet_plan_quantize; }
-inline auto* c_planner(const DequantizeProblem&) { return octet_plan_dequantize; }
-inline auto* c_planner(const RepackProblem&) { return octet_plan_repack; }
-inline auto* c_planner(const RopeProblem&) { return octet_plan_rope; }
-inline auto* c_planner(const Fp8LinearForward&) { return octet_plan_fp8_linear_forward; }
-inline auto* c_planner(const Fp8LinearBackward&) { return octet_plan_fp8_linear_backward; }
-inline auto* c_planner(const RmsNormForward&) { return octet_plan_rms_norm_forward; }
-inline auto* c_planner(const RmsNormBackward&) { return octet_plan_rms_norm_backward; }
-inline auto* c_planner(const RmsNormRopeForward&) { return octet_plan_rms_norm_rope_forward; }
-inline auto* c_planner(const RmsNormRopeBackward&) { return octet_plan_rms_norm_rope_backward; }
+inline auto* c_planner(const GemmProblem&) { return octet_make_gemm_plan; }
+inline auto* c_planner(const QuantizeProblem&) { return octet_make_quantize_plan; }
+inline auto* c_planner(const DequantizeProblem&) { return octet_make_dequantize_plan; }
+inline auto* c_planner(const RepackProblem&) { return octet_make_repack_plan; }
+inline auto* c_planner(const RopeForward&) { return octet_make_rope_forward_plan; }
+inline auto* c_planner(const RopeBackward&) { return octet_make_rope_backward_plan; }
+inline auto* c_planner(const Fp8LinearForward&) { return octet_make_fp8_linear_forward_plan; }
+inline auto* c_planner(const Fp8LinearBackward&) { return octet_make_fp8_linear_backward_plan; }
+inline auto* c_planner(const RmsNormForward&) { return octet_make_rms_norm_forward_plan; }
+inline auto* c_planner(const RmsNormBackward&) { return octet_make_rms_norm_backward_plan; }
+inline auto* c_planner(const RmsNormRopeForward&) { return octet_make_rms_norm_rope_forward_plan; }
+inline auto* c_planner(const RmsNormRopeBackward&) {
+  return octet_make_rms_norm_rope_backward_plan;
+}
 inline auto* c_planner(const GatedActivationForward&) {
-  return octet_plan_gated_activation_forward;
+  return octet_make_gated_activation_forward_plan;
 }
 inline auto* c_planner(const GatedActivationBackward&) {
-  return octet_plan_gated_activation_backward;
+  return octet_make_gated_activation_backward_plan;
 }
-inline auto* c_planner(const GatedMlpForward&) { return octet_plan_gated_mlp_forward; }
-inline auto* c_planner(const GatedMlpBackward&) { return octet_plan_gated_mlp_backward; }
+inline auto* c_planner(const GatedMlpForward&) { return octet_make_gated_mlp_forward_plan; }
+inline auto* c_planner(const GatedMlpBackward&) { return octet_make_gated_mlp_backward_plan; }
 
 inline auto* c_runner(const GemmArgs&) { return octet_run_gemm; }
 inline auto* c_runner(const QuantizeArgs&) { return octet_run_quantize; }
 inline auto* c_runner(const DequantizeArgs&) { return octet_run_dequantize; }
 inline auto* c_runner(const RepackArgs&) { return octet_run_repack; }
-inline auto* c_runner(const RopeArgs&) { return octet_run_rope; }
+inline auto* c_runner(const RopeForwardArgs&) { return octet_run_rope_forward; }
+inline auto* c_runner(const RopeBackwardArgs&) { return octet_run_rope_backward; }
 inline auto* c_runner(const Fp8LinearForwardArgs&) { return octet_run_fp8_linear_forward; }
 inline auto* c_runner(const Fp8LinearBackwardArgs&) { return octet_run_fp8_linear_backward; }
 inline auto* c_runner(const RmsNormForwardArgs&) { return octet_run_rms_norm_forward; }
@@ -77,7 +100,6 @@ inline auto* c_runner(const GatedActivationBackwardArgs&) {
 inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_forward; }
 inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
 
-// One problem may have two plans: Fp8LinearForward and Fp8LinearBackward contain it.
 template <class Problem>
 const auto& problem_of(const Problem& p) {
   if constexpr (requires { p.problem; }) {
@@ -133,7 +155,7 @@ void expect_run_refused(ErrorCode code, const std::string& message, const Arena&
 
   octet_plan* made = nullptr;
   ASSERT_EQ(c_plan(problem, &made), OCTET_OK) << octet_last_error();
-  const PlanOwner plan(made, octet_plan_destroy);
+  const PlanOwner plan(made, octet_destroy_plan);
   expect_status(code, message, c_run(plan.get(), args, workspace));
   EXPECT_EQ(arena.snapshot(), before) << "C wrote, then said: " << message;
 }

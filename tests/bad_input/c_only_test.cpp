@@ -14,14 +14,14 @@ constexpr ErrorCode kUnsupported = ErrorCode::unsupported;
 octet_gemm_problem c_problem() {
   GemmProblem problem{.m = 2, .n = 3, .k = 4};
   problem.a = problem.b = {Dtype::f32};
-  problem.out = Dtype::f32;
+  problem.out_dtype = Dtype::f32;
   return to_c(problem);
 }
 
 void expect_gemm_problem_refused(ErrorCode code, const std::string& message,
                                  const octet_gemm_problem& problem) {
   octet_plan* plan = nullptr;
-  expect_status(code, message, octet_plan_gemm(&problem, nullptr, &plan));
+  expect_status(code, message, octet_make_gemm_plan(&problem, nullptr, &plan));
   EXPECT_EQ(plan, nullptr);
 }
 
@@ -33,10 +33,10 @@ class CGemm : public testing::Test {
     args_.d = arena_.matrix(Dtype::f32, 2, 3);
     c_args_ = to_c(args_);
     const octet_gemm_problem problem = c_problem();
-    EXPECT_EQ(octet_plan_gemm(&problem, nullptr, &plan_), OCTET_OK) << octet_last_error();
+    EXPECT_EQ(octet_make_gemm_plan(&problem, nullptr, &plan_), OCTET_OK) << octet_last_error();
     workspace_ = arena_.workspace(octet_plan_workspace_bytes(plan_));
   }
-  ~CGemm() override { octet_plan_destroy(plan_); }
+  ~CGemm() override { octet_destroy_plan(plan_); }
 
   void refused(ErrorCode code, const std::string& message) {
     const std::vector<char> before = arena_.snapshot();
@@ -59,21 +59,21 @@ TEST(CBadInput, RefusesNullStructs) {
   octet_plan* plan = nullptr;
   const octet_gemm_problem problem = c_problem();
   expect_status(kInvalid, "gemm: problem is a null pointer",
-                octet_plan_gemm(nullptr, nullptr, &plan));
+                octet_make_gemm_plan(nullptr, nullptr, &plan));
   expect_status(kInvalid, "gemm: the address of the plan is a null pointer",
-                octet_plan_gemm(&problem, nullptr, nullptr));
+                octet_make_gemm_plan(&problem, nullptr, nullptr));
   expect_status(kInvalid, "quantize: problem is a null pointer",
-                octet_plan_quantize(nullptr, nullptr, &plan));
+                octet_make_quantize_plan(nullptr, nullptr, &plan));
   expect_status(kInvalid, "dequantize: problem is a null pointer",
-                octet_plan_dequantize(nullptr, nullptr, &plan));
+                octet_make_dequantize_plan(nullptr, nullptr, &plan));
   expect_status(kInvalid, "repack: problem is a null pointer",
-                octet_plan_repack(nullptr, nullptr, &plan));
+                octet_make_repack_plan(nullptr, nullptr, &plan));
   expect_status(kInvalid, "fp8_linear: problem is a null pointer",
-                octet_plan_fp8_linear_forward(nullptr, nullptr, &plan));
+                octet_make_fp8_linear_forward_plan(nullptr, nullptr, &plan));
   expect_status(kInvalid, "fp8_linear: problem is a null pointer",
-                octet_plan_fp8_linear_backward(nullptr, nullptr, &plan));
+                octet_make_fp8_linear_backward_plan(nullptr, nullptr, &plan));
   expect_status(kInvalid, "quantized layout: layout is a null pointer",
-                octet_layout_quantized(1, 1, OCTET_E4M3, octet_block_of(1, 128), nullptr));
+                octet_make_quantized_layout(1, 1, OCTET_E4M3, octet_block_of(1, 128), nullptr));
 }
 
 TEST(CBadInput, ANullPlanSaysSoWhateverItIsAsked) {
@@ -83,7 +83,7 @@ TEST(CBadInput, ANullPlanSaysSoWhateverItIsAsked) {
   EXPECT_EQ(octet_plan_configuration(nullptr), nullptr);
   EXPECT_EQ(octet_plan_why(nullptr), nullptr);
   EXPECT_EQ(octet_plan_problem(nullptr), nullptr);
-  octet_plan_destroy(nullptr);
+  octet_destroy_plan(nullptr);
 }
 
 TEST(CBadInput, RefusesStructsThatAreTooSmall) {
@@ -116,8 +116,8 @@ TEST(CBadInput, TakesStructsOfNewerHeadersWhoseNewFieldsAreZero) {
   } newer{c_problem(), 0};
   newer.known.struct_size = sizeof newer;
   octet_plan* plan = nullptr;
-  EXPECT_EQ(octet_plan_gemm(&newer.known, nullptr, &plan), OCTET_OK) << octet_last_error();
-  octet_plan_destroy(plan);
+  EXPECT_EQ(octet_make_gemm_plan(&newer.known, nullptr, &plan), OCTET_OK) << octet_last_error();
+  octet_destroy_plan(plan);
 
   newer.added = 1;
   expect_status(kUnsupported,
@@ -125,7 +125,7 @@ TEST(CBadInput, TakesStructsOfNewerHeadersWhoseNewFieldsAreZero) {
                      OCTET_VERSION_MAJOR, ".", OCTET_VERSION_MINOR, ".", OCTET_VERSION_PATCH,
                      " does not know (struct_size ", sizeof newer, ", known ",
                      sizeof(octet_gemm_problem), ")"),
-                octet_plan_gemm(&newer.known, nullptr, &plan));
+                octet_make_gemm_plan(&newer.known, nullptr, &plan));
 }
 
 TEST(CBadInput, RefusesNumbersOutsideTheEnums) {
@@ -134,7 +134,7 @@ TEST(CBadInput, RefusesNumbersOutsideTheEnums) {
   expect_gemm_problem_refused(
       kInvalid, "gemm: dtype of a must be one of the numbers 1 (f32) to 8 (i64), got 0", problem);
   problem = c_problem();
-  problem.out = 99;
+  problem.out_dtype = 99;
   expect_gemm_problem_refused(
       kInvalid, "gemm: dtype of out must be one of the numbers 1 (f32) to 8 (i64), got 99",
       problem);
@@ -146,8 +146,50 @@ TEST(CBadInput, RefusesNumbersOutsideTheEnums) {
   problem.accumulate = 2;
   expect_gemm_problem_refused(kInvalid, "gemm: accumulate must be 0 or 1, got 2", problem);
   problem = c_problem();
-  problem.a.block.rows = -1;
-  expect_gemm_problem_refused(kInvalid, "gemm: block of a must not be negative, got -1x0", problem);
+  problem.a.block.rows = -2;
+  expect_gemm_problem_refused(
+      kInvalid,
+      "gemm: block of a must have rows and cols of at least 0, or OCTET_ALL (-1), got -2x0",
+      problem);
+  problem = c_problem();
+  problem.b.scale_dtype = 0;
+  expect_gemm_problem_refused(
+      kInvalid,
+      "gemm: dtype of the scales of b must be one of the numbers 1 (f32) to 8 (i64), got 0",
+      problem);
+}
+
+// "Whole tensor", "not scaled" and "no copy" are three values.
+TEST(CBadInput, TellsTheSpecialBlocksApart) {
+  octet_quantize_problem problem;
+  octet_init_quantize_problem(&problem);
+  problem.rows = problem.cols = 4;
+  octet_plan* plan = nullptr;
+  problem.block = octet_whole_tensor();
+  expect_status(kUnsupported, "quantize: block must be 1x128, 128x1 or 128x128, got allxall",
+                octet_make_quantize_plan(&problem, nullptr, &plan));
+  problem.block = octet_unscaled();
+  expect_status(kUnsupported, "quantize: block must be 1x128, 128x1 or 128x128, got unscaled",
+                octet_make_quantize_plan(&problem, nullptr, &plan));
+  problem.block = octet_no_copy();
+  expect_status(kInvalid,
+                "quantize: block and transposed_block are both empty: there is nothing to write",
+                octet_make_quantize_plan(&problem, nullptr, &plan));
+  problem.transposed_block = octet_block_of(1, 128);
+  ASSERT_EQ(octet_make_quantize_plan(&problem, nullptr, &plan), OCTET_OK) << octet_last_error();
+  octet_destroy_plan(plan);
+}
+
+TEST(CBadInput, RefusesNestedStructsThatWereNotInitialised) {
+  octet_gemm_problem problem = c_problem();
+  problem.a.struct_size = 0;
+  expect_gemm_problem_refused(kInvalid,
+                              text("gemm: struct_size of a must be ", sizeof problem.a,
+                                   ", got 0; the function that makes it sets it"),
+                              problem);
+  problem = c_problem();
+  problem.b.reserved[3] = 1;
+  expect_gemm_problem_refused(kInvalid, "gemm: reserved room of b must be zero", problem);
 }
 
 TEST(CBadInput, RefusesFieldsOfWhatIsYetToCome) {
@@ -167,12 +209,12 @@ TEST(CBadInput, RefusesFieldsOfWhatIsYetToCome) {
   problem.reserved[7] = 1;
   expect_gemm_problem_refused(kInvalid, "gemm: reserved room of problem must be zero", problem);
   octet_fp8_linear_problem layer;
-  octet_fp8_linear_problem_init(&layer);
+  octet_init_fp8_linear_problem(&layer);
   layer.activation = 1;
   octet_plan* plan = nullptr;
   expect_status(kUnsupported,
                 "fp8_linear: activation is not supported by this version of octet: leave it zero",
-                octet_plan_fp8_linear_forward(&layer, nullptr, &plan));
+                octet_make_fp8_linear_forward_plan(&layer, nullptr, &plan));
 }
 
 TEST(CBadInput, RefusesBadOptions) {
@@ -182,14 +224,14 @@ TEST(CBadInput, RefusesBadOptions) {
   OCTET_INIT(&options);
   options.threads = -1;
   expect_status(kInvalid, "threads must be between 0 and 1024, got -1",
-                octet_plan_gemm(&problem, &options, &plan));
+                octet_make_gemm_plan(&problem, &options, &plan));
   OCTET_INIT(&options);
   options.struct_size = 3;
   expect_status(kInvalid,
                 text("gemm: struct_size of options must be at least ", sizeof options,
                      " and at most 65536, got 3; OCTET_INIT or the struct's own init function sets "
                      "it"),
-                octet_plan_gemm(&problem, &options, &plan));
+                octet_make_gemm_plan(&problem, &options, &plan));
 }
 
 TEST_F(CGemm, RunsTheCallTheTestsSpoil) { EXPECT_EQ(run(), OCTET_OK) << octet_last_error(); }
@@ -231,21 +273,23 @@ TEST_F(CGemm, RefusesTensorsThatCannotBeRead) {
 
 TEST_F(CGemm, RefusesThePlanOfAnotherOperator) {
   octet_quantize_problem problem;
-  octet_quantize_problem_init(&problem);
+  octet_init_quantize_problem(&problem);
   problem.rows = problem.cols = 4;
   octet_plan* quantize = nullptr;
-  ASSERT_EQ(octet_plan_quantize(&problem, nullptr, &quantize), OCTET_OK) << octet_last_error();
+  ASSERT_EQ(octet_make_quantize_plan(&problem, nullptr, &quantize), OCTET_OK) << octet_last_error();
   const std::vector<char> before = arena_.snapshot();
   expect_status(kInvalid,
-                "gemm: the plan must come from octet_plan_gemm(), got one of octet_plan_quantize()",
+                "gemm: the plan must come from octet_make_gemm_plan(), got one of "
+                "octet_make_quantize_plan()",
                 octet_run_gemm(quantize, &c_args_, nullptr, 0, nullptr));
-  octet_plan_destroy(quantize);
+  octet_destroy_plan(quantize);
   octet_fp8_linear_forward_args layer;
   OCTET_INIT(&layer);
-  expect_status(kInvalid,
-                "fp8_linear_forward: the plan must come from octet_plan_fp8_linear_forward(), got "
-                "one of octet_plan_gemm()",
-                octet_run_fp8_linear_forward(plan_, &layer, nullptr, 0, nullptr));
+  expect_status(
+      kInvalid,
+      "fp8_linear_forward: the plan must come from octet_make_fp8_linear_forward_plan(), got "
+      "one of octet_make_gemm_plan()",
+      octet_run_fp8_linear_forward(plan_, &layer, nullptr, 0, nullptr));
   EXPECT_EQ(arena_.snapshot(), before);
 }
 
@@ -253,21 +297,21 @@ TEST(CBadInput, RefusesLayoutsAndTheirMemory) {
   octet_quantized_layout layout;
   const octet_block block = octet_block_of(1, 128);
   expect_status(kInvalid, "quantized layout: rows must be at least 1, got -1",
-                octet_layout_quantized(-1, 4, OCTET_E4M3, block, &layout));
+                octet_make_quantized_layout(-1, 4, OCTET_E4M3, block, &layout));
   expect_status(kInvalid, "quantized layout: dtype must be e4m3 or e5m2, got f32",
-                octet_layout_quantized(1, 4, OCTET_F32, block, &layout));
+                octet_make_quantized_layout(1, 4, OCTET_F32, block, &layout));
   expect_status(kUnsupported, "quantized layout: blocks must be 1x128, 128x1 or 128x128, got 1x7",
-                octet_layout_quantized(1, 4, OCTET_E4M3, octet_block_of(1, 7), &layout));
-  ASSERT_EQ(octet_layout_quantized(1, 4, OCTET_E4M3, block, &layout), OCTET_OK);
+                octet_make_quantized_layout(1, 4, OCTET_E4M3, octet_block_of(1, 7), &layout));
+  ASSERT_EQ(octet_make_quantized_layout(1, 4, OCTET_E4M3, block, &layout), OCTET_OK);
   octet_quantized view;
   std::memset(&view, 0x5A, sizeof view);
   const octet_quantized before = view;
   expect_status(kInvalid, "quantized layout: memory is a null pointer",
-                octet_view_quantized(&layout, nullptr, octet_cpu(), &view));
+                octet_make_quantized_view(&layout, nullptr, octet_cpu(), &view));
   void* odd = reinterpret_cast<void*>(0x1040);
   expect_status(kInvalid,
                 "quantized layout: memory must be aligned to 256 bytes, got address 0x1040",
-                octet_view_quantized(&layout, odd, octet_cpu(), &view));
+                octet_make_quantized_view(&layout, odd, octet_cpu(), &view));
   EXPECT_EQ(std::memcmp(&view, &before, sizeof view), 0);
 }
 

@@ -33,7 +33,7 @@ void expect_struct_checks(const std::string& name, const std::string& pass, cons
   EXPECT_EQ(made, nullptr);
 
   ASSERT_EQ(plan_it(&good, nullptr, &made), OCTET_OK) << octet_last_error();
-  const PlanOwner plan(made, octet_plan_destroy);
+  const PlanOwner plan(made, octet_destroy_plan);
   expect_status(kInvalid, pass + ": args is a null pointer",
                 run_it(made, nullptr, nullptr, 0, nullptr));
   Args args;
@@ -51,57 +51,62 @@ void expect_struct_checks(const std::string& name, const std::string& pass, cons
 
 octet_rms_norm_problem norm_problem() {
   octet_rms_norm_problem problem;
-  octet_rms_norm_problem_init(&problem);
+  octet_init_rms_norm_problem(&problem);
   problem.rows = problem.cols = 4;
   return problem;
 }
 
 octet_gated_activation_problem gated_problem() {
   octet_gated_activation_problem problem;
-  octet_gated_activation_problem_init(&problem);
+  octet_init_gated_activation_problem(&problem);
   problem.rows = problem.cols = 4;
   return problem;
 }
 
 octet_rope_problem rope_problem() {
   octet_rope_problem problem;
-  octet_rope_problem_init(&problem);
+  octet_init_rope_problem(&problem);
   problem.seq = problem.q_heads = problem.head_dim = 4;
   return problem;
 }
 
 octet_rms_norm_rope_problem norm_rope_problem() {
   octet_rms_norm_rope_problem problem;
-  octet_rms_norm_rope_problem_init(&problem);
+  octet_init_rms_norm_rope_problem(&problem);
   problem.seq = problem.q_heads = problem.head_dim = 4;
   return problem;
 }
 
 octet_gated_mlp_problem mlp_problem() {
   octet_gated_mlp_problem problem;
-  octet_gated_mlp_problem_init(&problem);
+  octet_init_gated_mlp_problem(&problem);
   problem.m = problem.f = problem.k = 4;
   return problem;
 }
 
 TEST(CPassesBadInput, RefusesBadStructs) {
-  expect_struct_checks("rms_norm", "rms_norm_forward", norm_problem(), octet_plan_rms_norm_forward,
-                       octet_run_rms_norm_forward);
+  expect_struct_checks("rms_norm", "rms_norm_forward", norm_problem(),
+                       octet_make_rms_norm_forward_plan, octet_run_rms_norm_forward);
   expect_struct_checks("rms_norm", "rms_norm_backward", norm_problem(),
-                       octet_plan_rms_norm_backward, octet_run_rms_norm_backward);
+                       octet_make_rms_norm_backward_plan, octet_run_rms_norm_backward);
   expect_struct_checks("gated_activation", "gated_activation_forward", gated_problem(),
-                       octet_plan_gated_activation_forward, octet_run_gated_activation_forward);
+                       octet_make_gated_activation_forward_plan,
+                       octet_run_gated_activation_forward);
   expect_struct_checks("gated_activation", "gated_activation_backward", gated_problem(),
-                       octet_plan_gated_activation_backward, octet_run_gated_activation_backward);
-  expect_struct_checks("rope", "rope", rope_problem(), octet_plan_rope, octet_run_rope);
+                       octet_make_gated_activation_backward_plan,
+                       octet_run_gated_activation_backward);
+  expect_struct_checks("rope", "rope_forward", rope_problem(), octet_make_rope_forward_plan,
+                       octet_run_rope_forward);
+  expect_struct_checks("rope", "rope_backward", rope_problem(), octet_make_rope_backward_plan,
+                       octet_run_rope_backward);
   expect_struct_checks("rms_norm_rope", "rms_norm_rope_forward", norm_rope_problem(),
-                       octet_plan_rms_norm_rope_forward, octet_run_rms_norm_rope_forward);
+                       octet_make_rms_norm_rope_forward_plan, octet_run_rms_norm_rope_forward);
   expect_struct_checks("rms_norm_rope", "rms_norm_rope_backward", norm_rope_problem(),
-                       octet_plan_rms_norm_rope_backward, octet_run_rms_norm_rope_backward);
+                       octet_make_rms_norm_rope_backward_plan, octet_run_rms_norm_rope_backward);
   expect_struct_checks("gated_mlp", "gated_mlp_forward", mlp_problem(),
-                       octet_plan_gated_mlp_forward, octet_run_gated_mlp_forward);
+                       octet_make_gated_mlp_forward_plan, octet_run_gated_mlp_forward);
   expect_struct_checks("gated_mlp", "gated_mlp_backward", mlp_problem(),
-                       octet_plan_gated_mlp_backward, octet_run_gated_mlp_backward);
+                       octet_make_gated_mlp_backward_plan, octet_run_gated_mlp_backward);
 }
 
 TEST(CPassesBadInput, RefusesTheCostOfWhatIsNoGatedMlp) {
@@ -111,11 +116,12 @@ TEST(CPassesBadInput, RefusesTheCostOfWhatIsNoGatedMlp) {
                 octet_gated_mlp_cost(nullptr, &launches, &bytes));
   const octet_rope_problem problem = rope_problem();
   octet_plan* made = nullptr;
-  ASSERT_EQ(octet_plan_rope(&problem, nullptr, &made), OCTET_OK) << octet_last_error();
-  const PlanOwner plan(made, octet_plan_destroy);
-  expect_status(kInvalid,
-                "gated_mlp: the plan must be one of gated_mlp, got one of octet_plan_rope()",
-                octet_gated_mlp_cost(made, &launches, &bytes));
+  ASSERT_EQ(octet_make_rope_forward_plan(&problem, nullptr, &made), OCTET_OK) << octet_last_error();
+  const PlanOwner plan(made, octet_destroy_plan);
+  expect_status(
+      kInvalid,
+      "gated_mlp: the plan must be one of gated_mlp, got one of octet_make_rope_forward_plan()",
+      octet_gated_mlp_cost(made, &launches, &bytes));
   expect_status(kInvalid, "gated_mlp: bytes is a null pointer",
                 octet_gated_mlp_cost(made, &launches, nullptr));
   EXPECT_EQ(launches, 7);
@@ -124,49 +130,60 @@ TEST(CPassesBadInput, RefusesTheCostOfWhatIsNoGatedMlp) {
 TEST(CPassesBadInput, RefusesThePlanOfTheOtherPass) {
   const octet_rms_norm_problem problem = norm_problem();
   octet_plan* made = nullptr;
-  ASSERT_EQ(octet_plan_rms_norm_backward(&problem, nullptr, &made), OCTET_OK) << octet_last_error();
-  const PlanOwner plan(made, octet_plan_destroy);
+  ASSERT_EQ(octet_make_rms_norm_backward_plan(&problem, nullptr, &made), OCTET_OK)
+      << octet_last_error();
+  const PlanOwner plan(made, octet_destroy_plan);
   octet_rms_norm_forward_args args;
   OCTET_INIT(&args);
-  expect_status(kInvalid,
-                "rms_norm_forward: the plan must come from octet_plan_rms_norm_forward(), got one "
-                "of octet_plan_rms_norm_backward()",
-                octet_run_rms_norm_forward(made, &args, nullptr, 0, nullptr));
+  expect_status(
+      kInvalid,
+      "rms_norm_forward: the plan must come from octet_make_rms_norm_forward_plan(), got one "
+      "of octet_make_rms_norm_backward_plan()",
+      octet_run_rms_norm_forward(made, &args, nullptr, 0, nullptr));
 }
 
 TEST(CPassesBadInput, ReadsAnFp8OutputOnlyWhereItIsEnabled) {
   octet_gated_activation_problem problem = gated_problem();
   problem.fp8.format = 99;
-  problem.fp8.block = octet_block_of(-1, 128);
+  problem.fp8.block = octet_block_of(-3, 128);
   octet_plan* plan = nullptr;
-  ASSERT_EQ(octet_plan_gated_activation_forward(&problem, nullptr, &plan), OCTET_OK)
+  ASSERT_EQ(octet_make_gated_activation_forward_plan(&problem, nullptr, &plan), OCTET_OK)
       << octet_last_error();
-  octet_plan_destroy(plan);
+  octet_destroy_plan(plan);
 
   const auto refused = [&](const char* message) {
-    expect_status(kInvalid, message, octet_plan_gated_activation_forward(&problem, nullptr, &plan));
+    expect_status(kInvalid, message,
+                  octet_make_gated_activation_forward_plan(&problem, nullptr, &plan));
   };
   problem.fp8.enabled = 1;
   refused(
       "gated_activation: dtype of fp8.format must be one of the numbers 1 (f32) to 8 (i64), got "
       "99");
   problem.fp8.format = OCTET_E5M2;
-  refused("gated_activation: block of fp8.out must not be negative, got -1x128");
+  refused(
+      "gated_activation: block of fp8.out must have rows and cols of at least 0, or OCTET_ALL "
+      "(-1), got -3x128");
   problem.fp8.enabled = 2;
   refused("gated_activation: fp8.enabled must be 0 or 1, got 2");
 }
 
 TEST(CPassesBadInput, RefusesNumbersOfNoRotation) {
   octet_rope_problem problem = rope_problem();
-  problem.rotation.positions = 99;
+  problem.rotation.positions_dtype = 99;
   octet_plan* plan = nullptr;
   expect_status(kInvalid,
                 "rope: dtype of positions must be one of the numbers 1 (f32) to 8 (i64), got 99",
-                octet_plan_rope(&problem, nullptr, &plan));
+                octet_make_rope_forward_plan(&problem, nullptr, &plan));
   problem = rope_problem();
   problem.rotation.full_cache = -1;
   expect_status(kInvalid, "rope: full_cache must be 0 or 1, got -1",
-                octet_plan_rope(&problem, nullptr, &plan));
+                octet_make_rope_forward_plan(&problem, nullptr, &plan));
+  problem = rope_problem();
+  problem.rotation.struct_size = 8;
+  expect_status(kInvalid,
+                text("rope: struct_size of rotation must be ", sizeof problem.rotation,
+                     ", got 8; the function that makes it sets it"),
+                octet_make_rope_forward_plan(&problem, nullptr, &plan));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ inline octet_device to_c(Device device) {
 inline octet_block to_c(BlockShape block) { return {block.rows, block.cols}; }
 // Not inlined: otherwise GCC 12 warns that an empty optional is uninitialised.
 [[gnu::noinline]] inline octet_block to_c(const std::optional<BlockShape>& block) {
-  return block ? to_c(*block) : octet_block{0, 0};
+  return block ? to_c(*block) : octet_no_copy();
 }
 inline octet_tensor to_c(const TensorView& view) {
   octet_tensor tensor{};
@@ -25,22 +25,27 @@ inline octet_tensor to_c(const TensorView& view) {
   return tensor;
 }
 inline octet_quantized to_c(const QuantizedView& view) {
-  return {to_c(view.values), to_c(view.scales), to_c(view.block), view.owns_padding, 0};
+  return {to_c(view.values), to_c(view.scales), to_c(view.block), view.owns_padding, 0, {}};
 }
 
 inline octet_gemm_operand to_c(const GemmOperand& operand) {
-  return {static_cast<octet_dtype>(operand.dtype), static_cast<octet_major>(operand.major),
-          to_c(operand.block)};
+  octet_gemm_operand c;
+  octet_init_gemm_operand(&c);
+  c.dtype = static_cast<octet_dtype>(operand.dtype);
+  c.block = to_c(operand.block);
+  c.major = static_cast<octet_major>(operand.major);
+  c.scale_dtype = static_cast<octet_dtype>(operand.scale_dtype);
+  return c;
 }
 inline octet_gemm_problem to_c(const GemmProblem& problem) {
   octet_gemm_problem c;
-  octet_gemm_problem_init(&c);
+  octet_init_gemm_problem(&c);
   c.m = problem.m;
   c.n = problem.n;
   c.k = problem.k;
   c.a = to_c(problem.a);
   c.b = to_c(problem.b);
-  c.out = static_cast<octet_dtype>(problem.out);
+  c.out_dtype = static_cast<octet_dtype>(problem.out_dtype);
   c.accumulate = problem.accumulate;
   c.device = to_c(problem.device);
   c.group_kind = static_cast<octet_group_kind>(problem.groups);
@@ -59,10 +64,10 @@ inline octet_gemm_args to_c(const GemmArgs& args) {
 
 inline octet_quantize_problem to_c(const QuantizeProblem& problem) {
   octet_quantize_problem c;
-  octet_quantize_problem_init(&c);
+  octet_init_quantize_problem(&c);
   c.rows = problem.rows;
   c.cols = problem.cols;
-  c.input = static_cast<octet_dtype>(problem.input);
+  c.input_dtype = static_cast<octet_dtype>(problem.input_dtype);
   c.format = static_cast<octet_dtype>(problem.format);
   c.block = to_c(problem.block);
   c.transposed_block = to_c(problem.transposed_block);
@@ -82,12 +87,12 @@ inline octet_quantize_args to_c(const QuantizeArgs& args) {
 
 inline octet_dequantize_problem to_c(const DequantizeProblem& problem) {
   octet_dequantize_problem c;
-  octet_dequantize_problem_init(&c);
+  octet_init_dequantize_problem(&c);
   c.rows = problem.rows;
   c.cols = problem.cols;
   c.format = static_cast<octet_dtype>(problem.format);
   c.block = to_c(problem.block);
-  c.out = static_cast<octet_dtype>(problem.out);
+  c.out_dtype = static_cast<octet_dtype>(problem.out_dtype);
   c.device = to_c(problem.device);
   return c;
 }
@@ -101,7 +106,7 @@ inline octet_dequantize_args to_c(const DequantizeArgs& args) {
 
 inline octet_repack_problem to_c(const RepackProblem& problem) {
   octet_repack_problem c;
-  octet_repack_problem_init(&c);
+  octet_init_repack_problem(&c);
   c.rows = problem.rows;
   c.cols = problem.cols;
   c.format = static_cast<octet_dtype>(problem.format);
@@ -127,7 +132,7 @@ void set_layer_fields(const Problem& problem, CProblem& c) {
   c.training = problem.training;
   c.need_dx = problem.need_dx;
   c.need_dw = problem.need_dw;
-  c.dw = static_cast<octet_dtype>(problem.dw);
+  c.dw_dtype = static_cast<octet_dtype>(problem.dw_dtype);
   c.accumulate_dw = problem.accumulate_dw;
   c.wgrad_blocks = static_cast<octet_wgrad_blocks>(problem.wgrad_blocks);
   c.amax_floor = problem.amax_floor;
@@ -137,7 +142,7 @@ void set_layer_fields(const Problem& problem, CProblem& c) {
 
 inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
   octet_fp8_linear_problem c;
-  octet_fp8_linear_problem_init(&c);
+  octet_init_fp8_linear_problem(&c);
   c.m = problem.m;
   c.n = problem.n;
   c.k = problem.k;
@@ -145,14 +150,14 @@ inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
   return c;
 }
 inline octet_fp8_linear_saved to_c(const Fp8LinearSaved& saved) {
-  return {to_c(saved.x_t), to_c(saved.w_t)};
+  return {to_c(saved.x_t), to_c(saved.w_t), {}};
 }
 inline octet_fp8_linear_forward_args to_c(const Fp8LinearForwardArgs& args) {
   octet_fp8_linear_forward_args c;
   OCTET_INIT(&c);
   c.x = to_c(args.x);
   c.w = to_c(args.w);
-  c.weights = {to_c(args.weights.w), to_c(args.weights.w_t)};
+  c.weights = {to_c(args.weights.w), to_c(args.weights.w_t), {}};
   c.y = to_c(args.y);
   c.saved = to_c(args.saved);
   return c;

@@ -8,7 +8,7 @@ namespace octet::bad_input {
 // Not inlined, for the same reason as to_c() of a block.
 [[gnu::noinline]] inline octet_fp8_output to_c(const std::optional<Fp8Output>& output) {
   octet_fp8_output c;
-  octet_fp8_output_init(&c);
+  octet_init_fp8_output(&c);
   if (!output) return c;
   c.enabled = 1;
   c.format = static_cast<octet_dtype>(output->format);
@@ -19,21 +19,21 @@ namespace octet::bad_input {
   return c;
 }
 inline octet_fp8_copies to_c(const Fp8Copies& copies) {
-  return {to_c(copies.out), to_c(copies.transposed)};
+  return {to_c(copies.out), to_c(copies.transposed), {}};
 }
 
 inline octet_rms_norm_problem to_c(const RmsNormProblem& problem) {
   octet_rms_norm_problem c;
-  octet_rms_norm_problem_init(&c);
+  octet_init_rms_norm_problem(&c);
   c.rows = problem.rows;
   c.cols = problem.cols;
   c.dtype = static_cast<octet_dtype>(problem.dtype);
-  c.weight = static_cast<octet_dtype>(problem.weight);
+  c.weight_dtype = static_cast<octet_dtype>(problem.weight_dtype);
   c.eps = problem.eps;
   c.residual = problem.residual;
   c.one_plus_weight = problem.one_plus_weight;
   c.training = problem.training;
-  c.dg = static_cast<octet_dtype>(problem.dg);
+  c.dg_dtype = static_cast<octet_dtype>(problem.dg_dtype);
   c.fp8 = to_c(problem.fp8);
   c.device = to_c(problem.device);
   return c;
@@ -66,22 +66,24 @@ inline octet_rms_norm_backward_args to_c(const RmsNormBackwardArgs& args) {
 
 [[gnu::noinline]] inline octet_rotation to_c(const Rotation& rotation) {
   octet_rotation c;
-  octet_rotation_init(&c);
+  octet_init_rotation(&c);
   c.style = static_cast<octet_rope_style>(rotation.style);
   c.rotary_dim = rotation.rotary_dim;
   c.cache_rows = rotation.cache_rows;
   c.full_cache = rotation.full_cache;
-  c.cache = static_cast<octet_dtype>(rotation.cache);
-  if (rotation.positions) c.positions = static_cast<octet_dtype>(*rotation.positions);
+  c.cache_dtype = static_cast<octet_dtype>(rotation.cache_dtype);
+  if (rotation.positions_dtype) {
+    c.positions_dtype = static_cast<octet_dtype>(*rotation.positions_dtype);
+  }
   return c;
 }
 inline octet_rotation_args to_c(const RotationArgs& args) {
-  return {to_c(args.cos), to_c(args.sin), to_c(args.positions)};
+  return {to_c(args.cos), to_c(args.sin), to_c(args.positions), {}};
 }
 
 inline octet_rope_problem to_c(const RopeProblem& problem) {
   octet_rope_problem c;
-  octet_rope_problem_init(&c);
+  octet_init_rope_problem(&c);
   c.batch = problem.batch;
   c.seq = problem.seq;
   c.q_heads = problem.q_heads;
@@ -89,12 +91,11 @@ inline octet_rope_problem to_c(const RopeProblem& problem) {
   c.head_dim = problem.head_dim;
   c.dtype = static_cast<octet_dtype>(problem.dtype);
   c.rotation = to_c(problem.rotation);
-  c.inverse = problem.inverse;
   c.device = to_c(problem.device);
   return c;
 }
-inline octet_rope_args to_c(const RopeArgs& args) {
-  octet_rope_args c;
+inline octet_rope_forward_args to_c(const RopeForwardArgs& args) {
+  octet_rope_forward_args c;
   OCTET_INIT(&c);
   c.q = to_c(args.q);
   c.k = to_c(args.k);
@@ -103,10 +104,20 @@ inline octet_rope_args to_c(const RopeArgs& args) {
   c.rotation = to_c(args.rotation);
   return c;
 }
+inline octet_rope_backward_args to_c(const RopeBackwardArgs& args) {
+  octet_rope_backward_args c;
+  OCTET_INIT(&c);
+  c.dq_out = to_c(args.dq_out);
+  c.dk_out = to_c(args.dk_out);
+  c.dq = to_c(args.dq);
+  c.dk = to_c(args.dk);
+  c.rotation = to_c(args.rotation);
+  return c;
+}
 
 inline octet_rms_norm_rope_problem to_c(const RmsNormRopeProblem& problem) {
   octet_rms_norm_rope_problem c;
-  octet_rms_norm_rope_problem_init(&c);
+  octet_init_rms_norm_rope_problem(&c);
   c.batch = problem.batch;
   c.seq = problem.seq;
   c.q_heads = problem.q_heads;
@@ -114,11 +125,11 @@ inline octet_rms_norm_rope_problem to_c(const RmsNormRopeProblem& problem) {
   c.head_dim = problem.head_dim;
   c.norm = static_cast<octet_norm_scope>(problem.norm);
   c.dtype = static_cast<octet_dtype>(problem.dtype);
-  c.weight = static_cast<octet_dtype>(problem.weight);
+  c.weight_dtype = static_cast<octet_dtype>(problem.weight_dtype);
   c.eps = problem.eps;
   c.one_plus_weight = problem.one_plus_weight;
   c.training = problem.training;
-  c.dg = static_cast<octet_dtype>(problem.dg);
+  c.dg_dtype = static_cast<octet_dtype>(problem.dg_dtype);
   c.rotation = to_c(problem.rotation);
   c.device = to_c(problem.device);
   return c;
@@ -158,7 +169,7 @@ inline octet_rms_norm_rope_backward_args to_c(const RmsNormRopeBackwardArgs& arg
 
 inline octet_gated_activation_problem to_c(const GatedActivationProblem& problem) {
   octet_gated_activation_problem c;
-  octet_gated_activation_problem_init(&c);
+  octet_init_gated_activation_problem(&c);
   c.rows = problem.rows;
   c.cols = problem.cols;
   c.dtype = static_cast<octet_dtype>(problem.dtype);

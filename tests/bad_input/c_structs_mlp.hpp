@@ -7,7 +7,7 @@ namespace octet::bad_input {
 
 inline octet_gated_mlp_problem to_c(const GatedMlpProblem& problem) {
   octet_gated_mlp_problem c;
-  octet_gated_mlp_problem_init(&c);
+  octet_init_gated_mlp_problem(&c);
   c.m = problem.m;
   c.f = problem.f;
   c.k = problem.k;
@@ -20,11 +20,11 @@ inline octet_gated_mlp_problem to_c(const GatedMlpProblem& problem) {
 }
 
 inline octet_gated_mlp_saved to_c(const GatedMlpSaved& saved) {
-  return {to_c(saved.x), to_c(saved.gate_up), to_c(saved.x_t),     to_c(saved.w_gate_up_t),
-          to_c(saved.h), to_c(saved.h_t),     to_c(saved.w_down_t)};
+  return {to_c(saved.x), to_c(saved.gate_up), to_c(saved.x_t),      to_c(saved.w_gate_up_t),
+          to_c(saved.h), to_c(saved.h_t),     to_c(saved.w_down_t), {}};
 }
 inline octet_fp8_linear_weights to_c(const Fp8LinearWeights& weights) {
-  return {to_c(weights.w), to_c(weights.w_t)};
+  return {to_c(weights.w), to_c(weights.w_t), {}};
 }
 
 inline octet_gated_mlp_forward_args to_c(const GatedMlpForwardArgs& args) {
@@ -33,7 +33,7 @@ inline octet_gated_mlp_forward_args to_c(const GatedMlpForwardArgs& args) {
   c.x = to_c(args.x);
   c.w_gate_up = to_c(args.w_gate_up);
   c.w_down = to_c(args.w_down);
-  c.weights = {to_c(args.weights.gate_up), to_c(args.weights.down)};
+  c.weights = {to_c(args.weights.gate_up), to_c(args.weights.down), {}};
   c.h = to_c(args.h);
   c.h_fp8 = to_c(args.h_fp8);
   c.y = to_c(args.y);

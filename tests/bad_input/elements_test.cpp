@@ -68,8 +68,9 @@ TEST(RmsNormBadInput, RefusesBadProblems) {
   problem.cols = 0;
   expect_norm_refused(kInvalid, "rms_norm: cols must be at least 1, got 0", problem);
   problem = norm_problem();
-  problem.weight = Dtype::i32;
-  expect_norm_refused(kInvalid, "rms_norm: weight must be f32, f16 or bf16, got i32", problem);
+  problem.weight_dtype = Dtype::i32;
+  expect_norm_refused(kInvalid, "rms_norm: weight_dtype must be f32, f16 or bf16, got i32",
+                      problem);
   problem = norm_problem();
   problem.eps = std::numeric_limits<float>::quiet_NaN();
   expect_norm_refused(kInvalid, "rms_norm: eps must be finite and at least 0, got nan", problem);

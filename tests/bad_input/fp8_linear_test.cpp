@@ -26,7 +26,7 @@ struct LayerCall {
     backward.dy = arena.matrix(problem.dtype, problem.m, problem.n);
     backward.saved = forward.saved;
     backward.dx = arena.matrix(problem.dtype, problem.m, problem.k);
-    backward.dw = arena.matrix(problem.dw, problem.n, problem.k);
+    backward.dw = arena.matrix(problem.dw_dtype, problem.n, problem.k);
     workspace = arena.workspace(std::max(plan_fp8_linear_forward(problem).workspace_bytes,
                                          plan_fp8_linear_backward(problem).workspace_bytes));
   }
@@ -51,9 +51,9 @@ void expect_both_plans_refused(ErrorCode code, const std::string& message,
   expect_error(code, message, [&] { fp8_linear_saved_layout(problem); });
   const octet_fp8_linear_problem c = to_c(problem);
   octet_fp8_linear_saved_layout saved;
-  expect_status(code, message, octet_layout_fp8_linear_saved(&c, &saved));
+  expect_status(code, message, octet_make_fp8_linear_saved_layout(&c, &saved));
   octet_fp8_linear_weights_layout weights;
-  expect_status(code, message, octet_layout_fp8_linear_weights(&c, &weights));
+  expect_status(code, message, octet_make_fp8_linear_weights_layout(&c, &weights));
 }
 
 TEST(Fp8LinearBadInput, TheCallsTheTestsSpoilAreRight) {
@@ -95,7 +95,7 @@ TEST(Fp8LinearBadInput, RefusesBadProblems) {
                             problem);
   problem = small_problem();
   problem.accumulate_dw = true;
-  problem.dw = Dtype::f16;
+  problem.dw_dtype = Dtype::f16;
   expect_both_plans_refused(kUnsupported,
                             "fp8_linear: accumulate_dw needs an f32 or bf16 dw, got f16", problem);
 }

@@ -21,7 +21,7 @@ struct GemmCall {
       : arena(arena_bytes), problem(given) {
     args.a = operand(problem.a, problem.m);
     args.b = operand(problem.b, problem.n);
-    args.d = arena.matrix(problem.out, problem.m, problem.n);
+    args.d = arena.matrix(problem.out_dtype, problem.m, problem.n);
     workspace = arena.workspace(plan_gemm(problem).workspace_bytes);
   }
   QuantizedView operand(const GemmOperand& given, std::int64_t rows) {
@@ -75,8 +75,8 @@ TEST(GemmBadInput, RefusesSizesWhoseProductOverflows) {
 
 TEST(GemmBadInput, RefusesDtypesItCannotMultiplyOrWrite) {
   GemmProblem problem = small_problem();
-  problem.out = Dtype::e4m3;
-  expect_plan_refused(kInvalid, "gemm: out must be f32, f16 or bf16, got e4m3", problem);
+  problem.out_dtype = Dtype::e4m3;
+  expect_plan_refused(kInvalid, "gemm: out_dtype must be f32, f16 or bf16, got e4m3", problem);
   problem = small_problem();
   problem.a.dtype = Dtype::ue8m0;
   expect_plan_refused(kInvalid, "gemm: where it is not FP8, a must be f32, f16 or bf16, got ue8m0",
@@ -93,6 +93,16 @@ TEST(GemmBadInput, RefusesDtypesItCannotMultiplyOrWrite) {
 
 TEST(GemmBadInput, RefusesBlocksItCannotScale) {
   GemmProblem problem = small_problem();
+  problem.b.scale_dtype = Dtype::ue8m0;
+  expect_plan_refused(kUnsupported, "gemm: scales of b must be f32, got ue8m0", problem);
+  problem = small_problem();
+  problem.a.block = kUnscaled;
+  expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got unscaled",
+                      problem);
+  problem.a.block = kWholeTensor;
+  expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got allxall",
+                      problem);
+  problem = small_problem();
   problem.a.block = {1, 64};
   expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got 1x64",
                       problem);
@@ -106,7 +116,7 @@ TEST(GemmBadInput, RefusesBlocksItCannotScale) {
 TEST(GemmBadInput, RefusesWhatIsYetToCome) {
   GemmProblem problem = small_problem();
   problem.accumulate = true;
-  problem.out = Dtype::f16;
+  problem.out_dtype = Dtype::f16;
   expect_plan_refused(kUnsupported, "gemm: accumulate needs an f32 or bf16 output, got f16",
                       problem);
   problem = small_problem();
@@ -136,8 +146,8 @@ TEST(GemmBadInput, RefusesUnknownNumbers) {
                       "gemm: bias and activation are not supported by this version of octet",
                       problem);
   problem = small_problem();
-  problem.out = static_cast<Dtype>(99);
-  expect_error(kInvalid, "gemm: out must be f32, f16 or bf16, got the unknown dtype 99",
+  problem.out_dtype = static_cast<Dtype>(99);
+  expect_error(kInvalid, "gemm: out_dtype must be f32, f16 or bf16, got the unknown dtype 99",
                [&] { plan_gemm(problem); });
   problem = small_problem();
   problem.device.type = static_cast<DeviceType>(12);

@@ -11,7 +11,7 @@ constexpr std::int64_t kBatch = 2, kSeq = 5, kQHeads = 3, kKHeads = 1, kHeadDim 
 template <class Problem>
 Problem heads_problem() {
   Problem problem{kBatch, kSeq, kQHeads, kKHeads, kHeadDim};
-  problem.rotation.positions = Dtype::i32;
+  problem.rotation.positions_dtype = Dtype::i32;
   return problem;
 }
 
@@ -30,16 +30,17 @@ struct RopeCall {
     return arena.tensor(Dtype::bf16, {kBatch, kSeq, count, kHeadDim});
   }
   void refused(const std::string& message) const {
-    expect_run_refused(kInvalid, message, arena, heads_problem<RopeProblem>(), args, {});
+    expect_run_refused(kInvalid, message, arena, RopeForward{heads_problem<RopeProblem>()}, args,
+                       {});
   }
 
   Arena arena{1 << 16};
-  RopeArgs args;
+  RopeForwardArgs args;
 };
 
 TEST(RopeBadInput, TheCallTheTestsSpoilIsRight) {
   RopeCall call;
-  EXPECT_NO_THROW(run(plan_rope(heads_problem<RopeProblem>()), call.args));
+  EXPECT_NO_THROW(run(plan_rope_forward(heads_problem<RopeProblem>()), call.args));
 }
 
 TEST(RopeBadInput, RefusesPositionsOutsideTheCaches) {
@@ -67,6 +68,20 @@ TEST(RopeBadInput, RefusesBadTensors) {
   shifted.refused("rope: output k_out overlaps k: their memory must be apart");
 }
 
+TEST(RopeBadInput, NamesTheGradientsOfBackward) {
+  RopeCall call;
+  RopeBackwardArgs args{call.args.q, call.args.k, call.args.q_out, call.args.k_out,
+                        call.args.rotation};
+  const auto refused = [&](const std::string& message) {
+    expect_run_refused(kInvalid, message, call.arena, RopeBackward{heads_problem<RopeProblem>()},
+                       args, {});
+  };
+  args.dk.data = static_cast<char*>(args.dk.data) + 2;
+  refused("rope: output dk overlaps dk_out: their memory must be apart");
+  args.dq_out = {};
+  refused("rope: dq_out must have rank 4, [batch, seq, q_heads, head_dim], got rank 0");
+}
+
 // Both operators have the same requirements for heads and rotation.
 template <class Problem, class Expect>
 void expect_heads_refused(const std::string& op, const Expect& refused) {
@@ -83,9 +98,9 @@ void expect_heads_refused(const std::string& op, const Expect& refused) {
   problem.rotation.style = static_cast<RopeStyle>(3);
   refused(op + ": style must be rotate_half or interleaved, got 3", problem);
   problem = heads_problem<Problem>();
-  problem.rotation.positions = Dtype::f32;
-  refused(op + ": positions must be i32 or i64, got f32", problem);
-  problem.rotation.positions = std::nullopt;
+  problem.rotation.positions_dtype = Dtype::f32;
+  refused(op + ": positions_dtype must be i32 or i64, got f32", problem);
+  problem.rotation.positions_dtype = std::nullopt;
   problem.rotation.cache_rows = 4;
   refused(op + ": cache_rows must be at least seq = 5 where no positions are given, got 4",
           problem);
@@ -93,7 +108,8 @@ void expect_heads_refused(const std::string& op, const Expect& refused) {
 
 TEST(RopeBadInput, RefusesBadHeadsAndRotations) {
   expect_heads_refused<RopeProblem>("rope", [](const std::string& message, const auto& problem) {
-    expect_plan_refused(kInvalid, message, problem);
+    expect_plan_refused(kInvalid, message, RopeForward{problem});
+    expect_plan_refused(kInvalid, message, RopeBackward{problem});
   });
 }
 

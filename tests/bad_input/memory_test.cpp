@@ -74,12 +74,12 @@ TEST(MemoryBadInput, TheLayerGivesBackWhatItGotBeforeTheMemoryRanOut) {
   problem.m = problem.n = problem.k = 8;
   for (int gifts = 0; gifts < 3; ++gifts) {
     Stingy stingy{gifts};
-    EXPECT_THROW(Fp8Linear(problem, stingy.allocator()), Error) << gifts;
+    EXPECT_THROW(Fp8Linear(problem, {}, stingy.allocator()), Error) << gifts;
     EXPECT_EQ(stingy.held, 0) << "leaked after " << gifts << " allocations";
   }
   Stingy enough{3};
   {
-    const Fp8Linear layer(problem, enough.allocator());
+    const Fp8Linear layer(problem, {}, enough.allocator());
     EXPECT_EQ(enough.held, 3);
   }
   EXPECT_EQ(enough.held, 0);
@@ -124,12 +124,12 @@ TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
   problem.m = problem.n = problem.k = 8;
   const octet_fp8_linear_problem c = to_c(problem);
   octet_plan* plan = nullptr;
-  ASSERT_EQ(octet_plan_fp8_linear_forward(&c, nullptr, &plan), OCTET_OK);
-  octet_plan_destroy(plan);
+  ASSERT_EQ(octet_make_fp8_linear_forward_plan(&c, nullptr, &plan), OCTET_OK);
+  octet_destroy_plan(plan);
   int failures = 0;
   for (long n = 0; n < 10000; ++n) {
     allocations_left = n;
-    const octet_status status = octet_plan_fp8_linear_forward(&c, nullptr, &plan);
+    const octet_status status = octet_make_fp8_linear_forward_plan(&c, nullptr, &plan);
     allocations_left = -1;
     if (status == OCTET_OK) break;
     ++failures;
@@ -139,7 +139,7 @@ TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
   }
   EXPECT_GT(failures, 10);
   ASSERT_NE(plan, nullptr);
-  octet_plan_destroy(plan);
+  octet_destroy_plan(plan);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ struct Layer {
     at(w, 129, 131) = w_value;
     at(dy, 4, 7) = dy_value;
     Fp8LinearProblem problem{.m = kTokens, .n = kOutputs, .k = kInputs};
-    problem.dtype = problem.dw = Dtype::f32;
+    problem.dtype = problem.dw_dtype = Dtype::f32;
     Fp8Linear layer(problem);
     layer.forward(x, w, y);
     layer.backward(dy, dx, dw);

@@ -19,7 +19,7 @@ QuantizeProblem dual_problem() {
 struct QuantizeCall {
   explicit QuantizeCall(const QuantizeProblem& given = dual_problem())
       : arena(1 << 18), problem(given) {
-    args.input = arena.matrix(problem.input, problem.rows, problem.cols);
+    args.input = arena.matrix(problem.input_dtype, problem.rows, problem.cols);
     if (problem.block) {
       args.out = arena.quantized(problem.rows, problem.cols, problem.format, *problem.block);
     }
@@ -61,8 +61,9 @@ TEST(QuantizeBadInput, RefusesBadSizes) {
 
 TEST(QuantizeBadInput, RefusesDtypesAndBlocks) {
   QuantizeProblem problem = dual_problem();
-  problem.input = Dtype::e4m3;
-  expect_plan_refused(kInvalid, "quantize: input must be f32, f16 or bf16, got e4m3", problem);
+  problem.input_dtype = Dtype::e4m3;
+  expect_plan_refused(kInvalid, "quantize: input_dtype must be f32, f16 or bf16, got e4m3",
+                      problem);
   problem = dual_problem();
   problem.format = Dtype::bf16;
   expect_plan_refused(kInvalid, "quantize: format must be e4m3 or e5m2, got bf16", problem);

@@ -17,7 +17,7 @@ constexpr int kRounds = 20;
 GemmProblem small_problem() {
   GemmProblem problem{.m = 17, .n = 33, .k = 150};
   problem.a = problem.b = {Dtype::f32};
-  problem.out = Dtype::f32;
+  problem.out_dtype = Dtype::f32;
   return problem;
 }
 
@@ -47,7 +47,7 @@ TEST(BadInputThreads, EveryThreadReadsItsOwnErrorAndItsOwnResult) {
   const Operands operands;
   octet_plan* made = nullptr;
   ASSERT_EQ(c_plan(small_problem(), &made), OCTET_OK) << octet_last_error();
-  const PlanOwner plan(made, octet_plan_destroy);
+  const PlanOwner plan(made, octet_destroy_plan);
   const std::vector<float> alone = multiply(plan.get(), operands);
 
   std::atomic<int> wrong_errors{0};

@@ -134,7 +134,7 @@ TEST(Report, RefusesWhatItCannotShow) {
   EXPECT_EQ(refusal([&] { report.add(GemmCase{.name = "x"}, passed(1), samples({{1}})); }),
             "report: products and memory-bound kernels have columns of their own; give each "
             "a Report");
-  EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }, ErrorCode::device_error),
+  EXPECT_EQ(refusal([&] { report.write_csv("/nonexistent/x.csv"); }, ErrorCode::file_error),
             "cannot write /nonexistent/x.csv: No such file or directory");
 }
 

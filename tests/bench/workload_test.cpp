@@ -63,7 +63,7 @@ TEST(Inputs, EverySetHoldsTheSameNumbers) {
 
 TEST(Workload, PlainProductsDescribeViewsOfTheSameTensors) {
   Fp8LinearProblem problem{.m = 2, .n = 3, .k = 4, .dtype = Dtype::f16};
-  problem.dw = Dtype::f32;
+  problem.dw_dtype = Dtype::f32;
   problem.accumulate_dw = true;
   const LinearProducts products = plain_products(problem);
   EXPECT_EQ(describe(products.y), "gemm --shape 2x3x4 --a f16 --b f16 --out f16 --device cpu");
@@ -187,7 +187,7 @@ TEST(MemoryWorkload, OfARotationCountsHeadsCachesAndPositions) {
   RopeProblem problem{.batch = 2, .seq = 6, .q_heads = 3, .k_heads = 1, .head_dim = 16};
   problem.rotation.rotary_dim = 8;
   problem.rotation.cache_rows = 10;
-  problem.rotation.positions = Dtype::i64;
+  problem.rotation.positions_dtype = Dtype::i64;
   const auto calls = calls_of(problem);
   ASSERT_EQ(calls.size(), 2u);
   const std::size_t heads = 2 * 6 * 4 * 16 * 2;

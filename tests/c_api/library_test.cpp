@@ -32,23 +32,23 @@ void expect_defaults_of(const Problem& cpp, void (*init)(CProblem*)) {
 }
 
 TEST(CApi, DefaultsAreThoseOfCpp) {
-  expect_defaults_of(GemmProblem{}, octet_gemm_problem_init);
-  expect_defaults_of(QuantizeProblem{}, octet_quantize_problem_init);
-  expect_defaults_of(DequantizeProblem{}, octet_dequantize_problem_init);
-  expect_defaults_of(RepackProblem{}, octet_repack_problem_init);
-  expect_defaults_of(Fp8LinearProblem{}, octet_fp8_linear_problem_init);
-  expect_defaults_of(RmsNormProblem{}, octet_rms_norm_problem_init);
-  expect_defaults_of(RopeProblem{}, octet_rope_problem_init);
-  expect_defaults_of(RmsNormRopeProblem{}, octet_rms_norm_rope_problem_init);
-  expect_defaults_of(GatedActivationProblem{}, octet_gated_activation_problem_init);
-  expect_defaults_of(GatedMlpProblem{}, octet_gated_mlp_problem_init);
+  expect_defaults_of(GemmProblem{}, octet_init_gemm_problem);
+  expect_defaults_of(QuantizeProblem{}, octet_init_quantize_problem);
+  expect_defaults_of(DequantizeProblem{}, octet_init_dequantize_problem);
+  expect_defaults_of(RepackProblem{}, octet_init_repack_problem);
+  expect_defaults_of(Fp8LinearProblem{}, octet_init_fp8_linear_problem);
+  expect_defaults_of(RmsNormProblem{}, octet_init_rms_norm_problem);
+  expect_defaults_of(RopeProblem{}, octet_init_rope_problem);
+  expect_defaults_of(RmsNormRopeProblem{}, octet_init_rms_norm_rope_problem);
+  expect_defaults_of(GatedActivationProblem{}, octet_init_gated_activation_problem);
+  expect_defaults_of(GatedMlpProblem{}, octet_init_gated_mlp_problem);
 }
 
 // The FP8 output is off by default, but its fields are filled in, so that setting `enabled` is
 // enough.
 TEST(CApi, AnFp8OutputHasTheDefaultsOfCppOnceItIsEnabled) {
   octet_fp8_output c;
-  octet_fp8_output_init(&c);
+  octet_init_fp8_output(&c);
   c.enabled = 1;
   const octet_fp8_output wanted = bad_input::to_c(std::optional(Fp8Output{}));
   EXPECT_EQ(std::memcmp(&c, &wanted, sizeof c), 0);
@@ -56,7 +56,7 @@ TEST(CApi, AnFp8OutputHasTheDefaultsOfCppOnceItIsEnabled) {
 
 TEST(CApi, APlanTellsWhatItIs) {
   octet_gemm_problem problem;
-  octet_gemm_problem_init(&problem);
+  octet_init_gemm_problem(&problem);
   problem.m = 512;
   problem.n = 1024;
   problem.k = 768;
@@ -65,13 +65,13 @@ TEST(CApi, APlanTellsWhatItIs) {
   options.backend = "cpu_reference";
   options.threads = 1;
   octet_plan* plan = nullptr;
-  ASSERT_EQ(octet_plan_gemm(&problem, &options, &plan), OCTET_OK) << octet_last_error();
+  ASSERT_EQ(octet_make_gemm_plan(&problem, &options, &plan), OCTET_OK) << octet_last_error();
   EXPECT_STREQ(octet_plan_implementation(plan), "cpu_reference");
   EXPECT_STREQ(octet_plan_why(plan), "forced by argument");
   EXPECT_STRNE(octet_plan_configuration(plan), "");
   EXPECT_STREQ(octet_plan_problem(plan),
                "gemm --shape 512x1024x768 --a e4m3:1x128 --b e4m3:128x128 --out bf16 --device cpu");
-  octet_plan_destroy(plan);
+  octet_destroy_plan(plan);
 }
 
 void expect_equal(const octet_quantized_layout& c, const QuantizedLayout& cpp) {
@@ -89,11 +89,12 @@ void expect_equal(const octet_quantized_layout& c, const QuantizedLayout& cpp) {
 TEST(CApi, LayoutsAndViewsAreThoseOfCpp) {
   const QuantizedLayout cpp(130, 70, Dtype::e5m2, kBlock128x128);
   octet_quantized_layout c;
-  ASSERT_EQ(octet_layout_quantized(130, 70, OCTET_E5M2, octet_block_of(128, 128), &c), OCTET_OK);
+  ASSERT_EQ(octet_make_quantized_layout(130, 70, OCTET_E5M2, octet_block_of(128, 128), &c),
+            OCTET_OK);
   expect_equal(c, cpp);
   const Buffer memory(cpp.bytes);
   octet_quantized view;
-  ASSERT_EQ(octet_view_quantized(&c, memory.data(), octet_cpu(), &view), OCTET_OK);
+  ASSERT_EQ(octet_make_quantized_view(&c, memory.data(), octet_cpu(), &view), OCTET_OK);
   const octet_quantized wanted = bad_input::to_c(cpp.view(memory.data()));
   EXPECT_EQ(std::memcmp(&view, &wanted, sizeof view), 0);
 }
@@ -114,11 +115,11 @@ TEST(CApi, LayoutsOfTheLayerAreThoseOfCpp) {
   Fp8LinearProblem problem{.m = 30, .n = 130, .k = 70, .weights_quantized = true};
   const octet_fp8_linear_problem c = bad_input::to_c(problem);
   octet_fp8_linear_saved_layout saved;
-  ASSERT_EQ(octet_layout_fp8_linear_saved(&c, &saved), OCTET_OK) << octet_last_error();
+  ASSERT_EQ(octet_make_fp8_linear_saved_layout(&c, &saved), OCTET_OK) << octet_last_error();
   expect_equal(saved.x_t, fp8_linear_saved_layout(problem).x_t);
   EXPECT_EQ(saved.w_t.bytes, 0u) << "weights that come quantised are the caller's";
   octet_fp8_linear_weights_layout weights;
-  ASSERT_EQ(octet_layout_fp8_linear_weights(&c, &weights), OCTET_OK) << octet_last_error();
+  ASSERT_EQ(octet_make_fp8_linear_weights_layout(&c, &weights), OCTET_OK) << octet_last_error();
   expect_equal(weights.w, fp8_linear_weights_layout(problem).w);
   expect_equal(weights.w_t, fp8_linear_weights_layout(problem).w_t);
 }

@@ -8,7 +8,7 @@
 
 namespace octet {
 
-using bad_input::Arena;
+using namespace bad_input;
 
 // Fills dense views of any float dtype.
 inline void fill(const TensorView& view, int seed) {
@@ -28,16 +28,16 @@ inline TensorView filled(const TensorView& view, int seed) {
 template <class Problem, class Args>
 void run_c(const Problem& problem, const Args& args) {
   octet_plan* made = nullptr;
-  ASSERT_EQ(bad_input::c_plan(problem, &made), OCTET_OK) << octet_last_error();
-  const bad_input::PlanOwner plan(made, octet_plan_destroy);
+  ASSERT_EQ(c_plan(problem, &made), OCTET_OK) << octet_last_error();
+  const PlanOwner plan(made, octet_destroy_plan);
   const Buffer workspace(octet_plan_workspace_bytes(made));
-  ASSERT_EQ(bad_input::c_run(made, args, {workspace.data(), workspace.bytes()}), OCTET_OK)
+  ASSERT_EQ(c_run(made, args, {workspace.data(), workspace.bytes()}), OCTET_OK)
       << octet_last_error();
 }
 
 template <class Problem, class Args>
 void run_cpp(const Problem& problem, const Args& args) {
-  const auto plan = bad_input::cpp_plan(problem);
+  const auto plan = cpp_plan(problem);
   const Buffer workspace(plan.workspace_bytes);
   run(plan, args, {workspace.data(), workspace.bytes()});
 }

@@ -21,11 +21,11 @@ Fp8Copies copies(Arena& arena, const Fp8Output& output, std::int64_t rows, std::
 RmsNormProblem norm_problem() {
   RmsNormProblem problem{.rows = kRows,
                          .cols = kCols,
-                         .weight = Dtype::f32,
+                         .weight_dtype = Dtype::f32,
                          .eps = 0.25f,
                          .residual = true,
                          .one_plus_weight = true,
-                         .dg = Dtype::f16};
+                         .dg_dtype = Dtype::f16};
   return problem;
 }
 
@@ -96,8 +96,8 @@ Rotation rotation() {
   rotation.rotary_dim = 6;
   rotation.cache_rows = 11;
   rotation.full_cache = true;
-  rotation.cache = Dtype::f16;
-  rotation.positions = Dtype::i64;
+  rotation.cache_dtype = Dtype::f16;
+  rotation.positions_dtype = Dtype::i64;
   return rotation;
 }
 
@@ -122,11 +122,9 @@ Problem heads_problem() {
   return problem;
 }
 
-TEST(CApiSameBits, Rope) {
-  auto problem = heads_problem<RopeProblem>();
-  problem.inverse = true;
-  expect_same_bits(problem, [](Arena& arena) {
-    RopeArgs args;
+TEST(CApiSameBits, RopeForward) {
+  expect_same_bits(RopeForward{heads_problem<RopeProblem>()}, [](Arena& arena) {
+    RopeForwardArgs args;
     args.q = filled(heads(arena, kQHeads), 1);
     args.k = filled(heads(arena, kKHeads), 2);
     args.q_out = heads(arena, kQHeads);
@@ -136,12 +134,24 @@ TEST(CApiSameBits, Rope) {
   });
 }
 
+TEST(CApiSameBits, RopeBackward) {
+  expect_same_bits(RopeBackward{heads_problem<RopeProblem>()}, [](Arena& arena) {
+    RopeBackwardArgs args;
+    args.dq_out = filled(heads(arena, kQHeads), 1);
+    args.dk_out = filled(heads(arena, kKHeads), 2);
+    args.dq = heads(arena, kQHeads);
+    args.dk = args.dk_out;
+    args.rotation = rotation_args(arena);
+    return args;
+  });
+}
+
 TEST(CApiSameBits, RopeOfQAloneWithoutPositions) {
   auto problem = heads_problem<RopeProblem>();
   problem.k_heads = 0;
   problem.rotation = Rotation{};
-  expect_same_bits(problem, [](Arena& arena) {
-    RopeArgs args;
+  expect_same_bits(RopeForward{problem}, [](Arena& arena) {
+    RopeForwardArgs args;
     args.q = filled(heads(arena, kQHeads), 1);
     args.q_out = heads(arena, kQHeads);
     args.rotation.cos = filled(arena.matrix(Dtype::f32, kSeq, kHeadDim / 2), 2);
@@ -153,7 +163,7 @@ TEST(CApiSameBits, RopeOfQAloneWithoutPositions) {
 TEST(CApiSameBits, RmsNormRopeForward) {
   auto problem = heads_problem<RmsNormRopeProblem>();
   problem.norm = NormScope::head;
-  problem.weight = Dtype::f32;
+  problem.weight_dtype = Dtype::f32;
   problem.eps = 0.25f;
   problem.one_plus_weight = true;
   expect_same_bits(RmsNormRopeForward{problem}, [](Arena& arena) {
@@ -173,7 +183,7 @@ TEST(CApiSameBits, RmsNormRopeForward) {
 
 TEST(CApiSameBits, RmsNormRopeBackward) {
   auto problem = heads_problem<RmsNormRopeProblem>();
-  problem.dg = Dtype::f16;
+  problem.dg_dtype = Dtype::f16;
   expect_same_bits(RmsNormRopeBackward{problem}, [](Arena& arena) {
     RmsNormRopeBackwardArgs args;
     args.dq_out = filled(heads(arena, kQHeads), 1);

@@ -9,7 +9,7 @@ constexpr std::int64_t kM = 20, kF = 70, kK = 130;
 
 GatedMlpProblem mlp_problem(bool fp8, bool down) {
   GatedMlpProblem problem{.m = kM, .f = kF, .k = kK};
-  problem.dtype = problem.dw = Dtype::f32;
+  problem.dtype = problem.dw_dtype = Dtype::f32;
   problem.activation = GateActivation::gelu_tanh;
   problem.fp8 = fp8;
   problem.down = down;
@@ -88,7 +88,7 @@ TEST(CApiGatedMlp, ForwardAndBackwardHaveTheSameBits) {
 }
 
 Fp8LinearWeights quantized_ahead(Arena& arena, const TensorView& w) {
-  QuantizeProblem cast{.rows = w.rows(), .cols = w.cols(), .input = Dtype::f32};
+  QuantizeProblem cast{.rows = w.rows(), .cols = w.cols(), .input_dtype = Dtype::f32};
   cast.block = cast.transposed_block = kBlock128x128;
   const Fp8LinearWeights weights{arena.quantized(cast.rows, cast.cols, Dtype::e4m3, kBlock128x128),
                                  arena.quantized(cast.cols, cast.rows, Dtype::e4m3, kBlock128x128)};
@@ -114,7 +114,7 @@ TEST(CApiGatedMlp, LayoutsAndCostsAreThoseOfCpp) {
   const octet_gated_mlp_problem c = bad_input::to_c(problem);
   const GatedMlpSavedLayout cpp = gated_mlp_saved_layout(problem);
   octet_gated_mlp_saved_layout layout;
-  ASSERT_EQ(octet_layout_gated_mlp_saved(&c, &layout), OCTET_OK) << octet_last_error();
+  ASSERT_EQ(octet_make_gated_mlp_saved_layout(&c, &layout), OCTET_OK) << octet_last_error();
   EXPECT_EQ(layout.gate_up_bytes, cpp.gate_up_bytes);
   EXPECT_EQ(layout.h_bytes, cpp.h_bytes);
   EXPECT_EQ(layout.x_t.bytes, cpp.x_t.bytes);
@@ -124,12 +124,12 @@ TEST(CApiGatedMlp, LayoutsAndCostsAreThoseOfCpp) {
 
   const GatedMlpCost wanted[2] = {cost(plan_gated_mlp_forward(problem)),
                                   cost(plan_gated_mlp_backward(problem))};
-  const auto planners = {octet_plan_gated_mlp_forward, octet_plan_gated_mlp_backward};
+  const auto planners = {octet_make_gated_mlp_forward_plan, octet_make_gated_mlp_backward_plan};
   const GatedMlpCost* cost = wanted;
   for (const auto plan_it : planners) {
     octet_plan* made = nullptr;
     ASSERT_EQ(plan_it(&c, nullptr, &made), OCTET_OK) << octet_last_error();
-    const bad_input::PlanOwner plan(made, octet_plan_destroy);
+    const bad_input::PlanOwner plan(made, octet_destroy_plan);
     std::int64_t launches = 0;
     std::int64_t bytes = 0;
     ASSERT_EQ(octet_gated_mlp_cost(made, &launches, &bytes), OCTET_OK) << octet_last_error();

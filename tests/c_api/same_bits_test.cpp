@@ -7,7 +7,7 @@ namespace {
 TEST(CApiSameBits, Quantize) {
   QuantizeProblem problem{.rows = 150,
                           .cols = 131,
-                          .input = Dtype::f32,
+                          .input_dtype = Dtype::f32,
                           .transposed_block = kBlock128x128,
                           .pow2_scales = true};
   expect_same_bits(problem, [&](Arena& arena) {
@@ -21,7 +21,7 @@ TEST(CApiSameBits, Quantize) {
 }
 
 TEST(CApiSameBits, Gemm) {
-  GemmProblem problem{.m = 9, .n = 140, .k = 300, .out = Dtype::f32, .accumulate = true};
+  GemmProblem problem{.m = 9, .n = 140, .k = 300, .out_dtype = Dtype::f32, .accumulate = true};
   expect_same_bits(problem, [&](Arena& arena) {
     GemmArgs args;
     const TensorView a = arena.matrix(Dtype::f32, 9, 300);
@@ -31,7 +31,7 @@ TEST(CApiSameBits, Gemm) {
     args.a = arena.quantized(9, 300, Dtype::e4m3, kBlock1x128);
     args.b = arena.quantized(140, 300, Dtype::e4m3, kBlock128x128);
     QuantizeProblem cast;
-    cast.input = Dtype::f32;
+    cast.input_dtype = Dtype::f32;
     cast.rows = 9;
     cast.cols = 300;
     run_cpp(cast, QuantizeArgs{a, args.a, {}});
@@ -45,7 +45,7 @@ TEST(CApiSameBits, Gemm) {
 }
 
 QuantizeArgs quantized_input(Arena& arena) {
-  QuantizeProblem cast{.rows = 20, .cols = 150, .input = Dtype::f32};
+  QuantizeProblem cast{.rows = 20, .cols = 150, .input_dtype = Dtype::f32};
   QuantizeArgs args;
   args.input = arena.matrix(Dtype::f32, 20, 150);
   fill(args.input, 4);
@@ -80,7 +80,7 @@ class CApiLayer : public testing::Test {
     problem_.m = 20;
     problem_.n = 130;
     problem_.k = 70;
-    problem_.dtype = problem_.dw = Dtype::f32;
+    problem_.dtype = problem_.dw_dtype = Dtype::f32;
     problem_.grad_format = Dtype::e5m2;
     problem_.wgrad_blocks = WgradBlocks::square;
   }
@@ -127,7 +127,7 @@ TEST_F(CApiLayer, ForwardTakesWeightsQuantisedAheadOfTime) {
     const Fp8LinearWeightsLayout layout = fp8_linear_weights_layout(problem_);
     args.weights.w = layout.w.view(arena.take(layout.w.bytes));
     args.weights.w_t = layout.w_t.view(arena.take(layout.w_t.bytes));
-    QuantizeProblem cast{.rows = 130, .cols = 70, .input = Dtype::f32};
+    QuantizeProblem cast{.rows = 130, .cols = 70, .input_dtype = Dtype::f32};
     cast.block = cast.transposed_block = kBlock128x128;
     run_cpp(cast, QuantizeArgs{args.w, args.weights.w, args.weights.w_t});
     args.w = TensorView();

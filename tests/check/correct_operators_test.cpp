@@ -30,7 +30,7 @@ TEST(CorrectOperators, TheLayerPassesOnAHundredSeeds) {
     for (const ProductShape shape :
          {ProductShape{1, 1, 1}, {1, 129, 127}, {33, 34, 35}, {40, 3, 130}}) {
       Fp8LinearProblem problem = layer_of(shape);
-      problem.dw = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
+      problem.dw_dtype = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
       problem.accumulate_dw = seed % 4 == 1;
       const GateReport report = check_fp8_linear(problem, options_of_seed(seed));
       ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
@@ -44,7 +44,7 @@ TEST(CorrectOperators, ProductsPassOnAHundredSeeds) {
     GemmProblem problem{.m = 1 + static_cast<std::int64_t>(seed * 7 % 90),
                         .n = 1 + static_cast<std::int64_t>(seed * 13 % 150),
                         .k = 1 + static_cast<std::int64_t>(seed * 29 % 300),
-                        .out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16,
+                        .out_dtype = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16,
                         .accumulate = seed % 3 == 0};
     if (seed % 4 == 0) problem.b.block = kBlock1x128;
     if (seed % 5 == 0) {
@@ -64,7 +64,7 @@ TEST(CorrectOperators, QuantisersPassOnAHundredSeeds) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     QuantizeProblem problem{.rows = 1 + static_cast<std::int64_t>(seed * 11 % 300),
                             .cols = 1 + static_cast<std::int64_t>(seed * 17 % 400),
-                            .input = kInputs[seed % 3],
+                            .input_dtype = kInputs[seed % 3],
                             .format = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2,
                             .block = kBlocks[seed / 2 % 3]};
     if (seed % 3 != 0) problem.transposed_block = kBlocks[seed / 3 % 3];

@@ -75,7 +75,7 @@ struct CudaProduct {
   void multiply() const {
     GemmProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     problem.b.block = qb.view().block;
-    problem.out = out.view().dtype;
+    problem.out_dtype = out.view().dtype;
     problem.device = kCuda;
     run_once(plan_gemm(problem), GemmArgs{qa.view(), qb.view(), out}, kCuda);
   }

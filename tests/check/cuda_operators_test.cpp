@@ -27,7 +27,7 @@ TEST_P(CorrectCudaOperators, TheLayerPassesWithBothBlocksOfTheWeightGradient) {
                              .wgrad_blocks = blocks,
                              .device = kCuda};
     expect_pass(check_fp8_linear(problem, options()), describe(problem));
-    problem.dw = Dtype::f32;
+    problem.dw_dtype = Dtype::f32;
     problem.accumulate_dw = true;
     expect_pass(check_fp8_linear(problem, options()), describe(problem));
   }
@@ -56,7 +56,7 @@ TEST_P(CorrectCudaOperators, ProductsPass) {
       GemmProblem problem{
           .m = GetParam().shape.m, .n = GetParam().shape.n, .k = GetParam().shape.k};
       problem.b.block = block;
-      problem.out = out;
+      problem.out_dtype = out;
       problem.accumulate = out == Dtype::f32;
       problem.device = kCuda;
       expect_pass(check_gemm(problem, options()), describe(problem));

@@ -74,7 +74,7 @@ struct ProductCase {
     problem.a.dtype = left.values.dtype;
     problem.a.block = left.block;
     problem.b.block = right.block;
-    problem.out = to.dtype;
+    problem.out_dtype = to.dtype;
     const GemmPlan plan = plan_gemm(problem);
     const Buffer workspace(plan.workspace_bytes);
     run(plan, {left, right, to}, {workspace.data(), workspace.bytes()});

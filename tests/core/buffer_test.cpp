@@ -196,5 +196,33 @@ TEST(QuantizedTensor, TakesOneBlockOfMemoryAndGivesItBack) {
   EXPECT_TRUE(ledger.outstanding.empty());
 }
 
+TEST(Copy, CopiesDenseTensorsOfOneForm) {
+  const Tensor from(Dtype::i32, {2, 3});
+  const Tensor to(Dtype::i32, {2, 3});
+  for (int i = 0; i < 6; ++i) static_cast<std::int32_t*>(from.data())[i] = i + 1;
+  copy(from, to);
+  EXPECT_EQ(std::memcmp(from.data(), to.data(), from.bytes()), 0);
+  EXPECT_EQ(static_cast<std::int32_t*>(to.data())[5], 6);
+}
+
+TEST(Copy, RefusesWhatIsNotAlike) {
+  const Tensor a(Dtype::f32, {2, 3});
+  const Tensor wider(Dtype::f32, {2, 4});
+  const Tensor other(Dtype::i32, {2, 3});
+  EXPECT_EQ(refusal([&] { copy(a, wider); }),
+            "copy: from and to must have the same dtype and shape, got f32[2, 3] and f32[2, 4]");
+  EXPECT_EQ(refusal([&] { copy(a, other); }),
+            "copy: from and to must have the same dtype and shape, got f32[2, 3] and i32[2, 3]");
+  EXPECT_EQ(refusal([&] { copy(a, make_matrix(wider.data(), Dtype::f32, 2, 3, 4)); }),
+            "copy: tensors must be dense, got f32[2, 3] strides [4, 1]");
+  void* nothing = nullptr;
+  EXPECT_EQ(refusal([&] {
+              copy(a, make_view(nothing, Dtype::f32, {2, 3}));
+            }),
+            "copy: f32[2, 3] has no data");
+  EXPECT_NO_THROW(
+      copy(make_view(nothing, Dtype::f32, {0, 3}), make_view(nothing, Dtype::f32, {0, 3})));
+}
+
 }  // namespace
 }  // namespace octet

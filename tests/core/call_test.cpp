@@ -55,7 +55,7 @@ TEST(Call, OfARightGemmAllocatesNothing) {
   problem.b = {Dtype::e4m3, kBlock128x128};
   QuantizedTensor a(128, 128, Dtype::e4m3, kBlock1x128);
   QuantizedTensor b(128, 128, Dtype::e4m3, kBlock128x128);
-  Tensor d(problem.out, {128, 128});
+  Tensor d(problem.out_dtype, {128, 128});
   Buffer scratch(256);
   const GemmArgs args{a, b, d};
   EXPECT_EQ(allocations_of([&] { check(problem, args, 256, {scratch.data(), 256}); }), 0);
@@ -68,7 +68,7 @@ TEST(Call, OfARightNormWithFp8CopiesAllocatesNothing) {
   problem.residual = true;
   problem.fp8 = Fp8Output{};
   Tensor x(problem.dtype, {128, 256}), residual(problem.dtype, {128, 256});
-  Tensor g(problem.weight, {256}), sum(problem.dtype, {128, 256}), rstd(Dtype::f32, {128});
+  Tensor g(problem.weight_dtype, {256}), sum(problem.dtype, {128, 256}), rstd(Dtype::f32, {128});
   QuantizedTensor out(128, 256, Dtype::e4m3, kBlock1x128);
   QuantizedTensor transposed(256, 128, Dtype::e4m3, kBlock1x128);
   RmsNormForwardArgs args;

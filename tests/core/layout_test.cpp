@@ -135,12 +135,14 @@ TEST(QuantizedView, DescribesValuesBlocksAndScales) {
 
 TEST(BlockShape, NamesRoundTrip) {
   for (BlockShape block :
-       {kBlock1x128, kBlock128x1, kBlock128x128, BlockShape{0, 0}, BlockShape{1, 0}}) {
+       {kBlock1x128, kBlock128x1, kBlock128x128, kWholeTensor, BlockShape{1, kAll}}) {
     EXPECT_EQ(parse_block(name(block)), block) << name(block);
   }
   for (const char* text : {"", "x", "1x", "x128", "128", "0x128", "-1x128", "1x128x1", "1 x128"}) {
     EXPECT_EQ(parse_block(text), std::nullopt) << text;
   }
+  EXPECT_EQ(name(kUnscaled), "unscaled");
+  EXPECT_EQ(parse_block("unscaled"), std::nullopt) << "an option asks for a block";
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ inline void check_status(octet_status status) {
   if (status < OCTET_OK || status >= OCTET_INTERNAL) give_up("an error of no documented kind");
 }
 
-using Plan = std::unique_ptr<octet_plan, decltype(&octet_plan_destroy)>;
+using Plan = std::unique_ptr<octet_plan, decltype(&octet_destroy_plan)>;
 
 // Makes a plan with `make`; null if the problem was refused.
 template <class Make>
@@ -35,7 +35,7 @@ Plan plan_with(const Make& make) {
   check_status(status);
   if ((status == OCTET_OK) != (made != nullptr)) give_up("a plan without success, or none with it");
   if (made != nullptr && *octet_plan_problem(made) == '\0') give_up("a plan that cannot say what");
-  return {made, octet_plan_destroy};
+  return {made, octet_destroy_plan};
 }
 
 // A plan of the forward or of the backward pass.
@@ -126,7 +126,7 @@ void read_training(Input& input, Problem* problem) {
   problem->training = input.spoilt() ? input.flag() : 1;
   problem->need_dx = input.flag();
   problem->need_dw = input.flag();
-  problem->dw = input.float_dtype();
+  problem->dw_dtype = input.float_dtype();
   problem->accumulate_dw = input.flag();
   problem->wgrad_blocks = input.number(OCTET_WGRAD_ROWS, OCTET_WGRAD_SQUARE);
   problem->amax_floor = input.real();

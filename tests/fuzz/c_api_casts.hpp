@@ -8,10 +8,10 @@ namespace octet::fuzz {
 inline void fuzz_quantize(Input& input, Memory& memory) {
   auto problem = with_tail<octet_quantize_problem>();
   octet_quantize_problem& p = problem.known;
-  octet_quantize_problem_init(&p);
+  octet_init_quantize_problem(&p);
   p.rows = input.extent();
   p.cols = input.extent();
-  p.input = input.float_dtype();
+  p.input_dtype = input.float_dtype();
   p.format = input.fp8_dtype();
   p.block = input.block();
   p.transposed_block = input.block();
@@ -22,11 +22,11 @@ inline void fuzz_quantize(Input& input, Memory& memory) {
   octet_plan_options storage;
   const auto* options = input.options(&storage, &octet_plan_options::backend);
   const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_plan_quantize(&p, options, out); });
+      plan_with([&](octet_plan** out) { return octet_make_quantize_plan(&p, options, out); });
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_quantize_args>();
   OCTET_INIT(&args.known);
-  args.known.input = input.tensor(p.input, p.rows, p.cols);
+  args.known.input = input.tensor(p.input_dtype, p.rows, p.cols);
   args.known.out = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.transposed = input.quantized(p.format, p.cols, p.rows, p.transposed_block);
   input.grow(&args);
@@ -38,23 +38,23 @@ inline void fuzz_quantize(Input& input, Memory& memory) {
 inline void fuzz_dequantize(Input& input, Memory& memory) {
   auto problem = with_tail<octet_dequantize_problem>();
   octet_dequantize_problem& p = problem.known;
-  octet_dequantize_problem_init(&p);
+  octet_init_dequantize_problem(&p);
   p.rows = input.extent();
   p.cols = input.extent();
   p.format = input.fp8_dtype();
   p.block = input.block();
-  p.out = input.float_dtype();
+  p.out_dtype = input.float_dtype();
   p.device = input.device();
   input.grow(&problem);
   octet_plan_options storage;
   const auto* options = input.options(&storage, &octet_plan_options::backend);
   const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_plan_dequantize(&p, options, out); });
+      plan_with([&](octet_plan** out) { return octet_make_dequantize_plan(&p, options, out); });
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_dequantize_args>();
   OCTET_INIT(&args.known);
   args.known.input = input.quantized(p.format, p.rows, p.cols, p.block);
-  args.known.out = input.tensor(p.out, p.rows, p.cols);
+  args.known.out = input.tensor(p.out_dtype, p.rows, p.cols);
   input.grow(&args);
   memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
     return octet_run_dequantize(plan.get(), &args.known, workspace, bytes, nullptr);
@@ -64,7 +64,7 @@ inline void fuzz_dequantize(Input& input, Memory& memory) {
 inline void fuzz_repack(Input& input, Memory& memory) {
   auto problem = with_tail<octet_repack_problem>();
   octet_repack_problem& p = problem.known;
-  octet_repack_problem_init(&p);
+  octet_init_repack_problem(&p);
   p.rows = input.extent();
   p.cols = input.extent();
   p.format = input.fp8_dtype();
@@ -74,7 +74,7 @@ inline void fuzz_repack(Input& input, Memory& memory) {
   octet_plan_options storage;
   const auto* options = input.options(&storage, &octet_plan_options::backend);
   const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_plan_repack(&p, options, out); });
+      plan_with([&](octet_plan** out) { return octet_make_repack_plan(&p, options, out); });
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_repack_args>();
   OCTET_INIT(&args.known);
@@ -89,14 +89,14 @@ inline void fuzz_repack(Input& input, Memory& memory) {
 inline void fuzz_layout(Input& input, Memory& memory) {
   octet_quantized_layout layout;
   std::memset(&layout, 0, sizeof layout);
-  const octet_status made = octet_layout_quantized(input.extent(), input.extent(),
-                                                   input.number(0, 7), input.block(), &layout);
+  const octet_status made = octet_make_quantized_layout(input.extent(), input.extent(),
+                                                        input.number(0, 7), input.block(), &layout);
   check_status(made);
   if (made == OCTET_OK && layout.bytes < layout.scales_offset) give_up("a layout that wraps");
   if (input.spoilt()) layout.rows = input.extent();
   octet_quantized view;
-  check_status(
-      octet_view_quantized(&layout, memory.arena() + input.choice(3) * 128, input.device(), &view));
+  check_status(octet_make_quantized_view(&layout, memory.arena() + input.choice(3) * 128,
+                                         input.device(), &view));
 }
 
 }  // namespace octet::fuzz

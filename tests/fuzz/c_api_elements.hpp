@@ -7,7 +7,7 @@ namespace octet::fuzz {
 
 inline octet_fp8_output fp8_output(Input& input) {
   octet_fp8_output output;
-  octet_fp8_output_init(&output);
+  octet_init_fp8_output(&output);
   output.enabled = input.flag();
   output.format = input.fp8_dtype();
   output.block = input.block();
@@ -34,7 +34,7 @@ inline void fuzz_rms_norm_forward(Input& input, Memory& memory, const octet_plan
   OCTET_INIT(&a);
   a.x = input.tensor(p.dtype, p.rows, p.cols);
   if (p.residual != 0) a.residual = input.tensor(p.dtype, p.rows, p.cols);
-  a.g = input.tensor(p.weight, {p.cols});
+  a.g = input.tensor(p.weight_dtype, {p.cols});
   if (p.fp8.enabled == 0) a.y = input.tensor(p.dtype, p.rows, p.cols);
   a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
   if (p.residual != 0) a.sum = input.tensor(p.dtype, p.rows, p.cols);
@@ -52,12 +52,12 @@ inline void fuzz_rms_norm_backward(Input& input, Memory& memory, const octet_pla
   OCTET_INIT(&a);
   a.dy = input.tensor(p.dtype, p.rows, p.cols);
   a.h = input.tensor(p.dtype, p.rows, p.cols);
-  a.g = input.tensor(p.weight, {p.cols});
+  a.g = input.tensor(p.weight_dtype, {p.cols});
   a.rstd = input.tensor(OCTET_F32, {p.rows});
   if (input.coin()) a.dsum = input.tensor(p.dtype, p.rows, p.cols);
   a.dx = input.tensor(p.dtype, p.rows, p.cols);
   if (input.coin()) a.dresidual = input.tensor(p.dtype, p.rows, p.cols);
-  a.dg = input.tensor(p.dg, {p.cols});
+  a.dg = input.tensor(p.dg_dtype, {p.cols});
   input.grow(&args);
   memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
     return octet_run_rms_norm_backward(plan, &a, workspace, bytes, nullptr);
@@ -67,21 +67,22 @@ inline void fuzz_rms_norm_backward(Input& input, Memory& memory, const octet_pla
 inline void fuzz_rms_norm(Input& input, Memory& memory) {
   auto problem = with_tail<octet_rms_norm_problem>();
   octet_rms_norm_problem& p = problem.known;
-  octet_rms_norm_problem_init(&p);
+  octet_init_rms_norm_problem(&p);
   p.rows = input.spoilt() ? 0 : input.extent();
   p.cols = input.extent();
   p.dtype = input.float_dtype();
-  p.weight = input.float_dtype();
+  p.weight_dtype = input.float_dtype();
   p.eps = input.real();
   p.residual = input.flag();
   p.one_plus_weight = input.flag();
   p.training = input.flag();
-  p.dg = input.float_dtype();
+  p.dg_dtype = input.float_dtype();
   p.fp8 = fp8_output(input);
   p.device = input.device();
   input.grow(&problem);
-  const PlannedPass pass = plan_pass(input, p, &octet_plan_options::backend,
-                                     octet_plan_rms_norm_forward, octet_plan_rms_norm_backward);
+  const PlannedPass pass =
+      plan_pass(input, p, &octet_plan_options::backend, octet_make_rms_norm_forward_plan,
+                octet_make_rms_norm_backward_plan);
   if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
   pass.run(
       input, [&](const octet_plan* plan) { fuzz_rms_norm_forward(input, memory, plan, p); },
@@ -128,7 +129,7 @@ inline void fuzz_gated_backward(Input& input, Memory& memory, const octet_plan* 
 inline void fuzz_gated_activation(Input& input, Memory& memory) {
   auto problem = with_tail<octet_gated_activation_problem>();
   octet_gated_activation_problem& p = problem.known;
-  octet_gated_activation_problem_init(&p);
+  octet_init_gated_activation_problem(&p);
   p.rows = input.spoilt() ? 0 : input.extent();
   p.cols = input.extent();
   p.dtype = input.float_dtype();
@@ -138,8 +139,8 @@ inline void fuzz_gated_activation(Input& input, Memory& memory) {
   p.device = input.device();
   input.grow(&problem);
   const PlannedPass pass =
-      plan_pass(input, p, &octet_plan_options::backend, octet_plan_gated_activation_forward,
-                octet_plan_gated_activation_backward);
+      plan_pass(input, p, &octet_plan_options::backend, octet_make_gated_activation_forward_plan,
+                octet_make_gated_activation_backward_plan);
   if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
   pass.run(
       input, [&](const octet_plan* plan) { fuzz_gated_forward(input, memory, plan, p); },

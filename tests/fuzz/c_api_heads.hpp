@@ -7,13 +7,13 @@ namespace octet::fuzz {
 
 inline octet_rotation rotation(Input& input) {
   octet_rotation rotation;
-  octet_rotation_init(&rotation);
+  octet_init_rotation(&rotation);
   rotation.style = input.number(OCTET_ROPE_ROTATE_HALF, OCTET_ROPE_INTERLEAVED);
   rotation.full_cache = input.flag();
   if (input.coin()) rotation.rotary_dim = input.spoilt() ? input.extent() : 2 * input.choice(5);
   if (input.coin()) rotation.cache_rows = input.extent();
-  rotation.cache = input.float_dtype();
-  if (input.coin()) rotation.positions = input.number(OCTET_I32, OCTET_I64);
+  rotation.cache_dtype = input.float_dtype();
+  if (input.coin()) rotation.positions_dtype = input.number(OCTET_I32, OCTET_I64);
   return rotation;
 }
 
@@ -49,10 +49,10 @@ octet_rotation_args rotation_args(Input& input, const Problem& p) {
   const std::int64_t rows = r.cache_rows != 0 ? r.cache_rows : p.seq;
   const std::int64_t cols = r.full_cache != 0 ? dim : dim / 2;
   octet_rotation_args args{};
-  args.cos = input.tensor(r.cache, rows, cols);
-  args.sin = input.tensor(r.cache, rows, cols);
-  if (r.positions != 0) {
-    args.positions = input.tensor(r.positions, p.batch, p.seq);
+  args.cos = input.tensor(r.cache_dtype, rows, cols);
+  args.sin = input.tensor(r.cache_dtype, rows, cols);
+  if (r.positions_dtype != 0) {
+    args.positions = input.tensor(r.positions_dtype, p.batch, p.seq);
     if (args.positions.data != nullptr && !input.spoilt()) {
       std::memset(args.positions.data, 0,
                   static_cast<std::size_t>(reach_bytes(args.positions, false)));
@@ -61,19 +61,10 @@ octet_rotation_args rotation_args(Input& input, const Problem& p) {
   return args;
 }
 
-inline void fuzz_rope(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_rope_problem>();
-  octet_rope_problem& p = problem.known;
-  octet_rope_problem_init(&p);
-  read_heads(input, &p);
-  p.inverse = input.flag();
-  input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const Plan plan = plan_with([&](octet_plan** out) { return octet_plan_rope(&p, options, out); });
-  if (plan == nullptr || takes_long(p)) return;
-  auto args = with_tail<octet_rope_args>();
-  octet_rope_args& a = args.known;
+inline void fuzz_rope_forward(Input& input, Memory& memory, const octet_plan* plan,
+                              const octet_rope_problem& p) {
+  auto args = with_tail<octet_rope_forward_args>();
+  octet_rope_forward_args& a = args.known;
   OCTET_INIT(&a);
   a.q = heads(input, p, p.q_heads);
   if (p.k_heads != 0) a.k = heads(input, p, p.k_heads);
@@ -81,9 +72,37 @@ inline void fuzz_rope(Input& input, Memory& memory) {
   if (p.k_heads != 0) a.k_out = input.coin() ? a.k : heads(input, p, p.k_heads);
   a.rotation = rotation_args(input, p);
   input.grow(&args);
-  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
-    return octet_run_rope(plan.get(), &a, workspace, bytes, nullptr);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_rope_forward(plan, &a, workspace, bytes, nullptr);
   });
+}
+
+inline void fuzz_rope_backward(Input& input, Memory& memory, const octet_plan* plan,
+                               const octet_rope_problem& p) {
+  octet_rope_backward_args a;
+  OCTET_INIT(&a);
+  a.dq_out = heads(input, p, p.q_heads);
+  if (p.k_heads != 0) a.dk_out = heads(input, p, p.k_heads);
+  a.dq = input.coin() ? a.dq_out : heads(input, p, p.q_heads);
+  if (p.k_heads != 0) a.dk = input.coin() ? a.dk_out : heads(input, p, p.k_heads);
+  a.rotation = rotation_args(input, p);
+  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
+    return octet_run_rope_backward(plan, &a, workspace, bytes, nullptr);
+  });
+}
+
+inline void fuzz_rope(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_rope_problem>();
+  octet_rope_problem& p = problem.known;
+  octet_init_rope_problem(&p);
+  read_heads(input, &p);
+  input.grow(&problem);
+  const PlannedPass pass = plan_pass(input, p, &octet_plan_options::backend,
+                                     octet_make_rope_forward_plan, octet_make_rope_backward_plan);
+  if (pass.plan == nullptr || takes_long(p)) return;
+  pass.run(
+      input, [&](const octet_plan* plan) { fuzz_rope_forward(input, memory, plan, p); },
+      [&](const octet_plan* plan) { fuzz_rope_backward(input, memory, plan, p); });
 }
 
 // Tensors that forward and backward share, with weights and rstd, for q or k.
@@ -97,7 +116,7 @@ inline NormedHeads normed_heads(Input& input, const octet_rms_norm_rope_problem&
   if (count == 0) return heads_of;
   const bool by_head = p.norm == OCTET_NORM_HEAD;
   heads_of.x = heads(input, p, count);
-  heads_of.g = input.tensor(p.weight, {by_head ? p.head_dim : count * p.head_dim});
+  heads_of.g = input.tensor(p.weight_dtype, {by_head ? p.head_dim : count * p.head_dim});
   heads_of.rstd = input.tensor(OCTET_F32, {p.batch * p.seq * (by_head ? count : 1)});
   return heads_of;
 }
@@ -126,11 +145,11 @@ inline void fuzz_rms_norm_rope_backward(Input& input, Memory& memory, const octe
   a.k = k.x, a.g_k = k.g, a.rstd_k = k.rstd;
   a.dq_out = heads(input, p, p.q_heads);
   a.dq = input.coin() ? a.dq_out : heads(input, p, p.q_heads);
-  a.dg_q = input.tensor(p.dg, {q.g.shape[0]});
+  a.dg_q = input.tensor(p.dg_dtype, {q.g.shape[0]});
   if (p.k_heads != 0) {
     a.dk_out = heads(input, p, p.k_heads);
     a.dk = heads(input, p, p.k_heads);
-    a.dg_k = input.tensor(p.dg, {k.g.shape[0]});
+    a.dg_k = input.tensor(p.dg_dtype, {k.g.shape[0]});
   }
   a.rotation = rotation_args(input, p);
   memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
@@ -141,18 +160,18 @@ inline void fuzz_rms_norm_rope_backward(Input& input, Memory& memory, const octe
 inline void fuzz_rms_norm_rope(Input& input, Memory& memory) {
   auto problem = with_tail<octet_rms_norm_rope_problem>();
   octet_rms_norm_rope_problem& p = problem.known;
-  octet_rms_norm_rope_problem_init(&p);
+  octet_init_rms_norm_rope_problem(&p);
   read_heads(input, &p);
   p.norm = input.number(OCTET_NORM_ROW, OCTET_NORM_HEAD);
-  p.weight = input.float_dtype();
+  p.weight_dtype = input.float_dtype();
   p.eps = input.real();
   p.one_plus_weight = input.flag();
   p.training = input.flag();
-  p.dg = input.float_dtype();
+  p.dg_dtype = input.float_dtype();
   input.grow(&problem);
   const PlannedPass pass =
-      plan_pass(input, p, &octet_plan_options::backend, octet_plan_rms_norm_rope_forward,
-                octet_plan_rms_norm_rope_backward);
+      plan_pass(input, p, &octet_plan_options::backend, octet_make_rms_norm_rope_forward_plan,
+                octet_make_rms_norm_rope_backward_plan);
   if (pass.plan == nullptr || takes_long(p)) return;
   const NormedHeads q = normed_heads(input, p, p.q_heads);
   const NormedHeads k = normed_heads(input, p, p.k_heads);

@@ -53,8 +53,8 @@ class Input {
   }
   octet_block block() {
     if (spoilt()) return {extent(), extent()};
-    constexpr octet_block kBlocks[] = {{1, 128}, {128, 1}, {128, 128}, {0, 0}};
-    return kBlocks[choice(4)];
+    constexpr octet_block kBlocks[] = {{1, 128}, {128, 1}, {128, 128}, {-2, -2}, {0, 0}, {-1, -1}};
+    return kBlocks[choice(6)];
   }
 
   // The tensor that an operator expects, or a similar one.
@@ -161,7 +161,7 @@ inline octet_quantized Input::quantized(octet_dtype dtype, std::int64_t rows, st
   const auto blocks = [](std::int64_t extent, std::int64_t step) {
     return step > 0 && extent > 0 ? (extent - 1) / step + 1 : std::int64_t{1};
   };
-  if (block.rows != 0 || block.cols != 0) {
+  if (block.rows > 0 || block.cols > 0) {
     view.scales = tensor(OCTET_F32, blocks(rows, block.rows), blocks(cols, block.cols), padded);
   }
   return view;

@@ -7,7 +7,7 @@ namespace octet::fuzz {
 
 inline octet_gated_mlp_problem mlp_problem(Input& input) {
   octet_gated_mlp_problem p;
-  octet_gated_mlp_problem_init(&p);
+  octet_init_gated_mlp_problem(&p);
   p.m = input.few();
   p.f = input.few();
   p.k = input.few();
@@ -86,8 +86,8 @@ inline void fuzz_mlp_backward(Input& input, Memory& memory, const octet_plan* pl
   a.w_down = input.tensor(p.dtype, p.k, p.f);
   a.saved = mlp_saved(input, p);
   a.dx = input.tensor(p.dtype, p.m, p.k);
-  a.dw_gate_up = input.tensor(p.dw, 2 * p.f, p.k);
-  a.dw_down = input.tensor(p.dw, p.k, p.f);
+  a.dw_gate_up = input.tensor(p.dw_dtype, 2 * p.f, p.k);
+  a.dw_down = input.tensor(p.dw_dtype, p.k, p.f);
   memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
     return octet_run_gated_mlp_backward(plan, &a, workspace, bytes, nullptr);
   });
@@ -99,9 +99,10 @@ inline void fuzz_gated_mlp(Input& input, Memory& memory) {
   p = mlp_problem(input);
   input.grow(&problem);
   octet_gated_mlp_saved_layout layout;
-  check_status(octet_layout_gated_mlp_saved(&p, &layout));
-  const PlannedPass pass = plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
-                                     octet_plan_gated_mlp_forward, octet_plan_gated_mlp_backward);
+  check_status(octet_make_gated_mlp_saved_layout(&p, &layout));
+  const PlannedPass pass =
+      plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
+                octet_make_gated_mlp_forward_plan, octet_make_gated_mlp_backward_plan);
   if (pass.plan == nullptr || is_long({p.m, p.f, p.k})) return;
   pass.run(
       input, [&](const octet_plan* plan) { fuzz_mlp_forward(input, memory, plan, p); },

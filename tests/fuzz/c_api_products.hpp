@@ -8,32 +8,35 @@ namespace octet::fuzz {
 inline void fuzz_gemm(Input& input, Memory& memory) {
   auto problem = with_tail<octet_gemm_problem>();
   octet_gemm_problem& p = problem.known;
-  octet_gemm_problem_init(&p);
+  octet_init_gemm_problem(&p);
   p.m = input.extent();
   p.n = input.extent();
   p.k = input.extent();
   const bool fp8 = input.coin();
   p.a.dtype = fp8 ? input.fp8_dtype() : input.float_dtype();
   p.b.dtype = fp8 ? input.fp8_dtype() : p.a.dtype;
-  p.a.block = fp8 || input.spoilt() ? input.block() : octet_block{0, 0};
-  p.b.block = fp8 || input.spoilt() ? input.block() : octet_block{0, 0};
+  p.a.block = fp8 || input.spoilt() ? input.block() : octet_unscaled();
+  p.b.block = fp8 || input.spoilt() ? input.block() : octet_unscaled();
   p.a.major = fp8 ? 0 : input.flag();
   p.b.major = fp8 ? 0 : input.flag();
-  p.out = input.float_dtype();
+  p.out_dtype = input.float_dtype();
   p.accumulate = input.flag();
   p.device = input.device();
+  if (input.spoilt()) p.a.scale_dtype = input.number(0, 9);
+  if (input.spoilt()) p.b.struct_size = static_cast<std::uint32_t>(input.number(0, 100));
   if (input.spoilt()) p.split_k = input.flag();
   if (input.spoilt()) p.group_kind = input.flag();
   input.grow(&problem);
   octet_plan_options storage;
   const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const Plan plan = plan_with([&](octet_plan** out) { return octet_plan_gemm(&p, options, out); });
+  const Plan plan =
+      plan_with([&](octet_plan** out) { return octet_make_gemm_plan(&p, options, out); });
   if (plan == nullptr || is_long({p.m, p.n, p.k})) return;
   auto args = with_tail<octet_gemm_args>();
   OCTET_INIT(&args.known);
   args.known.a = input.quantized(p.a.dtype, p.m, p.k, p.a.block);
   args.known.b = input.quantized(p.b.dtype, p.n, p.k, p.b.block);
-  args.known.d = input.tensor(p.out, p.m, p.n);
+  args.known.d = input.tensor(p.out_dtype, p.m, p.n);
   if (input.spoilt()) args.known.bias = args.known.d;
   input.grow(&args);
   memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
@@ -43,7 +46,7 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
 
 inline octet_fp8_linear_problem layer_problem(Input& input) {
   octet_fp8_linear_problem p;
-  octet_fp8_linear_problem_init(&p);
+  octet_init_fp8_linear_problem(&p);
   p.m = input.extent();
   p.n = input.extent();
   p.k = input.extent();
@@ -66,13 +69,15 @@ inline void fuzz_layer(Input& input, Memory& memory) {
   p = layer_problem(input);
   input.grow(&problem);
   octet_fp8_linear_saved_layout saved_layout;
-  check_status(octet_layout_fp8_linear_saved(&p, &saved_layout));
-  const PlannedPass pass = plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
-                                     octet_plan_fp8_linear_forward, octet_plan_fp8_linear_backward);
+  check_status(octet_make_fp8_linear_saved_layout(&p, &saved_layout));
+  const PlannedPass pass =
+      plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
+                octet_make_fp8_linear_forward_plan, octet_make_fp8_linear_backward_plan);
   if (pass.plan == nullptr || is_long({p.m, p.n, p.k})) return;
   const octet_fp8_linear_saved saved = {
       input.quantized(p.format, p.k, p.m, x_t_block(p)),
-      input.quantized(p.format, p.k, p.n, octet_block_of(128, 128))};
+      input.quantized(p.format, p.k, p.n, octet_block_of(128, 128)),
+      {}};
   octet_fp8_linear_forward_args f;
   octet_fp8_linear_backward_args b;
   OCTET_INIT(&f);
@@ -86,7 +91,7 @@ inline void fuzz_layer(Input& input, Memory& memory) {
   } else {
     b.dy = input.tensor(p.dtype, p.m, p.n);
     b.dx = input.tensor(p.dtype, p.m, p.k);
-    b.dw = input.tensor(p.dw, p.n, p.k);
+    b.dw = input.tensor(p.dw_dtype, p.n, p.k);
   }
   const auto run_with = [&](const octet_plan* plan, auto* run, const auto* args) {
     memory.run(input, plan, [&](void* workspace, std::size_t bytes) {

@@ -125,9 +125,9 @@ inline Rotation random_rotation(std::int64_t seq, std::int64_t head_dim, Random&
     rotation.rotary_dim = 2 + 2 * static_cast<std::int64_t>(random() % (head_dim / 2));
   }
   rotation.full_cache = random() % 3 == 0;
-  rotation.cache = any_of({Dtype::f32, Dtype::f32, Dtype::bf16, Dtype::f16}, random);
+  rotation.cache_dtype = any_of({Dtype::f32, Dtype::f32, Dtype::bf16, Dtype::f16}, random);
   if (random() % 2 == 0) {
-    rotation.positions = any_of({Dtype::i32, Dtype::i64}, random);
+    rotation.positions_dtype = any_of({Dtype::i32, Dtype::i64}, random);
     rotation.cache_rows = any_of<std::int64_t>({1, 3, seq + 5}, random);
   }
   return rotation;
@@ -157,8 +157,8 @@ class RotationData {
     const std::int64_t dim = rotation.rotary_dim != 0 ? rotation.rotary_dim : head_dim;
     const std::int64_t rows = rotation.cache_rows != 0 ? rotation.cache_rows : seq;
     const std::int64_t cols = rotation.full_cache ? dim : dim / 2;
-    cos_ = Tensor(rotation.cache, {rows, cols});
-    sin_ = Tensor(rotation.cache, {rows, cols});
+    cos_ = Tensor(rotation.cache_dtype, {rows, cols});
+    sin_ = Tensor(rotation.cache_dtype, {rows, cols});
     for (std::int64_t i = 0; i < rows * cols; ++i) {
       const std::int64_t column = i % cols;
       const std::int64_t pair = !rotation.full_cache                       ? column
@@ -167,11 +167,11 @@ class RotationData {
       const double angle =
           static_cast<double>(i / cols) *
           std::pow(10000.0, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
-      store_f32(cos_.data(), i, rotation.cache, static_cast<float>(std::cos(angle)));
-      store_f32(sin_.data(), i, rotation.cache, static_cast<float>(std::sin(angle)));
+      store_f32(cos_.data(), i, rotation.cache_dtype, static_cast<float>(std::cos(angle)));
+      store_f32(sin_.data(), i, rotation.cache_dtype, static_cast<float>(std::sin(angle)));
     }
-    if (!rotation.positions) return;
-    positions_ = Tensor(*rotation.positions, {batch, seq});
+    if (!rotation.positions_dtype) return;
+    positions_ = Tensor(*rotation.positions_dtype, {batch, seq});
     for (std::int64_t i = 0; i < batch * seq; ++i) {
       set_position(i, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows)));
     }

@@ -23,8 +23,8 @@ std::vector<std::string> described_memory_problems() {
   RmsNormProblem norm{.rows = 33, .cols = 130};
   lines.push_back(describe(norm));
   norm.residual = norm.one_plus_weight = true;
-  norm.dtype = norm.dg = Dtype::f16;
-  norm.weight = Dtype::f32;
+  norm.dtype = norm.dg_dtype = Dtype::f16;
+  norm.weight_dtype = Dtype::f32;
   norm.eps = 1e-5f;
   norm.training = false;
   norm.fp8 = Fp8Output{Dtype::e5m2, kBlock128x128, {}, 1e-4f, true};
@@ -34,14 +34,13 @@ std::vector<std::string> described_memory_problems() {
   lines.push_back(describe(rope));
   rope.k_heads = 1;
   rope.rotation = {RopeStyle::interleaved, 8, 9, true, Dtype::bf16, Dtype::i32};
-  rope.inverse = true;
   lines.push_back(describe(rope));
 
   RmsNormRopeProblem both{.batch = 2, .seq = 5, .q_heads = 3, .head_dim = 16};
   lines.push_back(describe(both));
   both.k_heads = 1;
   both.norm = NormScope::head;
-  both.weight = both.dg = Dtype::f16;
+  both.weight_dtype = both.dg_dtype = Dtype::f16;
   both.eps = 1e-5f;
   both.one_plus_weight = true;
   both.training = false;
@@ -62,7 +61,7 @@ std::vector<std::string> described_mlps() {
   GatedMlpProblem plain{.m = 9, .f = 33, .k = 40};
   GatedMlpProblem fp8 = plain;
   fp8.fp8 = fp8.down = fp8.unfused = fp8.pow2_scales = fp8.accumulate_dw = true;
-  fp8.dtype = fp8.dw = Dtype::f32;
+  fp8.dtype = fp8.dw_dtype = Dtype::f32;
   fp8.format = fp8.grad_format = Dtype::e5m2;
   fp8.activation = GateActivation::gelu_erf;
   fp8.wgrad_blocks = WgradBlocks::square;
@@ -76,7 +75,7 @@ std::vector<std::string> described_problems() {
   product.m = 9;
   product.n = 33;
   product.k = 130;
-  product.out = Dtype::f32;
+  product.out_dtype = Dtype::f32;
   product.accumulate = true;
   lines.push_back(describe(product));
   product.b.block = kBlock1x128;
@@ -95,7 +94,7 @@ std::vector<std::string> described_problems() {
   lines.push_back(describe(layer));
   layer.dtype = Dtype::f32;
   layer.grad_format = Dtype::e5m2;
-  layer.dw = Dtype::f32;
+  layer.dw_dtype = Dtype::f32;
   layer.accumulate_dw = true;
   layer.wgrad_blocks = WgradBlocks::square;
   layer.amax_floor = 1e-4f;
@@ -108,7 +107,7 @@ std::vector<std::string> described_problems() {
   lines.push_back(describe(cast));
   cast.block.reset();
   cast.transposed_block = kBlock128x128;
-  cast.input = Dtype::f16;
+  cast.input_dtype = Dtype::f16;
   cast.format = Dtype::e5m2;
   cast.amax_floor = 0.5f;
   cast.pow2_scales = true;

@@ -20,7 +20,7 @@ TEST(Dense84, EveryCaseFitsOneH200BesideItsBaseline) {
     problem.m = layer.m;
     problem.n = layer.n;
     problem.k = layer.k;
-    problem.dw = Dtype::f32;
+    problem.dw_dtype = Dtype::f32;
     for (const auto& workload :
          {bench::make_workload(problem, {}), bench::make_fp8_products(problem, {})}) {
       EXPECT_LE(2 * workload->bytes(), kH200Bytes) << layer.name();

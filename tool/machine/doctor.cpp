@@ -205,7 +205,7 @@ double run_microseconds(Device device) {
   const GemmProblem problem = small_product(device);
   const QuantizedTensor a(problem.m, problem.k, problem.a.dtype, problem.a.block, device);
   const QuantizedTensor b(problem.n, problem.k, problem.b.dtype, problem.b.block, device);
-  const Tensor d(problem.out, {problem.m, problem.n}, device);
+  const Tensor d(problem.out_dtype, {problem.m, problem.n}, device);
   const GemmPlan plan = plan_gemm(problem);
   const bench::DeviceTiming timing(device);
   return host_microseconds(device, 500, [&] { run(plan, {a, b, d}, {}, timing.stream()); });

@@ -16,7 +16,7 @@ GatedMlpProblem probe_mlp(bool fp8, Dtype dtype) {
   problem.down = true;
   problem.fp8 = fp8;
   problem.dtype = dtype;
-  if (!fp8) problem.dw = dtype;
+  if (!fp8) problem.dw_dtype = dtype;
   return problem;
 }
 
@@ -36,9 +36,9 @@ std::vector<std::string> mlp_answers(const GatedMlpForwardState& forward,
       if (*plan) parts.add("gemm", answer(gemm_implementations(), (*plan)->problem, probe));
     }
     parts.add("activation", answer(gated_activation_forward_implementations(),
-                                   forward.activation.problem.problem, probe));
+                                   forward.activation.problem, probe));
     parts.add("activation", answer(gated_activation_backward_implementations(),
-                                   backward.activation.problem.problem, probe));
+                                   backward.activation.problem, probe));
     result.push_back(parts.text());
   }
   return result;
@@ -128,7 +128,7 @@ class GatedMlp : public ShapeOperator {
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
       problem.amax_floor = amax_floor_.value_or(0);
       problem.pow2_scales = pow2_scales_;
-      problem.dw = dw_.value_or(Dtype::bf16);
+      problem.dw_dtype = dw_.value_or(Dtype::bf16);
       problem.accumulate_dw = accumulate_dw_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_gated_mlp));

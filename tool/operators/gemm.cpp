@@ -82,7 +82,7 @@ GateReport check_plain_layer(const Fp8LinearProblem& layer, const DataOptions& o
 std::string describe_plain_layer(const Fp8LinearProblem& layer) {
   std::string result =
       fmt::format("gemm --dtype {} --shape {}x{}x{}", name(layer.dtype), layer.m, layer.n, layer.k);
-  if (layer.dw != layer.dtype) result += fmt::format(" --dw {}", name(layer.dw));
+  if (layer.dw_dtype != layer.dtype) result += fmt::format(" --dw {}", name(layer.dw_dtype));
   if (layer.accumulate_dw) result += " --accumulate-dw";
   return result + " --device " + name(layer.device);
 }
@@ -216,7 +216,7 @@ class Gemm : public Operator {
     problem.dtype = is_fp8() ? input_.value_or(Dtype::bf16) : *parse_dtype(dtype_);
     problem.format = format_.value_or(Dtype::e4m3);
     problem.grad_format = grad_format_.value_or(Dtype::e4m3);
-    problem.dw = dw_.value_or(is_fp8() ? Dtype::bf16 : problem.dtype);
+    problem.dw_dtype = dw_.value_or(is_fp8() ? Dtype::bf16 : problem.dtype);
     problem.accumulate_dw = accumulate_dw_;
     problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
     problem.amax_floor = amax_floor_.value_or(0);
@@ -288,7 +288,7 @@ class Gemm : public Operator {
       problem.k = shape.k;
       problem.a = parse_operand("--a", a_);
       problem.b = parse_operand("--b", b_);
-      problem.out = out_.value_or(Dtype::bf16);
+      problem.out_dtype = out_.value_or(Dtype::bf16);
       problem.accumulate = accumulate_;
       problem.device = device;
       return problem;

@@ -13,7 +13,7 @@ GemmProblem gemm_probe(GemmOperand a, GemmOperand b, Dtype out, bool accumulate)
   problem.m = problem.n = problem.k = kProbeExtent;
   problem.a = a;
   problem.b = b;
-  problem.out = out;
+  problem.out_dtype = out;
   problem.accumulate = accumulate;
   return problem;
 }

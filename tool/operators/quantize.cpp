@@ -27,7 +27,7 @@ std::vector<Support> probe_quantize() {
       for (const Dtype input : kProbeFloats) {
         QuantizeProblem problem;
         problem.rows = problem.cols = kProbeExtent;
-        problem.input = input;
+        problem.input_dtype = input;
         problem.format = format;
         problem.block = block;
         problem.transposed_block = transposed;
@@ -50,7 +50,7 @@ std::vector<Support> probe_copies() {
         problem.rows = problem.cols = kProbeExtent;
         problem.format = format;
         problem.block = block;
-        problem.out = out;
+        problem.out_dtype = out;
         result.push_back({"dequantize", name(block), std::string(name(format)),
                           std::string(name(out)), answers(dequantize_implementations(), problem)});
       }
@@ -96,7 +96,7 @@ class Quantize : public ShapeOperator {
         QuantizeProblem problem;
         problem.rows = shape.extents[0];
         problem.cols = shape.extents[1];
-        problem.input = dtype();
+        problem.input_dtype = dtype();
         problem.format = output.format;
         problem.block = output.block;
         problem.transposed_block = output.transposed_block;

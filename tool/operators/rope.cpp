@@ -17,20 +17,14 @@ class Rope : public HeadsOperator {
     for (const Dtype dtype : kProbeFloats) {
       RopeProblem problem;
       set_heads(problem, dtype);
-      RopeProblem inverse = problem;
-      inverse.inverse = true;
       result.push_back({"rope", "none", std::string(octet::name(dtype)), "the same",
-                        both(answers(rope_implementations(), problem),
-                             answers(rope_implementations(), inverse))});
+                        answers(rope_implementations(), problem)});
     }
     return result;
   }
 
  private:
-  void add_own_options(CLI::App& app, bool timed) override {
-    add_rope_options(app, rope_);
-    if (!timed) add_flag(app, "--inverse", inverse_, "turn the other way, as backward does");
-  }
+  void add_own_options(CLI::App& app, bool) override { add_rope_options(app, rope_); }
 
   std::vector<Case> cases_on(Device device) const override {
     std::vector<Case> cases;
@@ -38,7 +32,6 @@ class Rope : public HeadsOperator {
       RopeProblem problem;
       apply(rope_, shape, problem);
       problem.dtype = dtype();
-      problem.inverse = inverse_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_rope));
     }
@@ -46,7 +39,6 @@ class Rope : public HeadsOperator {
   }
 
   RopeOptions rope_;
-  bool inverse_ = false;
 };
 
 }  // namespace

@@ -163,8 +163,8 @@ Rotation rotation(const RopeOptions& options) {
   result.rotary_dim = options.rotary_dim;
   result.cache_rows = options.cache_rows;
   result.full_cache = options.full_cache;
-  result.cache = options.cache.value_or(Dtype::f32);
-  result.positions = options.positions;
+  result.cache_dtype = options.cache.value_or(Dtype::f32);
+  result.positions_dtype = options.positions;
   return result;
 }
 

@@ -55,11 +55,11 @@ void add_norm_options(CLI::App& app, NormOptions& options, bool timed);
 
 template <class Problem>
 void apply(const NormOptions& options, Problem& problem) {
-  problem.weight = options.weight.value_or(problem.weight);
+  problem.weight_dtype = options.weight.value_or(problem.weight_dtype);
   problem.eps = options.eps.value_or(problem.eps);
   problem.one_plus_weight = options.one_plus_weight;
   problem.training = !options.inference;
-  problem.dg = options.dg.value_or(problem.dg);
+  problem.dg_dtype = options.dg.value_or(problem.dg_dtype);
 }
 
 // Options of heads and their rotation, for rope and rms-norm-rope.

@@ -77,7 +77,7 @@ struct Rate {
 void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
   const QuantizedTensor a = random_operand(problem.m, problem.k, problem.a.block, 1);
   const QuantizedTensor b = random_operand(problem.n, problem.k, problem.b.block, 2);
-  const Tensor d(problem.out, {problem.m, problem.n}, kDevice);
+  const Tensor d(problem.out_dtype, {problem.m, problem.n}, kDevice);
   const GemmArgs args{a, b, d};
   const auto task = [&](const Sm90GemmConfig& config) {
     const GemmPlan plan =
@@ -151,7 +151,7 @@ int sweep_layers(const std::vector<std::string>& arguments) {
     problem.n = n;
     problem.k = k;
     problem.b.block = block;
-    problem.out = Dtype::bf16;
+    problem.out_dtype = Dtype::bf16;
     problem.device = kDevice;
     sweep(timing, problem, layers.by_shape);
   };

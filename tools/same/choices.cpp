@@ -79,7 +79,7 @@ void print_layer(const LayerShape& shape) {
   layer.wgrad_blocks = WgradBlocks::square;
   print(shape.name + " dw 2d", fp8_products(layer).dw);
   layer.wgrad_blocks = WgradBlocks::rows;
-  layer.dw = Dtype::f32;
+  layer.dw_dtype = Dtype::f32;
   layer.accumulate_dw = true;
   print(shape.name + " dw += f32", fp8_products(layer).dw);
 }
@@ -119,9 +119,9 @@ void print_random(int index) {
     problem.a = {dtype, {}, major("a")};
     problem.b = {dtype, {}, major("b")};
   }
-  problem.out =
+  problem.out_dtype =
       draw.pick<Dtype>("out", {{"bf16", Dtype::bf16}, {"f16", Dtype::f16}, {"f32", Dtype::f32}});
-  if (problem.out != Dtype::f16) problem.accumulate = draw.once_in(3, "accumulate");
+  if (problem.out_dtype != Dtype::f16) problem.accumulate = draw.once_in(3, "accumulate");
   print("random " + std::to_string(index) + " " + draw.text(), problem);
 }
 

@@ -125,7 +125,7 @@ QuantizedView Trial::quantized_input(std::int64_t rows, std::int64_t cols, Dtype
   QuantizeProblem problem;
   problem.rows = rows;
   problem.cols = cols;
-  problem.input = Dtype::f32;
+  problem.input_dtype = Dtype::f32;
   problem.format = format;
   problem.block = block;
   run(plan_quantize(problem, {"cpu_reference", kThreads}), {matrix, layout.view(cast.data()), {}});

@@ -42,12 +42,12 @@ void try_rms_norm(Trial& trial) {
   problem.rows = draw.pick("rows", kRows);
   problem.cols = draw.pick("cols", kCols);
   problem.dtype = trial.float_dtype("dtype");
-  problem.weight = trial.float_dtype("weight");
+  problem.weight_dtype = trial.float_dtype("weight");
   problem.eps = draw.pick<float>("eps", {{"1e-6", 1e-6f}, {"0", 0.0f}, {"1e-5", 1e-5f}});
   problem.residual = draw.once_in(2, "residual");
   problem.one_plus_weight = draw.once_in(3, "one_plus_weight");
   problem.training = !draw.once_in(6, "inference");
-  problem.dg = trial.float_dtype("dg");
+  problem.dg_dtype = trial.float_dtype("dg");
   problem.fp8 = any_fp8(trial);
   const std::int64_t gap = draw.pick("gap", kGaps);
   const PlanOptions options = trial.plan_options();
@@ -57,7 +57,7 @@ void try_rms_norm(Trial& trial) {
   RmsNormForwardArgs forward;
   forward.x = trial.input(problem.dtype, rows, cols, gap);
   if (problem.residual) forward.residual = trial.input(problem.dtype, rows, cols, gap);
-  forward.g = trial.vector(problem.weight, cols);
+  forward.g = trial.vector(problem.weight_dtype, cols);
   if (problem.fp8) {
     forward.fp8 = trial.fp8_output("y.fp8", *problem.fp8, rows, cols);
   } else {
@@ -79,7 +79,7 @@ void try_rms_norm(Trial& trial) {
   if (draw.once_in(2, "dresidual")) {
     backward.dresidual = trial.output("dresidual", problem.dtype, rows, cols, gap);
   }
-  backward.dg = trial.output_vector("dg", problem.dg, cols);
+  backward.dg = trial.output_vector("dg", problem.dg_dtype, cols);
   trial.run_pass(
       "backward", [&] { return plan_rms_norm_backward(problem, options); }, backward);
 }

@@ -41,9 +41,10 @@ Heads any_heads(Trial& trial) {
     rotation.rotary_dim = 2 * draw.size("half_rotary_dim", static_cast<double>(heads.head_dim / 2));
   }
   rotation.full_cache = draw.once_in(3, "full_cache");
-  rotation.cache = trial.float_dtype("cache");
+  rotation.cache_dtype = trial.float_dtype("cache");
   if (draw.below(2) == 0) {
-    rotation.positions = draw.pick<Dtype>("positions", {{"i32", Dtype::i32}, {"i64", Dtype::i64}});
+    rotation.positions_dtype =
+        draw.pick<Dtype>("positions", {{"i32", Dtype::i32}, {"i64", Dtype::i64}});
     rotation.cache_rows = draw.pick("cache_rows", {1, 3, 40});
   }
   return heads;
@@ -108,10 +109,10 @@ RotationArgs rotation_args(Trial& trial, const Heads& heads) {
   const std::int64_t rows = rotation.cache_rows != 0 ? rotation.cache_rows : heads.seq;
   const std::int64_t cols = rotation.full_cache ? dim : dim / 2;
   RotationArgs args;
-  args.cos = trial.input(rotation.cache, rows, cols);
-  args.sin = trial.input(rotation.cache, rows, cols);
-  if (rotation.positions) {
-    args.positions = trial.indices(*rotation.positions, heads.batch, heads.seq, rows);
+  args.cos = trial.input(rotation.cache_dtype, rows, cols);
+  args.sin = trial.input(rotation.cache_dtype, rows, cols);
+  if (rotation.positions_dtype) {
+    args.positions = trial.indices(*rotation.positions_dtype, heads.batch, heads.seq, rows);
   }
   return args;
 }
@@ -125,15 +126,15 @@ void try_rope(Trial& trial) {
   set_heads(heads, problem);
   const PlanOptions options = trial.plan_options();
   const RotationArgs rotation = rotation_args(trial, heads);
-  for (const bool inverse : {false, true}) {
-    problem.inverse = inverse;
-    const std::string pass = inverse ? "backward" : "forward";
+  const auto try_pass = [&](const std::string& pass, auto args, const auto& make_plan) {
     const InOut q = turned_heads(trial, heads, heads.q_heads, pass + " q");
     const InOut k = turned_heads(trial, heads, heads.k_heads, pass + " k");
-    const RopeArgs args{q.in, k.in, q.out, k.out, rotation};
+    args = {q.in, k.in, q.out, k.out, rotation};
     trial.run_pass(
-        pass, [&] { return plan_rope(problem, options); }, args);
-  }
+        pass, [&] { return make_plan(problem, options); }, args);
+  };
+  try_pass("forward", RopeForwardArgs{}, plan_rope_forward);
+  try_pass("backward", RopeBackwardArgs{}, plan_rope_backward);
 }
 
 void try_rms_norm_rope(Trial& trial) {
@@ -143,11 +144,11 @@ void try_rms_norm_rope(Trial& trial) {
   problem.device = trial.device;
   set_heads(heads, problem);
   problem.norm = draw.pick<NormScope>("norm", {{"row", NormScope::row}, {"head", NormScope::head}});
-  problem.weight = trial.float_dtype("weight");
+  problem.weight_dtype = trial.float_dtype("weight");
   problem.eps = draw.pick<float>("eps", {{"1e-6", 1e-6f}, {"1e-5", 1e-5f}});
   problem.one_plus_weight = draw.once_in(3, "one_plus_weight");
   problem.training = !draw.once_in(6, "inference");
-  problem.dg = trial.float_dtype("dg");
+  problem.dg_dtype = trial.float_dtype("dg");
   const PlanOptions options = trial.plan_options();
   const bool by_row = problem.norm == NormScope::row;
   const auto weights = [&](std::int64_t count) { return (by_row ? count : 1) * heads.head_dim; };
@@ -163,8 +164,8 @@ void try_rms_norm_rope(Trial& trial) {
   forward.k = k.in;
   forward.q_out = q.out;
   forward.k_out = k.out;
-  forward.g_q = trial.vector(problem.weight, weights(heads.q_heads));
-  if (has_k) forward.g_k = trial.vector(problem.weight, weights(heads.k_heads));
+  forward.g_q = trial.vector(problem.weight_dtype, weights(heads.q_heads));
+  if (has_k) forward.g_k = trial.vector(problem.weight_dtype, weights(heads.k_heads));
   if (problem.training) {
     forward.rstd_q = trial.output_vector("rstd_q", Dtype::f32, norms(heads.q_heads));
     if (has_k) forward.rstd_k = trial.output_vector("rstd_k", Dtype::f32, norms(heads.k_heads));
@@ -187,8 +188,8 @@ void try_rms_norm_rope(Trial& trial) {
   backward.g_k = forward.g_k;
   backward.rstd_q = trial.positive_vector(norms(heads.q_heads));
   if (has_k) backward.rstd_k = trial.positive_vector(norms(heads.k_heads));
-  backward.dg_q = trial.output_vector("dg_q", problem.dg, weights(heads.q_heads));
-  if (has_k) backward.dg_k = trial.output_vector("dg_k", problem.dg, weights(heads.k_heads));
+  backward.dg_q = trial.output_vector("dg_q", problem.dg_dtype, weights(heads.q_heads));
+  if (has_k) backward.dg_k = trial.output_vector("dg_k", problem.dg_dtype, weights(heads.k_heads));
   backward.rotation = forward.rotation;
   trial.run_pass(
       "backward", [&] { return plan_rms_norm_rope_backward(problem, options); }, backward);

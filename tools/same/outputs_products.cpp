@@ -39,8 +39,8 @@ void draw_training(Trial& trial, Problem& problem) {
     case 2: problem.need_dw = false; break;
   }
   if (!problem.need_dw) return;
-  problem.dw = trial.float_dtype("dw");
-  if (problem.dw != Dtype::f16) problem.accumulate_dw = draw.once_in(3, "accumulate");
+  problem.dw_dtype = trial.float_dtype("dw");
+  if (problem.dw_dtype != Dtype::f16) problem.accumulate_dw = draw.once_in(3, "accumulate");
 }
 
 TensorView weight_gradient(Trial& trial, const char* name, bool wanted, bool accumulate,
@@ -58,7 +58,7 @@ void try_quantize(Trial& trial) {
   problem.device = trial.device;
   problem.rows = draw.pick("rows", kSizes);
   problem.cols = draw.pick("cols", kSizes);
-  problem.input = trial.float_dtype("input");
+  problem.input_dtype = trial.float_dtype("input");
   problem.format = trial.fp8_dtype("format");
   problem.block = any_block(draw, "block");
   problem.transposed_block = any_block(draw, "transposed");
@@ -73,8 +73,8 @@ void try_quantize(Trial& trial) {
   fp8.block = problem.block;
   fp8.transposed_block = problem.transposed_block;
   const Fp8Copies copies = trial.fp8_output("fp8", fp8, problem.rows, problem.cols);
-  const QuantizeArgs args{trial.input(problem.input, problem.rows, problem.cols, gap), copies.out,
-                          copies.transposed};
+  const QuantizeArgs args{trial.input(problem.input_dtype, problem.rows, problem.cols, gap),
+                          copies.out, copies.transposed};
   trial.run_pass(
       "run", [&] { return plan_quantize(problem, options); }, args);
 }
@@ -87,12 +87,12 @@ void try_dequantize(Trial& trial) {
   problem.cols = draw.pick("cols", kSizes);
   problem.format = trial.fp8_dtype("format");
   problem.block = some_block(draw);
-  problem.out = trial.float_dtype("out");
+  problem.out_dtype = trial.float_dtype("out");
   const std::int64_t gap = draw.pick("gap", kGaps);
   const PlanOptions options = trial.plan_options();
   const DequantizeArgs args{
       trial.quantized_input(problem.rows, problem.cols, problem.format, problem.block),
-      trial.output("out", problem.out, problem.rows, problem.cols, gap)};
+      trial.output("out", problem.out_dtype, problem.rows, problem.cols, gap)};
   trial.run_pass(
       "run", [&] { return plan_dequantize(problem, options); }, args);
 }
@@ -153,12 +153,13 @@ void try_gemm(Trial& trial) {
     args.a = operand(problem.a, "a_turned", problem.m);
     args.b = operand(problem.b, "b_turned", problem.n);
   }
-  problem.out = trial.float_dtype("out");
-  if (problem.out != Dtype::f16) problem.accumulate = draw.once_in(3, "accumulate");
+  problem.out_dtype = trial.float_dtype("out");
+  if (problem.out_dtype != Dtype::f16) problem.accumulate = draw.once_in(3, "accumulate");
   const std::int64_t gap = draw.pick("gap", kGaps);
   const PlanOptions options = trial.plan_options();
-  args.d = problem.accumulate ? trial.accumulated_output("d", problem.out, problem.m, problem.n)
-                              : trial.output("d", problem.out, problem.m, problem.n, gap);
+  args.d = problem.accumulate
+               ? trial.accumulated_output("d", problem.out_dtype, problem.m, problem.n)
+               : trial.output("d", problem.out_dtype, problem.m, problem.n, gap);
   trial.run_pass(
       "run", [&] { return plan_gemm(problem, options); }, args);
 }
@@ -199,8 +200,8 @@ void try_fp8_linear(Trial& trial) {
   backward.saved = forward.saved;
   if (problem.weights_quantized) backward.saved.w_t = forward.weights.w_t;
   if (problem.need_dx) backward.dx = trial.output("dx", problem.dtype, problem.m, problem.k);
-  backward.dw = weight_gradient(trial, "dw", problem.need_dw, problem.accumulate_dw, problem.dw,
-                                problem.n, problem.k);
+  backward.dw = weight_gradient(trial, "dw", problem.need_dw, problem.accumulate_dw,
+                                problem.dw_dtype, problem.n, problem.k);
   trial.run_pass(
       "backward", [&] { return plan_fp8_linear_backward(problem, options); }, backward);
 }
@@ -280,9 +281,9 @@ void try_gated_mlp(Trial& trial) {
   }
   if (problem.need_dx) backward.dx = trial.output("dx", problem.dtype, m, k);
   backward.dw_gate_up = weight_gradient(trial, "dw_gate_up", problem.need_dw, problem.accumulate_dw,
-                                        problem.dw, 2 * f, k);
+                                        problem.dw_dtype, 2 * f, k);
   backward.dw_down = weight_gradient(trial, "dw_down", problem.need_dw && problem.down,
-                                     problem.accumulate_dw, problem.dw, k, f);
+                                     problem.accumulate_dw, problem.dw_dtype, k, f);
   trial.run_pass(
       "backward", [&] { return plan_gated_mlp_backward(problem, options); }, backward);
 }

@@ -10,7 +10,7 @@ extern "C" {
 
 typedef struct octet_dequantize_problem {
   uint32_t struct_size;
-  octet_dtype out; /* f32, f16 or bf16 */
+  octet_dtype out_dtype; /* f32, f16 or bf16 */
   int64_t rows;
   int64_t cols;
   octet_block block;
@@ -29,16 +29,17 @@ typedef struct octet_dequantize_args {
 } octet_dequantize_args;
 
 /* e4m3 in 1x128 blocks to f32 on the CPU. */
-static inline void octet_dequantize_problem_init(octet_dequantize_problem* problem) {
+static inline void octet_init_dequantize_problem(octet_dequantize_problem* problem) {
   OCTET_INIT(problem);
-  problem->out = OCTET_F32;
+  problem->out_dtype = OCTET_F32;
   problem->format = OCTET_E4M3;
   problem->block = octet_block_of(1, 128);
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_plan_dequantize(const octet_dequantize_problem* problem,
-                                             const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status octet_make_dequantize_plan(const octet_dequantize_problem* problem,
+                                                  const octet_plan_options* options,
+                                                  octet_plan** plan);
 OCTET_API octet_status octet_run_dequantize(const octet_plan* plan,
                                             const octet_dequantize_args* args, void* workspace,
                                             size_t workspace_bytes, void* stream);

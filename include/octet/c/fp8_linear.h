@@ -32,7 +32,7 @@ typedef struct octet_fp8_linear_problem {
   int32_t training;          /* 0: forward only, nothing is saved */
   int32_t need_dx;
   int32_t need_dw;
-  octet_dtype dw;
+  octet_dtype dw_dtype;
   int32_t accumulate_dw; /* dw += into an f32 or bf16 main gradient */
   octet_wgrad_blocks wgrad_blocks;
   float amax_floor;
@@ -48,22 +48,30 @@ typedef struct octet_fp8_linear_problem {
 typedef struct octet_fp8_linear_weights {
   octet_quantized w;   /* [N, K] 128x128 */
   octet_quantized w_t; /* [K, N] 128x128 */
+  uint64_t reserved[4];
 } octet_fp8_linear_weights;
 
 /* What forward saves for backward. */
 typedef struct octet_fp8_linear_saved {
   octet_quantized x_t; /* [K, M] 1x128, or 128x128 with OCTET_WGRAD_SQUARE */
   octet_quantized w_t; /* [K, N] 128x128; the caller's own w_t with weights_quantized */
+  uint64_t reserved[4];
 } octet_fp8_linear_saved;
 
 typedef struct octet_fp8_linear_weights_layout {
+  uint32_t struct_size;
+  uint32_t reserved0;
   octet_quantized_layout w;
   octet_quantized_layout w_t;
+  uint64_t reserved[4];
 } octet_fp8_linear_weights_layout;
 
 typedef struct octet_fp8_linear_saved_layout {
+  uint32_t struct_size;
+  uint32_t reserved0;
   octet_quantized_layout x_t; /* bytes == 0 if need_dw is 0 */
   octet_quantized_layout w_t; /* bytes == 0 with weights_quantized or if need_dx is 0 */
+  uint64_t reserved[4];
 } octet_fp8_linear_saved_layout;
 
 typedef struct octet_fp8_linear_forward_args {
@@ -88,7 +96,7 @@ typedef struct octet_fp8_linear_backward_args {
 } octet_fp8_linear_backward_args;
 
 /* bf16 in and out, e4m3 inside, both gradients, on the CPU; the caller sets m, n and k. */
-static inline void octet_fp8_linear_problem_init(octet_fp8_linear_problem* problem) {
+static inline void octet_init_fp8_linear_problem(octet_fp8_linear_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;
   problem->format = OCTET_E4M3;
@@ -96,21 +104,21 @@ static inline void octet_fp8_linear_problem_init(octet_fp8_linear_problem* probl
   problem->training = 1;
   problem->need_dx = 1;
   problem->need_dw = 1;
-  problem->dw = OCTET_BF16;
+  problem->dw_dtype = OCTET_BF16;
   problem->wgrad_blocks = OCTET_WGRAD_ROWS;
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_layout_fp8_linear_saved(const octet_fp8_linear_problem* problem,
-                                                     octet_fp8_linear_saved_layout* layout);
-OCTET_API octet_status octet_layout_fp8_linear_weights(const octet_fp8_linear_problem* problem,
-                                                       octet_fp8_linear_weights_layout* layout);
-OCTET_API octet_status octet_plan_fp8_linear_forward(const octet_fp8_linear_problem* problem,
-                                                     const octet_fp8_linear_options* options,
-                                                     octet_plan** plan);
-OCTET_API octet_status octet_plan_fp8_linear_backward(const octet_fp8_linear_problem* problem,
-                                                      const octet_fp8_linear_options* options,
-                                                      octet_plan** plan);
+OCTET_API octet_status octet_make_fp8_linear_saved_layout(const octet_fp8_linear_problem* problem,
+                                                          octet_fp8_linear_saved_layout* layout);
+OCTET_API octet_status octet_make_fp8_linear_weights_layout(
+    const octet_fp8_linear_problem* problem, octet_fp8_linear_weights_layout* layout);
+OCTET_API octet_status octet_make_fp8_linear_forward_plan(const octet_fp8_linear_problem* problem,
+                                                          const octet_fp8_linear_options* options,
+                                                          octet_plan** plan);
+OCTET_API octet_status octet_make_fp8_linear_backward_plan(const octet_fp8_linear_problem* problem,
+                                                           const octet_fp8_linear_options* options,
+                                                           octet_plan** plan);
 OCTET_API octet_status octet_run_fp8_linear_forward(const octet_plan* plan,
                                                     const octet_fp8_linear_forward_args* args,
                                                     void* workspace, size_t workspace_bytes,

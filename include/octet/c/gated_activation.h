@@ -55,20 +55,20 @@ typedef struct octet_gated_activation_backward_args {
 } octet_gated_activation_backward_args;
 
 /* silu in bf16 on the CPU; the caller sets rows and cols. */
-static inline void octet_gated_activation_problem_init(octet_gated_activation_problem* problem) {
+static inline void octet_init_gated_activation_problem(octet_gated_activation_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;
   problem->activation = OCTET_GATE_SILU;
-  octet_fp8_output_init(&problem->fp8);
+  octet_init_fp8_output(&problem->fp8);
   problem->device = octet_cpu();
 }
 
 OCTET_API octet_status
-octet_plan_gated_activation_forward(const octet_gated_activation_problem* problem,
-                                    const octet_plan_options* options, octet_plan** plan);
+octet_make_gated_activation_forward_plan(const octet_gated_activation_problem* problem,
+                                         const octet_plan_options* options, octet_plan** plan);
 OCTET_API octet_status
-octet_plan_gated_activation_backward(const octet_gated_activation_problem* problem,
-                                     const octet_plan_options* options, octet_plan** plan);
+octet_make_gated_activation_backward_plan(const octet_gated_activation_problem* problem,
+                                          const octet_plan_options* options, octet_plan** plan);
 OCTET_API octet_status octet_run_gated_activation_forward(
     const octet_plan* plan, const octet_gated_activation_forward_args* args, void* workspace,
     size_t workspace_bytes, void* stream);

@@ -25,7 +25,7 @@ typedef struct octet_gated_mlp_problem {
   int32_t training;          /* 0: forward only, nothing is saved */
   int32_t need_dx;
   int32_t need_dw;
-  octet_dtype dw;
+  octet_dtype dw_dtype;
   int32_t accumulate_dw; /* dw += into f32 or bf16 main gradients */
   octet_wgrad_blocks wgrad_blocks;
   float amax_floor;
@@ -39,6 +39,7 @@ typedef struct octet_gated_mlp_problem {
 typedef struct octet_gated_mlp_weights {
   octet_fp8_linear_weights gate_up; /* [2F, K], [K, 2F] */
   octet_fp8_linear_weights down;    /* [K, F], [F, K]; ignored without down */
+  uint64_t reserved[4];
 } octet_gated_mlp_weights;
 
 /* What forward saves for backward. With weights_quantized, backward takes the caller's own
@@ -51,16 +52,20 @@ typedef struct octet_gated_mlp_saved {
   octet_tensor h;              /* plain with down: [M, F] */
   octet_quantized h_t;         /* fp8 with down: [F, M], as x_t */
   octet_quantized w_down_t;    /* fp8 with down: [F, K] 128x128 */
+  uint64_t reserved[4];
 } octet_gated_mlp_saved;
 
 /* 0 bytes for a view that forward does not write. */
 typedef struct octet_gated_mlp_saved_layout {
+  uint32_t struct_size;
+  uint32_t reserved0;
   uint64_t gate_up_bytes; /* dense [M, 2F] */
   uint64_t h_bytes;       /* dense [M, F] */
   octet_quantized_layout x_t;
   octet_quantized_layout w_gate_up_t;
   octet_quantized_layout h_t;
   octet_quantized_layout w_down_t;
+  uint64_t reserved[4];
 } octet_gated_mlp_saved_layout;
 
 typedef struct octet_gated_mlp_forward_args {
@@ -92,7 +97,7 @@ typedef struct octet_gated_mlp_backward_args {
 } octet_gated_mlp_backward_args;
 
 /* silu in plain bf16 without down, both gradients, on the CPU; the caller sets m, f and k. */
-static inline void octet_gated_mlp_problem_init(octet_gated_mlp_problem* problem) {
+static inline void octet_init_gated_mlp_problem(octet_gated_mlp_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;
   problem->activation = OCTET_GATE_SILU;
@@ -101,23 +106,23 @@ static inline void octet_gated_mlp_problem_init(octet_gated_mlp_problem* problem
   problem->training = 1;
   problem->need_dx = 1;
   problem->need_dw = 1;
-  problem->dw = OCTET_BF16;
+  problem->dw_dtype = OCTET_BF16;
   problem->wgrad_blocks = OCTET_WGRAD_ROWS;
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_layout_gated_mlp_saved(const octet_gated_mlp_problem* problem,
-                                                    octet_gated_mlp_saved_layout* layout);
+OCTET_API octet_status octet_make_gated_mlp_saved_layout(const octet_gated_mlp_problem* problem,
+                                                         octet_gated_mlp_saved_layout* layout);
 /* Launches and bytes moved by a plan: every tensor of every launch counts once, one that is
  * accumulated into counts twice. */
 OCTET_API octet_status octet_gated_mlp_cost(const octet_plan* plan, int64_t* launches,
                                             int64_t* bytes);
-OCTET_API octet_status octet_plan_gated_mlp_forward(const octet_gated_mlp_problem* problem,
-                                                    const octet_fp8_linear_options* options,
-                                                    octet_plan** plan);
-OCTET_API octet_status octet_plan_gated_mlp_backward(const octet_gated_mlp_problem* problem,
-                                                     const octet_fp8_linear_options* options,
-                                                     octet_plan** plan);
+OCTET_API octet_status octet_make_gated_mlp_forward_plan(const octet_gated_mlp_problem* problem,
+                                                         const octet_fp8_linear_options* options,
+                                                         octet_plan** plan);
+OCTET_API octet_status octet_make_gated_mlp_backward_plan(const octet_gated_mlp_problem* problem,
+                                                          const octet_fp8_linear_options* options,
+                                                          octet_plan** plan);
 OCTET_API octet_status octet_run_gated_mlp_forward(const octet_plan* plan,
                                                    const octet_gated_mlp_forward_args* args,
                                                    void* workspace, size_t workspace_bytes,

@@ -15,14 +15,17 @@ typedef int32_t octet_group_kind;
 enum { OCTET_GROUPS_NONE = 0 };
 
 typedef struct octet_gemm_operand {
+  uint32_t struct_size;
   octet_dtype dtype;
+  octet_block block; /* 16- and 32-bit operands are unscaled, FP8 operands are not */
   octet_major major;
-  octet_block block; /* of FP8 operands; {0, 0} if unscaled */
+  octet_dtype scale_dtype; /* of scaled operands: f32 */
+  uint64_t reserved[4];
 } octet_gemm_operand;
 
 typedef struct octet_gemm_problem {
   uint32_t struct_size;
-  octet_dtype out; /* f32, f16 or bf16 */
+  octet_dtype out_dtype; /* f32, f16 or bf16 */
   int64_t m;
   int64_t n;
   int64_t k;
@@ -52,19 +55,26 @@ typedef struct octet_gemm_args {
   uint64_t reserved[4];
 } octet_gemm_args;
 
+/* e4m3 with 1x128 blocks and f32 scales. */
+static inline void octet_init_gemm_operand(octet_gemm_operand* operand) {
+  OCTET_INIT(operand);
+  operand->dtype = OCTET_E4M3;
+  operand->block = octet_block_of(1, 128);
+  operand->scale_dtype = OCTET_F32;
+}
+
 /* e4m3 operands, 1x128 and 128x128 blocks, bf16 result, on the CPU. */
-static inline void octet_gemm_problem_init(octet_gemm_problem* problem) {
+static inline void octet_init_gemm_problem(octet_gemm_problem* problem) {
   OCTET_INIT(problem);
-  problem->out = OCTET_BF16;
-  problem->a.dtype = OCTET_E4M3;
-  problem->a.block = octet_block_of(1, 128);
-  problem->b.dtype = OCTET_E4M3;
+  problem->out_dtype = OCTET_BF16;
+  octet_init_gemm_operand(&problem->a);
+  octet_init_gemm_operand(&problem->b);
   problem->b.block = octet_block_of(128, 128);
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_plan_gemm(const octet_gemm_problem* problem,
-                                       const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status octet_make_gemm_plan(const octet_gemm_problem* problem,
+                                            const octet_plan_options* options, octet_plan** plan);
 OCTET_API octet_status octet_run_gemm(const octet_plan* plan, const octet_gemm_args* args,
                                       void* workspace, size_t workspace_bytes, void* stream);
 

@@ -31,7 +31,7 @@ OCTET_API const char* octet_plan_implementation(const octet_plan* plan);
 OCTET_API const char* octet_plan_configuration(const octet_plan* plan);
 OCTET_API const char* octet_plan_why(const octet_plan* plan);
 OCTET_API const char* octet_plan_problem(const octet_plan* plan); /* its command line */
-OCTET_API void octet_plan_destroy(octet_plan* plan);              /* null is allowed */
+OCTET_API void octet_destroy_plan(octet_plan* plan);              /* null is allowed */
 
 #ifdef __cplusplus
 }

@@ -10,13 +10,13 @@ extern "C" {
 
 typedef struct octet_quantize_problem {
   uint32_t struct_size;
-  octet_dtype input; /* f32, f16 or bf16 */
+  octet_dtype input_dtype; /* f32, f16 or bf16 */
   int64_t rows;
   int64_t cols;
   octet_dtype format;           /* e4m3 or e5m2 */
   int32_t pow2_scales;          /* scales are rounded up to powers of two */
-  octet_block block;            /* {0, 0}: no copy in the input's orientation */
-  octet_block transposed_block; /* of the copy [cols, rows], in its coordinates; {0, 0}: no copy */
+  octet_block block;            /* in the input's orientation; octet_no_copy(): none */
+  octet_block transposed_block; /* of the copy [cols, rows], in its coordinates */
   float amax_floor;             /* 0 to 1e18 */
   int32_t reserved0;
   octet_device device;
@@ -32,17 +32,19 @@ typedef struct octet_quantize_args {
   uint64_t reserved[4];
 } octet_quantize_args;
 
-/* bf16 to e4m3 in 1x128 blocks on the CPU; the caller sets rows and cols. */
-static inline void octet_quantize_problem_init(octet_quantize_problem* problem) {
+/* bf16 to e4m3 in 1x128 blocks, not transposed, on the CPU; the caller sets rows and cols. */
+static inline void octet_init_quantize_problem(octet_quantize_problem* problem) {
   OCTET_INIT(problem);
-  problem->input = OCTET_BF16;
+  problem->input_dtype = OCTET_BF16;
   problem->format = OCTET_E4M3;
   problem->block = octet_block_of(1, 128);
+  problem->transposed_block = octet_no_copy();
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_plan_quantize(const octet_quantize_problem* problem,
-                                           const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status octet_make_quantize_plan(const octet_quantize_problem* problem,
+                                                const octet_plan_options* options,
+                                                octet_plan** plan);
 OCTET_API octet_status octet_run_quantize(const octet_plan* plan, const octet_quantize_args* args,
                                           void* workspace, size_t workspace_bytes, void* stream);
 

@@ -27,15 +27,15 @@ typedef struct octet_repack_args {
 } octet_repack_args;
 
 /* e4m3 in 1x128 blocks on the CPU. */
-static inline void octet_repack_problem_init(octet_repack_problem* problem) {
+static inline void octet_init_repack_problem(octet_repack_problem* problem) {
   OCTET_INIT(problem);
   problem->format = OCTET_E4M3;
   problem->block = octet_block_of(1, 128);
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_plan_repack(const octet_repack_problem* problem,
-                                         const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status octet_make_repack_plan(const octet_repack_problem* problem,
+                                              const octet_plan_options* options, octet_plan** plan);
 OCTET_API octet_status octet_run_repack(const octet_plan* plan, const octet_repack_args* args,
                                         void* workspace, size_t workspace_bytes, void* stream);
 

@@ -14,13 +14,13 @@ typedef struct octet_rms_norm_problem {
   octet_dtype dtype; /* of x, residual, sum, y, dy, dsum, dx, dresidual: f32, f16 or bf16 */
   int64_t rows;
   int64_t cols;
-  octet_dtype weight;      /* of g: f32, f16 or bf16 */
-  float eps;               /* finite, >= 0 */
-  int32_t residual;        /* x + residual is normed, and written to sum */
-  int32_t one_plus_weight; /* the weight is 1 + g */
-  int32_t training;        /* rstd is written, for backward */
-  octet_dtype dg;          /* f32, f16 or bf16 */
-  octet_fp8_output fp8;    /* of y */
+  octet_dtype weight_dtype; /* of g: f32, f16 or bf16 */
+  float eps;                /* finite, >= 0 */
+  int32_t residual;         /* x + residual is normed, and written to sum */
+  int32_t one_plus_weight;  /* the weight is 1 + g */
+  int32_t training;         /* rstd is written, for backward */
+  octet_dtype dg_dtype;     /* f32, f16 or bf16 */
+  octet_fp8_output fp8;     /* of y */
   octet_device device;
   uint64_t reserved[4];
 } octet_rms_norm_problem;
@@ -54,23 +54,23 @@ typedef struct octet_rms_norm_backward_args {
 
 /* bf16 with bf16 weights, eps 1e-6, dg in f32, for training, on the CPU; the caller sets rows and
  * cols. */
-static inline void octet_rms_norm_problem_init(octet_rms_norm_problem* problem) {
+static inline void octet_init_rms_norm_problem(octet_rms_norm_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;
-  problem->weight = OCTET_BF16;
+  problem->weight_dtype = OCTET_BF16;
   problem->eps = 1e-6f;
   problem->training = 1;
-  problem->dg = OCTET_F32;
-  octet_fp8_output_init(&problem->fp8);
+  problem->dg_dtype = OCTET_F32;
+  octet_init_fp8_output(&problem->fp8);
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_plan_rms_norm_forward(const octet_rms_norm_problem* problem,
-                                                   const octet_plan_options* options,
-                                                   octet_plan** plan);
-OCTET_API octet_status octet_plan_rms_norm_backward(const octet_rms_norm_problem* problem,
-                                                    const octet_plan_options* options,
-                                                    octet_plan** plan);
+OCTET_API octet_status octet_make_rms_norm_forward_plan(const octet_rms_norm_problem* problem,
+                                                        const octet_plan_options* options,
+                                                        octet_plan** plan);
+OCTET_API octet_status octet_make_rms_norm_backward_plan(const octet_rms_norm_problem* problem,
+                                                         const octet_plan_options* options,
+                                                         octet_plan** plan);
 OCTET_API octet_status octet_run_rms_norm_forward(const octet_plan* plan,
                                                   const octet_rms_norm_forward_args* args,
                                                   void* workspace, size_t workspace_bytes,

@@ -20,11 +20,11 @@ typedef struct octet_rms_norm_rope_problem {
   int64_t k_heads;  /* 0: no k */
   int64_t head_dim; /* even */
   octet_norm_scope norm;
-  octet_dtype weight;      /* of g: f32, f16 or bf16 */
-  float eps;               /* finite, >= 0 */
-  int32_t one_plus_weight; /* the weight is 1 + g */
-  int32_t training;        /* rstd is written, for backward */
-  octet_dtype dg;          /* f32, f16 or bf16 */
+  octet_dtype weight_dtype; /* of g: f32, f16 or bf16 */
+  float eps;                /* finite, >= 0 */
+  int32_t one_plus_weight;  /* the weight is 1 + g */
+  int32_t training;         /* rstd is written, for backward */
+  octet_dtype dg_dtype;     /* f32, f16 or bf16 */
   octet_rotation rotation;
   octet_device device;
   uint64_t reserved[4];
@@ -61,7 +61,7 @@ typedef struct octet_rms_norm_rope_backward_args {
   octet_tensor rstd_k;
   octet_tensor dq;   /* as q */
   octet_tensor dk;   /* as k */
-  octet_tensor dg_q; /* as g_q, of the problem's dg */
+  octet_tensor dg_q; /* as g_q, of dg_dtype */
   octet_tensor dg_k;
   octet_rotation_args rotation;
   uint64_t reserved[4];
@@ -69,25 +69,25 @@ typedef struct octet_rms_norm_rope_backward_args {
 
 /* bf16 with bf16 weights, eps 1e-6, rows normed, dg in f32, for training, one sequence, on the CPU;
  * the caller sets seq, heads and head_dim. */
-static inline void octet_rms_norm_rope_problem_init(octet_rms_norm_rope_problem* problem) {
+static inline void octet_init_rms_norm_rope_problem(octet_rms_norm_rope_problem* problem) {
   OCTET_INIT(problem);
   problem->dtype = OCTET_BF16;
   problem->batch = 1;
   problem->norm = OCTET_NORM_ROW;
-  problem->weight = OCTET_BF16;
+  problem->weight_dtype = OCTET_BF16;
   problem->eps = 1e-6f;
   problem->training = 1;
-  problem->dg = OCTET_F32;
-  octet_rotation_init(&problem->rotation);
+  problem->dg_dtype = OCTET_F32;
+  octet_init_rotation(&problem->rotation);
   problem->device = octet_cpu();
 }
 
-OCTET_API octet_status octet_plan_rms_norm_rope_forward(const octet_rms_norm_rope_problem* problem,
-                                                        const octet_plan_options* options,
-                                                        octet_plan** plan);
-OCTET_API octet_status octet_plan_rms_norm_rope_backward(const octet_rms_norm_rope_problem* problem,
-                                                         const octet_plan_options* options,
-                                                         octet_plan** plan);
+OCTET_API octet_status
+octet_make_rms_norm_rope_forward_plan(const octet_rms_norm_rope_problem* problem,
+                                      const octet_plan_options* options, octet_plan** plan);
+OCTET_API octet_status
+octet_make_rms_norm_rope_backward_plan(const octet_rms_norm_rope_problem* problem,
+                                       const octet_plan_options* options, octet_plan** plan);
 OCTET_API octet_status octet_run_rms_norm_rope_forward(const octet_plan* plan,
                                                        const octet_rms_norm_rope_forward_args* args,
                                                        void* workspace, size_t workspace_bytes,

@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 #define OCTET_MAX_RANK 6
+#define OCTET_ALL (-1)      /* rows or cols of a block: all of the tensor's */
 #define OCTET_ALIGNMENT 256 /* alignment of workspaces and of the memory of a layout, in bytes */
 
 /* Numbers never change their meaning; new ones are added at the end. */
@@ -25,7 +26,8 @@ enum {
   OCTET_OUT_OF_MEMORY = 3,
   OCTET_NO_DEVICE = 4,    /* the device asked for is not on this machine */
   OCTET_DEVICE_ERROR = 5, /* the device reported a failure */
-  OCTET_INTERNAL = 6      /* a defect in octet */
+  OCTET_INTERNAL = 6,     /* a defect in octet */
+  OCTET_FILE_ERROR = 7    /* a file could not be read or written */
 };
 
 typedef int32_t octet_dtype;
@@ -61,34 +63,37 @@ typedef struct octet_tensor {
   octet_device device;
 } octet_tensor;
 
-/* The rows and columns that share one scale. */
+/* The rows and columns that share one scale; OCTET_ALL means all of them. octet_block_of(),
+ * octet_whole_tensor(), octet_unscaled() and octet_no_copy() make one. */
 typedef struct octet_block {
   int64_t rows;
   int64_t cols;
 } octet_block;
 
-/* Values with one scale per block: x = value * scale. If unscaled, scales are absent and the block
- * is {0, 0}. */
+/* Values with one scale per block: x = value * scale. If unscaled, scales are absent. */
 typedef struct octet_quantized {
   octet_tensor values; /* [rows, cols] */
   octet_tensor scales; /* [ceil(rows/block.rows), ceil(cols/block.cols)], f32 */
   octet_block block;
   int32_t owns_padding; /* the bytes up to the pitch belong to this view and may be cleared */
-  int32_t reserved;
+  int32_t reserved0;
+  uint64_t reserved[4];
 } octet_quantized;
 
-/* Octet's layout of a quantised tensor in one piece of memory: values, then scales. */
+/* Octet's layout of a quantised tensor in one piece of memory: values, then scales. Layouts are
+ * written by octet, their sizes included. */
 typedef struct octet_quantized_layout {
+  uint32_t struct_size;
+  octet_dtype dtype;
   int64_t rows;
   int64_t cols;
-  octet_dtype dtype;
-  int32_t reserved;
   octet_block block;
   int64_t pitch;          /* bytes from one row of values to the next */
   int64_t scale_shape[2]; /* logical */
   int64_t scale_strides[2];
   uint64_t scales_offset; /* bytes from the start of the values */
   uint64_t bytes;         /* values and scales together; 0: nothing to store */
+  uint64_t reserved[4];
 } octet_quantized_layout;
 
 static inline octet_device octet_cpu(void) {
@@ -145,12 +150,20 @@ static inline octet_block octet_block_of(int64_t rows, int64_t cols) {
   return block;
 }
 
+/* One scale for the whole tensor. */
+static inline octet_block octet_whole_tensor(void) { return octet_block_of(OCTET_ALL, OCTET_ALL); }
+/* No scales: 16- and 32-bit operands. */
+static inline octet_block octet_unscaled(void) { return octet_block_of(0, 0); }
+/* This copy of the tensor is not written. */
+static inline octet_block octet_no_copy(void) { return octet_block_of(-2, -2); }
+
 /* The layout of a quantised [rows, cols]; block is 1x128, 128x1 or 128x128. */
-OCTET_API octet_status octet_layout_quantized(int64_t rows, int64_t cols, octet_dtype dtype,
-                                              octet_block block, octet_quantized_layout* layout);
+OCTET_API octet_status octet_make_quantized_layout(int64_t rows, int64_t cols, octet_dtype dtype,
+                                                   octet_block block,
+                                                   octet_quantized_layout* layout);
 /* The view over `memory`, which has layout->bytes bytes and is aligned to OCTET_ALIGNMENT. */
-OCTET_API octet_status octet_view_quantized(const octet_quantized_layout* layout, void* memory,
-                                            octet_device device, octet_quantized* view);
+OCTET_API octet_status octet_make_quantized_view(const octet_quantized_layout* layout, void* memory,
+                                                 octet_device device, octet_quantized* view);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ struct DequantizeProblem {
   std::int64_t cols = 0;
   Dtype format = Dtype::e4m3;
   BlockShape block = kBlock1x128;
-  Dtype out = Dtype::f32;  // f32, f16 or bf16
+  Dtype out_dtype = Dtype::f32;  // f32, f16 or bf16
   Device device{};
 };
 

@@ -31,8 +31,8 @@ struct Fp8LinearProblem {
   bool training = true;             // false: forward only, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
-  Dtype dw = Dtype::bf16;      // f32, f16 or bf16
-  bool accumulate_dw = false;  // dw += into an f32 or bf16 main gradient
+  Dtype dw_dtype = Dtype::bf16;  // f32, f16 or bf16
+  bool accumulate_dw = false;    // dw += into an f32 or bf16 main gradient
   WgradBlocks wgrad_blocks = WgradBlocks::rows;
   float amax_floor = 0;
   bool pow2_scales = false;
@@ -76,20 +76,13 @@ struct Fp8LinearBackwardArgs {
   TensorView dw;         // [N, K]; ignored if need_dw is false
 };
 
-// One problem, two plans.
-struct Fp8LinearForward {
-  Fp8LinearProblem problem;
-};
-struct Fp8LinearBackward {
-  Fp8LinearProblem problem;
-};
-using Fp8LinearForwardPlan = Plan<Fp8LinearForward>;
-using Fp8LinearBackwardPlan = Plan<Fp8LinearBackward>;
+using Fp8LinearForwardPlan = Plan<Fp8LinearProblem, ForwardPass>;
+using Fp8LinearBackwardPlan = Plan<Fp8LinearProblem, BackwardPass>;
 
 // Implementations may be forced per operator, as with the environment variables.
 struct Fp8LinearOptions {
-  std::string gemm_backend;
-  std::string quantize_backend;
+  std::string gemm_backend{};
+  std::string quantize_backend{};
   int threads = 0;
 };
 
@@ -106,13 +99,23 @@ OCTET_API void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArg
                    Workspace workspace = {}, void* stream = nullptr);
 
 // The convenience layer, for training: plans, workspace and saved state in one object, for one
-// caller at a time. backward() is the gradient of the last forward().
+// caller at a time. backward() is the gradient of the last forward(), and must run after it: on the
+// same stream, or on one that waits for it. Neither allocates or waits, so both can be captured in
+// a CUDA graph.
 class OCTET_API Fp8Linear {
  public:
-  explicit Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator = {});
+  explicit Fp8Linear(const Fp8LinearProblem& problem, const Fp8LinearOptions& options = {},
+                     const Allocator& allocator = {});
 
-  void forward(const TensorView& x, const TensorView& w, const TensorView& y);
-  void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw);
+  void forward(const TensorView& x, const TensorView& w, const TensorView& y,
+               void* stream = nullptr);
+  void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw,
+                void* stream = nullptr);
+
+  const Fp8LinearForwardPlan& forward_plan() const { return forward_; }
+  const Fp8LinearBackwardPlan& backward_plan() const { return backward_; }
+  // Views of what the last forward saved.
+  Fp8LinearSaved saved() const { return {x_t_.view(), w_t_.view()}; }
 
  private:
   Fp8LinearForwardPlan forward_;

@@ -62,14 +62,8 @@ struct GatedActivationBackwardArgs {
   TensorView d_row_weight;  // [rows], f32; written with row_weight
 };
 
-struct GatedActivationForward {
-  GatedActivationProblem problem;
-};
-struct GatedActivationBackward {
-  GatedActivationProblem problem;
-};
-using GatedActivationForwardPlan = Plan<GatedActivationForward>;
-using GatedActivationBackwardPlan = Plan<GatedActivationBackward>;
+using GatedActivationForwardPlan = Plan<GatedActivationProblem, ForwardPass>;
+using GatedActivationBackwardPlan = Plan<GatedActivationProblem, BackwardPass>;
 
 // "silu"; "unknown activation" for an unknown number.
 OCTET_API std::string_view name(GateActivation activation);

@@ -35,8 +35,8 @@ struct GatedMlpProblem {
   bool training = true;             // false: forward only, nothing is saved
   bool need_dx = true;
   bool need_dw = true;
-  Dtype dw = Dtype::bf16;      // f32, f16 or bf16
-  bool accumulate_dw = false;  // dw += into f32 or bf16 main gradients
+  Dtype dw_dtype = Dtype::bf16;  // f32, f16 or bf16
+  bool accumulate_dw = false;    // dw += into f32 or bf16 main gradients
   WgradBlocks wgrad_blocks = WgradBlocks::rows;
   float amax_floor = 0;
   bool pow2_scales = false;
@@ -95,14 +95,8 @@ struct GatedMlpBackwardArgs {
   TensorView dw_down;     // [K, F]; with down; ignored if need_dw is false
 };
 
-struct GatedMlpForward {
-  GatedMlpProblem problem;
-};
-struct GatedMlpBackward {
-  GatedMlpProblem problem;
-};
-using GatedMlpForwardPlan = Plan<GatedMlpForward>;
-using GatedMlpBackwardPlan = Plan<GatedMlpBackward>;
+using GatedMlpForwardPlan = Plan<GatedMlpProblem, ForwardPass>;
+using GatedMlpBackwardPlan = Plan<GatedMlpProblem, BackwardPass>;
 
 // Launches and bytes moved by a plan: every tensor of every launch counts once, one that is
 // accumulated into counts twice; values and scales without their padding.
@@ -126,15 +120,19 @@ OCTET_API void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs&
                    Workspace workspace = {}, void* stream = nullptr);
 
 // The convenience layer, FP8 with down, for training: plans, workspace and saved state in one
-// object, for one caller at a time. backward() is the gradient of the last forward().
+// object, as Fp8Linear.
 class OCTET_API Fp8Mlp {
  public:
-  explicit Fp8Mlp(const GatedMlpProblem& problem, const Allocator& allocator = {});
+  explicit Fp8Mlp(const GatedMlpProblem& problem, const Fp8LinearOptions& options = {},
+                  const Allocator& allocator = {});
 
   void forward(const TensorView& x, const TensorView& w_gate_up, const TensorView& w_down,
-               const TensorView& y);
+               const TensorView& y, void* stream = nullptr);
   void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
-                const TensorView& dw_down);
+                const TensorView& dw_down, void* stream = nullptr);
+
+  const GatedMlpForwardPlan& forward_plan() const { return forward_; }
+  const GatedMlpBackwardPlan& backward_plan() const { return backward_; }
   // Views of what the last forward saved.
   GatedMlpSaved saved() const;
 

@@ -26,8 +26,9 @@ enum class Activation : std::int32_t { none = 0 };
 
 struct GemmOperand {
   Dtype dtype = Dtype::e4m3;
-  BlockShape block{};  // of FP8 operands; {0, 0} if unscaled
+  BlockShape block = kUnscaled;  // 16- and 32-bit operands are unscaled, FP8 operands are not
   Major major = Major::k;
+  Dtype scale_dtype = Dtype::f32;  // of scaled operands; ue8m0 is not offered yet
 
   friend bool operator==(const GemmOperand&, const GemmOperand&) = default;
 };
@@ -38,8 +39,8 @@ struct GemmProblem {
   std::int64_t k = 0;
   GemmOperand a{Dtype::e4m3, kBlock1x128, Major::k};
   GemmOperand b{Dtype::e4m3, kBlock128x128, Major::k};
-  Dtype out = Dtype::bf16;  // f32, f16 or bf16
-  bool accumulate = false;  // d += a b^T; f32 and bf16 only
+  Dtype out_dtype = Dtype::bf16;  // f32, f16 or bf16
+  bool accumulate = false;        // d += a b^T; f32 and bf16 only
   Device device{};
   // Reserved for later versions; anything but the defaults is refused.
   GroupKind groups = GroupKind::none;

@@ -27,7 +27,7 @@ namespace octet {
 struct QuantizeProblem {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  Dtype input = Dtype::bf16;
+  Dtype input_dtype = Dtype::bf16;
   Dtype format = Dtype::e4m3;
   std::optional<BlockShape> block = kBlock1x128;  // empty: no copy in the input's orientation
   std::optional<BlockShape> transposed_block{};   // empty: no transposed copy

@@ -29,13 +29,13 @@ namespace octet {
 struct RmsNormProblem {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  Dtype dtype = Dtype::bf16;     // of x, residual, sum, y, dy, dsum, dx, dresidual: f32, f16, bf16
-  Dtype weight = Dtype::bf16;    // of g: f32, f16 or bf16
-  float eps = 1e-6f;             // finite, >= 0
-  bool residual = false;         // x + residual is normed, and written to sum
-  bool one_plus_weight = false;  // w = 1 + g
-  bool training = true;          // rstd is written, for backward
-  Dtype dg = Dtype::f32;         // f32, f16 or bf16
+  Dtype dtype = Dtype::bf16;  // of x, residual, sum, y, dy, dsum, dx, dresidual: f32, f16, bf16
+  Dtype weight_dtype = Dtype::bf16;  // of g: f32, f16 or bf16
+  float eps = 1e-6f;                 // finite, >= 0
+  bool residual = false;             // x + residual is normed, and written to sum
+  bool one_plus_weight = false;      // w = 1 + g
+  bool training = true;              // rstd is written, for backward
+  Dtype dg_dtype = Dtype::f32;       // f32, f16 or bf16
   std::optional<Fp8Output> fp8{};
   Device device{};
 };
@@ -62,15 +62,8 @@ struct RmsNormBackwardArgs {
   TensorView dg;         // [cols]
 };
 
-// One problem, two plans.
-struct RmsNormForward {
-  RmsNormProblem problem;
-};
-struct RmsNormBackward {
-  RmsNormProblem problem;
-};
-using RmsNormForwardPlan = Plan<RmsNormForward>;
-using RmsNormBackwardPlan = Plan<RmsNormBackward>;
+using RmsNormForwardPlan = Plan<RmsNormProblem, ForwardPass>;
+using RmsNormBackwardPlan = Plan<RmsNormProblem, BackwardPass>;
 
 // "rms-norm --shape 16384x4096 --dtype bf16 --weight bf16 --device cpu"
 OCTET_API std::string describe(const RmsNormProblem& problem);

@@ -24,12 +24,12 @@ struct RmsNormRopeProblem {
   std::int64_t k_heads = 0;   // 0: no k
   std::int64_t head_dim = 0;  // even
   NormScope norm = NormScope::row;
-  Dtype dtype = Dtype::bf16;   // of q and k: f32, f16 or bf16
-  Dtype weight = Dtype::bf16;  // of g: f32, f16 or bf16
-  float eps = 1e-6f;           // finite, >= 0
+  Dtype dtype = Dtype::bf16;         // of q and k: f32, f16 or bf16
+  Dtype weight_dtype = Dtype::bf16;  // of g: f32, f16 or bf16
+  float eps = 1e-6f;                 // finite, >= 0
   bool one_plus_weight = false;
-  bool training = true;   // rstd is written, for backward
-  Dtype dg = Dtype::f32;  // f32, f16 or bf16
+  bool training = true;         // rstd is written, for backward
+  Dtype dg_dtype = Dtype::f32;  // f32, f16 or bf16
   Rotation rotation{};
   Device device{};
 };
@@ -60,19 +60,13 @@ struct RmsNormRopeBackwardArgs {
   TensorView rstd_k;
   TensorView dq;    // as q
   TensorView dk;    // as k
-  TensorView dg_q;  // as g_q, of problem.dg
+  TensorView dg_q;  // as g_q, of dg_dtype
   TensorView dg_k;
   RotationArgs rotation;
 };
 
-struct RmsNormRopeForward {
-  RmsNormRopeProblem problem;
-};
-struct RmsNormRopeBackward {
-  RmsNormRopeProblem problem;
-};
-using RmsNormRopeForwardPlan = Plan<RmsNormRopeForward>;
-using RmsNormRopeBackwardPlan = Plan<RmsNormRopeBackward>;
+using RmsNormRopeForwardPlan = Plan<RmsNormRopeProblem, ForwardPass>;
+using RmsNormRopeBackwardPlan = Plan<RmsNormRopeProblem, BackwardPass>;
 
 // "rms-norm-rope --shape 8x2048x4096 --head-dim 128 --norm row --dtype bf16 --device cpu"
 OCTET_API std::string describe(const RmsNormRopeProblem& problem);

@@ -6,7 +6,7 @@
 //   interleaved   pair i is (x[2i], x[2i + 1])
 //   forward       (a, b) -> (fma(a, cos, -(b * sin)), fma(b, cos, a * sin))
 //                 with cos[p, i], sin[p, i]
-//   inverse       the same with -sin: the gradient of the forward rotation
+//   backward      the same with -sin
 // rounded to the dtype once. Same bits on every device, instruction set and thread count.
 //
 // Caches are [cache_rows, rotary_dim / 2], or [cache_rows, rotary_dim] as some frameworks keep
@@ -28,11 +28,12 @@ enum class RopeStyle : std::int32_t { rotate_half = 1, interleaved = 2 };
 
 struct Rotation {
   RopeStyle style = RopeStyle::rotate_half;
-  std::int64_t rotary_dim = 0;       // even, at most head_dim; 0: head_dim
-  std::int64_t cache_rows = 0;       // of cos and sin; at least seq without positions; 0: seq
-  bool full_cache = false;           // caches have rotary_dim columns instead of half as many
-  Dtype cache = Dtype::f32;          // of cos and sin: f32, f16 or bf16
-  std::optional<Dtype> positions{};  // i32 or i64 if given; empty: positions are 0 ... seq - 1
+  std::int64_t rotary_dim = 0;     // even, at most head_dim; 0: head_dim
+  std::int64_t cache_rows = 0;     // of cos and sin; at least seq without positions; 0: seq
+  bool full_cache = false;         // caches have rotary_dim columns instead of half as many
+  Dtype cache_dtype = Dtype::f32;  // of cos and sin: f32, f16 or bf16
+  std::optional<Dtype>
+      positions_dtype{};  // i32 or i64 if given; empty: positions are 0 ... seq - 1
 
   friend bool operator==(const Rotation&, const Rotation&) = default;
 };
@@ -51,24 +52,36 @@ struct RopeProblem {
   std::int64_t head_dim = 0;  // even
   Dtype dtype = Dtype::bf16;  // of q and k: f32, f16 or bf16
   Rotation rotation{};
-  bool inverse = false;  // backward
   Device device{};
 };
 
-struct RopeArgs {
+// Tensors of k are ignored if k_heads is 0.
+struct RopeForwardArgs {
   TensorView q;      // [batch, seq, q_heads, head_dim]
-  TensorView k;      // [batch, seq, k_heads, head_dim]; ignored if k_heads is 0
+  TensorView k;      // [batch, seq, k_heads, head_dim]
   TensorView q_out;  // as q
   TensorView k_out;  // as k
   RotationArgs rotation;
 };
 
-using RopePlan = Plan<RopeProblem>;
+struct RopeBackwardArgs {
+  TensorView dq_out;  // [batch, seq, q_heads, head_dim]
+  TensorView dk_out;  // [batch, seq, k_heads, head_dim]
+  TensorView dq;      // as dq_out
+  TensorView dk;      // as dk_out
+  RotationArgs rotation;
+};
+
+using RopeForwardPlan = Plan<RopeProblem, ForwardPass>;
+using RopeBackwardPlan = Plan<RopeProblem, BackwardPass>;
 
 // "rope --shape 8x2048x4096 --head-dim 128 --kv-heads 8 --dtype bf16 --device cpu"
 OCTET_API std::string describe(const RopeProblem& problem);
-OCTET_API RopePlan plan_rope(const RopeProblem& problem, const PlanOptions& = {});
-OCTET_API void run(const RopePlan& plan, const RopeArgs& args, Workspace workspace = {},
-                   void* stream = nullptr);
+OCTET_API RopeForwardPlan plan_rope_forward(const RopeProblem& problem, const PlanOptions& = {});
+OCTET_API RopeBackwardPlan plan_rope_backward(const RopeProblem& problem, const PlanOptions& = {});
+OCTET_API void run(const RopeForwardPlan& plan, const RopeForwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
+OCTET_API void run(const RopeBackwardPlan& plan, const RopeBackwardArgs& args,
+                   Workspace workspace = {}, void* stream = nullptr);
 
 }  // namespace octet

@@ -242,7 +242,7 @@ void Report::write_csv(const std::string& path) const {
   if (state_->rows.empty()) refuse_argument("report: there are no results to write to ", path);
   const int reason = replace_file(path, name_beside(path), csv_text(state_->header, state_->rows));
   if (reason == 0) return;
-  fail(ErrorCode::device_error, "cannot write ", path, ": ", std::strerror(reason));
+  fail(ErrorCode::file_error, "cannot write ", path, ": ", std::strerror(reason));
 }
 
 }  // namespace octet::bench

@@ -70,7 +70,7 @@ double f16_product_snr_db(const Fp8LinearProblem& layer, const DataOptions& opti
   problem.n = w.rounded.view().rows();
   problem.k = layer.k;
   problem.a = problem.b = {Dtype::f16, {}, Major::k};
-  problem.out = Dtype::f16;
+  problem.out_dtype = Dtype::f16;
   // Named explicitly, so that a GPU implementation in OCTET_GEMM_BACKEND has no effect.
   const bool simd = this_machine(kCpu, options.threads).avx2;
   const GemmPlan plan = plan_gemm(problem, {simd ? "cpu_simd" : "cpu_reference", options.threads});

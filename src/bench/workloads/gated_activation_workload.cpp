@@ -24,7 +24,7 @@ class GatedActivationWorkload : public MemoryWorkload {
     Tensor gate_up, row_weight, y, dy, d_gate_up, d_row_weight;
     Fp8Tensors y_fp8, d_gate_up_fp8;
   };
-  const GatedActivationProblem& problem() const { return forward_.problem.problem; }
+  const GatedActivationProblem& problem() const { return forward_.problem; }
 
   void add_set() override {
     const GatedActivationProblem& p = problem();

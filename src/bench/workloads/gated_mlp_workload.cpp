@@ -135,7 +135,7 @@ class GatedMlpWorkload : public Workload {
     const Device device = problem_.device;
     if (problem_.down) {
       y_ = Tensor(dtype, {m, k}, device);
-      dw_down_ = Tensor(problem_.dw, {k, f}, device);
+      dw_down_ = Tensor(problem_.dw_dtype, {k, f}, device);
     } else if (problem_.fp8) {
       Fp8Output fp8{.format = problem_.format};
       if (problem_.wgrad_blocks == WgradBlocks::square) fp8.transposed_block = kBlock128x128;
@@ -144,7 +144,7 @@ class GatedMlpWorkload : public Workload {
       h_ = Tensor(dtype, {m, f}, device);
     }
     dx_ = Tensor(dtype, {m, k}, device);
-    dw_gate_up_ = Tensor(problem_.dw, {2 * f, k}, device);
+    dw_gate_up_ = Tensor(problem_.dw_dtype, {2 * f, k}, device);
   }
 
   std::size_t weight_bytes() const {
@@ -160,7 +160,7 @@ class GatedMlpWorkload : public Workload {
   // At least the bytes of y or h, dx and the gradients of the weights.
   std::size_t output_bytes() const {
     return tensor_bytes(problem_.dtype, {problem_.m, 2 * problem_.k + problem_.f}) +
-           tensor_bytes(problem_.dw, {problem_.down ? 3 : 2, problem_.f, problem_.k});
+           tensor_bytes(problem_.dw_dtype, {problem_.down ? 3 : 2, problem_.f, problem_.k});
   }
 
   GatedMlpProblem problem_;

@@ -17,8 +17,8 @@ class MemoryWorkload : public Workload {
  protected:
   MemoryWorkload(Device device, const DataOptions& options);
 
-  template <class Problem>
-  void add_call(const Plan<Problem>& plan, std::size_t bytes) {
+  template <class Problem, class Pass>
+  void add_call(const Plan<Problem, Pass>& plan, std::size_t bytes) {
     calls_.push_back({plan.implementation, plan.configuration, plan.workspace_bytes, bytes});
   }
   // Makes the tensors of one more set.

@@ -11,7 +11,7 @@ class QuantizeWorkload : public MemoryWorkload {
     fp8_.format = problem.format;
     fp8_.block = problem.block;
     fp8_.transposed_block = problem.transposed_block;
-    add_call(plan_, tensor_bytes(problem.input, {problem.rows, problem.cols}) +
+    add_call(plan_, tensor_bytes(problem.input_dtype, {problem.rows, problem.cols}) +
                         fp8_bytes(fp8_, problem.rows, problem.cols));
   }
 
@@ -23,7 +23,7 @@ class QuantizeWorkload : public MemoryWorkload {
 
   void add_set() override {
     const QuantizeProblem& problem = plan_.problem;
-    sets_.push_back({random_tensor(problem.input, problem.rows, problem.cols, 0),
+    sets_.push_back({random_tensor(problem.input_dtype, problem.rows, problem.cols, 0),
                      Fp8Tensors(fp8_, problem.rows, problem.cols, problem.device)});
   }
 

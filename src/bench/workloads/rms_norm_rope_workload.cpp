@@ -17,8 +17,8 @@ class RmsNormRopeWorkload : public MemoryWorkload {
     for (const std::int64_t count : {problem.q_heads, problem.k_heads}) {
       if (count == 0) continue;
       rstd += tensor_bytes(Dtype::f32, {rstds(count)});
-      g += tensor_bytes(problem.weight, {weights(count)});
-      dg += tensor_bytes(problem.dg, {weights(count)});
+      g += tensor_bytes(problem.weight_dtype, {weights(count)});
+      dg += tensor_bytes(problem.dg_dtype, {weights(count)});
     }
     add_call(forward_, 2 * heads + g + rstd + rotation_bytes(problem));
     add_call(backward_, 3 * heads + g + dg + rstd + rotation_bytes(problem));
@@ -32,7 +32,7 @@ class RmsNormRopeWorkload : public MemoryWorkload {
     Side q, k;
     Tensor cos, sin, positions;
   };
-  const RmsNormRopeProblem& problem() const { return forward_.problem.problem; }
+  const RmsNormRopeProblem& problem() const { return forward_.problem; }
   bool by_row() const { return problem().norm == NormScope::row; }
   std::int64_t tokens() const { return problem().batch * problem().seq; }
   std::int64_t rstds(std::int64_t heads) const { return tokens() * (by_row() ? 1 : heads); }
@@ -46,12 +46,12 @@ class RmsNormRopeWorkload : public MemoryWorkload {
     Side side;
     if (heads == 0) return side;
     side.x = random_tensor(p.dtype, tokens(), cols, number);
-    side.g = random_tensor(p.weight, 1, weights(heads), number + 1);
+    side.g = random_tensor(p.weight_dtype, 1, weights(heads), number + 1);
     side.d_out = random_tensor(p.dtype, tokens(), cols, number + 2);
     side.out = empty_tensor(p.dtype, tokens(), cols);
     side.rstd = empty_tensor(Dtype::f32, 1, rstds(heads));
     side.dx = empty_tensor(p.dtype, tokens(), cols);
-    side.dg = empty_tensor(p.dg, 1, weights(heads));
+    side.dg = empty_tensor(p.dg_dtype, 1, weights(heads));
     return side;
   }
 
@@ -60,10 +60,10 @@ class RmsNormRopeWorkload : public MemoryWorkload {
     Set set;
     set.q = make_side(p.q_heads, 0);
     set.k = make_side(p.k_heads, 3);
-    set.cos = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 6);
-    set.sin = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 7);
-    if (p.rotation.positions) {
-      set.positions = make_positions(*p.rotation.positions, p.batch, p.seq, p.device);
+    set.cos = random_tensor(p.rotation.cache_dtype, cache_rows(p), cache_cols(p), 6);
+    set.sin = random_tensor(p.rotation.cache_dtype, cache_rows(p), cache_cols(p), 7);
+    if (p.rotation.positions_dtype) {
+      set.positions = make_positions(*p.rotation.positions_dtype, p.batch, p.seq, p.device);
     }
     sets_.push_back(std::move(set));
   }

@@ -14,13 +14,13 @@ class RmsNormWorkload : public MemoryWorkload {
         backward_(plan_rms_norm_backward(problem, plan_options())) {
     const auto& [rows, cols, dtype] = std::tie(problem.rows, problem.cols, problem.dtype);
     const std::size_t matrix = tensor_bytes(dtype, {rows, cols});
-    const std::size_t g = tensor_bytes(problem.weight, {cols});
+    const std::size_t g = tensor_bytes(problem.weight_dtype, {cols});
     const std::size_t rstd = tensor_bytes(Dtype::f32, {rows});
     const std::size_t y = problem.fp8 ? fp8_bytes(*problem.fp8, rows, cols) : matrix;
     const std::size_t residual_and_sum = problem.residual ? 2 * matrix : 0;
     const std::size_t dsum = problem.residual ? matrix : 0;
     add_call(forward_, matrix + g + y + rstd + residual_and_sum);
-    add_call(backward_, 3 * matrix + g + rstd + tensor_bytes(problem.dg, {cols}) + dsum);
+    add_call(backward_, 3 * matrix + g + rstd + tensor_bytes(problem.dg_dtype, {cols}) + dsum);
   }
 
  private:
@@ -28,17 +28,17 @@ class RmsNormWorkload : public MemoryWorkload {
     Tensor x, residual, g, y, sum, rstd, dy, dsum, dx, dg;
     Fp8Tensors fp8;
   };
-  const RmsNormProblem& problem() const { return forward_.problem.problem; }
+  const RmsNormProblem& problem() const { return forward_.problem; }
 
   void add_set() override {
     const RmsNormProblem& p = problem();
     Set set;
     set.x = random_tensor(p.dtype, p.rows, p.cols, 0);
-    set.g = random_tensor(p.weight, 1, p.cols, 1);
+    set.g = random_tensor(p.weight_dtype, 1, p.cols, 1);
     set.dy = random_tensor(p.dtype, p.rows, p.cols, 2);
     set.rstd = empty_tensor(Dtype::f32, 1, p.rows);
     set.dx = empty_tensor(p.dtype, p.rows, p.cols);
-    set.dg = empty_tensor(p.dg, 1, p.cols);
+    set.dg = empty_tensor(p.dg_dtype, 1, p.cols);
     if (p.residual) {
       set.residual = random_tensor(p.dtype, p.rows, p.cols, 3);
       set.sum = empty_tensor(p.dtype, p.rows, p.cols);

@@ -4,18 +4,13 @@
 namespace octet::bench {
 namespace {
 
-RopeProblem turned(RopeProblem problem, bool inverse) {
-  problem.inverse = inverse;
-  return problem;
-}
-
-// Backward is the inverse rotation of the same tensors.
+// Backward rotates the same tensors the other way.
 class RopeWorkload : public MemoryWorkload {
  public:
   RopeWorkload(const RopeProblem& problem, const DataOptions& options)
       : MemoryWorkload(problem.device, options),
-        forward_(plan_rope(turned(problem, false), plan_options())),
-        backward_(plan_rope(turned(problem, true), plan_options())) {
+        forward_(plan_rope_forward(problem, plan_options())),
+        backward_(plan_rope_backward(problem, plan_options())) {
     const std::size_t bytes = 2 * heads_bytes(problem) + rotation_bytes(problem);
     add_call(forward_, bytes);
     add_call(backward_, bytes);
@@ -36,10 +31,10 @@ class RopeWorkload : public MemoryWorkload {
       set.k = random_tensor(p.dtype, tokens, p.k_heads * p.head_dim, 1);
       set.k_out = empty_tensor(p.dtype, tokens, p.k_heads * p.head_dim);
     }
-    set.cos = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 2);
-    set.sin = random_tensor(p.rotation.cache, cache_rows(p), cache_cols(p), 3);
-    if (p.rotation.positions) {
-      set.positions = make_positions(*p.rotation.positions, p.batch, p.seq, p.device);
+    set.cos = random_tensor(p.rotation.cache_dtype, cache_rows(p), cache_cols(p), 2);
+    set.sin = random_tensor(p.rotation.cache_dtype, cache_rows(p), cache_cols(p), 3);
+    if (p.rotation.positions_dtype) {
+      set.positions = make_positions(*p.rotation.positions_dtype, p.batch, p.seq, p.device);
     }
     sets_.push_back(std::move(set));
   }
@@ -47,17 +42,20 @@ class RopeWorkload : public MemoryWorkload {
   void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
     const Set& set = sets_[number];
     const RopeProblem& p = forward_.problem;
-    octet::run(call == 0 ? forward_ : backward_,
-               {as_heads(set.q, p),
-                as_heads(set.k, p),
-                as_heads(set.q_out, p),
-                as_heads(set.k_out, p),
-                {set.cos, set.sin, set.positions}},
-               workspace, stream);
+    const TensorView q = as_heads(set.q, p);
+    const TensorView k = as_heads(set.k, p);
+    const TensorView q_out = as_heads(set.q_out, p);
+    const TensorView k_out = as_heads(set.k_out, p);
+    const RotationArgs rotation{set.cos, set.sin, set.positions};
+    if (call == 0) {
+      octet::run(forward_, {q, k, q_out, k_out, rotation}, workspace, stream);
+    } else {
+      octet::run(backward_, {q, k, q_out, k_out, rotation}, workspace, stream);
+    }
   }
 
-  RopePlan forward_;
-  RopePlan backward_;
+  RopeForwardPlan forward_;
+  RopeBackwardPlan backward_;
   std::vector<Set> sets_;
 };
 

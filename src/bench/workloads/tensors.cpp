@@ -58,13 +58,13 @@ std::vector<LayerInputs> make_layer_inputs(const Fp8LinearProblem& layer,
 LayerOutputs::LayerOutputs(const Fp8LinearProblem& layer, std::size_t workspace_bytes)
     : y(layer.dtype, {layer.m, layer.n}, layer.device),
       dx(layer.dtype, {layer.m, layer.k}, layer.device),
-      dw(layer.dw, {layer.n, layer.k}, layer.device),
+      dw(layer.dw_dtype, {layer.n, layer.k}, layer.device),
       workspace(workspace_bytes, layer.device) {}
 
 std::size_t LayerOutputs::bytes(const Fp8LinearProblem& layer, std::size_t workspace_bytes) {
   return tensor_bytes(layer.dtype, {layer.m, layer.n}) +
          tensor_bytes(layer.dtype, {layer.m, layer.k}) +
-         tensor_bytes(layer.dw, {layer.n, layer.k}) + workspace_bytes;
+         tensor_bytes(layer.dw_dtype, {layer.n, layer.k}) + workspace_bytes;
 }
 
 std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols) {

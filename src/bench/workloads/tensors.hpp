@@ -74,10 +74,10 @@ std::int64_t cache_cols(const Problem& problem) {
 template <class Problem>
 std::size_t rotation_bytes(const Problem& problem) {
   const std::size_t cache =
-      tensor_bytes(problem.rotation.cache, {cache_rows(problem), cache_cols(problem)});
+      tensor_bytes(problem.rotation.cache_dtype, {cache_rows(problem), cache_cols(problem)});
   const std::size_t positions =
-      problem.rotation.positions
-          ? tensor_bytes(*problem.rotation.positions, {problem.batch, problem.seq})
+      problem.rotation.positions_dtype
+          ? tensor_bytes(*problem.rotation.positions_dtype, {problem.batch, problem.seq})
           : 0;
   return 2 * cache + positions;
 }

@@ -65,7 +65,7 @@ void QuantizedOperand::write_on_cuda(const TensorView& input, Turned turned,
   QuantizeProblem problem;
   problem.rows = input.rows();
   problem.cols = input.cols();
-  problem.input = input.dtype;
+  problem.input_dtype = input.dtype;
   problem.format = rules.format;
   problem.amax_floor = rules.amax_floor;
   problem.pow2_scales = rules.pow2_scales;

@@ -19,7 +19,7 @@ struct Inputs {
     if (!problem.training) return;
     dy = random_matrix(problem.dtype, problem.m, problem.n, 2, options, problem.device);
     if (problem.need_dw && problem.accumulate_dw) {
-      old_dw = random_matrix(problem.dw, problem.n, problem.k, 3, options, problem.device);
+      old_dw = random_matrix(problem.dw_dtype, problem.n, problem.k, 3, options, problem.device);
     }
   }
 };
@@ -70,7 +70,7 @@ struct Outputs {
     if (!problem.training) return;
     if (problem.need_dx) dx.emplace(problem.dtype, problem.m, problem.k, gap, problem.device);
     if (!problem.need_dw) return;
-    dw.emplace(problem.dw, problem.n, problem.k, gap, problem.device);
+    dw.emplace(problem.dw_dtype, problem.n, problem.k, gap, problem.device);
     if (problem.accumulate_dw) dw->fill_from(inputs.old_dw);
   }
 };

@@ -47,11 +47,11 @@ GateReport judge_gemm(const GemmProblem& problem, const DataOptions& options,
       make_operand("quantised a", problem.a, problem.m, problem.k, 0, options, device, report);
   const Operand b =
       make_operand("quantised b", problem.b, problem.n, problem.k, 1, options, device, report);
-  GuardedMatrix first(problem.out, problem.m, problem.n, 0, device);
-  GuardedMatrix second(problem.out, problem.m, problem.n, options.row_gap, device);
+  GuardedMatrix first(problem.out_dtype, problem.m, problem.n, 0, device);
+  GuardedMatrix second(problem.out_dtype, problem.m, problem.n, options.row_gap, device);
   Tensor old;
   if (problem.accumulate) {
-    old = random_matrix(problem.out, problem.m, problem.n, 2, options, device);
+    old = random_matrix(problem.out_dtype, problem.m, problem.n, 2, options, device);
     first.fill_from(old);
     second.fill_from(old);
   }

@@ -8,7 +8,7 @@ namespace {
 GateReport judge_quantize(const QuantizeProblem& problem, const DataOptions& options,
                           const QuantizePlan& plan) {
   const Tensor input =
-      random_matrix(problem.input, problem.rows, problem.cols, 0, options, problem.device);
+      random_matrix(problem.input_dtype, problem.rows, problem.cols, 0, options, problem.device);
   const Fp8WrittenTwice written({problem.format, problem.block, problem.transposed_block,
                                  problem.amax_floor, problem.pow2_scales},
                                 problem.rows, problem.cols, problem.device);

@@ -21,7 +21,7 @@ struct Inputs {
                            problem.device);
     };
     x = random_rows(0);
-    g = Tensor(problem.weight, {problem.cols}, problem.device);
+    g = Tensor(problem.weight_dtype, {problem.cols}, problem.device);
     fill_random(as_row(g), options.distribution, {options.seed, 1}, options.threads);
     if (problem.residual) residual = random_rows(2);
     if (!problem.training) return;
@@ -47,7 +47,7 @@ struct Outputs {
     rstd.emplace(Dtype::f32, problem.rows, problem.device);
     dx.emplace(matrix(problem, gap));
     if (problem.residual) dresidual.emplace(matrix(problem, gap));
-    dg.emplace(problem.dg, problem.cols, problem.device);
+    dg.emplace(problem.dg_dtype, problem.cols, problem.device);
   }
 
  private:

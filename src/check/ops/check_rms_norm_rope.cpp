@@ -30,14 +30,14 @@ Side make_side(const RmsNormRopeProblem& problem, const std::string& name, const
   const auto heads_matrix = [&] {
     return WrittenTwice(problem.dtype, x.rows(), x.cols(), options.row_gap, problem.device);
   };
-  Side side{name,           x,  {}, Tensor(problem.weight, {length}, problem.device),
+  Side side{name,           x,  {}, Tensor(problem.weight_dtype, {length}, problem.device),
             heads_matrix(), {}, {}, {}};
   fill_random(as_row(side.g), options.distribution, {options.seed, stream}, options.threads);
   if (!problem.training) return side;
   side.dout = random_matrix(problem.dtype, x.rows(), x.cols(), stream + 1, options, problem.device);
   side.rstd.emplace(Dtype::f32, x.rows() * (x.cols() / length), problem.device);
   side.dx.emplace(heads_matrix());
-  side.dg.emplace(problem.dg, length, problem.device);
+  side.dg.emplace(problem.dg_dtype, length, problem.device);
   return side;
 }
 

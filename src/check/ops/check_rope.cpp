@@ -16,7 +16,7 @@ struct Side {
   WrittenTwice output;
 };
 
-std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
+std::vector<Side> make_sides(const RopeProblem& problem, bool backward, const Tensor& packed,
                              const DataOptions& options) {
   std::vector<Side> sides;
   const std::int64_t tokens = problem.batch * problem.seq;
@@ -25,28 +25,29 @@ std::vector<Side> make_sides(const RopeProblem& problem, const Tensor& packed,
     sides.push_back({tensor, columns(packed, begin, cols),
                      WrittenTwice(problem.dtype, tokens, cols, options.row_gap, problem.device)});
   };
-  add_side(problem.inverse ? "dq" : "q_out", 0, problem.q_heads);
+  add_side(backward ? "dq" : "q_out", 0, problem.q_heads);
   if (problem.k_heads > 0) {
-    add_side(problem.inverse ? "dk" : "k_out", problem.q_heads * problem.head_dim, problem.k_heads);
+    add_side(backward ? "dk" : "k_out", problem.q_heads * problem.head_dim, problem.k_heads);
   }
   return sides;
 }
 
-void judge_rope(const RopeProblem& problem, const DataOptions& options, GateReport& report) {
+template <class Args, class MakePlan>
+void judge_pass(const RopeProblem& problem, const MakePlan& make_plan, bool backward,
+                const DataOptions& options, GateReport& report) {
   const TokenShape shape = token_shape(problem);
   const RotationReference rotation(problem.rotation, shape, options.seed);
   const Tensor packed = random_qkv(problem, options);
-  const std::vector<Side> sides = make_sides(problem, packed, options);
-  const RopePlan plan = plan_rope(problem, {options.backend, options.threads});
+  const std::vector<Side> sides = make_sides(problem, backward, packed, options);
+  const auto plan = make_plan(problem, {options.backend, options.threads});
   for (int call = 0; call < 2; ++call) {
-    RopeArgs args;
-    args.q = as_heads(sides[0].input, shape);
-    args.q_out = as_heads(sides[0].output.view(call), shape);
+    TensorView k, k_out;
     if (problem.k_heads > 0) {
-      args.k = as_heads(sides[1].input, shape);
-      args.k_out = as_heads(sides[1].output.view(call), shape);
+      k = as_heads(sides[1].input, shape);
+      k_out = as_heads(sides[1].output.view(call), shape);
     }
-    args.rotation = rotation.args();
+    const Args args{as_heads(sides[0].input, shape), k, as_heads(sides[0].output.view(call), shape),
+                    k_out, rotation.args()};
     run_once(plan, args, problem.device);
   }
   const JudgeOptions judge = judge_options(options, problem.device);
@@ -56,7 +57,7 @@ void judge_rope(const RopeProblem& problem, const DataOptions& options, GateRepo
         side.tensor,
         [&](std::int64_t token, std::span<double> values) {
           input.read(token, values);
-          rotation.turn(token, problem.inverse, values);
+          rotation.turn(token, backward, values);
         },
         judge, report);
   }
@@ -68,14 +69,11 @@ GateReport check_rope(const RopeProblem& problem, const DataOptions& options) {
   check_extent("check rope", "batch", problem.batch);
   check_extent("check rope", "seq", problem.seq);
   // Plans refuse what cannot run before any data is made.
-  (void)plan_rope(problem, {options.backend, options.threads});
+  (void)plan_rope_forward(problem, {options.backend, options.threads});
   return within_memory("rope", describe(problem), [&] {
     GateReport report;
-    judge_rope(problem, options, report);
-    if (problem.inverse) return report;
-    RopeProblem backward = problem;
-    backward.inverse = true;
-    judge_rope(backward, options, report);
+    judge_pass<RopeForwardArgs>(problem, plan_rope_forward, false, options, report);
+    judge_pass<RopeBackwardArgs>(problem, plan_rope_backward, true, options, report);
     return report;
   });
 }

@@ -82,7 +82,7 @@ TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView&
   product.k = a.values.cols();
   product.a = operand_of(args.a);
   product.b = operand_of(args.b);
-  product.out = problem_.dtype;
+  product.out_dtype = problem_.dtype;
   product.device = problem_.device;
   tensors_.emplace_back(problem_.dtype, std::initializer_list<std::int64_t>{product.m, product.n},
                         problem_.device);

@@ -53,9 +53,10 @@ GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions
   dout = random_matrix(problem.dtype, problem.m, problem.down ? problem.k : problem.f, 3, options,
                        problem.device);
   if (!problem.need_dw || !problem.accumulate_dw) return;
-  old_dw_gate_up = random_matrix(problem.dw, 2 * problem.f, problem.k, 4, options, problem.device);
+  old_dw_gate_up =
+      random_matrix(problem.dw_dtype, 2 * problem.f, problem.k, 4, options, problem.device);
   if (problem.down) {
-    old_dw_down = random_matrix(problem.dw, problem.k, problem.f, 5, options, problem.device);
+    old_dw_down = random_matrix(problem.dw_dtype, problem.k, problem.f, 5, options, problem.device);
   }
 }
 
@@ -119,8 +120,8 @@ GatedMlpOutputs::GatedMlpOutputs(const GatedMlpProblem& problem, const GatedMlpI
   if (!problem.training) return;
   if (problem.need_dx) matrix(dx, problem.dtype, m, k);
   if (!problem.need_dw) return;
-  matrix(dw_gate_up, problem.dw, 2 * f, k);
-  if (problem.down) matrix(dw_down, problem.dw, k, f);
+  matrix(dw_gate_up, problem.dw_dtype, 2 * f, k);
+  if (problem.down) matrix(dw_down, problem.dw_dtype, k, f);
   if (!problem.accumulate_dw) return;
   dw_gate_up->fill_from(inputs.old_dw_gate_up);
   if (problem.down) dw_down->fill_from(inputs.old_dw_down);

@@ -44,8 +44,8 @@ RotationReference::RotationReference(const Rotation& rotation, const TokenShape&
       head_dim_(shape.head_dim),
       pairs_((rotation.rotary_dim == 0 ? shape.head_dim : rotation.rotary_dim) / 2),
       rows_(rotation.cache_rows == 0 ? shape.seq : rotation.cache_rows) {
-  make_caches(rotation.cache, shape.device);
-  if (rotation.positions) make_positions(*rotation.positions, shape, seed);
+  make_caches(rotation.cache_dtype, shape.device);
+  if (rotation.positions_dtype) make_positions(*rotation.positions_dtype, shape, seed);
 }
 
 void RotationReference::make_caches(Dtype dtype, Device device) {

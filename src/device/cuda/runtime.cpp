@@ -68,10 +68,11 @@ void clear(void* memory, std::size_t bytes, int device) {
   check(cudaStreamSynchronize(nullptr), "cudaMemset");  // streams of the caller do not wait for it
 }
 
-void copy(void* to, const void* from, std::size_t bytes, int device) {
+void copy(void* to, const void* from, std::size_t bytes, int device, void* stream) {
   const DeviceScope scope(device);
-  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-  check(cudaStreamSynchronize(nullptr), "cudaMemcpy");  // within a device it returns early
+  const auto queue = static_cast<cudaStream_t>(stream);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(queue), "cudaStreamSynchronize");
 }
 
 void synchronize(int device) {

@@ -22,7 +22,7 @@ void run_reference(const DequantizeProblem& problem, const DequantizeArgs& args,
                    const RunContext& context) {
   parallel_for(context.threads, problem.rows, [&](std::int64_t row) {
     for (std::int64_t col = 0; col < problem.cols; ++col) {
-      store_f32(args.out.data, row * args.out.strides[0] + col, problem.out,
+      store_f32(args.out.data, row * args.out.strides[0] + col, problem.out_dtype,
                 dequantized(args.input, row, col));
     }
   });

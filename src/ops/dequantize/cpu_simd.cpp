@@ -91,7 +91,7 @@ void dequantize_cpu_simd(const DequantizeProblem& problem, const DequantizeArgs&
   const DequantizeRun dequantize_run =
       run_kernel(instructions == InstructionSet::avx512 ? N_AVX3::kDequantizeKernels
                                                         : N_AVX2::kDequantizeKernels,
-                 problem.format, problem.out);
+                 problem.format, problem.out_dtype);
   const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
   parallel_for(threads, ceil_div(problem.rows, kBlock) * tile_cols, [&](std::int64_t tile) {
     dequantize_tile(problem, args, dequantize_run, tile / tile_cols * kBlock,

@@ -18,15 +18,15 @@ std::span<const DequantizeImplementation> dequantize_implementations() {
 
 std::string describe(const DequantizeProblem& problem) {
   return text("dequantize --shape ", problem.rows, "x", problem.cols, " --format ",
-              name(problem.format), " --block ", name(problem.block), " --out ", name(problem.out),
-              " --device ", name(problem.device));
+              name(problem.format), " --block ", name(problem.block), " --out ",
+              name(problem.out_dtype), " --device ", name(problem.device));
 }
 
 void check(const DequantizeProblem& problem) {
   check_extent(kOp, "rows", problem.rows);
   check_extent(kOp, "cols", problem.cols);
   check_fp8({kOp, "format"}, problem.format);
-  check_float({kOp, "out"}, problem.out);
+  check_float({kOp, "out_dtype"}, problem.out_dtype);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
   check_block(kOp, "block", problem.block);
   check_device(kOp, problem.device);
@@ -38,7 +38,8 @@ void check(const DequantizeProblem& problem, const DequantizeArgs& args,
   call.reads("input", args.input,
              QuantizedForm{problem.format, problem.rows, problem.cols, problem.block,
                            "[rows, cols]", Pitch::any});
-  call.writes("out", args.out, MatrixForm{problem.out, problem.rows, problem.cols, "[rows, cols]"});
+  call.writes("out", args.out,
+              MatrixForm{problem.out_dtype, problem.rows, problem.cols, "[rows, cols]"});
   call.check_apart(workspace_bytes, workspace);
 }
 

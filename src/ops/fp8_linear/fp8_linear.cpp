@@ -32,7 +32,7 @@ std::string describe(const Fp8LinearProblem& problem) {
                             " --grad-format ", name(problem.grad_format), " --wgrad-blocks ",
                             problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");
   if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
-  if (problem.dw != Dtype::bf16) result += text(" --dw ", name(problem.dw));
+  if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
   if (problem.accumulate_dw) result += " --accumulate-dw";
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
@@ -57,9 +57,10 @@ Fp8LinearWeightsLayout fp8_linear_weights_layout(const Fp8LinearProblem& problem
           QuantizedLayout(problem.k, problem.n, problem.format, kBlock128x128)};
 }
 
-Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator)
-    : forward_(plan_fp8_linear_forward(training_problem(problem))),
-      backward_(plan_fp8_linear_backward(problem)) {
+Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Fp8LinearOptions& options,
+                     const Allocator& allocator)
+    : forward_(plan_fp8_linear_forward(training_problem(problem), options)),
+      backward_(plan_fp8_linear_backward(problem, options)) {
   const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
   x_t_ = allocate(layout.x_t, problem.device, allocator);
   w_t_ = allocate(layout.w_t, problem.device, allocator);
@@ -67,24 +68,26 @@ Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Allocator& allocator
                       allocator);
 }
 
-void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorView& y) {
+void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorView& y,
+                        void* stream) {
   Fp8LinearForwardArgs args;
   args.x = x;
   args.w = w;
   args.y = y;
-  args.saved = {x_t_.view(), w_t_.view()};
-  run(forward_, args, {workspace_.data(), workspace_.bytes()});
+  args.saved = saved();
+  run(forward_, args, {workspace_.data(), workspace_.bytes()}, stream);
   has_saved_ = true;
 }
 
-void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw) {
+void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw,
+                         void* stream) {
   check_has_saved(kOp, has_saved_);
   Fp8LinearBackwardArgs args;
   args.dy = dy;
-  args.saved = {x_t_.view(), w_t_.view()};
+  args.saved = saved();
   args.dx = dx;
   args.dw = dw;
-  run(backward_, args, {workspace_.data(), workspace_.bytes()});
+  run(backward_, args, {workspace_.data(), workspace_.bytes()}, stream);
 }
 
 }  // namespace octet

@@ -16,7 +16,7 @@ GemmProblem gemm_problem(std::int64_t m, std::int64_t n, std::int64_t k, GemmOpe
   result.k = k;
   result.a = a;
   result.b = b;
-  result.out = out;
+  result.out_dtype = out;
   result.device = device;
   return result;
 }
@@ -31,7 +31,7 @@ QuantizeProblem quantize_problem(const Fp8LinearProblem& layer, std::int64_t row
   QuantizeProblem result;
   result.rows = rows;
   result.cols = cols;
-  result.input = layer.dtype;
+  result.input_dtype = layer.dtype;
   result.format = format;
   result.block = block;
   result.transposed_block = transposed_block;
@@ -51,7 +51,7 @@ LinearProducts fp8_products(const Fp8LinearProblem& layer) {
   const GemmOperand dy{layer.grad_format, kBlock1x128};
   LinearProducts products{gemm_problem(m, n, k, x, w, layer.dtype, layer.device),
                           gemm_problem(m, k, n, dy, w, layer.dtype, layer.device),
-                          gemm_problem(n, k, m, dy, x_t, layer.dw, layer.device)};
+                          gemm_problem(n, k, m, dy, x_t, layer.dw_dtype, layer.device)};
   products.dw.accumulate = layer.accumulate_dw;
   return products;
 }
@@ -62,7 +62,7 @@ LinearProducts plain_products(const Fp8LinearProblem& layer) {
   const GemmOperand viewed{layer.dtype, {}, Major::mn};
   LinearProducts products{gemm_problem(m, n, k, stored, stored, layer.dtype, layer.device),
                           gemm_problem(m, k, n, stored, viewed, layer.dtype, layer.device),
-                          gemm_problem(n, k, m, viewed, viewed, layer.dw, layer.device)};
+                          gemm_problem(n, k, m, viewed, viewed, layer.dw_dtype, layer.device)};
   products.dw.accumulate = layer.accumulate_dw;
   return products;
 }
@@ -97,8 +97,8 @@ void check_numerics(std::string_view op, const Fp8LinearProblem& layer) {
   check_float({op, "dtype"}, layer.dtype);
   check_fp8({op, "format"}, layer.format);
   check_fp8({op, "grad_format"}, layer.grad_format);
-  check_float({op, "dw"}, layer.dw);
-  if (layer.accumulate_dw && layer.dw == Dtype::f16) {
+  check_float({op, "dw_dtype"}, layer.dw_dtype);
+  if (layer.accumulate_dw && layer.dw_dtype == Dtype::f16) {
     fail(ErrorCode::unsupported, op, ": accumulate_dw needs an f32 or bf16 dw, got f16");
   }
   if (layer.wgrad_blocks != WgradBlocks::rows && layer.wgrad_blocks != WgradBlocks::square) {

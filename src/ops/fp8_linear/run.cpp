@@ -21,7 +21,7 @@ QuantizedForm w_t_form(const Fp8LinearProblem& problem) {
 
 void check(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args,
            const Workspace& workspace) {
-  const Fp8LinearProblem& problem = plan.problem.problem;
+  const Fp8LinearProblem& problem = plan.problem;
   const auto [m, n, k] = std::array{problem.m, problem.n, problem.k};
   Call call(kForward, problem.device);
   call.reads("x", args.x, MatrixForm{problem.dtype, m, k, "[M, K]"});
@@ -41,7 +41,7 @@ void check(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args,
 
 void check(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args,
            const Workspace& workspace) {
-  const Fp8LinearProblem& problem = plan.problem.problem;
+  const Fp8LinearProblem& problem = plan.problem;
   const auto [m, n, k] = std::array{problem.m, problem.n, problem.k};
   Call call(kBackward, problem.device);
   call.reads("dy", args.dy, MatrixForm{problem.dtype, m, n, "[M, N]"});
@@ -49,7 +49,7 @@ void check(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args,
   if (saves_w(problem)) call.reads("saved.w_t", args.saved.w_t, w_t_form(problem));
   if (problem.need_dx) call.writes("dx", args.dx, MatrixForm{problem.dtype, m, k, "[M, K]"});
   call.check_apart();  // errors of dx come before those of dw
-  if (problem.need_dw) call.writes("dw", args.dw, MatrixForm{problem.dw, n, k, "[N, K]"});
+  if (problem.need_dw) call.writes("dw", args.dw, MatrixForm{problem.dw_dtype, n, k, "[N, K]"});
   call.check_apart(plan.workspace_bytes, workspace);
 }
 
@@ -64,7 +64,7 @@ void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args, Wor
   WorkspaceCarver carver(workspace);
   void* x_memory = carver.take(state.x_layout.bytes);
   void* w_memory = carver.take(state.w_layout.bytes);
-  const Device device = plan.problem.problem.device;
+  const Device device = plan.problem.device;
   const QuantizedView x = state.x_layout.view(x_memory, device);
   QuantizedView w = args.weights.w;
   run_plan(state.quantize_x, QuantizeArgs{args.x, x, args.saved.x_t}, carver.rest(), stream);
@@ -81,7 +81,7 @@ void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args, W
   check(plan, args, workspace);
 
   const auto& state = *static_cast<const BackwardState*>(plan.state.get());
-  const Device device = plan.problem.problem.device;
+  const Device device = plan.problem.device;
   WorkspaceCarver carver(workspace);
   QuantizedView dy;
   QuantizedView dy_t;

@@ -28,8 +28,8 @@ void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies
     copies = {};
     return;
   }
-  const BlockShape block = fp8->block.value_or(BlockShape{});
-  const BlockShape transposed = fp8->transposed_block.value_or(BlockShape{});
+  const BlockShape block = fp8->block.value_or(kUnscaled);
+  const BlockShape transposed = fp8->transposed_block.value_or(kUnscaled);
   call.writes_if(fp8->block.has_value(), names.out, copies.out,
                  QuantizedForm{fp8->format, rows, cols, block, names.out_shape});
   call.writes_if(fp8->transposed_block.has_value(), names.transposed, copies.transposed,
@@ -41,7 +41,7 @@ QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::i
   QuantizeProblem result;
   result.rows = rows;
   result.cols = cols;
-  result.input = input;
+  result.input_dtype = input;
   result.format = fp8.format;
   result.block = fp8.block;
   result.transposed_block = fp8.transposed_block;

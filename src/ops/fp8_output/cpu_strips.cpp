@@ -14,13 +14,13 @@ namespace {
 
 // One cache line of padding: rows a power of two apart would share cache sets.
 std::int64_t strip_pitch(const QuantizeProblem& output) {
-  const std::int64_t line = 64 / size_bytes(output.input);
+  const std::int64_t line = 64 / size_bytes(output.input_dtype);
   return round_up(output.cols, line) + line;
 }
 
 std::size_t strip_bytes(const QuantizeProblem& output) {
-  return aligned_bytes(static_cast<std::size_t>(std::min(kBlock, output.rows) *
-                                                strip_pitch(output) * size_bytes(output.input)));
+  return aligned_bytes(static_cast<std::size_t>(
+      std::min(kBlock, output.rows) * strip_pitch(output) * size_bytes(output.input_dtype)));
 }
 
 std::int64_t strips_at_once(const QuantizeProblem& output, int threads) {

@@ -51,7 +51,7 @@ struct Unfused {
     Planned<Args> operate = first->plan(plain, machine);
     Planned<QuantizeArgs> quantize = second->plan(cast, machine);
     const auto output_bytes =
-        static_cast<std::size_t>(cast.rows * cast.cols * size_bytes(cast.input));
+        static_cast<std::size_t>(cast.rows * cast.cols * size_bytes(cast.input_dtype));
     Planned<Args> both;
     both.configuration = text(first->name, " (", operate.configuration, ") then quantize ",
                               second->name, " (", quantize.configuration, ")");
@@ -60,8 +60,8 @@ struct Unfused {
     both.run = [cast, output_bytes, operate = std::move(operate.run),
                 quantize = std::move(quantize.run)](const Args& args, const RunContext& context) {
       WorkspaceCarver workspace(context.workspace);
-      const TensorView output =
-          make_view(workspace.take(output_bytes), cast.input, {cast.rows, cast.cols}, cast.device);
+      const TensorView output = make_view(workspace.take(output_bytes), cast.input_dtype,
+                                          {cast.rows, cast.cols}, cast.device);
       const RunContext rest{workspace.rest(), context.threads, context.stream};
       operate(Steps::into(args, output), rest);
       quantize({output, args.fp8.out, args.fp8.transposed}, rest);

@@ -62,7 +62,7 @@ template <class Work>
 void for_rows_of_strips(const QuantizeProblem& cast, const Fp8Copies& copies,
                         const RunContext& context, InstructionSet instructions, const Work& work) {
   write_fp8_strips(cast, copies, context, instructions, [&](const Fp8Strip& strip) {
-    const std::int64_t pitch_bytes = strip.pitch * size_bytes(cast.input);
+    const std::int64_t pitch_bytes = strip.pitch * size_bytes(cast.input_dtype);
     for (std::int64_t r = 0; r < strip.rows; ++r) {
       work(strip.row + r, static_cast<char*>(strip.data) + r * pitch_bytes);
     }

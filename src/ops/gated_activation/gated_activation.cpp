@@ -127,29 +127,27 @@ GatedActivationBackwardArgs check(const GatedActivationProblem& problem,
 GatedActivationForwardPlan plan_gated_activation_forward(const GatedActivationProblem& problem,
                                                          const PlanOptions& options) {
   check(problem);
-  return make_pass_plan<GatedActivationForward>(gated_activation_forward_implementations(), problem,
-                                                request_of(problem, options), options);
+  return make_plan<ForwardPass>(gated_activation_forward_implementations(), problem,
+                                request_of(problem, options), options);
 }
 
 GatedActivationBackwardPlan plan_gated_activation_backward(const GatedActivationProblem& problem,
                                                            const PlanOptions& options) {
   check(problem);
-  return make_pass_plan<GatedActivationBackward>(gated_activation_backward_implementations(),
-                                                 problem, request_of(problem, options), options);
+  return make_plan<BackwardPass>(gated_activation_backward_implementations(), problem,
+                                 request_of(problem, options), options);
 }
 
 void run(const GatedActivationForwardPlan& plan, const GatedActivationForwardArgs& args,
          Workspace workspace, void* stream) {
   check_plan("gated_activation_forward", plan.state.get());
-  run_pass(plan, check(plan.problem.problem, args, plan.workspace_bytes, workspace), workspace,
-           stream);
+  run_plan(plan, check(plan.problem, args, plan.workspace_bytes, workspace), workspace, stream);
 }
 
 void run(const GatedActivationBackwardPlan& plan, const GatedActivationBackwardArgs& args,
          Workspace workspace, void* stream) {
   check_plan("gated_activation_backward", plan.state.get());
-  run_pass(plan, check(plan.problem.problem, args, plan.workspace_bytes, workspace), workspace,
-           stream);
+  run_plan(plan, check(plan.problem, args, plan.workspace_bytes, workspace), workspace, stream);
 }
 
 }  // namespace octet

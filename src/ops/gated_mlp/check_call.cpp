@@ -20,7 +20,7 @@ void write_layout(Call& call, std::string_view name, QuantizedView& view,
 
 GatedMlpForwardArgs check_call(const GatedMlpForwardPlan& plan, GatedMlpForwardArgs args,
                                const Workspace& workspace) {
-  const GatedMlpProblem& problem = plan.problem.problem;
+  const GatedMlpProblem& problem = plan.problem;
   const MatrixForm m_k{problem.dtype, problem.m, problem.k, "[M, K]"};
   const MatrixForm m_f{problem.dtype, problem.m, problem.f, "[M, F]"};
   const MatrixForm m_2f{problem.dtype, problem.m, 2 * problem.f, "[M, 2F]"};
@@ -62,7 +62,7 @@ GatedMlpForwardArgs check_call(const GatedMlpForwardPlan& plan, GatedMlpForwardA
 
 void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args,
                 const Workspace& workspace) {
-  const GatedMlpProblem& problem = plan.problem.problem;
+  const GatedMlpProblem& problem = plan.problem;
   const Fp8LinearProblem gate_up = gate_up_layer(problem);
   const Fp8LinearProblem down = down_layer(problem);
   const auto [m, f, k] = std::array{problem.m, problem.f, problem.k};
@@ -100,8 +100,9 @@ void check_call(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& ar
 
   if (problem.need_dx) call.writes("dx", args.dx, matrix(m, k, "[M, K]"));
   if (problem.need_dw) {
-    call.writes("dw_gate_up", args.dw_gate_up, MatrixForm{problem.dw, 2 * f, k, "[2F, K]"});
-    if (problem.down) call.writes("dw_down", args.dw_down, MatrixForm{problem.dw, k, f, "[K, F]"});
+    call.writes("dw_gate_up", args.dw_gate_up, MatrixForm{problem.dw_dtype, 2 * f, k, "[2F, K]"});
+    if (problem.down)
+      call.writes("dw_down", args.dw_down, MatrixForm{problem.dw_dtype, k, f, "[K, F]"});
   }
   call.check_apart(plan.workspace_bytes, workspace);
 }

@@ -16,9 +16,10 @@ GatedMlpProblem fp8_training(GatedMlpProblem problem) {
 
 }  // namespace
 
-Fp8Mlp::Fp8Mlp(const GatedMlpProblem& problem, const Allocator& allocator)
-    : forward_(plan_gated_mlp_forward(fp8_training(problem))),
-      backward_(plan_gated_mlp_backward(fp8_training(problem))) {
+Fp8Mlp::Fp8Mlp(const GatedMlpProblem& problem, const Fp8LinearOptions& options,
+               const Allocator& allocator)
+    : forward_(plan_gated_mlp_forward(fp8_training(problem), options)),
+      backward_(plan_gated_mlp_backward(fp8_training(problem), options)) {
   const GatedMlpSavedLayout layout = gated_mlp_saved_layout(fp8_training(problem));
   gate_up_ = Tensor(problem.dtype, {problem.m, 2 * problem.f}, problem.device, allocator);
   x_t_ = allocate(layout.x_t, problem.device, allocator);
@@ -40,19 +41,19 @@ GatedMlpSaved Fp8Mlp::saved() const {
 }
 
 void Fp8Mlp::forward(const TensorView& x, const TensorView& w_gate_up, const TensorView& w_down,
-                     const TensorView& y) {
+                     const TensorView& y, void* stream) {
   GatedMlpForwardArgs args;
   args.x = x;
   args.w_gate_up = w_gate_up;
   args.w_down = w_down;
   args.y = y;
   args.saved = saved();
-  run(forward_, args, {workspace_.data(), workspace_.bytes()});
+  run(forward_, args, {workspace_.data(), workspace_.bytes()}, stream);
   has_saved_ = true;
 }
 
 void Fp8Mlp::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw_gate_up,
-                      const TensorView& dw_down) {
+                      const TensorView& dw_down, void* stream) {
   check_has_saved(kOp, has_saved_);
   GatedMlpBackwardArgs args;
   args.dy = dy;
@@ -60,7 +61,7 @@ void Fp8Mlp::backward(const TensorView& dy, const TensorView& dx, const TensorVi
   args.dx = dx;
   args.dw_gate_up = dw_gate_up;
   args.dw_down = dw_down;
-  run(backward_, args, {workspace_.data(), workspace_.bytes()});
+  run(backward_, args, {workspace_.data(), workspace_.bytes()}, stream);
 }
 
 }  // namespace octet

@@ -18,7 +18,7 @@ Fp8LinearProblem layer_of(const GatedMlpProblem& problem) {
   layer.training = problem.training;
   layer.need_dx = problem.need_dx;
   layer.need_dw = problem.need_dw;
-  layer.dw = problem.dw;
+  layer.dw_dtype = problem.dw_dtype;
   layer.accumulate_dw = problem.accumulate_dw;
   layer.wgrad_blocks = problem.wgrad_blocks;
   layer.amax_floor = problem.amax_floor;
@@ -82,7 +82,7 @@ std::string describe(const GatedMlpProblem& problem) {
   if (problem.down) result += " --down";
   result += text(" --activation ", name(problem.activation));
   if (problem.fp8) result += describe_fp8(problem);
-  if (problem.dw != Dtype::bf16) result += text(" --dw ", name(problem.dw));
+  if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
   if (problem.accumulate_dw) result += " --accumulate-dw";
   return result + " --device " + name(problem.device);
 }

@@ -43,7 +43,7 @@ void Launches::count(std::int64_t launches, std::int64_t bytes, std::size_t scra
 QuantizePlan Launches::quantize(const QuantizeProblem& problem) {
   QuantizePlan plan = plan_quantize(problem, {options_.quantize_backend, options_.threads});
   count(1,
-        plain_bytes(problem.rows, problem.cols, problem.input) +
+        plain_bytes(problem.rows, problem.cols, problem.input_dtype) +
             copies_bytes(problem.rows, problem.cols, problem.block, problem.transposed_block),
         plan.workspace_bytes);
   quantize_ = plan.implementation;
@@ -55,7 +55,7 @@ GemmPlan Launches::multiply(const GemmProblem& problem) {
   count(1,
         operand_bytes(problem.a, problem.m, problem.k) +
             operand_bytes(problem.b, problem.n, problem.k) +
-            plain_bytes(problem.m, problem.n, problem.out) * (problem.accumulate ? 2 : 1),
+            plain_bytes(problem.m, problem.n, problem.out_dtype) * (problem.accumulate ? 2 : 1),
         plan.workspace_bytes);
   gemm_ = plan.implementation;
   return plan;

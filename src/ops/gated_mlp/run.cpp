@@ -46,7 +46,7 @@ QuantizedView given_weights(const GatedMlpProblem& problem, const TensorView& pl
 void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& given, Workspace workspace,
          void* stream) {
   check_plan("gated_mlp_forward", plan.state.get());
-  const GatedMlpProblem& problem = plan.problem.problem;
+  const GatedMlpProblem& problem = plan.problem;
   const GatedMlpForwardArgs args = check_call(plan, given, workspace);
 
   const auto& state = *static_cast<const GatedMlpForwardState*>(plan.state.get());
@@ -82,7 +82,7 @@ void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& given, Work
   } else {
     activation.fp8 = h_fp8;
   }
-  run_pass(state.activation, activation, scratch, stream);
+  run_plan(state.activation, activation, scratch, stream);
   quantize(state.quantize_h, h, h_fp8);
   quantize(state.quantize_w_down, args.w_down, {w_down, args.saved.w_down_t});
   if (state.down) {
@@ -94,7 +94,7 @@ void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& given, Work
 void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args, Workspace workspace,
          void* stream) {
   check_plan("gated_mlp_backward", plan.state.get());
-  const GatedMlpProblem& problem = plan.problem.problem;
+  const GatedMlpProblem& problem = plan.problem;
   check_call(plan, args, workspace);
 
   const auto& state = *static_cast<const GatedMlpBackwardState*>(plan.state.get());
@@ -133,7 +133,7 @@ void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args, Wor
   } else {
     activation.fp8 = d_gate_up;
   }
-  run_pass(state.activation, activation, scratch, stream);
+  run_plan(state.activation, activation, scratch, stream);
   if (state.quantize_d_gate_up) {
     run_plan(*state.quantize_d_gate_up, QuantizeArgs{plain, d_gate_up.out, d_gate_up.transposed},
              scratch, stream);

@@ -24,9 +24,9 @@ std::string refuse_fp8(const GemmProblem& problem) {
 std::string refuse_unscaled(const GemmProblem& problem) {
   const Dtype operands = problem.a.dtype;
   if (operands == Dtype::f32) return "operands are f32; FP8, bf16 and f16 are taken";
-  if (problem.out == operands || problem.out == Dtype::f32) return "";
+  if (problem.out_dtype == operands || problem.out_dtype == Dtype::f32) return "";
   return text(name(operands), " operands give ", name(operands), " or f32, not ",
-              name(problem.out));
+              name(problem.out_dtype));
 }
 
 std::string refuse(const GemmProblem& problem, const Machine& machine) {
@@ -34,8 +34,8 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
     return refusal;
   }
   if (!machine.cublaslt) return "libcublasLt was not found (libcublasLt.so.13 or .12)";
-  if (problem.accumulate && problem.out != Dtype::f32) {
-    return text("accumulating into ", name(problem.out),
+  if (problem.accumulate && problem.out_dtype != Dtype::f32) {
+    return text("accumulating into ", name(problem.out_dtype),
                 " rounds the product before the sum; f32 is accumulated faithfully");
   }
   constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - 1;

@@ -22,7 +22,7 @@ void check_operand(const char* argument, const GemmOperand& operand) {
   }
   if (!is_fp8(operand.dtype)) {
     check_float({kOp, text("where it is not FP8, ", argument)}, operand.dtype);
-    if (!(operand.block == BlockShape{})) {
+    if (!(operand.block == kUnscaled)) {
       refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
                       ", which has no scales, got ", name(operand.block), " blocks");
     }
@@ -35,6 +35,10 @@ void check_operand(const char* argument, const GemmOperand& operand) {
   if (!(operand.block == kBlock1x128 || operand.block == kBlock128x128)) {
     fail(ErrorCode::unsupported, kOp, ": blocks of ", argument, " must be 1x128 or 128x128, got ",
          name(operand.block));
+  }
+  if (operand.scale_dtype != Dtype::f32) {
+    fail(ErrorCode::unsupported, kOp, ": scales of ", argument, " must be f32, got ",
+         name(operand.scale_dtype));
   }
 }
 
@@ -71,7 +75,7 @@ std::span<const GemmImplementation> gemm_implementations() {
 std::string describe(const GemmProblem& problem) {
   return text("gemm --shape ", problem.m, "x", problem.n, "x", problem.k, " --a ",
               describe_operand(problem.a), " --b ", describe_operand(problem.b), " --out ",
-              name(problem.out), problem.accumulate ? " --accumulate" : "", " --device ",
+              name(problem.out_dtype), problem.accumulate ? " --accumulate" : "", " --device ",
               name(problem.device));
 }
 
@@ -81,7 +85,7 @@ void check(const GemmProblem& problem) {
   check_extent(kOp, "K", problem.k);
   check_operand("a", problem.a);
   check_operand("b", problem.b);
-  check_float({kOp, "out"}, problem.out);
+  check_float({kOp, "out_dtype"}, problem.out_dtype);
   if (is_fp8(problem.a.dtype) != is_fp8(problem.b.dtype) ||
       (!is_fp8(problem.a.dtype) && problem.a.dtype != problem.b.dtype)) {
     fail(ErrorCode::unsupported, kOp, ": a and b must both be FP8 or have the same dtype, got ",
@@ -91,7 +95,7 @@ void check(const GemmProblem& problem) {
     fail(ErrorCode::unsupported, kOp,
          ": a and b have both 128x128 blocks; at least one must have 1x128");
   }
-  if (problem.accumulate && problem.out == Dtype::f16) {
+  if (problem.accumulate && problem.out_dtype == Dtype::f16) {
     fail(ErrorCode::unsupported, kOp, ": accumulate needs an f32 or bf16 output, got f16");
   }
   if (problem.groups != GroupKind::none) {
@@ -117,7 +121,7 @@ void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspa
   Call call(kOp, problem.device);
   read_operand(call, "a", problem.a, args.a, problem.m, problem.k, "[M, K]");
   read_operand(call, "b", problem.b, args.b, problem.n, problem.k, "[N, K]");
-  call.writes("d", args.d, MatrixForm{problem.out, problem.m, problem.n, "[M, N]"});
+  call.writes("d", args.d, MatrixForm{problem.out_dtype, problem.m, problem.n, "[M, N]"});
   call.check_apart(workspace_bytes, workspace);
 }
 

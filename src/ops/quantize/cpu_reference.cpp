@@ -68,10 +68,11 @@ void run_reference(const QuantizeProblem& problem, const QuantizeArgs& args,
                    const RunContext& context) {
   const std::int64_t pitch = args.input.strides[0];
   if (problem.block) {
-    quantize_copy({args.input.data, problem.input, pitch, 1}, args.out, problem, context.threads);
+    quantize_copy({args.input.data, problem.input_dtype, pitch, 1}, args.out, problem,
+                  context.threads);
   }
   if (problem.transposed_block) {
-    quantize_copy({args.input.data, problem.input, 1, pitch}, args.transposed, problem,
+    quantize_copy({args.input.data, problem.input_dtype, 1, pitch}, args.transposed, problem,
                   context.threads);
   }
 }

@@ -70,7 +70,7 @@ struct Rows {
 
 Tile tile_at(const QuantizeProblem& problem, const QuantizeArgs& args, const Rows& rows,
              std::int64_t row, std::int64_t col) {
-  const std::int64_t element_bytes = size_bytes(problem.input);
+  const std::int64_t element_bytes = size_bytes(problem.input_dtype);
   const auto* input = rows.first + ((row - rows.first_row) * rows.pitch + col) * element_bytes;
   Tile tile;
   tile.pitch = rows.pitch;
@@ -90,7 +90,7 @@ void quantize_tiles(const QuantizeProblem& problem, const QuantizeArgs& args, co
                     std::int64_t begin, std::int64_t end, InstructionSet instructions) {
   const QuantizeTile quantize_tile = tile_kernel(
       instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels : N_AVX2::kQuantizeKernels,
-      problem.input, problem.format);
+      problem.input_dtype, problem.format);
   const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
   bool streamed = false;
   for (std::int64_t i = begin; i < end; ++i) {

@@ -65,7 +65,7 @@ void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
   params.aligned = cuda::is_aligned16(args.input);
 
   const auto blocks = static_cast<unsigned>(ceil_div(problem.rows, kBlock)) * params.tiles_across;
-  const Kernel kernel = kernel_of(problem.input, problem.format);
+  const Kernel kernel = kernel_of(problem.input_dtype, problem.format);
   void* arguments[] = {&params};
   cuda::launch({reinterpret_cast<const void*>(kernel), "launch of cuda_sm90_tile", blocks,
                 sm90::kQuantizeThreads, 0, static_cast<cudaStream_t>(context.stream)},

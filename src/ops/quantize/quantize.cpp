@@ -23,8 +23,8 @@ std::span<const QuantizeImplementation> quantize_implementations() {
 
 std::string describe(const QuantizeProblem& problem) {
   std::string result = text("quantize --shape ", problem.rows, "x", problem.cols, " --dtype ",
-                            name(problem.input), " --format ", name(problem.format), " --block ",
-                            problem.block ? name(*problem.block) : "none");
+                            name(problem.input_dtype), " --format ", name(problem.format),
+                            " --block ", problem.block ? name(*problem.block) : "none");
   if (problem.transposed_block) result += " --transposed-block " + name(*problem.transposed_block);
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
@@ -34,7 +34,7 @@ std::string describe(const QuantizeProblem& problem) {
 void check(const QuantizeProblem& problem) {
   check_extent(kOp, "rows", problem.rows);
   check_extent(kOp, "cols", problem.cols);
-  check_float({kOp, "input"}, problem.input);
+  check_float({kOp, "input_dtype"}, problem.input_dtype);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
   check_fp8_output(kOp, options_of(problem));
   check_device(kOp, problem.device);
@@ -45,7 +45,7 @@ void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t
   Fp8Copies copies{args.out, args.transposed};
   Call call(kOp, problem.device);
   call.reads("input", args.input,
-             MatrixForm{problem.input, problem.rows, problem.cols, "[rows, cols]"});
+             MatrixForm{problem.input_dtype, problem.rows, problem.cols, "[rows, cols]"});
   write_fp8_copies(call, options_of(problem), copies, problem.rows, problem.cols,
                    {.out = "out", .transposed = "transposed"});
   call.check_apart(workspace_bytes, workspace);

@@ -105,7 +105,7 @@ void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums,
     for (std::int64_t c = part * kColumns; c < end; ++c) {
       float sum = 0;
       for (std::int64_t run = 0; run < runs; ++run) sum += partial_sums[run * pitch + c];
-      store_f32(dg.data, c, problem.dg, sum);
+      store_f32(dg.data, c, problem.dg_dtype, sum);
     }
   });
 }

@@ -33,7 +33,7 @@ const float* make_weights(const RmsNormProblem& problem, const TensorView& g, vo
   auto* w = static_cast<float*>(memory);
   parallel_for(1, 1, [&](std::int64_t) {
     for (std::int64_t c = 0; c < problem.cols; ++c) {
-      const float value = load_f32(g.data, c, problem.weight);
+      const float value = load_f32(g.data, c, problem.weight_dtype);
       w[c] = problem.one_plus_weight ? 1 + value : value;
     }
     std::fill(w + problem.cols, w + weight_length(problem), 0.0f);

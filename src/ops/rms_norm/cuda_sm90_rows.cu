@@ -84,7 +84,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwa
   RmsNormForwardParams params{};
   params.x = cuda::matrix_of(args.x);
   params.residual = cuda::matrix_of(args.residual);
-  params.g = {args.g.data, problem.weight};
+  params.g = {args.g.data, problem.weight_dtype};
   params.y = cuda::matrix_of(args.y);
   params.sum = cuda::matrix_of(args.sum);
   params.rstd = static_cast<float*>(args.rstd.data);
@@ -129,7 +129,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
     params.operands[1] = cuda::matrix_of(args.h);
     params.operands[2] = cuda::matrix_of(args.dsum);
     params.has_dsum = has_dsum;
-    params.g = {args.g.data, problem.weight};
+    params.g = {args.g.data, problem.weight_dtype};
     params.rstd = static_cast<const float*>(args.rstd.data);
     params.dx = cuda::matrix_of(args.dx);
     params.dresidual = cuda::matrix_of(args.dresidual);
@@ -147,7 +147,7 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackw
                   static_cast<cudaStream_t>(context.stream)},
                  arguments);
   }
-  cuda::add_partial_sums({partials, blocks, problem.cols, args.dg.data, problem.dg},
+  cuda::add_partial_sums({partials, blocks, problem.cols, args.dg.data, problem.dg_dtype},
                          context.stream);
 }
 

@@ -38,7 +38,7 @@ void launch_sm90_rms_norm_tile(const RmsNormProblem& problem, const RmsNormForwa
   params.norm.x = cuda::matrix_of(args.x);
   params.norm.residual = cuda::matrix_of(args.residual);
   params.norm.sum = cuda::matrix_of(args.sum);
-  params.norm.g = {args.g.data, problem.weight};
+  params.norm.g = {args.g.data, problem.weight_dtype};
   params.norm.rstd =
       static_cast<float*>(problem.training ? args.rstd.data : context.workspace.data);
   params.norm.rows = static_cast<unsigned>(problem.rows);

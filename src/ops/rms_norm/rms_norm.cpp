@@ -19,9 +19,9 @@ struct Forms {
 
   explicit Forms(const RmsNormProblem& problem)
       : rows(problem.dtype, {problem.rows, problem.cols}, "[rows, cols]"),
-        weight(problem.weight, {problem.cols}, "[cols]"),
+        weight(problem.weight_dtype, {problem.cols}, "[cols]"),
         rstd(Dtype::f32, {problem.rows}, "[rows]"),
-        dg(problem.dg, {problem.cols}, "[cols]") {}
+        dg(problem.dg_dtype, {problem.cols}, "[cols]") {}
 };
 
 }  // namespace
@@ -41,12 +41,12 @@ std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations
 
 std::string describe(const RmsNormProblem& problem) {
   std::string result = text("rms-norm --shape ", problem.rows, "x", problem.cols, " --dtype ",
-                            name(problem.dtype), " --weight ", name(problem.weight));
+                            name(problem.dtype), " --weight ", name(problem.weight_dtype));
   if (problem.eps != 1e-6f) result += " --eps " + exact_text(problem.eps);
   if (problem.residual) result += " --residual";
   if (problem.one_plus_weight) result += " --one-plus-weight";
   if (!problem.training) result += " --inference";
-  if (problem.dg != Dtype::f32) result += text(" --dg ", name(problem.dg));
+  if (problem.dg_dtype != Dtype::f32) result += text(" --dg ", name(problem.dg_dtype));
   if (problem.fp8) result += describe(*problem.fp8);
   return result + " --device " + name(problem.device);
 }
@@ -56,8 +56,8 @@ void check(const RmsNormProblem& problem) {
   if (problem.fp8) check_extent(kOp, "rows", problem.rows);
   check_extent(kOp, "cols", problem.cols);
   check_float({kOp, "dtype"}, problem.dtype);
-  check_float({kOp, "weight"}, problem.weight);
-  check_float({kOp, "dg"}, problem.dg);
+  check_float({kOp, "weight_dtype"}, problem.weight_dtype);
+  check_float({kOp, "dg_dtype"}, problem.dg_dtype);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
   check_eps(kOp, problem.eps);
   if (problem.fp8) check_fp8_output(kOp, *problem.fp8);
@@ -97,29 +97,28 @@ void check(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
 RmsNormForwardPlan plan_rms_norm_forward(const RmsNormProblem& problem,
                                          const PlanOptions& options) {
   check(problem);
-  return make_pass_plan<RmsNormForward>(rms_norm_forward_implementations(), problem,
-                                        request_of(problem, options), options);
+  return make_plan<ForwardPass>(rms_norm_forward_implementations(), problem,
+                                request_of(problem, options), options);
 }
 
 RmsNormBackwardPlan plan_rms_norm_backward(const RmsNormProblem& problem,
                                            const PlanOptions& options) {
   check(problem);
-  return make_pass_plan<RmsNormBackward>(rms_norm_backward_implementations(), problem,
-                                         request_of(problem, options), options);
+  return make_plan<BackwardPass>(rms_norm_backward_implementations(), problem,
+                                 request_of(problem, options), options);
 }
 
 void run(const RmsNormForwardPlan& plan, const RmsNormForwardArgs& args, Workspace workspace,
          void* stream) {
   check_plan("rms_norm_forward", plan.state.get());
-  run_pass(plan, check(plan.problem.problem, args, plan.workspace_bytes, workspace), workspace,
-           stream);
+  run_plan(plan, check(plan.problem, args, plan.workspace_bytes, workspace), workspace, stream);
 }
 
 void run(const RmsNormBackwardPlan& plan, const RmsNormBackwardArgs& args, Workspace workspace,
          void* stream) {
   check_plan("rms_norm_backward", plan.state.get());
-  check(plan.problem.problem, args, plan.workspace_bytes, workspace);
-  run_pass(plan, args, workspace, stream);
+  check(plan.problem, args, plan.workspace_bytes, workspace);
+  run_plan(plan, args, workspace, stream);
 }
 
 }  // namespace octet

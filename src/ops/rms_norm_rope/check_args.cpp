@@ -39,9 +39,9 @@ struct Forms {
   Forms(const RmsNormRopeProblem& problem, const RotatedHeads& rotated, const Names& names,
         std::int64_t count)
       : heads(rotated.form(count, names.heads_shape)),
-        weight(problem.weight, {weight_length(problem, count)},
+        weight(problem.weight_dtype, {weight_length(problem, count)},
                problem.norm == NormScope::head ? "[head_dim]" : names.row_weight_shape),
-        gradient(problem.dg, {weight_length(problem, count)}, weight.spelling),
+        gradient(problem.dg_dtype, {weight_length(problem, count)}, weight.spelling),
         rstd(Dtype::f32, {rotated.tokens() * norms_per_token(problem, count)},
              problem.norm == NormScope::head ? names.head_rstd_shape : "[batch * seq]") {}
 };

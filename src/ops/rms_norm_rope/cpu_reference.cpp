@@ -74,7 +74,7 @@ void turn_heads(const RotatedHeads& heads, const TokenAngles& angles, float dire
 }
 
 float weight_at(const RmsNormRopeProblem& problem, const TensorView& g, std::int64_t index) {
-  const float value = load_f32(g.data, index, problem.weight);
+  const float value = load_f32(g.data, index, problem.weight_dtype);
   return problem.one_plus_weight ? 1.0f + value : value;
 }
 
@@ -172,7 +172,7 @@ void run_backward(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardAr
     });
     gradient.add_rows(context.threads);
     for (std::int64_t c = 0; c < length; ++c) {
-      store_f32(side.dg.data, c, problem.dg, gradient.sum(c));
+      store_f32(side.dg.data, c, problem.dg_dtype, gradient.sum(c));
     }
   }
 }

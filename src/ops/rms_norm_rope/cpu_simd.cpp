@@ -81,7 +81,8 @@ struct SimdCall {
 
   const float* split_weights(const TensorView& g, void* memory) const {
     auto* weights = static_cast<float*>(memory);
-    kernels.split_weights[kernel_index(problem.weight)](steps, g, problem.one_plus_weight, weights);
+    kernels.split_weights[kernel_index(problem.weight_dtype)](steps, g, problem.one_plus_weight,
+                                                              weights);
     return weights;
   }
 };
@@ -119,7 +120,7 @@ NormToken token_of_side(const SimdCall& call, std::int64_t heads, std::int64_t e
 template <class Visit>
 void for_tokens(const SimdCall& call, std::int64_t run, bool inverse, const Visit& visit) {
   const RotatedHeads heads = rotated_heads(call.problem);
-  const PrepareAngles prepare = call.kernels.prepare[kernel_index(heads.rotation.cache)];
+  const PrepareAngles prepare = call.kernels.prepare[kernel_index(heads.rotation.cache_dtype)];
   StepAngles angles;
   const std::int64_t end = run_begin(call.problem, run + 1);
   for (std::int64_t i = run_begin(call.problem, run); i < end; ++i) {

@@ -25,7 +25,7 @@ void turn_head(const RotatedHeads& heads, const TokenAngles& angles, bool invers
                static_cast<std::size_t>(heads.head_dim * element_bytes - turned_bytes));
 }
 
-void run_reference(const RopeProblem& problem, const RopeArgs& args, const RunContext& context) {
+void run_reference(const RopeProblem& problem, const RotateArgs& args, const RunContext& context) {
   const RotatedHeads heads = rotated_heads(problem);
   parallel_for(context.threads, heads.tokens(), [&](std::int64_t index) {
     const std::int64_t batch = index / heads.seq;
@@ -35,7 +35,7 @@ void run_reference(const RopeProblem& problem, const RopeArgs& args, const RunCo
       const HeadsView from = heads_view(from_view);
       const HeadsView to = heads_view(to_view);
       for (std::int64_t h = 0; h < from.heads; ++h) {
-        turn_head(heads, angles, problem.inverse, from.head(batch, token, h),
+        turn_head(heads, angles, args.inverse, from.head(batch, token, h),
                   to.head(batch, token, h));
       }
     };
@@ -50,7 +50,7 @@ const RopeImplementation kRopeCpuReference{
     "cpu_reference",
     [](const RopeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
     [](const RopeProblem& problem, const Machine&) {
-      return planned<RopeArgs>(problem, "scalar", 0, run_reference);
+      return planned<RotateArgs>(problem, "scalar", 0, run_reference);
     },
 };
 

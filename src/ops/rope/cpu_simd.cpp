@@ -76,21 +76,21 @@ void copy_others(const RotatedHeads& heads, const TokenHeads& token) {
   }
 }
 
-void run_simd(const RopeProblem& problem, const RopeArgs& args, const RunContext& context,
+void run_simd(const RopeProblem& problem, const RotateArgs& args, const RunContext& context,
               InstructionSet instructions) {
   rope_cpu_simd(problem, args, context.threads, instructions);
 }
 
 }  // namespace
 
-void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads,
+void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threads,
                    InstructionSet instructions) {
   const RopeKernels& kernels = instructions == InstructionSet::avx512
                                    ? N_AVX3::rotary::kRopeKernels
                                    : N_AVX2::rotary::kRopeKernels;
   const RotatedHeads heads = rotated_heads(problem);
   const HeadSteps steps(heads, kernels.run);
-  const PrepareAngles prepare = kernels.prepare[kernel_index(heads.rotation.cache)];
+  const PrepareAngles prepare = kernels.prepare[kernel_index(heads.rotation.cache_dtype)];
   const TurnHeads turn =
       kernels.turn[kernel_index(heads.rotation.style)][kernel_index(heads.dtype)];
   const auto side_of = [&](const TensorView& from, const TensorView& to) {
@@ -105,7 +105,7 @@ void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads
     for (std::int64_t i = tasks.begin(task); i < tasks.begin(task + 1); ++i) {
       const std::int64_t batch = i / heads.seq;
       const std::int64_t token = i % heads.seq;
-      prepare(angle_rows(heads, args.rotation, problem.inverse, batch, token), steps, angles);
+      prepare(angle_rows(heads, args.rotation, args.inverse, batch, token), steps, angles);
       for (const Side& side : sides) {
         const TokenHeads place{side.from.head(batch, token, 0),
                                side.to.head(batch, token, 0),
@@ -129,7 +129,7 @@ const RopeImplementation kRopeCpuSimd{
       return refusal.empty() ? refuse_long_rotation(rotated_heads(problem)) : refusal;
     },
     [](const RopeProblem& problem, const Machine& machine) {
-      return planned_simd<RopeArgs>(problem, machine, 0, run_simd);
+      return planned_simd<RotateArgs>(problem, machine, 0, run_simd);
     },
 };
 

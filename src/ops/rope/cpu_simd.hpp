@@ -4,6 +4,7 @@
 
 #include "cpu/instruction_set.hpp"
 #include "ops/rope/head_steps.hpp"
+#include "ops/rope/problem.hpp"
 
 namespace octet {
 
@@ -26,7 +27,7 @@ struct RopeKernels {
 };
 
 // Arguments are checked already.
-void rope_cpu_simd(const RopeProblem& problem, const RopeArgs& args, int threads,
+void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threads,
                    InstructionSet instructions);
 
 }  // namespace octet

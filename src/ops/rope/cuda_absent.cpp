@@ -3,7 +3,7 @@
 
 namespace octet {
 
-void launch_sm90_rope(const RopeProblem&, const RopeArgs&, const RunContext&) {
+void launch_sm90_rope(const RopeProblem&, const RotateArgs&, const RunContext&) {
   fail(ErrorCode::no_device, "rope: this build of octet has no CUDA");
 }
 

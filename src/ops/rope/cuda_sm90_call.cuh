@@ -22,16 +22,16 @@ inline Angles angles_of(const RotatedHeads& heads, const RotationArgs& args, boo
   Angles angles{};
   angles.cos = args.cos.data;
   angles.sin = args.sin.data;
-  angles.dtype = rotation.cache;
+  angles.dtype = rotation.cache_dtype;
   angles.cos_pitch = args.cos.strides[0];
   angles.sin_pitch = args.sin.strides[0];
   angles.rows = rotation.cache_rows;
   angles.pair_step = rotation.full_cache && rotation.style == RopeStyle::interleaved ? 2 : 1;
-  angles.vectors = rotation.cache == Dtype::f32 && angles.pair_step == 1 &&
+  angles.vectors = rotation.cache_dtype == Dtype::f32 && angles.pair_step == 1 &&
                    cuda::are_aligned16({args.cos, args.sin});
-  if (rotation.positions) {
+  if (rotation.positions_dtype) {
     angles.positions = args.positions.data;
-    angles.wide_positions = *rotation.positions == Dtype::i64;
+    angles.wide_positions = *rotation.positions_dtype == Dtype::i64;
     angles.position_strides[0] = args.positions.strides[0];
     angles.position_strides[1] = args.positions.strides[1];
   }

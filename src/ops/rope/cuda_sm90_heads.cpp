@@ -11,7 +11,7 @@ constinit const RopeImplementation kRopeCudaSm90Heads{
       return refuse_heads_on_hopper(rotated_heads(problem), machine);
     },
     [](const RopeProblem& problem, const Machine&) {
-      return planned<RopeArgs>(problem, "units of eight pairs", 0, launch_sm90_rope);
+      return planned<RotateArgs>(problem, "units of eight pairs", 0, launch_sm90_rope);
     }};
 
 }  // namespace octet

@@ -5,11 +5,12 @@
 
 namespace octet {
 
-void launch_sm90_rope(const RopeProblem& problem, const RopeArgs& args, const RunContext& context) {
+void launch_sm90_rope(const RopeProblem& problem, const RotateArgs& args,
+                      const RunContext& context) {
   sm90::RotateCall call;
   call.heads = rotated_heads(problem);
   call.rotation = args.rotation;
-  call.inverse = problem.inverse;
+  call.inverse = args.inverse;
   call.stream = context.stream;
   if (problem.q_heads > 0) call.sides.push_back({problem.q_heads, args.q, args.q_out});
   if (problem.k_heads > 0) call.sides.push_back({problem.k_heads, args.k, args.k_out});

@@ -6,6 +6,7 @@
 namespace octet {
 
 // Arguments are checked already. Throws Error if CUDA reports one.
-void launch_sm90_rope(const RopeProblem& problem, const RopeArgs& args, const RunContext& context);
+void launch_sm90_rope(const RopeProblem& problem, const RotateArgs& args,
+                      const RunContext& context);
 
 }  // namespace octet

@@ -39,7 +39,7 @@ AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool i
   const std::int64_t row = position_of(rotation, args, batch, token);
   const auto row_of = [&](const TensorView& cache) {
     return static_cast<const char*>(cache.data) +
-           row * cache.strides[0] * size_bytes(rotation.cache);
+           row * cache.strides[0] * size_bytes(rotation.cache_dtype);
   };
   return {row_of(args.cos), row_of(args.sin), rotation.style == RopeStyle::interleaved,
           rotation.full_cache, inverse};

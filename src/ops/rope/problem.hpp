@@ -10,7 +10,17 @@
 
 namespace octet {
 
-using RopeImplementation = Implementation<RopeProblem, RopeArgs>;
+// Both passes rotate q and k into their outputs; backward rotates the other way.
+struct RotateArgs {
+  TensorView q;
+  TensorView k;
+  TensorView q_out;
+  TensorView k_out;
+  RotationArgs rotation;
+  bool inverse = false;
+};
+
+using RopeImplementation = Implementation<RopeProblem, RotateArgs>;
 
 extern const RopeImplementation kRopeCudaSm90Heads;
 extern const RopeImplementation kRopeCpuSimd;
@@ -20,8 +30,5 @@ extern const RopeImplementation kRopeCpuReference;
 std::span<const RopeImplementation> rope_implementations();
 
 void check(const RopeProblem& problem);
-// Checks the tensors and the workspace of a call.
-void check(const RopeProblem& problem, const RopeArgs& args, std::size_t workspace_bytes,
-           const Workspace& workspace);
 
 }  // namespace octet

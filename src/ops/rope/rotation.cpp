@@ -23,18 +23,18 @@ void check_caches(std::string_view op, const RotatedHeads& heads) {
     refuse_argument(op, ": style must be rotate_half or interleaved, got ",
                     static_cast<std::int32_t>(rotation.style));
   }
-  check_float({op, "cache"}, rotation.cache);
+  check_float({op, "cache_dtype"}, rotation.cache_dtype);
   check_count(op, "cache_rows", rotation.cache_rows);
-  if (rotation.positions) {
-    const Dtype positions = *rotation.positions;
+  if (rotation.positions_dtype) {
+    const Dtype positions = *rotation.positions_dtype;
     if (positions != Dtype::i32 && positions != Dtype::i64) {
-      refuse_argument(op, ": positions must be i32 or i64, got ", name(positions));
+      refuse_argument(op, ": positions_dtype must be i32 or i64, got ", name(positions));
     }
   } else if (rotation.cache_rows < heads.seq) {
     refuse_argument(op, ": cache_rows must be at least seq = ", heads.seq,
                     " where no positions are given, got ", rotation.cache_rows);
   }
-  check_size(op, rotation.cache_rows, rotation.rotary_dim, rotation.cache);
+  check_size(op, rotation.cache_rows, rotation.rotary_dim, rotation.cache_dtype);
 }
 
 void check_sizes(std::string_view op, const RotatedHeads& heads) {
@@ -50,12 +50,12 @@ void read_positions(Call& call, const RotatedHeads& heads, const RotationArgs& a
   constexpr std::string_view kShape = "[batch, seq]";
   if (heads.tokens() == 0) {
     call.reads("positions", args.positions,
-               TensorForm(*rotation.positions, {heads.batch, heads.seq}, kShape));
+               TensorForm(*rotation.positions_dtype, {heads.batch, heads.seq}, kShape));
     return;
   }
   // Rows may share memory: one row for all batches.
   check_strided_matrix({call.op(), "positions"}, args.positions,
-                       {*rotation.positions, heads.batch, heads.seq, kShape}, heads.device);
+                       {*rotation.positions_dtype, heads.batch, heads.seq, kShape}, heads.device);
   call.reads_checked("positions", args.positions);
   if (heads.device.type != DeviceType::cpu) return;
   for (std::int64_t b = 0; b < heads.batch; ++b) {
@@ -73,10 +73,10 @@ void read_positions(Call& call, const RotatedHeads& heads, const RotationArgs& a
 
 std::int64_t position_of(const Rotation& rotation, const RotationArgs& args, std::int64_t batch,
                          std::int64_t token) {
-  if (!rotation.positions) return token;
+  if (!rotation.positions_dtype) return token;
   const TensorView& positions = args.positions;
   const std::int64_t index = batch * positions.strides[0] + token * positions.strides[1];
-  return *rotation.positions == Dtype::i32
+  return *rotation.positions_dtype == Dtype::i32
              ? static_cast<const std::int32_t*>(positions.data)[index]
              : static_cast<const std::int64_t*>(positions.data)[index];
 }
@@ -101,8 +101,8 @@ std::string describe_rotation(const Rotation& rotation) {
   if (rotation.rotary_dim != 0) result += text(" --rotary-dim ", rotation.rotary_dim);
   if (rotation.cache_rows != 0) result += text(" --cache-rows ", rotation.cache_rows);
   if (rotation.full_cache) result += " --full-cache";
-  if (rotation.cache != Dtype::f32) result += text(" --cache ", name(rotation.cache));
-  if (rotation.positions) result += text(" --positions ", name(*rotation.positions));
+  if (rotation.cache_dtype != Dtype::f32) result += text(" --cache ", name(rotation.cache_dtype));
+  if (rotation.positions_dtype) result += text(" --positions ", name(*rotation.positions_dtype));
   return result;
 }
 
@@ -120,11 +120,11 @@ void check_rotated_heads(std::string_view op, const RotatedHeads& heads) {
 
 void read_rotation(Call& call, const RotatedHeads& heads, const RotationArgs& args) {
   const TensorForm cache(
-      heads.rotation.cache, {heads.rotation.cache_rows, heads.cache_cols()},
+      heads.rotation.cache_dtype, {heads.rotation.cache_rows, heads.cache_cols()},
       heads.rotation.full_cache ? "[cache_rows, rotary_dim]" : "[cache_rows, rotary_dim / 2]");
   call.reads("cos", args.cos, cache);
   call.reads("sin", args.sin, cache);
-  if (heads.rotation.positions) read_positions(call, heads, args);
+  if (heads.rotation.positions_dtype) read_positions(call, heads, args);
 }
 
 }  // namespace octet

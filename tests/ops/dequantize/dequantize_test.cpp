@@ -61,7 +61,7 @@ double rounded(double value, Dtype out) {
 
 void expect_dequantized(const DequantizeProblem& problem, const QuantizedView& input, Path path) {
   const oracle::Fp8Table table(problem.format);
-  Input out(problem.rows, problem.cols, problem.out, 5);
+  Input out(problem.rows, problem.cols, problem.out_dtype, 5);
   dequantize_by(path, problem, {input, out.view()});
   const TensorView& values = input.values;
   const TensorView& scales = input.scales;
@@ -73,7 +73,7 @@ void expect_dequantized(const DequantizeProblem& problem, const QuantizedView& i
           static_cast<const float*>(scales.data)[r / input.block.rows * scales.strides[0] +
                                                  c / input.block.cols * scales.strides[1]];
       const auto product = static_cast<float>(table.decode(code) * static_cast<double>(scale));
-      const double wanted = rounded(product, problem.out);
+      const double wanted = rounded(product, problem.out_dtype);
       const float got = out.at(r, c);
       if (std::isnan(wanted)) {
         ASSERT_TRUE(std::isnan(got)) << name(path) << ": " << describe(problem);
@@ -133,7 +133,7 @@ TEST(Dequantize, LeavesGapsBetweenRowsAlone) {
 
 TEST(Dequantize, UndoesQuantizeUpToHalfAStep) {
   QuantizeProblem problem{.rows = 64, .cols = 300};
-  Input input(problem.rows, problem.cols, problem.input);
+  Input input(problem.rows, problem.cols, problem.input_dtype);
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
   for (std::int64_t r = 0; r < problem.rows; ++r) {
@@ -177,9 +177,9 @@ TEST(DequantizeRefuses, WhatItCannotMean) {
   const ForeignCopy input(4, 200, Dtype::e4m3, kBlock1x128);
   const Input out(4, 200, Dtype::f32);
   DequantizeProblem wrong = problem;
-  wrong.out = Dtype::e4m3;
+  wrong.out_dtype = Dtype::e4m3;
   EXPECT_EQ(refusal([&] { plan_dequantize(wrong); }),
-            "dequantize: out must be f32, f16 or bf16, got e4m3");
+            "dequantize: out_dtype must be f32, f16 or bf16, got e4m3");
   wrong = problem;
   wrong.block = {1, 64};
   EXPECT_EQ(refusal([&] { plan_dequantize(wrong); }, ErrorCode::unsupported),

@@ -48,7 +48,7 @@ struct Layer {
         dy(inputs.copy_in(random_tensor(given.m, given.n, 3).view())),
         y(given.dtype, given.m, given.n),
         dx(given.dtype, given.m, given.k),
-        dw(given.dw, given.n, given.k),
+        dw(given.dw_dtype, given.n, given.k),
         workspace(std::max(forward.workspace_bytes, backward.workspace_bytes), given.device) {
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(given);
     x_t = Buffer(layout.x_t.bytes, given.device);
@@ -100,6 +100,27 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
       EXPECT_TRUE(given[2] == wanted[2]) << "dw, replay " << replay;
     }
   }
+}
+
+// The class runs on the stream it is given, and gives the bits of the two plans.
+TEST(Fp8LinearCuda, TheClassCanBeCaptured) {
+  OCTET_NEEDS_HOPPER();
+  const Fp8LinearProblem problem{.m = 300, .n = 270, .k = 390, .device = OnCuda::kDevice};
+  const Layer plans(problem);
+  Fp8Linear layer(problem);
+  const Stream stream;
+  plans.step(stream.handle());
+  stream.synchronize();
+  const auto wanted = plans.results();
+  plans.poison();
+  const Graph graph(stream, [&](void* handle) {
+    layer.forward(plans.x, plans.w, plans.y.view, handle);
+    layer.backward(plans.dy, plans.dx.view, plans.dw.view, handle);
+  });
+  EXPECT_FALSE(plans.results() == wanted) << "recording must not run anything";
+  graph.launch(stream);
+  stream.synchronize();
+  EXPECT_TRUE(plans.results() == wanted);
 }
 
 // The first call of a process may be the one that is captured.

@@ -100,7 +100,7 @@ void expect_exact_layer(const Fp8LinearProblem& problem) {
   const Tensor y = filled(problem.dtype, problem.m, problem.n, NAN);
   const Tensor dx = filled(problem.dtype, problem.m, problem.k, NAN);
   const float before = problem.accumulate_dw ? 5 : NAN;
-  const Tensor dw = filled(problem.dw, problem.n, problem.k, before);
+  const Tensor dw = filled(problem.dw_dtype, problem.n, problem.k, before);
 
   Fp8Linear layer(problem);
   layer.forward(x_tensor, w_tensor, y);
@@ -141,8 +141,12 @@ TEST(Fp8LinearExact, HoldsForEveryDtypeAndMainGradient) {
     for (const Dtype dw : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
       for (const bool accumulate : {false, true}) {
         if (accumulate && dw == Dtype::f16) continue;
-        Fp8LinearProblem problem{
-            .m = 140, .n = 133, .k = 150, .dtype = dtype, .dw = dw, .accumulate_dw = accumulate};
+        Fp8LinearProblem problem{.m = 140,
+                                 .n = 133,
+                                 .k = 150,
+                                 .dtype = dtype,
+                                 .dw_dtype = dw,
+                                 .accumulate_dw = accumulate};
         expect_exact_layer(problem);
       }
     }

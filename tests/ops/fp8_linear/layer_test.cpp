@@ -22,7 +22,7 @@ void multiply(const QuantizedView& a, const QuantizedView& b, const TensorView& 
                       .k = a.values.cols(),
                       .a = {a.values.dtype, a.block},
                       .b = {b.values.dtype, b.block},
-                      .out = d.dtype};
+                      .out_dtype = d.dtype};
   const GemmPlan plan = plan_gemm(problem);
   const Buffer workspace(plan.workspace_bytes);
   run(plan, {a, b, d}, {workspace.data(), workspace.bytes()});
@@ -96,6 +96,28 @@ TEST(Fp8Linear, IsQuantizeAndGemmInEveryBit) {
       EXPECT_TRUE(equal(parts.dx, whole.dx)) << describe(problem);
       EXPECT_TRUE(equal(parts.dw, whole.dw)) << describe(problem);
     }
+  }
+}
+
+TEST(Fp8Linear, TheClassShowsItsPlansAndWhatItSaved) {
+  const Fp8LinearProblem problem = small_problem();
+  const Layer data(problem);
+  Fp8Linear layer(problem, {.gemm_backend = "cpu_reference", .threads = 1});
+  const Fp8LinearForwardPlan forced =
+      plan_fp8_linear_forward(problem, {.gemm_backend = "cpu_reference", .threads = 1});
+  EXPECT_EQ(layer.forward_plan().implementation, forced.implementation);
+  EXPECT_EQ(layer.forward_plan().configuration, forced.configuration);
+  EXPECT_NE(layer.forward_plan().configuration, plan_fp8_linear_forward(problem).configuration);
+  EXPECT_EQ(layer.backward_plan().problem.n, problem.n);
+  layer.forward(data.x, data.w, data.y);
+  const BothWays x(data.x, problem.format, kBlock1x128, kBlock1x128);
+  const QuantizedView saved = layer.saved().x_t;
+  const QuantizedView wanted = x.transposed;
+  ASSERT_EQ(describe(saved), describe(wanted));
+  for (std::int64_t row = 0; row < saved.values.rows(); ++row) {
+    const auto* a = static_cast<const char*>(saved.values.data) + row * saved.values.strides[0];
+    const auto* b = static_cast<const char*>(wanted.values.data) + row * wanted.values.strides[0];
+    ASSERT_EQ(std::memcmp(a, b, static_cast<std::size_t>(saved.values.cols())), 0) << row;
   }
 }
 

@@ -111,7 +111,7 @@ TEST(GatedMlp, DescribesWhatIsNotTheDefault) {
   problem.fp8 = problem.down = problem.unfused = problem.accumulate_dw = problem.pow2_scales = true;
   problem.activation = GateActivation::gelu_tanh;
   problem.dtype = Dtype::f16;
-  problem.dw = Dtype::f32;
+  problem.dw_dtype = Dtype::f32;
   problem.grad_format = Dtype::e5m2;
   problem.wgrad_blocks = WgradBlocks::square;
   problem.amax_floor = 0.5f;

@@ -23,7 +23,7 @@ TEST(GatedMlpCuda, Fp8PassesEveryGate) {
       problem.wgrad_blocks = variant == 2 ? WgradBlocks::square : WgradBlocks::rows;
       problem.grad_format = variant == 2 ? Dtype::e5m2 : Dtype::e4m3;
       problem.weights_quantized = variant == 2;
-      problem.dw = variant == 1 ? Dtype::f32 : Dtype::bf16;
+      problem.dw_dtype = variant == 1 ? Dtype::f32 : Dtype::bf16;
       problem.accumulate_dw = variant == 1;
       problem.device = OnCuda::kDevice;
       expect_pass(check_gated_mlp(problem, {}), describe(problem));

@@ -126,14 +126,15 @@ void expect_exact(const GatedMlpProblem& problem) {
   const double before = problem.accumulate_dw ? 5 : 0;
   if (problem.down) {
     expect_equal(layer.y, multiply(h, w_down, problem.dtype), "y");
-    expect_equal(layer.dw_down, multiply(dout.transposed(), h.transposed(), problem.dw, before),
-                 "dw_down");
+    expect_equal(layer.dw_down,
+                 multiply(dout.transposed(), h.transposed(), problem.dw_dtype, before), "dw_down");
   } else if (!problem.fp8) {
     expect_equal(layer.h, h, "h");
   }
   expect_equal(layer.dx, multiply(d_gate_up, w_gate_up.transposed(), problem.dtype), "dx");
   expect_equal(layer.dw_gate_up,
-               multiply(d_gate_up.transposed(), x.transposed(), problem.dw, before), "dw_gate_up");
+               multiply(d_gate_up.transposed(), x.transposed(), problem.dw_dtype, before),
+               "dw_gate_up");
 }
 
 constexpr std::int64_t kShapes[][3] = {{1, 1, 1}, {5, 33, 7}, {40, 100, 136}, {130, 64, 129}};
@@ -153,7 +154,7 @@ TEST(GatedMlpExact, PlainLayersEqualIntegersRoundedAlike) {
       for (const bool down : {false, true}) {
         GatedMlpProblem problem = exact_problem(shape);
         problem.k = std::min<std::int64_t>(problem.k, 20);  // keeps f16 and the sums in range
-        problem.dtype = problem.dw = dtype;
+        problem.dtype = problem.dw_dtype = dtype;
         problem.down = down;
         expect_exact(problem);
       }
@@ -183,7 +184,7 @@ TEST(GatedMlpExact, HoldsForEveryDtypeAndMainGradient) {
         problem.dtype = dw == Dtype::f32 ? Dtype::bf16 : Dtype::f32;
         problem.fp8 = fp8;
         problem.down = true;
-        problem.dw = dw;
+        problem.dw_dtype = dw;
         problem.accumulate_dw = accumulate;
         problem.grad_format = Dtype::e5m2;
         problem.wgrad_blocks = accumulate ? WgradBlocks::square : WgradBlocks::rows;

@@ -31,7 +31,7 @@ TEST(GatedMlpGates, Fp8PassesWithEveryActivationAndDistribution) {
     problem.grad_format = variant == 1 ? Dtype::e5m2 : Dtype::e4m3;
     problem.wgrad_blocks = variant == 2 ? WgradBlocks::square : WgradBlocks::rows;
     problem.weights_quantized = variant == 3;
-    problem.dw = variant == 2 ? Dtype::f32 : Dtype::bf16;
+    problem.dw_dtype = variant == 2 ? Dtype::f32 : Dtype::bf16;
     problem.accumulate_dw = variant == 2;
     const GateReport report = expect_pass(problem, static_cast<Distribution>(variant % 3));
     EXPECT_EQ(asked(report, "G1"), "y dx dw_gate_up dw_down");
@@ -61,7 +61,7 @@ TEST(GatedMlpGates, PlainLayersPass) {
     GatedMlpProblem problem = small_problem();
     problem.fp8 = false;
     problem.down = dtype != Dtype::f16;
-    problem.dtype = problem.dw = dtype;
+    problem.dtype = problem.dw_dtype = dtype;
     const GateReport report = expect_pass(problem, Distribution::normal);
     EXPECT_EQ(asked(report, "G1"), problem.down ? "y dx dw_gate_up dw_down" : "dx dw_gate_up");
     EXPECT_EQ(asked(report, "F") + asked(report, "Q"), "");

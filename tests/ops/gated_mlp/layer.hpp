@@ -49,7 +49,7 @@ struct BothWays {
         w_t(input.view().cols(), input.view().rows(), format, kBlock128x128) {
     QuantizeProblem problem{.rows = input.view().rows(),
                             .cols = input.view().cols(),
-                            .input = input.view().dtype,
+                            .input_dtype = input.view().dtype,
                             .format = format};
     problem.block = problem.transposed_block = kBlock128x128;
     const QuantizePlan plan = plan_quantize(problem);
@@ -77,8 +77,8 @@ struct Layer {
         y(filled(given.dtype, given.m, given.k, NAN)),
         h(filled(given.dtype, given.m, given.f, NAN)),
         dx(filled(given.dtype, given.m, given.k, NAN)),
-        dw_gate_up(filled(given.dw, 2 * given.f, given.k, given.accumulate_dw ? 5 : NAN)),
-        dw_down(filled(given.dw, given.k, given.f, given.accumulate_dw ? 5 : NAN)) {
+        dw_gate_up(filled(given.dw_dtype, 2 * given.f, given.k, given.accumulate_dw ? 5 : NAN)),
+        dw_down(filled(given.dw_dtype, given.k, given.f, given.accumulate_dw ? 5 : NAN)) {
     forward_args.x = x;
     forward_args.w_gate_up = w_gate_up;
     if (given.down) {

@@ -176,8 +176,8 @@ TEST(GatedMlp, APoisonedTokenPoisonsItsOwnRowsAlone) {
         EXPECT_EQ(std::isnan(load_f32(layer.dx.data(), i, problem.dtype)), m == 17);
       }
     }
-    EXPECT_TRUE(std::isnan(load_f32(layer.dw_gate_up.data(), 0, problem.dw)));
-    EXPECT_TRUE(std::isnan(load_f32(layer.dw_down.data(), 0, problem.dw)));
+    EXPECT_TRUE(std::isnan(load_f32(layer.dw_gate_up.data(), 0, problem.dw_dtype)));
+    EXPECT_TRUE(std::isnan(load_f32(layer.dw_down.data(), 0, problem.dw_dtype)));
   }
 }
 

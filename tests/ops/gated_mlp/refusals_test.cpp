@@ -41,7 +41,7 @@ TEST(GatedMlpRefusals, NameTheFieldOfTheProblem) {
             "gated_mlp: unfused needs fp8 = true");
   EXPECT_EQ(refused_problem(
                 [](auto& p) {
-                  p.dw = Dtype::f16;
+                  p.dw_dtype = Dtype::f16;
                   p.accumulate_dw = true;
                 },
                 ErrorCode::unsupported),

@@ -99,7 +99,7 @@ TEST(Sm90GemmChoice, DependsOnOperandsAndMultiprocessorsOnly) {
         const GemmProblem problem = make_problem(m, 3000, 1000, block);
         const Sm90GemmConfig chosen = choose_sm90_gemm(problem, multiprocessors);
         GemmProblem other = problem;
-        other.out = Dtype::f32;
+        other.out_dtype = Dtype::f32;
         other.accumulate = true;
         other.device = {DeviceType::cuda, 3};
         EXPECT_EQ(name(choose_sm90_gemm(other, multiprocessors)), name(chosen))

@@ -32,10 +32,11 @@ inline Runner on_cublaslt() {
 class GappedOutput {
  public:
   GappedOutput(const GemmProblem& problem, float before)
-      : storage_(problem.out, {problem.m, problem.n + kGap}),
-        view_(make_matrix(storage_.data(), problem.out, problem.m, problem.n, problem.n + kGap)) {
+      : storage_(problem.out_dtype, {problem.m, problem.n + kGap}),
+        view_(make_matrix(storage_.data(), problem.out_dtype, problem.m, problem.n,
+                          problem.n + kGap)) {
     for (std::int64_t i = 0; i < problem.m * (problem.n + kGap); ++i) {
-      store_f32(storage_.data(), i, problem.out,
+      store_f32(storage_.data(), i, problem.out_dtype,
                 i % (problem.n + kGap) < problem.n ? before : kBetween);
     }
   }

@@ -30,7 +30,7 @@ GemmProblem fp8_problem(std::int64_t m = 256, std::int64_t n = 256, std::int64_t
 GemmProblem unscaled_problem(Dtype operands, Dtype out) {
   GemmProblem problem = on_device(fp8_problem(77, 51, 93));
   problem.a = problem.b = {operands, {}, Major::k};
-  problem.out = out;
+  problem.out_dtype = out;
   return problem;
 }
 
@@ -63,7 +63,7 @@ TEST(GemmCublasLt, TakesWhatItSays) {
     GemmProblem problem = on_device(fp8_problem(8, 16, 29568));
     problem.b.block = block;
     for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
-      problem.out = out;
+      problem.out_dtype = out;
       problem.accumulate = out == Dtype::f32;
       EXPECT_EQ(reason(problem), "") << describe(problem);
     }
@@ -196,10 +196,10 @@ class GemmCublasLtExact : public ::testing::TestWithParam<Pairing> {
     const QuantizedTensor a = small_integers(m, k, problem.a, random);
     const QuantizedTensor b = small_integers(n, k, problem.b, random);
     for (const Dtype out : outs) {
-      problem.out = out;
+      problem.out_dtype = out;
       expect_as_on_the_cpu(problem, a, b);
     }
-    problem.out = Dtype::f32;
+    problem.out_dtype = Dtype::f32;
     problem.accumulate = true;
     expect_as_on_the_cpu(problem, a, b);
   }
@@ -280,9 +280,9 @@ void expect_unscaled_product(GemmProblem problem, std::mt19937_64& random) {
   const TensorView b = random_operand(problem.b, problem.n, problem.k, b_storage, random);
   for (const bool accumulate : {false, true}) {
     problem.accumulate = accumulate;
-    if (accumulate && problem.out != Dtype::f32) continue;
+    if (accumulate && problem.out_dtype != Dtype::f32) continue;
     GemmProblem reference = problem;
-    reference.out = Dtype::f32;
+    reference.out_dtype = Dtype::f32;
     const GappedOutput wanted(reference, accumulate ? 3.0f : NAN);
     const GappedOutput given(problem, accumulate ? 3.0f : NAN);
     through_the_api("").run(reference, {a, b, wanted.view()}, 2);
@@ -306,7 +306,7 @@ TEST_P(GemmCublasLtUnscaled, PassesItsGateInEveryLayout) {
           GemmProblem problem = fp8_problem(m, n, k);
           problem.a = {GetParam(), {}, a};
           problem.b = {GetParam(), {}, b};
-          problem.out = out;
+          problem.out_dtype = out;
           expect_unscaled_product(problem, random);
         }
       }

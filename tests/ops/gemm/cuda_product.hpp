@@ -22,14 +22,16 @@ struct Output {
   // If d is accumulated to, it holds multiples of `unit`.
   Output(const GemmProblem& problem, std::int64_t offset, std::int64_t pitch, float unit = 1)
       : bytes(
-            static_cast<std::size_t>((offset + problem.m * pitch) * size_bytes(problem.out)) + 512,
+            static_cast<std::size_t>((offset + problem.m * pitch) * size_bytes(problem.out_dtype)) +
+                512,
             kPoison),
-        view(make_matrix(bytes.data() + 256 + offset * size_bytes(problem.out), problem.out,
-                         problem.m, problem.n, pitch)) {
+        view(make_matrix(bytes.data() + 256 + offset * size_bytes(problem.out_dtype),
+                         problem.out_dtype, problem.m, problem.n, pitch)) {
     if (!problem.accumulate) return;
     for (std::int64_t r = 0; r < problem.m; ++r) {
       for (std::int64_t c = 0; c < problem.n; ++c) {
-        store_f32(view.data, r * pitch + c, problem.out, unit * static_cast<float>((r + c) % 7));
+        store_f32(view.data, r * pitch + c, problem.out_dtype,
+                  unit * static_cast<float>((r + c) % 7));
       }
     }
   }

@@ -64,7 +64,7 @@ struct ExactProduct {
   // Runs the product into a poisoned d and compares every element.
   void expect_exact(Dtype out, bool accumulate, const Runner& runner) const {
     GemmProblem run_problem = problem;
-    run_problem.out = out;
+    run_problem.out_dtype = out;
     run_problem.accumulate = accumulate;
     const Tensor d(out, {problem.m, problem.n});
     constexpr float kBefore = 3;

@@ -22,7 +22,7 @@ inline GemmProblem make_problem(std::int64_t m, std::int64_t n, std::int64_t k, 
                                 Dtype out = Dtype::f32) {
   GemmProblem problem{.m = m, .n = n, .k = k};
   problem.b.block = b_block;
-  problem.out = out;
+  problem.out_dtype = out;
   return problem;
 }
 

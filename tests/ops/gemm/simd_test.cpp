@@ -57,23 +57,23 @@ void expect_same_bits(const GemmProblem& problem, const QuantizedView& a, const 
                       std::uint64_t seed) {
   ASSERT_FALSE(simd_runners().empty()) << "this machine has no AVX2";
   std::mt19937_64 random(seed);
-  const Tensor before(problem.out, {problem.m, problem.n});
+  const Tensor before(problem.out_dtype, {problem.m, problem.n});
   for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
     const float value = static_cast<float>(static_cast<std::int64_t>(random() % 2001) - 1000);
-    store_f32(before.data(), i, problem.out, problem.accumulate ? value : NAN);
+    store_f32(before.data(), i, problem.out_dtype, problem.accumulate ? value : NAN);
   }
-  const Tensor wanted(problem.out, {problem.m, problem.n});
+  const Tensor wanted(problem.out_dtype, {problem.m, problem.n});
   std::memcpy(wanted.data(), before.data(), before.bytes());
   through_the_api("cpu_reference").run(problem, {a, b, wanted}, 2);
   for (const Runner& runner : simd_runners()) {
-    const Tensor given(problem.out, {problem.m, problem.n});
+    const Tensor given(problem.out_dtype, {problem.m, problem.n});
     std::memcpy(given.data(), before.data(), before.bytes());
     runner.run(problem, {a, b, given}, 1 + static_cast<int>(random() % 4));
     for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
       ASSERT_TRUE(same(wanted, given, i))
           << runner.name << ": " << seed_and_command(seed, problem) << " at row " << i / problem.n
-          << ", column " << i % problem.n << ": " << load_f32(given.data(), i, problem.out)
-          << " instead of " << load_f32(wanted.data(), i, problem.out);
+          << ", column " << i % problem.n << ": " << load_f32(given.data(), i, problem.out_dtype)
+          << " instead of " << load_f32(wanted.data(), i, problem.out_dtype);
     }
   }
 }
@@ -97,8 +97,8 @@ TEST_P(GemmSimd, EqualsTheReferenceInEveryBitOnFp8) {
                  squares_left ? kBlock128x128 : kBlock1x128};
     problem.b = {random() % 2 ? Dtype::e4m3 : Dtype::e5m2,
                  !squares_left && random() % 2 ? kBlock128x128 : kBlock1x128};
-    problem.out = kOuts[random() % 3];
-    problem.accumulate = problem.out != Dtype::f16 && random() % 2;
+    problem.out_dtype = kOuts[random() % 3];
+    problem.accumulate = problem.out_dtype != Dtype::f16 && random() % 2;
     const QuantizedTensor a = random_fp8(problem.m, problem.k, problem.a, GetParam(), random);
     const QuantizedTensor b = random_fp8(problem.n, problem.k, problem.b, GetParam(), random);
     expect_same_bits(problem, a, b, seed);
@@ -128,8 +128,8 @@ TEST(GemmSimdUnscaled, EqualsTheReferenceInEveryBit) {
     const Dtype dtype = kDtypes[random() % 3];
     problem.a = {dtype, {}, random() % 2 ? Major::k : Major::mn};
     problem.b = {dtype, {}, random() % 2 ? Major::k : Major::mn};
-    problem.out = kOuts[random() % 3];
-    problem.accumulate = problem.out != Dtype::f16 && random() % 2;
+    problem.out_dtype = kOuts[random() % 3];
+    problem.accumulate = problem.out_dtype != Dtype::f16 && random() % 2;
     const auto make = [&](std::int64_t rows, Major major, Tensor& storage) {
       const std::int64_t lines = major == Major::k ? rows : problem.k;
       const std::int64_t length = major == Major::k ? problem.k : rows;

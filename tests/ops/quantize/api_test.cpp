@@ -54,8 +54,9 @@ TEST(QuantizeRefuses, ProblemsItCannotMean) {
   };
   expect_error(ErrorCode::invalid_argument, "quantize: rows must be at least 1, got 0",
                plan_with([](auto& p) { p.rows = 0; }));
-  expect_error(ErrorCode::invalid_argument, "quantize: input must be f32, f16 or bf16, got e4m3",
-               plan_with([](auto& p) { p.input = Dtype::e4m3; }));
+  expect_error(ErrorCode::invalid_argument,
+               "quantize: input_dtype must be f32, f16 or bf16, got e4m3",
+               plan_with([](auto& p) { p.input_dtype = Dtype::e4m3; }));
   expect_error(ErrorCode::unsupported, "quantize: block must be 1x128, 128x1 or 128x128, got 1x32",
                plan_with([](auto& p) {
                  p.block = BlockShape{1, 32};
@@ -69,7 +70,7 @@ TEST(QuantizeRefuses, ProblemsItCannotMean) {
 TEST(QuantizeRefuses, ArgumentsThatDoNotFit) {
   const QuantizeProblem problem = small_problem();
   const QuantizePlan plan = plan_quantize(problem);
-  const Input input(problem.rows, problem.cols, problem.input);
+  const Input input(problem.rows, problem.cols, problem.input_dtype);
   const ForeignCopies copies(problem);
   const auto run_with = [&](auto change) {
     QuantizeArgs args = copies.args(input.view());

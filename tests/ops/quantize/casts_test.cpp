@@ -66,7 +66,7 @@ void expect_simd_casts(std::vector<float> values, Dtype input, Dtype format) {
       matrix.set(r, c, i < values.size() ? values[i] : 0.0f);
     }
   }
-  QuantizeProblem problem{.rows = rows, .cols = kBlock, .input = input, .format = format};
+  QuantizeProblem problem{.rows = rows, .cols = kBlock, .input_dtype = input, .format = format};
   for (Path path : simd_paths()) {
     const QuantizedTensor out(rows, kBlock, format, kBlock1x128);
     quantize_by(path, problem, {matrix.view(), out, {}});

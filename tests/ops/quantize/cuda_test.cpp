@@ -124,7 +124,7 @@ TEST(QuantizeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
     const std::int64_t offset = any_of({0, 0, 1, 8}, random);
     const std::int64_t pitch =
         any_of({problem.cols, round_up(problem.cols, 8), problem.cols + 5}, random);
-    const Source source(problem.rows, problem.cols, problem.input, offset, pitch);
+    const Source source(problem.rows, problem.cols, problem.input_dtype, offset, pitch);
     fill(source, any_of(kData, random), random);
     expect_like_cpu(problem, source, random() % 2 == 0, "seed " + std::to_string(seed));
     if (HasFatalFailure()) return;
@@ -137,7 +137,7 @@ TEST(QuantizeCuda, WritesForeignCopiesAndNothingBesideThem) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
     const QuantizeProblem problem = random_problem(kBlocks, random);
-    const Source source(problem.rows, problem.cols, problem.input, 1, problem.cols + 3);
+    const Source source(problem.rows, problem.cols, problem.input_dtype, 1, problem.cols + 3);
     fill(source, Data::normal, random);
     const ForeignCopies wanted(problem);
     const ForeignCopies given(problem);
@@ -188,7 +188,7 @@ TEST_P(QuantizeCudaLarge, EqualsTheCpuInEveryByte) {
                           .cols = 4100,
                           .block = GetParam().block,
                           .transposed_block = GetParam().transposed_block};
-  const Source source(problem.rows, problem.cols, problem.input, 0, 4104);
+  const Source source(problem.rows, problem.cols, problem.input_dtype, 0, 4104);
   Random random(9);
   for (std::int64_t r = 0; r < problem.rows; ++r) {
     for (std::int64_t c = 0; c < problem.cols; ++c) {

@@ -81,7 +81,7 @@ TEST(QuantizeLayout, WritesNothingOutsideAndClearsOwnedPadding) {
       for (BlockShape block : kBlocks) {
         QuantizeProblem problem{
             .rows = rows, .cols = cols, .block = block, .transposed_block = block};
-        Input input(rows, cols, problem.input, 3);
+        Input input(rows, cols, problem.input_dtype, 3);
         fill(input);
         for (Path path : all_paths()) {
           const GuardedCopy out(rows, cols, problem.format, block);
@@ -97,7 +97,7 @@ TEST(QuantizeLayout, WritesNothingOutsideAndClearsOwnedPadding) {
 
 TEST(QuantizeLayout, LeavesGapsOfForeignCopiesAlone) {
   QuantizeProblem problem{.rows = 130, .cols = 200, .transposed_block = kBlock1x128};
-  Input input(problem.rows, problem.cols, problem.input);
+  Input input(problem.rows, problem.cols, problem.input_dtype);
   fill(input);
   for (Path path : all_paths()) {
     const ForeignCopies copies(problem);
@@ -120,9 +120,9 @@ TEST(QuantizeLayout, LeavesGapsOfForeignCopiesAlone) {
 
 // Transposes `input` by hand, quantises it and compares with the transposed copy.
 void expect_transposed(const QuantizeProblem& problem, Path path) {
-  Input input(problem.rows, problem.cols, problem.input);
+  Input input(problem.rows, problem.cols, problem.input_dtype);
   fill(input);
-  Input turned(problem.cols, problem.rows, problem.input);
+  Input turned(problem.cols, problem.rows, problem.input_dtype);
   for (std::int64_t r = 0; r < problem.rows; ++r) {
     for (std::int64_t c = 0; c < problem.cols; ++c) turned.set(c, r, input.at(r, c));
   }
@@ -156,7 +156,7 @@ TEST(QuantizeLayout, TheTransposedCopyIsTheQuantisedTranspose) {
 TEST(QuantizeLayout, WeightsShareTheirBytesAndScales) {
   QuantizeProblem problem{
       .rows = 300, .cols = 200, .block = kBlock128x128, .transposed_block = kBlock128x128};
-  Input input(problem.rows, problem.cols, problem.input);
+  Input input(problem.rows, problem.cols, problem.input_dtype);
   fill(input);
   for (Path path : all_paths()) {
     const ForeignCopies copies(problem);

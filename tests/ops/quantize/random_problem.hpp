@@ -19,7 +19,7 @@ QuantizeProblem random_problem(const std::optional<BlockShape> (&blocks)[N], Ran
                                        191, 255, 256, 257, 300, 384, 500};
   QuantizeProblem problem{.rows = any_of(kExtents, random),
                           .cols = any_of(kExtents, random),
-                          .input = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
+                          .input_dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
                           .format = any_of({Dtype::e4m3, Dtype::e5m2}, random)};
   do {
     problem.block = any_of(blocks, random);

@@ -42,7 +42,7 @@ const Case kCases[] = {
 
 void expect_row(const Case& given, const QuantizeProblem& problem, Path path) {
   const oracle::Fp8Table table(problem.format);
-  Input input(1, problem.cols, problem.input);
+  Input input(1, problem.cols, problem.input_dtype);
   std::vector<float> row;
   for (std::int64_t c = 0; c < problem.cols; ++c) {
     input.set(0, c, given.pattern[static_cast<std::size_t>(c) % given.pattern.size()]);
@@ -72,7 +72,7 @@ TEST(QuantizeScale, FollowsTheFrozenRulesOnHardBlocks) {
         for (bool pow2 : {false, true}) {
           QuantizeProblem problem{.rows = 1,
                                   .cols = 300,
-                                  .input = input,
+                                  .input_dtype = input,
                                   .format = format,
                                   .amax_floor = given.floor,
                                   .pow2_scales = pow2};

@@ -29,7 +29,8 @@ void expect_equal_to_reference(std::uint64_t seed) {
                                                    kBlock128x128};
   const QuantizeProblem problem = random_problem(kBlocks, random);
   const Data data = any_of(kData, random);
-  Input input(problem.rows, problem.cols, problem.input, static_cast<std::int64_t>(random() % 40));
+  Input input(problem.rows, problem.cols, problem.input_dtype,
+              static_cast<std::int64_t>(random() % 40));
   fill(input, data, random);
   const ForeignCopies wanted(problem);
   quantize_by(Path::reference, problem, wanted.args(input.view()));
@@ -55,10 +56,10 @@ TEST(QuantizeSimd, EqualsTheReferenceInEveryBitOnRandomProblems) {
 TEST(QuantizeSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
   QuantizeProblem problem{.rows = 2050, .cols = 4225, .transposed_block = kBlock1x128};
   Random random(7);
-  Input input(problem.rows, problem.cols, problem.input);
+  Input input(problem.rows, problem.cols, problem.input_dtype);
   for (std::int64_t r = 0; r < problem.rows; ++r) {
     for (std::int64_t c = 0; c < problem.cols; ++c) {
-      store_f32(input.view().data, r * problem.cols + c, problem.input,
+      store_f32(input.view().data, r * problem.cols + c, problem.input_dtype,
                 static_cast<float>(static_cast<std::int32_t>(random())));
     }
   }

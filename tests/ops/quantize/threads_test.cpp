@@ -31,7 +31,7 @@ bool equal(const ForeignCopies& a, const ForeignCopies& b) {
 TEST(QuantizeThreads, AnyNumberOfThreadsGivesTheSameBits) {
   for (const QuantizeProblem& problem :
        {dual(700, 900), dual(1, 20000), dual(20000, 1), dual(129, 127)}) {
-    Input input(problem.rows, problem.cols, problem.input);
+    Input input(problem.rows, problem.cols, problem.input_dtype);
     fill(input, 3);
     for (Path path : all_paths()) {
       const ForeignCopies wanted(problem);
@@ -49,7 +49,7 @@ TEST(QuantizeThreads, AnyNumberOfThreadsGivesTheSameBits) {
 TEST(QuantizeThreads, ManyCallersOfOnePlanGetTheBitsOfOne) {
   const QuantizeProblem problem = dual(300, 500);
   const QuantizePlan plan = plan_quantize(problem, {"", 3});
-  Input input(problem.rows, problem.cols, problem.input);
+  Input input(problem.rows, problem.cols, problem.input_dtype);
   fill(input, 4);
   const ForeignCopies wanted(problem);
   run(plan, wanted.args(input.view()));

@@ -115,7 +115,7 @@ TEST(Repack, MakesAForeignViewFitForGemm) {
   }
   for (std::int64_t i = 0; i < 2; ++i) static_cast<float*>(b.view().scales.data)[i] = 1;
   const Tensor d(Dtype::f32, {5, 3});
-  GemmProblem problem{.m = 5, .n = 3, .k = 200, .out = Dtype::f32};
+  GemmProblem problem{.m = 5, .n = 3, .k = 200, .out_dtype = Dtype::f32};
   const GemmPlan gemm = plan_gemm(problem);
   const Buffer memory(gemm.workspace_bytes);
   const Workspace workspace{memory.data(), memory.bytes()};

@@ -79,7 +79,7 @@ struct RmsNormCase {
       : problem(problem_),
         x(matrix(gap)),
         residual(matrix(gap)),
-        g(problem.weight, problem.cols),
+        g(problem.weight_dtype, problem.cols),
         dy(matrix(gap)),
         dsum(matrix(gap)),
         y(matrix(gap)),
@@ -87,7 +87,7 @@ struct RmsNormCase {
         rstd(Dtype::f32, problem.rows),
         dx(matrix(gap)),
         dresidual(matrix(gap)),
-        dg(problem.dg, problem.cols) {}
+        dg(problem.dg_dtype, problem.cols) {}
 
   std::vector<const PitchedTensor*> inputs() const { return {&x, &residual, &g, &dy, &dsum}; }
   std::vector<const PitchedTensor*> outputs() const {

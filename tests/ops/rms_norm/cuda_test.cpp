@@ -90,7 +90,7 @@ TEST(RmsNormCuda, HasTheBitsOfTheCpu) {
     RmsNormProblem problem =
         problem_of(1 + static_cast<std::int64_t>(random() % 150), kCols[seed % 16]);
     problem.dtype = kDtypes[random() % 3];
-    problem.weight = kDtypes[random() % 3];
+    problem.weight_dtype = kDtypes[random() % 3];
     problem.residual = random() % 2 == 0;
     problem.one_plus_weight = random() % 2 == 0;
     const auto gap = static_cast<std::int64_t>(seed % 3 == 0 ? 5 : 0);

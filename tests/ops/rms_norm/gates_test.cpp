@@ -40,8 +40,8 @@ TEST(RmsNormGates, PassForEveryDtypeAndOption) {
     for (const Dtype weight : kDtypes) {
       RmsNormProblem problem = problem_of(65, 129);
       problem.dtype = dtype;
-      problem.weight = weight;
-      problem.dg = kDtypes[number % 3];
+      problem.weight_dtype = weight;
+      problem.dg_dtype = kDtypes[number % 3];
       problem.residual = number % 2 == 0;
       problem.one_plus_weight = number % 4 < 2;
       problem.eps = 1e-2f;
@@ -83,7 +83,7 @@ struct SmallCase {
   Tensor dy{Dtype::f32, {3, 5}};
 
   SmallCase() {
-    problem.dtype = problem.weight = Dtype::f32;
+    problem.dtype = problem.weight_dtype = Dtype::f32;
     problem.one_plus_weight = true;
     problem.eps = 0.1f;
     fill_random(x, Distribution::normal, {1, 0}, 1);

@@ -28,10 +28,10 @@ TEST(RmsNormRefuses, ProblemsThatMeanNothing) {
             "rms_norm: cols must be at least 1, got 0");
   EXPECT_EQ(refused_problem([](auto& p) { p.dtype = Dtype::e4m3; }),
             "rms_norm: dtype must be f32, f16 or bf16, got e4m3");
-  EXPECT_EQ(refused_problem([](auto& p) { p.weight = Dtype::i32; }),
-            "rms_norm: weight must be f32, f16 or bf16, got i32");
-  EXPECT_EQ(refused_problem([](auto& p) { p.dg = Dtype::ue8m0; }),
-            "rms_norm: dg must be f32, f16 or bf16, got ue8m0");
+  EXPECT_EQ(refused_problem([](auto& p) { p.weight_dtype = Dtype::i32; }),
+            "rms_norm: weight_dtype must be f32, f16 or bf16, got i32");
+  EXPECT_EQ(refused_problem([](auto& p) { p.dg_dtype = Dtype::ue8m0; }),
+            "rms_norm: dg_dtype must be f32, f16 or bf16, got ue8m0");
   EXPECT_EQ(refused_problem([](auto& p) { p.eps = -1; }),
             "rms_norm: eps must be finite and at least 0, got -1");
   EXPECT_EQ(refused_problem([](auto& p) { p.eps = std::numeric_limits<float>::infinity(); }),
@@ -179,7 +179,7 @@ TEST(RmsNorm, DescribesTheCommandThatRepeatsIt) {
   problem.eps = 0.5f;
   problem.residual = problem.one_plus_weight = true;
   problem.training = false;
-  problem.dg = Dtype::bf16;
+  problem.dg_dtype = Dtype::bf16;
   problem.fp8.emplace().transposed_block.reset();
   problem.fp8->pow2_scales = true;
   EXPECT_EQ(describe(problem),

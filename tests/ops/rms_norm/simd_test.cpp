@@ -21,8 +21,8 @@ RmsNormProblem random_problem(Random& random) {
   RmsNormProblem problem{.rows = static_cast<std::int64_t>(random() % 140),
                          .cols = any_of(kCols, random),
                          .dtype = any_of(kDtypes, random),
-                         .weight = any_of(kDtypes, random),
-                         .dg = any_of(kDtypes, random)};
+                         .weight_dtype = any_of(kDtypes, random),
+                         .dg_dtype = any_of(kDtypes, random)};
   problem.eps = any_of({0.0f, 1e-6f, 1.0f}, random);
   problem.residual = random() % 2 == 0;
   problem.one_plus_weight = random() % 2 == 0;

@@ -38,10 +38,10 @@ TEST(RmsNormRope, RefusesProblemsThatCannotBeMeant) {
             "rms_norm_rope: eps must be finite and at least 0, got -1");
   EXPECT_EQ(plan_refusal([](auto& p) { p.eps = std::numeric_limits<float>::infinity(); }),
             "rms_norm_rope: eps must be finite and at least 0, got inf");
-  EXPECT_EQ(plan_refusal([](auto& p) { p.weight = Dtype::e4m3; }),
-            "rms_norm_rope: weight must be f32, f16 or bf16, got e4m3");
-  EXPECT_EQ(plan_refusal([](auto& p) { p.dg = Dtype::i32; }),
-            "rms_norm_rope: dg must be f32, f16 or bf16, got i32");
+  EXPECT_EQ(plan_refusal([](auto& p) { p.weight_dtype = Dtype::e4m3; }),
+            "rms_norm_rope: weight_dtype must be f32, f16 or bf16, got e4m3");
+  EXPECT_EQ(plan_refusal([](auto& p) { p.dg_dtype = Dtype::i32; }),
+            "rms_norm_rope: dg_dtype must be f32, f16 or bf16, got i32");
   EXPECT_EQ(plan_refusal([](auto& p) { p.q_heads = 0; }),
             "rms_norm_rope: q_heads must be at least 1, got 0");
 }
@@ -138,7 +138,7 @@ TEST(RmsNormRope, RefusesAWorkspaceThatIsTooSmallOrNotItsOwn) {
 
 TEST(RmsNormRope, RefusesAPositionOutOfRangeBeforeItWritesAnything) {
   RmsNormRopeProblem problem = small();
-  problem.rotation.positions = Dtype::i32;
+  problem.rotation.positions_dtype = Dtype::i32;
   problem.rotation.cache_rows = 5;
   Calls calls(problem);
   const NormRopeCall before(problem, HeadsLayout::dense, HeadsLayout::dense);
@@ -169,11 +169,11 @@ TEST(RmsNormRope, DescribesItselfAsACommandLine) {
       "rms-norm-rope --shape 8x2048x4096 --head-dim 128 --norm row --dtype bf16 --device cpu");
   problem.k_heads = 8;
   problem.norm = NormScope::head;
-  problem.weight = Dtype::f32;
+  problem.weight_dtype = Dtype::f32;
   problem.eps = 1e-5f;
   problem.one_plus_weight = true;
   problem.training = false;
-  problem.dg = Dtype::bf16;
+  problem.dg_dtype = Dtype::bf16;
   problem.rotation.rotary_dim = 64;
   EXPECT_EQ(
       describe(problem),

@@ -32,7 +32,7 @@ RmsNormRopeProblem one_token(NormScope norm) {
                              .head_dim = 2,
                              .norm = norm,
                              .dtype = Dtype::f32,
-                             .weight = Dtype::f32,
+                             .weight_dtype = Dtype::f32,
                              .eps = 0};
   return problem;
 }

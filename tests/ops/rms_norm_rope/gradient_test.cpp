@@ -97,10 +97,10 @@ TEST(RmsNormRope, HasTheGradientsOfItsForward) {
                              .q_heads = 3,
                              .head_dim = 20,
                              .dtype = Dtype::f32,
-                             .weight = Dtype::f32,
+                             .weight_dtype = Dtype::f32,
                              .eps = 0.01f};
   problem.rotation.rotary_dim = 16;
-  problem.rotation.positions = Dtype::i32;
+  problem.rotation.positions_dtype = Dtype::i32;
   problem.rotation.cache_rows = 50;
   for (const NormScope norm : {NormScope::row, NormScope::head}) {
     for (const RopeStyle style : {RopeStyle::rotate_half, RopeStyle::interleaved}) {

@@ -18,8 +18,8 @@ inline RmsNormRopeProblem random_norm_rope(Random& random) {
                              .head_dim = any_of(kHeadDims, random),
                              .norm = any_of({NormScope::row, NormScope::head}, random),
                              .dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
-                             .weight = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
-                             .dg = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random)};
+                             .weight_dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
+                             .dg_dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random)};
   problem.eps = any_of({0.0f, 1e-6f, 0.1f}, random);
   problem.one_plus_weight = random() % 2 == 0;
   problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
@@ -44,10 +44,10 @@ struct NormRopeSide {
         dout(problem.dtype, shape(problem, heads), in),
         out(problem.dtype, shape(problem, heads), written),
         dx(problem.dtype, shape(problem, heads), written),
-        g(problem.weight, {length(problem, heads)}),
+        g(problem.weight_dtype, {length(problem, heads)}),
         rstd(Dtype::f32, {problem.batch * problem.seq *
                           (problem.norm == NormScope::row ? 1 : at_least_one(heads))}),
-        dg(problem.dg, {length(problem, heads)}) {}
+        dg(problem.dg_dtype, {length(problem, heads)}) {}
 
   static std::int64_t at_least_one(std::int64_t heads) { return std::max<std::int64_t>(heads, 1); }
   static std::int64_t length(const RmsNormRopeProblem& problem, std::int64_t heads) {

@@ -17,7 +17,7 @@ RopeProblem small() {
 std::string plan_refusal(const std::function<void(RopeProblem&)>& change) {
   RopeProblem problem = small();
   change(problem);
-  return refusal([&] { plan_rope(problem); });
+  return refusal([&] { plan_rope_forward(problem); });
 }
 
 TEST(Rope, RefusesProblemsThatCannotBeMeant) {
@@ -35,10 +35,10 @@ TEST(Rope, RefusesProblemsThatCannotBeMeant) {
             "rope: cache_rows must be at least seq = 4 where no positions are given, got 3");
   EXPECT_EQ(plan_refusal([](auto& p) { p.rotation.cache_rows = -1; }),
             "rope: cache_rows must be at least 0, got -1");
-  EXPECT_EQ(plan_refusal([](auto& p) { p.rotation.positions = Dtype::f32; }),
-            "rope: positions must be i32 or i64, got f32");
-  EXPECT_EQ(plan_refusal([](auto& p) { p.rotation.cache = Dtype::e4m3; }),
-            "rope: cache must be f32, f16 or bf16, got e4m3");
+  EXPECT_EQ(plan_refusal([](auto& p) { p.rotation.positions_dtype = Dtype::f32; }),
+            "rope: positions_dtype must be i32 or i64, got f32");
+  EXPECT_EQ(plan_refusal([](auto& p) { p.rotation.cache_dtype = Dtype::e4m3; }),
+            "rope: cache_dtype must be f32, f16 or bf16, got e4m3");
   EXPECT_EQ(plan_refusal([](auto& p) { p.rotation.style = static_cast<RopeStyle>(7); }),
             "rope: style must be rotate_half or interleaved, got 7");
   EXPECT_EQ(plan_refusal([](auto& p) { p.dtype = Dtype::i32; }),
@@ -62,7 +62,7 @@ struct Call {
   Random random{1};
   RotationData rotation;
   RopeHeads heads;
-  RopeArgs args;
+  RotateArgs args;
 
   explicit Call(const RopeProblem& given)
       : problem(given),
@@ -71,7 +71,7 @@ struct Call {
         args(heads.args(rotation, false)) {}
 
   std::string refused() {
-    return refusal([&] { run(plan_rope(problem), args); });
+    return refusal([&] { run_rope(problem, args); });
   }
 };
 
@@ -104,7 +104,7 @@ TEST(Rope, RefusesTensorsThatDoNotFit) {
             "rope: cos must be [cache_rows, rotary_dim] = [4, 8], got [4, 4]");
   EXPECT_EQ(run_refusal([](Call& c) { c.args.rotation.sin.dtype = Dtype::f16; }),
             "rope: sin must be f32, got f16");
-  EXPECT_EQ(run_refusal([](Call& c) { c.problem.rotation.positions = Dtype::i32; }),
+  EXPECT_EQ(run_refusal([](Call& c) { c.problem.rotation.positions_dtype = Dtype::i32; }),
             "rope: positions must have rank 2, [batch, seq], got rank 0");
 }
 
@@ -125,7 +125,7 @@ TEST(Rope, RefusesAPositionOutOfRangeBeforeItWritesAnything) {
   for (const Dtype dtype : {Dtype::i32, Dtype::i64}) {
     for (const std::int64_t position : {std::int64_t{2048}, std::int64_t{4096}, std::int64_t{-1}}) {
       RopeProblem problem = small();
-      problem.rotation.positions = dtype;
+      problem.rotation.positions_dtype = dtype;
       problem.rotation.cache_rows = 2048;
       Call call(problem);
       const RopeHeads before(problem, HeadsLayout::dense, HeadsLayout::dense);
@@ -139,7 +139,7 @@ TEST(Rope, RefusesAPositionOutOfRangeBeforeItWritesAnything) {
 
 TEST(Rope, TakesOneRowOfPositionsForAllBatches) {
   RopeProblem problem = small();
-  problem.rotation.positions = Dtype::i64;
+  problem.rotation.positions_dtype = Dtype::i64;
   problem.rotation.cache_rows = 9;
   Call each(problem);
   Call shared(problem);
@@ -152,8 +152,8 @@ TEST(Rope, TakesOneRowOfPositionsForAllBatches) {
   shared.args.rotation.positions.strides[0] = 0;
   fill_normal(each.heads.q.view(), each.random);
   shared.heads.q.copy_from(each.heads.q);
-  run(plan_rope(problem), each.args);
-  run(plan_rope(problem), shared.args);
+  run_rope(problem, each.args);
+  run_rope(problem, shared.args);
   EXPECT_TRUE(each.heads.q_out == shared.heads.q_out);
 }
 
@@ -164,7 +164,7 @@ TEST(Rope, IgnoresKWhereThereIsNone) {
   const HeadsMemory none(problem.dtype, {2, 5, 1, 8}, HeadsLayout::packed);  // of another shape
   const HeadsMemory untouched(problem.dtype, {2, 5, 1, 8}, HeadsLayout::packed);
   call.args.k = call.args.k_out = none.view();
-  run(plan_rope(problem), call.args);
+  run_rope(problem, call.args);
   EXPECT_TRUE(none == untouched);
 }
 
@@ -179,7 +179,7 @@ TEST(Rope, HasNothingToDoWithoutTokens) {
     const Tensor cache(Dtype::f32, {4, 4});
     TensorView angles = cache;
     angles.shape[0] = seq;
-    run(plan_rope(problem), {q, k, q, k, {angles, angles, {}}});
+    run_rope(problem, {q, k, q, k, {angles, angles, {}}});
   }
 }
 
@@ -188,10 +188,9 @@ TEST(Rope, DescribesItselfAsACommandLine) {
   EXPECT_EQ(describe(problem), "rope --shape 8x2048x4096 --head-dim 128 --dtype bf16 --device cpu");
   problem.k_heads = 8;
   problem.rotation = {RopeStyle::interleaved, 64, 4096, true, Dtype::bf16, Dtype::i64};
-  problem.inverse = true;
   EXPECT_EQ(describe(problem),
             "rope --shape 8x2048x4096 --head-dim 128 --kv-heads 8 --dtype bf16 --style interleaved "
-            "--rotary-dim 64 --cache-rows 4096 --full-cache --cache bf16 --positions i64 --inverse "
+            "--rotary-dim 64 --cache-rows 4096 --full-cache --cache bf16 --positions i64 "
             "--device cpu");
 }
 

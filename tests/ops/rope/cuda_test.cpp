@@ -29,11 +29,12 @@ RopeProblem on_cuda(RopeProblem problem) {
 }
 
 void run_on_cuda(const RopeProblem& problem, const TensorView& q, const TensorView& k,
-                 const TensorView& q_out, const TensorView& k_out, const RotationArgs& rotation) {
+                 const TensorView& q_out, const TensorView& k_out, const RotationArgs& rotation,
+                 bool inverse = false) {
   OnCuda device;
   const RotationArgs copies{device.copy_in(rotation.cos), device.copy_in(rotation.sin),
                             device.copy_in(rotation.positions)};
-  run(plan_rope(on_cuda(problem)), {q, k, q_out, k_out, copies});
+  run_rope(on_cuda(problem), {q, k, q_out, k_out, copies, inverse});
   cuda::synchronize(0);
 }
 
@@ -46,7 +47,7 @@ TEST(RopeCuda, EqualsTheReferenceInEveryByteOnRandomProblems) {
     const bool in_place = call.in_place;
     const OnDevice q(heads.q), k(heads.k), q_out(heads.q_out), k_out(heads.k_out);
     run_on_cuda(problem, in_place ? q_out.view : q.view, in_place ? k_out.view : k.view, q_out.view,
-                k_out.view, call.rotation.args());
+                k_out.view, call.rotation.args(), call.inverse);
     rope_by("cpu_reference", problem, call.args());
     const std::string repeat = "seed " + std::to_string(seed) + ": " + describe(on_cuda(problem));
     q_out.expect_bytes_of(heads.q_out, "q, " + repeat);

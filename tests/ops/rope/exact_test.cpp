@@ -44,7 +44,7 @@ TEST(Rope, TurnsHalvesOfAHead) {
   const Tensor q = counting({1, 2, 1, 4}, 8);
   const Tensor out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 2);
-  run(plan_rope(two_tokens()), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
+  run(plan_rope_forward(two_tokens()), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
   // The first token stays. In the second, 5 is paired with 7 and 6 with 8: (a, b) -> (-b, a).
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, -7, -8, 5, 6}));
 }
@@ -55,17 +55,15 @@ TEST(Rope, TurnsNeighbours) {
   const Tensor q = counting({1, 2, 1, 4}, 8);
   const Tensor out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 2);
-  run(plan_rope(problem), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
+  run(plan_rope_forward(problem), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, -6, 5, -8, 7}));
 }
 
 TEST(Rope, TurnsBackwards) {
-  RopeProblem problem = two_tokens();
-  problem.inverse = true;
   const Tensor q = counting({1, 2, 1, 4}, 8);
   const Tensor out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 2);
-  run(plan_rope(problem), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
+  run(plan_rope_backward(two_tokens()), {q, {}, out, {}, {turns.cos, turns.sin, {}}});
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, 7, 8, -5, -6}));
 }
 
@@ -79,7 +77,7 @@ TEST(Rope, TurnsKWithQAndCopiesWhatIsNotRotated) {
   const Tensor q_out(Dtype::f32, {1, 2, 2, 4});
   const Tensor k_out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 1);
-  run(plan_rope(problem), {q, k, q_out, k_out, {turns.cos, turns.sin, {}}});
+  run(plan_rope_forward(problem), {q, k, q_out, k_out, {turns.cos, turns.sin, {}}});
   EXPECT_EQ(values_of(q_out, 16), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8,  //
                                                       -10, 9, 11, 12, -14, 13, 15, 16}));
   EXPECT_EQ(values_of(k_out, 8), (std::vector<float>{1, 2, 3, 4, -6, 5, 7, 8}));
@@ -101,7 +99,7 @@ TEST(Rope, ReadsPositionsAndTheFirstOfEachPairOfAFullCache) {
       }
     }
     std::int32_t positions[] = {2, 1};
-    run(plan_rope(problem),
+    run(plan_rope_forward(problem),
         {q, {}, out, {}, {turns.cos, turns.sin, make_view(positions, Dtype::i32, {1, 2})}});
     const std::vector<float> wanted = style == RopeStyle::interleaved
                                           ? std::vector<float>{-1, -2, -3, -4, -6, 5, -8, 7}

@@ -17,8 +17,7 @@ inline RopeProblem random_rope(Random& random) {
                       .q_heads = 1 + static_cast<std::int64_t>(random() % 5),
                       .k_heads = static_cast<std::int64_t>(random() % 4),
                       .head_dim = any_of(kHeadDims, random),
-                      .dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random),
-                      .inverse = random() % 2 == 0};
+                      .dtype = any_of({Dtype::bf16, Dtype::f16, Dtype::f32}, random)};
   problem.rotation = random_rotation(problem.seq, problem.head_dim, random);
   return problem;
 }
@@ -43,9 +42,13 @@ struct RopeHeads {
     q_out.copy_from(q);
     k_out.copy_from(k);
   }
-  RopeArgs args(const RotationData& rotation, bool in_place) const {
-    return {in_place ? q_out.view() : q.view(), in_place ? k_out.view() : k.view(), q_out.view(),
-            k_out.view(), rotation.args()};
+  RotateArgs args(const RotationData& rotation, bool in_place, bool inverse = false) const {
+    return {in_place ? q_out.view() : q.view(),
+            in_place ? k_out.view() : k.view(),
+            q_out.view(),
+            k_out.view(),
+            rotation.args(),
+            inverse};
   }
 };
 
@@ -54,6 +57,7 @@ struct RopeHeads {
 struct RandomRope {
   Random random;
   RopeProblem problem = random_rope(random);
+  bool inverse = random() % 2 == 0;
   RotationData rotation{problem, random};
   HeadsLayout in = any_of(kHeadsLayouts, random);
   bool in_place = random() % 3 == 0;
@@ -65,18 +69,29 @@ struct RandomRope {
     fill_normal(heads.k.view(), random);
     if (in_place) heads.begin_in_place();
   }
-  RopeArgs args() const { return heads.args(rotation, in_place); }
+  RotateArgs args() const { return heads.args(rotation, in_place, inverse); }
 };
 
+// Runs forward, or backward if the arguments say inverse.
+inline void run_rope(const RopeProblem& problem, const RotateArgs& args,
+                     const PlanOptions& options = {}) {
+  if (args.inverse) {
+    run(plan_rope_backward(problem, options),
+        {args.q, args.k, args.q_out, args.k_out, args.rotation});
+  } else {
+    run(plan_rope_forward(problem, options),
+        {args.q, args.k, args.q_out, args.k_out, args.rotation});
+  }
+}
+
 // Runs rope with "cpu_reference" or an instruction set.
-inline void rope_by(const std::string& way, const RopeProblem& problem, const RopeArgs& args,
+inline void rope_by(const std::string& way, const RopeProblem& problem, const RotateArgs& args,
                     int threads = 2) {
   if (way == "cpu_reference") {
-    run(plan_rope(problem, {way, threads}), args);
+    run_rope(problem, args, {way, threads});
     return;
   }
   check(problem);
-  check(problem, args, 0, {});
   rope_cpu_simd(problem, args, threads,
                 way == "avx512" ? InstructionSet::avx512 : InstructionSet::avx2);
 }

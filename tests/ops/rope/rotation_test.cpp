@@ -27,16 +27,14 @@ TEST(Rope, IsUndoneByItsInverse) {
   RopeProblem problem{.seq = 100, .q_heads = 2, .head_dim = 64, .dtype = Dtype::f32};
   for (const RopeStyle style : {RopeStyle::rotate_half, RopeStyle::interleaved}) {
     problem.rotation.style = style;
-    problem.inverse = false;
     Random random(3);
     const RotationData rotation(problem, random);
     const RopeHeads heads(problem, HeadsLayout::dense, HeadsLayout::dense);
     fill_normal(heads.q.view(), random);
     heads.begin_in_place();
-    run(plan_rope(problem), heads.args(rotation, true));
+    run_rope(problem, heads.args(rotation, true));
     EXPECT_FALSE(heads.q == heads.q_out);
-    problem.inverse = true;
-    run(plan_rope(problem), heads.args(rotation, true));
+    run_rope(problem, heads.args(rotation, true, true));
     const auto* before = static_cast<const float*>(heads.q.view().data);
     const auto* after = static_cast<const float*>(heads.q_out.view().data);
     for_elements(heads.q.view(), [&](std::int64_t i) {
@@ -55,7 +53,7 @@ TEST(Rope, TurnsQAndKInsideAPackedTensorAndLeavesV) {
   const RopeHeads apart(problem, HeadsLayout::dense, HeadsLayout::dense);
   fill_normal(packed.memory.view(), random);
   in_place.memory.copy_from(packed.memory);
-  const RopePlan plan = plan_rope(problem);
+  const RopeForwardPlan plan = plan_rope_forward(problem);
   run(plan, {packed.q(), packed.k(), apart.q_out.view(), apart.k_out.view(), rotation.args()});
   run(plan, {packed.q(), packed.k(), out.q(), out.k(), rotation.args()});
   run(plan, {in_place.q(), in_place.k(), in_place.q(), in_place.k(), rotation.args()});

@@ -18,7 +18,7 @@ TEST(RopeSimd, EqualsTheReferenceInEveryByte) {
       given.q.copy_from(wanted.q);
       given.k.copy_from(wanted.k);
       if (call.in_place) given.begin_in_place();
-      rope_by(way, call.problem, given.args(call.rotation, call.in_place));
+      rope_by(way, call.problem, given.args(call.rotation, call.in_place, call.inverse));
       const std::string repeat =
           way + ", seed " + std::to_string(seed) + ": " + describe(call.problem);
       ASSERT_TRUE(given.q_out == wanted.q_out) << "q, " << repeat;

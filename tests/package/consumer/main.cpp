@@ -12,7 +12,7 @@ bool product_is_exact() {
   problem.m = problem.n = 2;
   problem.k = 3;
   problem.a = problem.b = {octet::Dtype::f32};
-  problem.out = octet::Dtype::f32;
+  problem.out_dtype = octet::Dtype::f32;
   const float a[] = {1, 2, 3, 4, 5, 6};
   const float b[] = {1, 0, 1, 0, 1, 0};
   octet::Tensor d(octet::Dtype::f32, {2, 2});

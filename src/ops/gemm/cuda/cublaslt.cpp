@@ -58,7 +58,7 @@ Matmul as_matmul(const GemmProblem& problem, const GemmArgs& args) {
   matmul.device = problem.device.index;
   matmul.a = as_matrix(problem.b, args.b.values, CUBLAS_OP_T, CUBLAS_OP_N);
   matmul.b = as_matrix(problem.a, args.a.values, CUBLAS_OP_N, CUBLAS_OP_T);
-  matmul.d.type = data_type(problem.out);
+  matmul.d.type = data_type(problem.out_dtype);
   matmul.d.rows = problem.n;
   matmul.d.cols = problem.m;
   matmul.d.pitch = pitch_of(problem.m, args.d.strides[0], problem.n);

@@ -125,7 +125,7 @@ class Sm90GemmRun {
     params_.raster = Raster(static_cast<int>(ceil_div(problem.m, config.tile_m)),
                             static_cast<int>(ceil_div(problem.n, config.tile_n * config.cluster)),
                             group_of(config));
-    params_.d_dtype = problem.out;
+    params_.d_dtype = problem.out_dtype;
     params_.accumulate = problem.accumulate;
     const int clusters = multiprocessors / config.cluster;
     blocks_ = static_cast<unsigned>(std::min(params_.raster.count(), clusters) * config.cluster);
