@@ -4,6 +4,7 @@
     tools/peers.py [--op gemm] [--dtype fp8|bf16|f16] [--shape MxNxK ...] [-o peers.csv]
     tools/peers.py --op quantize|rms-norm|gated-activation [--shape ROWSxCOLS ...] [-o peers.csv]
     tools/peers.py --op rope|rms-norm-rope [--shape BATCHxSEQxHIDDEN ...] [-o peers.csv]
+    tools/peers.py --library before=OLD/build/release/liboctet.so:OLD/tools [...]
 
 liboctet runs through its C API on torch tensors, beside those of these peers that are installed:
 torch, Triton (kernels of our own, tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt
@@ -13,6 +14,9 @@ ERROR and the reason in its row. A ratio is the peer's time over ours, the media
 above 1 octet is faster. Calls of less than a millisecond are launched as a graph. Only like is
 compared with like: the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`, which
 only octet has, is compared with the best peer's 1x128 . 1x128 product.
+
+octet is build/release/liboctet.so, or the library that OCTET_LIBRARY names. Another build of it is
+a contender like the peers; its ratios are listed per shape at the end, with the mean and the worst.
 """
 
 import gc
@@ -23,6 +27,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import peers_builds  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
@@ -32,8 +37,9 @@ RATE_GUESS = {"gemm": 1e15}  # work per second, to size a round; the others coun
 
 def chosen(contenders, libraries):
     """Ours and the requested ones; "torch 1d" is torch with another product."""
+    names = [peers_rounds.OURS, *(text.partition("=")[0] for text in libraries or [])]
     return {name: make for name, make in contenders.items()
-            if name == peers_rounds.OURS or not libraries or name.removesuffix(" 1d") in libraries}
+            if not libraries or name.removesuffix(" 1d") in names}
 
 
 class OutOfTime(Exception):
@@ -42,9 +48,12 @@ class OutOfTime(Exception):
 
 def run(options, cases_of, compare, table, clock=time.monotonic):
     """Times every case of every shape into the table, until the time is up."""
-    begin, unit = clock(), peers_table.rate_unit(options.op)
+    begin, unit, products = clock(), peers_table.rate_unit(options.op), set()
 
     def timed(case, contenders, *same):
+        products.add(case.product)
+        if options.product and case.product not in options.product:
+            return []
         if clock() - begin > options.max_seconds:
             raise OutOfTime
         return compare(case, contenders, *same)
@@ -59,18 +68,26 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
                         print(f"  {result.case.product:20} {result.library:18} {result.rate:8.5g} "
                               f"{unit}  ratio {result.ratio:.3f}", flush=True)
             gc.collect()  # frees a shape's tensors before the next
+            for product in set(options.product or []) - products:
+                print(f"tools/peers.py: --product must be one of {', '.join(sorted(products))}, "
+                      f"got {product}", file=sys.stderr)
+                sys.exit(2)
     except OutOfTime:
         print(f"stopped: --max-seconds {options.max_seconds:g} are over")
     print("\n".join(peers_table.summary(table.results, unit)))
+    for build in options.builds:
+        print("\n".join(peers_builds.ratios(table.results, build.name)))
     table.close()
 
 
-def open_table(options, octet_c, properties, gpu):
+def open_table(options, octet_c, builds, properties, gpu):
     libraries = importlib.import_module("peers_libraries")
     versions = {name: library.version for name, library in libraries.available().items()}
     for name in ("torch.compile", "torch eager", "torch rms_norm"):
         versions[name] = libraries.torch.__version__
     versions["cublaslt"] = libraries.cublaslt_version()
+    for name, (wrapper, _) in builds.items():
+        versions[name] = f"device sources {wrapper.device_sources(options.op)}"
     provenance = peers_table.Provenance(
         octet_c.library_path, options.op, octet_c.device_sources(options.op), properties.name,
         gpu.driver())
@@ -84,13 +101,14 @@ def main(arguments):
         import octet_c
         import peers_torch
         properties, gpu = peers_torch.gpu_in_use()
-        table = open_table(options, octet_c, properties, gpu)
-    except (ImportError, OSError, RuntimeError) as error:
+        builds = {build.name: build.load(options.op) for build in options.builds}
+        table = open_table(options, octet_c, builds, properties, gpu)
+    except (AttributeError, ImportError, OSError, RuntimeError) as error:
         print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
         return 2
     options.compile_mode = options.compile_mode or list(peers_options.COMPILE_MODES)
     timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12))
-    operator = importlib.import_module(f"peers_{options.op.replace('-', '_')}")
+    operator = importlib.import_module(peers_builds.operator_module(options.op))
 
     def compare(case, contenders, same=peers_torch.close):
         return peers_rounds.compare(case, chosen(contenders, options.library), options.rounds, same,
@@ -98,7 +116,8 @@ def main(arguments):
 
     def cases_of(shape, timed):
         peers_torch.torch.cuda.empty_cache()
-        return operator.cases(shape, timed, options, properties.L2_cache_size)
+        more = options, properties.L2_cache_size
+        return operator.cases(shape, peers_builds.beside(builds, timed, shape, *more), *more)
 
     run(options, cases_of, compare, table)
     return int(table.failed())

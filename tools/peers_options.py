@@ -4,7 +4,9 @@ import argparse
 import math
 import pathlib
 
+import peers_builds
 import peers_table
+from peers_rounds import OURS
 
 COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
 # The dozen shapes of docs/experiments.md, and those of docs/memory_bound_kernels.md.
@@ -46,8 +48,12 @@ def make_parser(description):
     parser.add_argument("--head-dim", type=int,
                         help=f"of rope and rms-norm-rope ({HEAD_DIM})")
     parser.add_argument("--kv-heads", type=int, help=f"heads of k in rope ({KV_HEADS})")
-    parser.add_argument("--library", action="append", metavar="NAME",
-                        help="a peer to set octet beside, as often as wanted; all otherwise")
+    parser.add_argument("--library", action="append", metavar="NAME[=LIBRARY[:TOOLS]]",
+                        help="a peer to time beside octet, or another build of octet: its name,\n"
+                        "its liboctet.so and the folder tools/ of its tree [default: this one];\n"
+                        "repeatable [default: every peer that is installed]")
+    parser.add_argument("--product", action="append", metavar="NAME",
+                        help="time only this product, e.g. dgrad; repeatable [default: all]")
     parser.add_argument("--compile-mode", action="append", choices=COMPILE_MODES,
                         help="of torch.compile; of both, without it, the faster one is taken")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
@@ -76,6 +82,24 @@ def check_heads(options, parser):
                          f"{options.head_dim}")
 
 
+def check_libraries(options, parser):
+    """Sets options.builds: those of --library that are a build of octet."""
+    options.builds, known = [], LIBRARIES[options.op]
+    for text in options.library or []:
+        if "=" not in text and text not in known:
+            parser.error(f"--library must be one of {', '.join(known)} with {options.op}, or "
+                         f"NAME=LIBRARY[:TOOLS], got {text}")
+        if "=" not in text:
+            continue
+        try:
+            build = peers_builds.Build.parse(text)
+        except ValueError as error:
+            parser.error(str(error))
+        if build.name in [OURS, *known, *(other.name for other in options.builds)]:
+            parser.error(f"--library {text}: there is a {build.name} already, wanted another name")
+        options.builds.append(build)
+
+
 def parse_arguments(arguments, description=None):
     parser = make_parser(description)
     options = parser.parse_args(arguments)
@@ -89,10 +113,7 @@ def parse_arguments(arguments, description=None):
         parser.error(f"--dtype is of gemm: {options.op} reads bf16")
     if options.op == "gemm" and options.compile_mode:
         parser.error("--compile-mode is of the other operators: no product here is compiled")
-    for name in options.library or []:
-        if name not in LIBRARIES[options.op]:
-            parser.error(f"--library must be one of {', '.join(LIBRARIES[options.op])} with "
-                         f"{options.op}, got {name}")
+    check_libraries(options, parser)
     if options.rounds < 5:
         parser.error(f"--rounds must be at least 5, got {options.rounds}")
     if not options.max_seconds > 0:
@@ -112,8 +133,9 @@ def repeats(options):
     if options.op == "rope":
         more.append(f"--kv-heads {options.kv_heads}")
     more.append(f"--rounds {options.rounds}")
+    more += [f"--product '{product}'" for product in options.product or []]
     more += [f"--compile-mode {mode}" for mode in options.compile_mode or []]
-    more += [f"--library '{name}'" for name in options.library or []]
+    more += [f"--library '{text}'" for text in options.library or []]
 
     def command(case):
         dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""

@@ -5,6 +5,7 @@ import contextlib
 import csv
 import io
 import pathlib
+import shutil
 import sys
 import tempfile
 import types
@@ -15,15 +16,19 @@ sys.path.insert(0, str(TOOLS))
 
 try:
     import torch
+    import octet_c
     import peers_elements
     import peers_gated_activation
+    import peers_gemm
     import peers_rms_norm
     import peers_rms_norm_rope
     import peers_rope
+    import peers_torch
 except (ImportError, OSError) as error:
     raise unittest.SkipTest(f"no torch or no liboctet: {error}") from error
 
 import peers  # noqa: E402
+import peers_builds  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
@@ -124,6 +129,32 @@ class Elements(unittest.TestCase):
         self.assertEqual({row["TB/s"] for row in rows}, {f"{moved / 1e12:.5g}"})
         self.assertEqual({(row["Batch"], row["Seq"], row["Hidden"]) for row in rows},
                          {("2", "3", "16")})
+
+    def test_another_build_passes_beside_octet(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / "liboctet.so"  # another file: it is loaded a second time
+            shutil.copy(octet_c.library_path, copy)
+            for operator, arguments in ((peers_gemm, ["--shape", "32x128x256"]),
+                                        (peers_rope, ["--op", "rope", "--shape", "2x3x16",
+                                                      "--head-dim", "8", "--kv-heads", "1"])):
+                options = peers_options.parse_arguments([*arguments, "--library", f"copy={copy}"])
+                wrapper, _ = loaded = options.builds[0].load(options.op)
+                self.assertNotEqual(wrapper.library._handle, octet_c.library._handle)
+                found = []
+
+                def compare(case, contenders, same=peers_torch.close):
+                    kept = peers.chosen(contenders, options.library)
+                    found.append(peers_rounds.compare(case, kept, 5, same, CallTimer()))
+                    return found[-1]
+
+                with_build = peers_builds.beside({"copy": loaded}, compare, options.shape[0],
+                                                 options, 0, "cpu")
+                for _ in operator.cases(options.shape[0], with_build, options, 0, device="cpu"):
+                    pass
+                self.assertEqual(len(found), 5 if options.op == "gemm" else 2)
+                for results in found:
+                    self.assertEqual([(r.library, r.check, r.ratio) for r in results],
+                                     [("octet", "PASS", 1.0), ("copy", "PASS", 1.0)])
 
     def test_inputs_pass_twice_the_cache(self):
         made = []

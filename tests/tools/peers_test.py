@@ -14,6 +14,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import peers  # noqa: E402
+import peers_builds  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
@@ -228,6 +229,105 @@ class Runs(Folder):
         self.assertNotEqual(path.read_text(), "old")
 
 
+    def test_only_the_products_asked_for_are_timed(self):
+        table, _ = run(["--shape", "1x1x1", "--product", "dgrad"], two_products, made_up_results,
+                       lambda: 0)
+        self.assertEqual({r.case.product for r in table.results}, {"dgrad"})
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as stopped:
+            run(["--product", "wgrad"], two_products, made_up_results, lambda: 0)
+        self.assertEqual(stopped.exception.code, 2)
+        self.assertIn("--product must be one of dgrad, forward, got wgrad", errors.getvalue())
+
+
+# A tree's tools: octet_c as it finds its library, and products whose output is that library.
+OCTET_C = """
+import os
+library_path = os.environ["OCTET_LIBRARY"]
+"""
+PEERS_GEMM = """
+import octet_c
+from peers_rounds import Case
+
+def cases(shape, compare, options, l2_bytes, device):
+    for product in PRODUCTS:
+        makers = {"octet": lambda: lambda: octet_c.library_path, "peer": None}
+        yield compare(Case(shape, product, device, 1e12), makers)
+"""
+
+
+class Builds(Folder):
+    def text(self, name, products=("forward", "dgrad")):
+        """A --library with a tree of its own."""
+        tools = self.folder / name / "tools"
+        tools.mkdir(parents=True)
+        (tools / "octet_c.py").write_text(OCTET_C)
+        (tools / "peers_rounds.py").write_text((TOOLS / "peers_rounds.py").read_text())
+        (tools / "peers_gemm.py").write_text(PEERS_GEMM + f"PRODUCTS = {products}\n")
+        library = tools.parent / "liboctet.so"
+        library.write_text("")
+        return f"{name}={library}:{tools}"
+
+    def loaded(self, *texts):
+        builds = [peers_builds.Build.parse(text) for text in texts]
+        return {build.name: build.load("gemm") for build in builds}
+
+    def test_each_calls_its_own_library_and_ours_stays(self):
+        modules, path = dict(sys.modules), sys.path[:]
+        os.environ["OCTET_LIBRARY"] = "ours"
+        self.addCleanup(os.environ.pop, "OCTET_LIBRARY")
+        builds = self.loaded(self.text("before"), self.text("now"))
+        self.assertEqual(os.environ["OCTET_LIBRARY"], "ours")
+        self.assertEqual((sys.path, sys.modules["peers_rounds"]), (path, modules["peers_rounds"]))
+        self.assertNotIn("octet_c", sys.modules)
+        for name, (wrapper, _) in builds.items():
+            self.assertEqual(wrapper.library_path, str(self.folder / name / "liboctet.so"))
+
+        outputs = []
+
+        def compare_case(case, contenders):
+            outputs.append((case.product, {n: make()() for n, make in contenders.items()}))
+            return []
+
+        with_builds = peers_builds.beside(builds, compare_case, (1, 1, 1), None, 0, "cpu")
+        for _ in two_products((1, 1, 1), lambda case, _: with_builds(
+                case, {"octet": returns("ours")})):
+            pass
+        wanted = {"octet": "ours"} | {n: str(self.folder / n / "liboctet.so") for n in builds}
+        self.assertEqual(outputs, [("forward", wanted), ("dgrad", wanted)])
+
+    def test_must_compute_the_same_products(self):
+        for name, products, message in (("other", ("wgrad",), "compute wgrad, these forward"),
+                                        ("none", (), "compute nothing more, these forward")):
+            builds = self.loaded(self.text(name, products))
+            with_builds = peers_builds.beside(builds, None, (1, 1, 1), None, 0, "cpu")
+            with self.assertRaisesRegex(RuntimeError, f"--library {name}: its tools {message}"):
+                next(two_products((1, 1, 1), with_builds))
+
+    def test_ratios_are_listed_per_shape_with_the_mean_and_the_worst(self):
+        before = self.text("before")
+
+        def results(case, _contenders):
+            if case.shape[0] == 16:
+                return [peers_rounds.Result(case, "before", "FAIL", [])]
+            ratio = 0.5 if case.product == "dgrad" and case.shape[0] == 4 else 2.0
+            return [peers_rounds.Result(case, "octet", "PASS", [1.0], 1.0),
+                    peers_rounds.Result(case, "before", "PASS", [ratio], ratio)]
+
+        shapes = [word for m in (4, 8, 16) for word in ("--shape", f"{m}x1x1")]
+        _, out = run([*shapes, "--library", before], two_products, results, lambda: 0)
+        header, columns, *rows, last = out.splitlines()[-5:]
+        self.assertEqual(header, "time of before over octet's (below 1 octet is slower)")
+        self.assertEqual([line.split() for line in (columns, *rows)],
+                         [["shape", "forward", "dgrad"], ["4x1x1", "2.0000", "0.5000"],
+                          ["8x1x1", "2.0000", "2.0000"]])
+        self.assertEqual(last, "before: mean 1.4142, worst 0.5000 (4x1x1 dgrad), "
+                         "1 of 4 below 0.99, 2 not timed")
+        _, out = run(["--shape", "4x1x1", "--library", before], two_products, made_up_results,
+                     lambda: 0)
+        self.assertEqual(out.splitlines()[-1], "before: no times")
+
+
 class CommitOf(Folder):
     def tool(self, text):
         path = self.folder / "octet"
@@ -261,7 +361,23 @@ class CommandLine(unittest.TestCase):
         all_of_them = {"octet": 1, "torch": 2, "torch 1d": 3, "triton": 4}
         self.assertEqual(peers.chosen(all_of_them, None), all_of_them)
         self.assertEqual(list(peers.chosen(all_of_them, ["torch"])), ["octet", "torch", "torch 1d"])
+        self.assertEqual(list(peers.chosen(all_of_them | {"before": 5}, ["before=x.so"])),
+                         ["octet", "before"])
         self.assertIn("cublaslt, torch, triton", self.refusal("--library", "tritn"))
+
+    def test_refuses_a_build_with_what_was_given_and_wanted(self):
+        for text in ("=x.so", "before="):
+            self.assertIn(f"must be a peer or NAME=LIBRARY[:TOOLS], got {text}",
+                          self.refusal("--library", text))
+        self.assertIn("--library before: there is no file not/there.so, wanted a liboctet.so",
+                      self.refusal("--library", "before=not/there.so"))
+        self.assertIn("--library before: not/tools has no octet_c.py, wanted the folder tools/",
+                      self.refusal("--library", f"before={__file__}:not/tools"))
+        build = f"before={__file__}"
+        for texts in ((f"octet={__file__}",), (f"torch={__file__}",), (build, build)):
+            arguments = [word for text in texts for word in ("--library", text)]
+            self.assertIn("already, wanted another name", self.refusal(*arguments))
+        self.assertEqual(peers_options.parse_arguments(["--library", build]).builds[0].tools, TOOLS)
 
     def test_refuses_with_what_was_given_and_wanted(self):
         for shape in ("3x4", "3x4x", "0x1x1", "-1x2x3", "1x2x3x4", "axbxc"):
