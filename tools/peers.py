@@ -73,7 +73,7 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
                       f"got {product}", file=sys.stderr)
                 sys.exit(2)
     except OutOfTime:
-        print(f"stopped: --max-seconds {options.max_seconds:g} are over")
+        print(f"stopped: --max-seconds {options.max_seconds:g} reached")
     print("\n".join(peers_table.summary(table.results, unit)))
     for build in options.builds:
         print("\n".join(peers_builds.ratios(table.results, build.name)))

@@ -167,5 +167,5 @@ def available():
         try:
             found[name] = library()
         except Exception as error:  # an import may fail in any way
-            print(f"{name} is not here: {one_line(error)}")
+            print(f"{name} cannot be imported: {one_line(error)}")
     return found

@@ -65,20 +65,20 @@ def make_parser(description):
 
 def check_heads(options, parser):
     """Fills in head_dim and kv_heads if the operator has them."""
-    turns = "rope" in options.op
-    if options.head_dim is not None and not turns:
-        parser.error(f"--head-dim is of rope and rms-norm-rope, got it with {options.op}")
+    rotates = "rope" in options.op
+    if options.head_dim is not None and not rotates:
+        parser.error(f"--head-dim goes with rope and rms-norm-rope, got it with {options.op}")
     if options.kv_heads is not None and options.op != "rope":
-        parser.error(f"--kv-heads is of rope, got it with {options.op}")
+        parser.error(f"--kv-heads goes with rope, got it with {options.op}")
     options.head_dim = HEAD_DIM if options.head_dim is None else options.head_dim
     options.kv_heads = KV_HEADS if options.kv_heads is None else options.kv_heads
     if options.head_dim < 2 or options.head_dim % 2:
         parser.error(f"--head-dim must be even and at least 2, got {options.head_dim}")
     if options.kv_heads < 1:
         parser.error(f"--kv-heads must be at least 1, got {options.kv_heads}")
-    for shape in options.shape if turns else []:
+    for shape in options.shape if rotates else []:
         if shape[-1] % options.head_dim:
-            parser.error(f"--shape: {shape[-1]} columns are no whole number of heads of "
+            parser.error(f"--shape: {shape[-1]} columns are not a whole number of heads of "
                          f"{options.head_dim}")
 
 
@@ -110,9 +110,9 @@ def parse_arguments(arguments, description=None):
         parser.error(str(error))
     check_heads(options, parser)
     if options.op != "gemm" and options.dtype:
-        parser.error(f"--dtype is of gemm: {options.op} reads bf16")
+        parser.error(f"--dtype goes with gemm: {options.op} reads bf16")
     if options.op == "gemm" and options.compile_mode:
-        parser.error("--compile-mode is of the other operators: no product here is compiled")
+        parser.error("--compile-mode does not go with gemm: no product here is compiled")
     check_libraries(options, parser)
     if options.rounds < 5:
         parser.error(f"--rounds must be at least 5, got {options.rounds}")

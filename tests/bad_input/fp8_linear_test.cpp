@@ -111,7 +111,7 @@ TEST(Fp8LinearBadInput, RefusesADeviceThatIsNotThere) {
       problem);
 }
 
-TEST(Fp8LinearBadInput, RefusesBackwardOfAForwardAlone) {
+TEST(Fp8LinearBadInput, RefusesBackwardOfAnInferenceLayer) {
   Fp8LinearProblem problem = small_problem();
   problem.training = false;
   expect_plan_refused(kInvalid, "fp8_linear: backward needs training = true and need_dx or need_dw",

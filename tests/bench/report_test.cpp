@@ -121,7 +121,7 @@ TEST(Report, RefusesWhatItCannotShow) {
   EXPECT_EQ(refusal([] { Report({.name = ""}); }), "report: the kernel has no name");
   Report report({.name = "k"});
   EXPECT_EQ(report.text(), "no results\n");
-  EXPECT_FALSE(report.pass()) << "nothing is no success";
+  EXPECT_FALSE(report.pass()) << "an empty report does not pass";
   EXPECT_EQ(refusal([&] { report.write_csv("x.csv"); }),
             "report: there are no results to write to x.csv");
   EXPECT_EQ(refusal([&] { report.add(MemoryCase{.cols = 1}, passed(1), Samples{}); }),

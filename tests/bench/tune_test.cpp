@@ -195,7 +195,7 @@ TEST(Tune, BrokenLinesAreReportedAndTheOthersKept) {
             "octet tuning cache 1\nother\tH200\t1\tblock=1\nsaxpy --n 8\tH200\t1\tblock=64\n");
 }
 
-TEST(Tune, AFileThatIsSomethingElseIsReportedAndLeftAlone) {
+TEST(Tune, AFileThatIsSomethingElseIsReportedAndNotChanged) {
   const CacheFile cache;
   for (const std::string content : {"my thesis\n", "\n", "octet tuning cache 2\n"}) {
     cache.write(content);
@@ -206,7 +206,7 @@ TEST(Tune, AFileThatIsSomethingElseIsReportedAndLeftAlone) {
     EXPECT_EQ(warnings,
               (std::vector<std::string>{
                   cache.path() +
-                  ": is no tuning cache and is left alone; remove it or give another file"}));
+                  ": is not a tuning cache and is not changed; remove it or give another file"}));
     EXPECT_EQ(cache.read(), content);
   }
   cache.write("");

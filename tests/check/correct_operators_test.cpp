@@ -97,7 +97,7 @@ TEST(CorrectOperators, ALayerOfSeveralTilesPassesWithEveryOption) {
   }
 }
 
-TEST(CorrectOperators, ALayerForInferenceIsJudgedByItsOutputAlone) {
+TEST(CorrectOperators, ALayerForInferenceIsJudgedOnlyByItsOutput) {
   Fp8LinearProblem problem = layer_of({50, 60, 70});
   problem.training = false;
   const GateReport report = check_fp8_linear(problem, {});

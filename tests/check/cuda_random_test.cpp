@@ -22,7 +22,7 @@ TEST_P(CudaRandom, MakesTheBytesOfTheCpu) {
   }
 }
 
-TEST_P(CudaRandom, LeavesTheGapBehindARowAlone) {
+TEST_P(CudaRandom, DoesNotWriteToTheGapBehindARow) {
   OCTET_NEEDS_HOPPER();
   const GuardedMatrix matrix(GetParam().dtype, 37, 53, 5, kCuda);
   fill_random(matrix.view(), GetParam().distribution, {1, 0}, 1);

@@ -117,13 +117,13 @@ TEST_P(ElementsGate, AWriteOutsideFails) {
   EXPECT_FALSE(passes());
 }
 
-TEST_P(ElementsGate, FewOutputsAreJudgedByClosenessAlone) {
+TEST_P(ElementsGate, FewOutputsAreJudgedOnlyByCloseness) {
   TensorView few = out_.view();
   few.shape[0] = 2;
   EXPECT_EQ(judge_elements("y", {few, reference_}, {}).size(), 1u);
 }
 
-TEST_P(ElementsGate, AnExactOutputMayNotBeOffByOneStep) {
+TEST_P(ElementsGate, AnExactOutputMustNotBeOffByOneStep) {
   ElementsClaim claim{out_.view(),
                       [this](std::int64_t row, std::span<double> values) {
                         reference_(row, values);

@@ -98,7 +98,7 @@ TEST(Random, NeighboursStreamsAndSeedsAreUncorrelated) {
   }
 }
 
-TEST(Random, AnElementDependsOnItsNumberAlone) {
+TEST(Random, AnElementDependsOnlyOnItsIndex) {
   const std::vector<float> values = numbers({3, 5}, 5000);
   for (const std::size_t i : {0, 1, 15, 16, 63, 64, 777, 2047, 2048, 4999}) {
     EXPECT_EQ(values[i], random_normal({3, 5}, i)) << i;

@@ -65,7 +65,7 @@ TEST_P(Padding, IsClearedAndNothingElse) {
   }
 }
 
-TEST_P(Padding, OfAViewThatDoesNotOwnItIsLeftAlone) {
+TEST_P(Padding, OfAViewThatDoesNotOwnItIsNotWritten) {
   const QuantizedLayout layout(5, 130, Dtype::e4m3, GetParam());
   const Memory memory(layout.bytes);
   QuantizedView view = layout.view(memory.bytes);

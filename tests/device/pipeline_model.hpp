@@ -19,7 +19,7 @@ enum class Fault {
   none,
   release_before_reading,   // a warp releases its stage before its products are done
   one_arrival_short,        // a stage counts as empty one warp too early
-  own_warps_alone,          // a producer waits only for its own block's warps, not the cluster's
+  only_own_warps,           // a producer waits only for its own block's warps, not the cluster's
   producer_never_restarts,  // the producer continues in the ring where the consumers restart
   wait_before_release,      // waits for the next stage first, even if it is the current one
   ring_left_open,           // the producer ends without the stage that consumers wait for last
@@ -266,11 +266,11 @@ class PipelineModel {
     stage.of = static_cast<Small>(warp.ticket);
     ++stage.consumed;
     const bool short_count = pipeline_.fault == Fault::one_arrival_short;
-    const bool own_alone = pipeline_.fault == Fault::own_warps_alone;
-    const int wanted = (own_alone ? 1 : pipeline_.blocks) * pipeline_.warps - (short_count ? 1 : 0);
+    const bool own_only = pipeline_.fault == Fault::only_own_warps;
+    const int wanted = (own_only ? 1 : pipeline_.blocks) * pipeline_.warps - (short_count ? 1 : 0);
     for (int to = 0; to < pipeline_.blocks; ++to) {
       Block& other = state_.blocks[at(to)];
-      if (own_alone && &other != &block) continue;
+      if (own_only && &other != &block) continue;
       arrive(other.ring[at(warp.stage)].empty, wanted);
     }
   }

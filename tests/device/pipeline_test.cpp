@@ -16,7 +16,7 @@ namespace {
 std::string describe(const Pipeline& p) {
   return std::to_string(p.stages) + " stages, " + std::to_string(p.slices) + " slices, " +
          std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps, " +
-         (p.restarts ? "tiles begin at stage 0, " : "the ring goes on, ") +
+         (p.restarts ? "tiles begin at stage 0, " : "the ring continues, ") +
          std::to_string(p.blocks) + " blocks";
 }
 
@@ -128,7 +128,7 @@ TEST(Pipeline, CoversEveryConfiguration) {
 TEST(PipelineModel, SeesThatAwaitingTheStageAtHandDeadlocks) {
   EXPECT_EQ(run_every({4, 5, 2, 2, true, Fault::wait_before_release}), "deadlock");
   EXPECT_EQ(run_every({4, 1, 2, 2, true, Fault::wait_before_release}), "deadlock");
-  EXPECT_EQ(run_every({4, 5, 1, 2, true, Fault::wait_before_release}), "") << "one tile alone";
+  EXPECT_EQ(run_every({4, 5, 1, 2, true, Fault::wait_before_release}), "") << "a single tile";
   EXPECT_EQ(run_every({4, 6, 2, 2, true, Fault::wait_before_release}), "") << "another stage";
 }
 
@@ -144,7 +144,7 @@ TEST(PipelineModel, SeesABarrierThatOpensOneWarpTooEarly) {
 }
 
 TEST(PipelineModel, SeesABlockThatForgetsItsNeighbour) {
-  const std::string found = run_every({2, 3, 1, 1, true, Fault::own_warps_alone, 2});
+  const std::string found = run_every({2, 3, 1, 1, true, Fault::only_own_warps, 2});
   EXPECT_TRUE(found == "a stage in use is overwritten" ||
               found == "a stage is loaded twice at once")
       << found;

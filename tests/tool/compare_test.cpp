@@ -100,7 +100,7 @@ TEST(ToolCompare, PassThatBecameFailIsARegression) {
   EXPECT_TRUE(has_text(mended.out, "FAIL -> PASS")) << mended.out;
 }
 
-TEST(ToolCompare, CasesOfOneFileAloneAreListed) {
+TEST(ToolCompare, CasesInOnlyOneFileAreListed) {
   std::vector<GemmLine> after = lines(3);
   after.erase(after.begin());
   after.push_back({"Model-B mlp", 4096});

@@ -124,7 +124,7 @@ TEST_F(ToolHistory, ABenchmarkWarnsOnceAndGoesOn) {
   }
 }
 
-TEST_F(ToolHistory, LeavesOtherFilesAlone) {
+TEST_F(ToolHistory, DoesNotChangeOtherFiles) {
   const std::string other = folder_.file("other");
   for (const std::string& text : {std::string("mine\n"), std::string(8192, 'x')}) {
     std::ofstream(other) << text;

@@ -134,7 +134,7 @@ TEST(ToolGatedMlp, SetsFp8BesideItsUnfusedChain) {
   EXPECT_TRUE(has_text(summary.out, "gated-mlp")) << summary.out << summary.err;
 }
 
-TEST(ToolGatedMlp, TimesPlainLayersAlone) {
+TEST(ToolGatedMlp, TimesUnquantisedLayersWithoutAnUnfusedChain) {
   const Folder folder;
   const std::string path = folder.file("x.csv");
   const Outcome outcome = run_tool(
@@ -179,7 +179,7 @@ TEST(ToolMemoryOps, WriteFp8BothWaysUnlessACopyIsToldOtherwise) {
       has_text(run_tool("check rms-norm --help").out, "transposed copy, or none [default: 1x128]"));
 }
 
-TEST(ToolQuantize, MakesTheCopyThatIsNamedAlone) {
+TEST(ToolQuantize, MakesOnlyTheNamedCopy) {
   const std::string cast = "quantize --shape 4x256";
   const std::string row_wise = checked(cast + " --block 128x128");
   EXPECT_TRUE(has_text(row_wise, " --block 128x128 --device")) << row_wise;

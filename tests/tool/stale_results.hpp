@@ -83,7 +83,7 @@ inline std::string other_configuration(const fs::path& path, const Tree& tree) {
 
 // One line per file of results/<gpu>/*.csv, operator and digest of kernels other than the tree's:
 //   STALE: results/h200/dense84.csv was measured with device sources X, the tree has Y of gemm
-// one per file with a configuration other than the tree's, and one per file that is no CSV or has a command
+// one per file with a configuration other than the tree's, and one per file that is not a CSV or has a command
 // that cannot be planned. Rows without a digest, as of other programs, are not judged. None where the folder
 // is missing.
 inline std::vector<std::string> stale_results(const std::string& folder, const Tree& tree) {

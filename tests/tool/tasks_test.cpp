@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
               "groups: {g: {tasks: [{label: a, op: b, options: {device: cpu}}]}}",
               "t.yaml:1:50: option device cannot be given: the suite gives it itself"},
         Wrong{"OptionWithDashes", "groups: {g: {tasks: [{label: a, op: b, options: {--m: 1}}]}}",
-              "t.yaml:1:50: \"--m\" is no option; wanted its name without dashes"},
+              "t.yaml:1:50: \"--m\": wanted the name of an option without dashes"},
         Wrong{"OptionWithoutValue", "groups: {g: {tasks: [{label: a, op: b, options: {m: }}]}}",
               "t.yaml:1:53: option m: a text, a list of them, true or false must be a text"}),
     [](const testing::TestParamInfo<Wrong>& wrong) { return std::string(wrong.param.name); });

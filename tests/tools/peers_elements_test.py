@@ -87,7 +87,7 @@ class Elements(unittest.TestCase):
                          2 * 256 * 384 * 2 + 384 * 2 + 256 * 4, "x, y, g and rstd")
         self.assertEqual(results["rms_norm forward to fp8"]["octet"].case.work,
                          256 * 384 * (2 + 1 + 1) + 384 * 2 + 256 * 4 + (256 * 3 + 384 * 2) * 4)
-        # torch has this one for CUDA devices alone: a row that says so, and the others go on.
+        # torch has this one only for CUDA devices: its row says so, and the others are timed.
         self.assertEqual(results["rms_norm backward"]["torch rms_norm"].check, "ERROR")
 
     def test_gated_activation(self):

@@ -100,7 +100,7 @@ class Rounds(unittest.TestCase):
         results, _, _ = compare({"octet": lambda: call, "peer": returns(1.0)}, {1.0: 2.0})
         self.assertEqual([results[n].note for n in ("octet", "peer")], ["mode default", ""])
 
-    def test_octet_itself_may_not_fail(self):
+    def test_octet_itself_must_not_fail(self):
         results, _, timer = compare({"octet": raises("oops"), "peer": returns(1.0)}, {})
         self.assertEqual({n: (r.check, r.note, r.failed) for n, r in results.items()},
                          {"octet": ("ERROR", "oops", True)})
@@ -392,11 +392,11 @@ class CommandLine(unittest.TestCase):
     def test_asks_for_whole_heads_where_there_are_heads(self):
         rope = ("--op", "rope")
         self.assertIn("BatchxSeqxHidden with rope, got 3x4", self.refusal(*rope, "--shape", "3x4"))
-        self.assertIn("130 columns are no whole number of heads of 128",
+        self.assertIn("130 columns are not a whole number of heads of 128",
                       self.refusal(*rope, "--shape", "2x3x130"))
         self.assertIn("must be even and at least 2, got 5", self.refusal(*rope, "--head-dim", "5"))
         self.assertIn("must be at least 1, got 0", self.refusal(*rope, "--kv-heads", "0"))
-        self.assertIn("is of rope, got it with rms-norm-rope",
+        self.assertIn("goes with rope, got it with rms-norm-rope",
                       self.refusal("--op", "rms-norm-rope", "--kv-heads", "8"))
         self.assertIn("got it with gemm", self.refusal("--head-dim", "64"))
 

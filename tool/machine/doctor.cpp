@@ -91,7 +91,7 @@ void add_library(Table& table, const std::string& library, const std::vector<con
   table.push_back({library, fmt::format("not found ({})", purpose)});
 }
 
-// The operators of the library, including dequantize and repack, which are no commands of the tool.
+// The operators of the library, including dequantize and repack, which are not commands.
 std::vector<std::string> operators_with_backends() {
   std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack"};
   for (const MakeOperator make : operators()) {

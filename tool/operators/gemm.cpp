@@ -133,7 +133,7 @@ class Gemm : public Operator {
   }
 
   void add_bench_options(CLI::App& app) override {
-    add_flag(app, "--prequantized", prequantized_, "time the products alone");
+    add_flag(app, "--prequantized", prequantized_, "time only the products");
     // openblas: sgemm of the same products, on the CPU. cublaslt: the same layer with cuBLASLt's
     // products or, with --prequantized, only its products.
     add_choice(app, "--baseline", baseline_, {"openblas", "cublaslt"},

@@ -12,7 +12,7 @@
 
 namespace octet::tool {
 
-// The largest loss of one case that is no regression.
+// The largest loss of one case that is not a regression.
 inline constexpr double kThresholdPercent = 5;
 
 struct Change {

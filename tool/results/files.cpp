@@ -53,7 +53,7 @@ std::string beginning_to_replace(const std::string& option, const std::string& p
   if (!std::filesystem::exists(path, ignored)) return {};
   // Writing renames a file into place, which would replace a device or a pipe.
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    refuse_usage("{} {}: is no plain file, wanted a file to write", option, path);
+    refuse_usage("{} {}: is not a regular file, wanted a file to write", option, path);
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse_usage("{} {}: {}", option, path, std::strerror(errno));

@@ -60,7 +60,7 @@ void require_json_or_nothing(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path)) {
-    refuse_usage("--json {}: is no plain file, wanted a file to write", path);
+    refuse_usage("--json {}: is not a regular file, wanted a file to write", path);
   }
   const std::string text = read_text_file("--json " + path, path, "a file to write");
   if (text.empty()) return;

@@ -167,7 +167,7 @@ ResultFolder read_results_folder(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) refuse_usage("{}: there is no such folder", path);
   if (!fs::is_directory(path, ignored)) {
-    refuse_usage("{}: is no folder, wanted a folder with CSVs of octet bench", path);
+    refuse_usage("{}: is not a folder, wanted a folder with CSVs of octet bench", path);
   }
   ResultFolder folder;
   for (const fs::path& file : files_below(path)) {

@@ -49,7 +49,7 @@ std::vector<std::string> read_options(const YAML::Node& node, std::string_view s
       node, source, "options",
       [&](const std::string& key, const YAML::Node& key_node, const YAML::Node& value) {
         if (!is_name(key, "-")) {
-          refuse_at(key_node, source, "\"{}\" is no option; wanted its name without dashes", key);
+          refuse_at(key_node, source, "\"{}\": wanted the name of an option without dashes", key);
         }
         if (std::find(kOwnOptions.begin(), kOwnOptions.end(), key) != kOwnOptions.end()) {
           refuse_at(key_node, source, "option {} cannot be given: the suite gives it itself", key);

@@ -46,7 +46,7 @@ Cache read_cache(const std::string& path, const Warn& warn) {
     return {};
   }
   if (line != kFirstLine) {
-    warn(text(path, ": is no tuning cache and is left alone; remove it or give another file"));
+    warn(text(path, ": is not a tuning cache and is not changed; remove it or give another file"));
     return {false, {}};
   }
   Cache cache;

@@ -3,6 +3,7 @@
 
 #include "core/checks.hpp"
 #include "dispatch/implementation.hpp"
+#include "ops/quantize/cuda_sm90_tile.hpp"
 
 #include <octet/ops/fp8_output.hpp>
 
@@ -12,7 +13,7 @@ namespace octet {
 template <class Problem>
 std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std::int64_t cols,
                                  const Machine& machine) {
-  if (!problem.fp8) return "writes FP8 alone";
+  if (!problem.fp8) return "writes only FP8 output";
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
@@ -20,7 +21,7 @@ std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std:
     return text("takes bf16 and f16, the problem has ", name(problem.dtype));
   }
   if (problem.fp8->block == kBlock128x1 || problem.fp8->transposed_block == kBlock128x1) {
-    return "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
+    return kNo128x1Kernel;
   }
   if (ceil_div(rows, kBlock) > (std::int64_t{1} << 30) / ceil_div(cols, kBlock) - 1) {
     return "more than 2^30 tiles of 128x128";

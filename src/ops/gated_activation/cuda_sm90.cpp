@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kRun = 2048;  // columns of a block
 
 std::string refuse_vectors(const GatedActivationProblem& problem, const Machine& machine) {
-  if (problem.fp8) return "writes no FP8";
+  if (problem.fp8) return "does not write FP8 output";
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }

@@ -11,7 +11,7 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
     return refusal;
   }
   if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
-    return "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
+    return kNo128x1Kernel;
   }
   if (ceil_div(problem.rows, kBlock) >
       (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {

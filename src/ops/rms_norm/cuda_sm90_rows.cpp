@@ -17,7 +17,7 @@ std::string refuse_size(const RmsNormProblem& problem, const Machine& machine, s
 }
 
 std::string refuse_forward(const RmsNormProblem& problem, const Machine& machine) {
-  if (problem.fp8) return "writes no FP8";
+  if (problem.fp8) return "does not write FP8 output";
   return refuse_size(problem, machine, kRmsNormRowsMostForward);
 }
 

@@ -114,7 +114,7 @@ TEST(Dequantize, ReadsTransposedAndStridedValues) {
   for (Path path : all_paths()) expect_dequantized(problem, input, path);
 }
 
-TEST(Dequantize, LeavesGapsBetweenRowsAlone) {
+TEST(Dequantize, DoesNotWriteToGapsBetweenRows) {
   const DequantizeProblem problem{130, 200, Dtype::e5m2, kBlock1x128, Dtype::bf16, kCpu};
   const ForeignCopy input(problem.rows, problem.cols, problem.format, problem.block);
   fill(input.view(), 11);

@@ -76,7 +76,7 @@ void expect_reached(const TensorView& given, const TensorView& finite, const cha
   }
 }
 
-TEST(GatedActivationValues, WhatIsNotFiniteReachesWhatDependsOnItAlone) {
+TEST(GatedActivationValues, NonFiniteValuesReachOnlyWhatDependsOnThem) {
   constexpr Reached kReached[] = {
       {0, 37, true, true, true, true},   // gate is NaN
       {1, 99, true, true, false, true},  // up is NaN

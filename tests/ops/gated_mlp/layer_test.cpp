@@ -162,7 +162,7 @@ TEST(GatedMlp, InferenceSavesNothingAndGivesTheSameBits) {
 }
 
 // Row 17 of x affects its own row of y and dx, and all of the weight gradients.
-TEST(GatedMlp, APoisonedTokenPoisonsItsOwnRowsAlone) {
+TEST(GatedMlp, APoisonedTokenPoisonsOnlyItsOwnRows) {
   for (const bool fp8 : {false, true}) {
     GatedMlpProblem problem = small_problem();
     problem.fp8 = fp8;

@@ -95,7 +95,7 @@ TEST(QuantizeLayout, WritesNothingOutsideAndClearsOwnedPadding) {
   }
 }
 
-TEST(QuantizeLayout, LeavesGapsOfForeignCopiesAlone) {
+TEST(QuantizeLayout, DoesNotWriteToGapsOfForeignCopies) {
   QuantizeProblem problem{.rows = 130, .cols = 200, .transposed_block = kBlock1x128};
   Input input(problem.rows, problem.cols, problem.input_dtype);
   fill(input);

@@ -65,7 +65,7 @@ class RmsNormRopeNan : public ::testing::TestWithParam<NormScope> {
 };
 
 // A NaN in x makes rstd of its norm NaN, and with it everything that shares the norm.
-TEST_P(RmsNormRopeNan, InXReachesItsNormAlone) {
+TEST_P(RmsNormRopeNan, InXReachesOnlyItsNorm) {
   for (const std::string& way : all_ways()) {
     for (const std::int64_t index : {3 * 80 + 7, 3 * 80 + 75}) {
       run(way,

@@ -86,7 +86,7 @@ std::vector<std::int64_t> not_finite(const RopeProblem& problem, const std::stri
   return found;
 }
 
-TEST(Rope, LetsNanAndInfinityReachTheirPairAlone) {
+TEST(Rope, NanAndInfinityReachOnlyTheirPair) {
   RopeProblem problem{.batch = 2, .seq = 3, .q_heads = 2, .k_heads = 2, .head_dim = 100};
   problem.rotation.rotary_dim = 84;
   const std::int64_t head = 4 * problem.head_dim;  // of the third token
@@ -113,7 +113,7 @@ TEST(Rope, LetsNanAndInfinityReachTheirPairAlone) {
   }
 }
 
-TEST(Rope, LetsANanInTheCachesReachItsPairsAlone) {
+TEST(Rope, ANanInTheCachesReachesOnlyItsPairs) {
   RopeProblem problem{.seq = 3, .q_heads = 2, .head_dim = 64};
   for (const std::string& way : all_ways()) {
     // A quiet NaN, and a NaN whose mantissa overflows if it is rounded to bf16 carelessly.

@@ -55,7 +55,7 @@ function addPair(section, pair) {
   section.append(tiles);
   const cards = make("div", {class: "cards"});
   section.append(cards);
-  addChart(cards, "Change of the step, worst first", "Grey lies inside the spread of the two rows and is no change.", () => describeChanges(pair));
+  addChart(cards, "Change of the step, worst first", "Grey: no change, it is within the spread of the two rows.", () => describeChanges(pair));
   const rows = notable(pair.changes);
   if (rows.length === 0) return;
   const heads = ["Case", "Problem", "Check", "Before", "After", "", "Change", "Noise"];

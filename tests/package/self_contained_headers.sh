@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compiles every public header by itself: the C++ ones as C++20, the C ones as C99 and as C++.
-# usage: headers_alone.sh INCLUDE_DIR CC CXX
+# usage: self_contained_headers.sh INCLUDE_DIR CC CXX
 set -eu
 include=$1 cc=$2 cxx=$3
 warnings="-Wall -Wextra -Werror -pedantic -fsyntax-only"
@@ -8,7 +8,7 @@ count=0
 
 compile() {  # compiler standard language header
   printf '#include <%s>\ntypedef int not_empty;\n' "$4" | "$1" "-std=$2" -x "$3" $warnings -I"$include" - ||
-    { echo "$4 does not compile alone as $2"; exit 1; }
+    { echo "$4 does not compile on its own as $2"; exit 1; }
   count=$((count + 1))
 }
 
@@ -27,4 +27,4 @@ for path in $(cd "$include" && find octet -name '*.hpp' -o -name '*.h' | sort); 
   esac
 done
 test "$count" -ge 15
-echo "$count headers compile alone"
+echo "$count headers compile on their own"
