@@ -66,8 +66,8 @@ struct CudaProduct {
       : shape(shape_),
         a(random_on(kCuda, Dtype::bf16, shape.m, shape.k, distribution, 0)),
         b(random_on(kCuda, Dtype::bf16, shape.n, shape.k, distribution, 1)),
-        qa("a", a, Turned::no, {Dtype::e4m3, kBlock1x128}, {}, quantisers),
-        qb("b", b, Turned::no, {Dtype::e4m3, b_block}, {}, quantisers),
+        qa("a", a, Transpose::no, {Dtype::e4m3, kBlock1x128}, {}, quantisers),
+        qb("b", b, Transpose::no, {Dtype::e4m3, b_block}, {}, quantisers),
         out(out_dtype, {shape.m, shape.n}, kCuda) {
     multiply();
   }

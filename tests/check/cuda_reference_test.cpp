@@ -113,12 +113,12 @@ TEST(CudaParts, OfAMatrixReachTheHostInEitherOrder) {
   const Tensor cpu = random_on(kCpu, Dtype::f32, 40, 50, Distribution::normal, 0);
   const Tensor cuda = random_on(kCuda, Dtype::f32, 40, 50, Distribution::normal, 0);
   const PartOnHost part(cuda, {3, 20, 7, 30});
-  const PartOnHost turned(transposed(cuda.view()), {7, 30, 3, 20});
+  const PartOnHost transposed_part(transposed(cuda.view()), {7, 30, 3, 20});
   const RowsOnHost rows(cuda, {39, 0, 17});
   for (std::int64_t c = 0; c < 30; ++c) {
     for (std::int64_t r = 0; r < 20; ++r) {
       EXPECT_EQ(decode(part.view(), r, c), decode(cpu, 3 + r, 7 + c));
-      EXPECT_EQ(decode(turned.view(), c, r), decode(cpu, 3 + r, 7 + c));
+      EXPECT_EQ(decode(transposed_part.view(), c, r), decode(cpu, 3 + r, 7 + c));
     }
     EXPECT_EQ(decode(rows.view(), rows.find(0, 39), c), decode(cpu, 39, c));
     EXPECT_EQ(decode(rows.view(), rows.find(2, 17), c), decode(cpu, 17, c));
@@ -129,9 +129,9 @@ TEST(CudaParts, OneColumnTurnedReachesTheHost) {
   OCTET_NEEDS_HOPPER();
   const Tensor cpu = random_on(kCpu, Dtype::bf16, 200, 1, Distribution::normal, 0);
   const Tensor cuda = random_on(kCuda, Dtype::bf16, 200, 1, Distribution::normal, 0);
-  const PartOnHost turned(transposed(cuda.view()), {0, 1, 128, 72});
+  const PartOnHost transposed_part(transposed(cuda.view()), {0, 1, 128, 72});
   for (std::int64_t c = 0; c < 72; ++c) {
-    EXPECT_EQ(decode(turned.view(), 0, c), decode(cpu, 128 + c, 0));
+    EXPECT_EQ(decode(transposed_part.view(), 0, c), decode(cpu, 128 + c, 0));
   }
 }
 

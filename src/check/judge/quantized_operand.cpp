@@ -46,22 +46,22 @@ void copy_wherever(const TensorView& from, const TensorView& to) {
 }  // namespace
 
 QuantizedOperand::QuantizedOperand(const std::string& tensor, const TensorView& input,
-                                   Turned turned, const OracleRules& rules,
+                                   Transpose transpose, const OracleRules& rules,
                                    const DataOptions& options, GateReport& report) {
-  const TensorView matrix = turned == Turned::yes ? transposed(input) : input;
+  const TensorView matrix = transpose == Transpose::yes ? transposed(input) : input;
   if (input.device.type == DeviceType::cpu) {
     oracle_ = quantize_oracle(matrix, rules, options.threads);
     view_ = oracle_.view();
     return;
   }
-  write_on_cuda(input, turned, rules, options);
+  write_on_cuda(input, transpose, rules, options);
   report.results.push_back(
       judge_quantizer(tensor, view_, matrix, rules, judge_options(options, input.device)));
 }
 
-void QuantizedOperand::write_on_cuda(const TensorView& input, Turned turned,
+void QuantizedOperand::write_on_cuda(const TensorView& input, Transpose transpose,
                                      const OracleRules& rules, const DataOptions& options) {
-  const bool is_turned = turned == Turned::yes;
+  const bool is_transposed = transpose == Transpose::yes;
   QuantizeProblem problem;
   problem.rows = input.rows();
   problem.cols = input.cols();
@@ -71,13 +71,13 @@ void QuantizedOperand::write_on_cuda(const TensorView& input, Turned turned,
   problem.pow2_scales = rules.pow2_scales;
   problem.device = input.device;
   problem.block.reset();
-  (is_turned ? problem.transposed_block : problem.block) = rules.block;
-  written_ = QuantizedTensor(is_turned ? input.cols() : input.rows(),
-                             is_turned ? input.rows() : input.cols(), rules.format, rules.block,
+  (is_transposed ? problem.transposed_block : problem.block) = rules.block;
+  written_ = QuantizedTensor(is_transposed ? input.cols() : input.rows(),
+                             is_transposed ? input.rows() : input.cols(), rules.format, rules.block,
                              input.device);
   view_ = written_.view();
   QuantizeArgs args{input, {}, {}};
-  (is_turned ? args.transposed : args.out) = view_;
+  (is_transposed ? args.transposed : args.out) = view_;
   run_once(plan_quantize(problem, {options.quantize_backend, options.threads}), args, input.device);
 }
 

@@ -11,19 +11,19 @@
 
 namespace octet {
 
-enum class Turned { no, yes };  // yes: the transposed matrix is quantised
+enum class Transpose { no, yes };  // yes: the transposed matrix is quantised
 
 class QuantizedOperand {
  public:
   QuantizedOperand() = default;
   // `input`: columns contiguous. `tensor` names it in the report, to which CUDA adds gate Q.
-  QuantizedOperand(const std::string& tensor, const TensorView& input, Turned turned,
+  QuantizedOperand(const std::string& tensor, const TensorView& input, Transpose transpose,
                    const OracleRules& rules, const DataOptions& options, GateReport& report);
 
   const QuantizedView& view() const { return view_; }
 
  private:
-  void write_on_cuda(const TensorView& input, Turned turned, const OracleRules& rules,
+  void write_on_cuda(const TensorView& input, Transpose transpose, const OracleRules& rules,
                      const DataOptions& options);
 
   OracleTensor oracle_;

@@ -34,22 +34,22 @@ struct Operands {
 
   Operands(const Fp8LinearProblem& problem, const Inputs& inputs, const DataOptions& options,
            GateReport& report) {
-    const auto cast = [&](const char* tensor, const Tensor& input, Turned turned, Dtype format,
-                          BlockShape block) {
+    const auto cast = [&](const char* tensor, const Tensor& input, Transpose transpose,
+                          Dtype format, BlockShape block) {
       const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
-      return QuantizedOperand(tensor, input, turned, rules, options, report);
+      return QuantizedOperand(tensor, input, transpose, rules, options, report);
     };
     const BlockShape x_t_block =
         problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
-    x = cast("quantised x", inputs.x, Turned::no, problem.format, kBlock1x128);
-    w = cast("quantised w", inputs.w, Turned::no, problem.format, kBlock128x128);
+    x = cast("quantised x", inputs.x, Transpose::no, problem.format, kBlock1x128);
+    w = cast("quantised w", inputs.w, Transpose::no, problem.format, kBlock128x128);
     if (!problem.training) return;
     if (problem.need_dx) {
-      dy = cast("quantised dy", inputs.dy, Turned::no, problem.grad_format, kBlock1x128);
+      dy = cast("quantised dy", inputs.dy, Transpose::no, problem.grad_format, kBlock1x128);
     }
     if (!problem.need_dw) return;
-    dy_t = cast("quantised dy^T", inputs.dy, Turned::yes, problem.grad_format, kBlock1x128);
-    x_t = cast("quantised x^T", inputs.x, Turned::yes, problem.format, x_t_block);
+    dy_t = cast("quantised dy^T", inputs.dy, Transpose::yes, problem.grad_format, kBlock1x128);
+    x_t = cast("quantised x^T", inputs.x, Transpose::yes, problem.format, x_t_block);
   }
 };
 

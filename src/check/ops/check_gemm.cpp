@@ -29,8 +29,8 @@ Operand make_operand(const char* tensor, const GemmOperand& kind, std::int64_t r
   }
   operand.source = random_matrix(Dtype::bf16, rows, k, stream, options, device);
   operand.exact = operand.source.view();
-  operand.quantized = QuantizedOperand(tensor, operand.source, Turned::no, {kind.dtype, kind.block},
-                                       options, report);
+  operand.quantized = QuantizedOperand(tensor, operand.source, Transpose::no,
+                                       {kind.dtype, kind.block}, options, report);
   operand.given = operand.quantized.view();
   if (device.type == DeviceType::cpu) {
     operand.in_our_layout = in_our_layout(operand.given);

@@ -57,7 +57,7 @@ void judge_pass(const RopeProblem& problem, const MakePlan& make_plan, bool back
         side.tensor,
         [&](std::int64_t token, std::span<double> values) {
           input.read(token, values);
-          rotation.turn(token, backward, values);
+          rotation.rotate(token, backward, values);
         },
         judge, report);
   }

@@ -44,8 +44,8 @@ struct GatedMlpOperands {
 
 // Casts `tensor` [rows, cols], or its transpose, as the layer does.
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
-                      Turned turned, Dtype format, BlockShape block, const DataOptions& options,
-                      GateReport& report);
+                      Transpose transpose, Dtype format, BlockShape block,
+                      const DataOptions& options, GateReport& report);
 BlockShape wgrad_block(const GatedMlpProblem& problem);
 
 // The guarded outputs of one call of forward and backward, by name; those that are not written are
@@ -96,8 +96,8 @@ class GatedMlpStages {
   TensorView multiply(const QuantizedView& a, const QuantizedView& b);
   TensorView activate_plain();
   TensorView activate_backward_plain();
-  QuantizedView operand(const char* name, const TensorView& tensor, Turned turned, Dtype format,
-                        BlockShape block);
+  QuantizedView operand(const char* name, const TensorView& tensor, Transpose transpose,
+                        Dtype format, BlockShape block);
   using ReferenceOf = void (GatedActivationReference::*)(std::int64_t, std::span<double>) const;
   void judge_elements_of(const char* name, const TensorView& out, ReferenceOf row);
 

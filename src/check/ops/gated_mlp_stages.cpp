@@ -39,9 +39,9 @@ void GatedMlpStages::forward(const GatedMlpOperands& operands, const GatedMlpOut
   const std::optional<GuardedMatrix>& shown = problem_.down ? outputs.saved_h : outputs.h;
   const TensorView plain = shown ? shown->view() : activate_plain();
   judge_elements_of("h", plain, &GatedActivationReference::y_row);
-  h = operand("h", plain, Turned::no, problem_.format, kBlock1x128);
+  h = operand("h", plain, Transpose::no, problem_.format, kBlock1x128);
   if (problem_.training && problem_.need_dw) {
-    h_t = operand("h^T", plain, Turned::yes, problem_.format, wgrad_block(problem_));
+    h_t = operand("h^T", plain, Transpose::yes, problem_.format, wgrad_block(problem_));
   }
 }
 
@@ -56,10 +56,10 @@ void GatedMlpStages::backward(const GatedMlpInputs& inputs, const GatedMlpOperan
   judge_elements_of("dgate", Halves(plain).gate, &GatedActivationReference::dgate_row);
   judge_elements_of("dup", Halves(plain).up, &GatedActivationReference::dup_row);
   if (problem_.need_dx) {
-    d_gate_up = operand("d_gate_up", plain, Turned::no, problem_.grad_format, kBlock1x128);
+    d_gate_up = operand("d_gate_up", plain, Transpose::no, problem_.grad_format, kBlock1x128);
   }
   if (problem_.need_dw) {
-    d_gate_up_t = operand("d_gate_up^T", plain, Turned::yes, problem_.grad_format, kBlock1x128);
+    d_gate_up_t = operand("d_gate_up^T", plain, Transpose::yes, problem_.grad_format, kBlock1x128);
   }
 }
 
@@ -119,10 +119,10 @@ TensorView GatedMlpStages::activate_backward_plain() {
   return both;
 }
 
-QuantizedView GatedMlpStages::operand(const char* name, const TensorView& tensor, Turned turned,
-                                      Dtype format, BlockShape block) {
-  if (!problem_.fp8) return turned == Turned::yes ? transposed(tensor) : tensor;
-  casts_.push_back(cast(problem_, name, tensor, turned, format, block, options_, report_));
+QuantizedView GatedMlpStages::operand(const char* name, const TensorView& tensor,
+                                      Transpose transpose, Dtype format, BlockShape block) {
+  if (!problem_.fp8) return transpose == Transpose::yes ? transposed(tensor) : tensor;
+  casts_.push_back(cast(problem_, name, tensor, transpose, format, block, options_, report_));
   return casts_.back().view();
 }
 

@@ -36,10 +36,10 @@ BlockShape wgrad_block(const GatedMlpProblem& problem) {
 }
 
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
-                      Turned turned, Dtype format, BlockShape block, const DataOptions& options,
-                      GateReport& report) {
+                      Transpose transpose, Dtype format, BlockShape block,
+                      const DataOptions& options, GateReport& report) {
   const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
-  return {text("quantised ", name), tensor, turned, rules, options, report};
+  return {text("quantised ", name), tensor, transpose, rules, options, report};
 }
 
 GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions& options)
@@ -62,20 +62,20 @@ GatedMlpInputs::GatedMlpInputs(const GatedMlpProblem& problem, const DataOptions
 
 GatedMlpOperands::GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
                                    const DataOptions& options, GateReport& report) {
-  const auto operand = [&](const char* name, const TensorView& tensor, Turned turned, Dtype format,
-                           BlockShape block) -> QuantizedView {
-    if (!problem.fp8) return turned == Turned::yes ? transposed(tensor) : tensor;
-    casts_.push_back(cast(problem, name, tensor, turned, format, block, options, report));
+  const auto operand = [&](const char* name, const TensorView& tensor, Transpose transpose,
+                           Dtype format, BlockShape block) -> QuantizedView {
+    if (!problem.fp8) return transpose == Transpose::yes ? transposed(tensor) : tensor;
+    casts_.push_back(cast(problem, name, tensor, transpose, format, block, options, report));
     return casts_.back().view();
   };
   const auto copy = [&](const QuantizedView& view) {
     copies_.push_back(in_our_layout(view));
     return copies_.back().view();
   };
-  x = operand("x", inputs.x, Turned::no, problem.format, kBlock1x128);
-  w_gate_up = operand("w_gate_up", inputs.w_gate_up, Turned::no, problem.format, kBlock128x128);
+  x = operand("x", inputs.x, Transpose::no, problem.format, kBlock1x128);
+  w_gate_up = operand("w_gate_up", inputs.w_gate_up, Transpose::no, problem.format, kBlock128x128);
   if (problem.down) {
-    w_down = operand("w_down", inputs.w_down, Turned::no, problem.format, kBlock128x128);
+    w_down = operand("w_down", inputs.w_down, Transpose::no, problem.format, kBlock128x128);
   }
   if (problem.weights_quantized) {
     weights.gate_up = {copy(w_gate_up), copy(transposed(w_gate_up))};
@@ -83,11 +83,11 @@ GatedMlpOperands::GatedMlpOperands(const GatedMlpProblem& problem, const GatedMl
   }
   if (!problem.training) return;
   if (problem.need_dw)
-    x_t = operand("x^T", inputs.x, Turned::yes, problem.format, wgrad_block(problem));
+    x_t = operand("x^T", inputs.x, Transpose::yes, problem.format, wgrad_block(problem));
   if (!problem.down) return;
-  dy = operand("dy", inputs.dout, Turned::no, problem.grad_format, kBlock1x128);
+  dy = operand("dy", inputs.dout, Transpose::no, problem.grad_format, kBlock1x128);
   if (problem.need_dw) {
-    dy_t = operand("dy^T", inputs.dout, Turned::yes, problem.grad_format, kBlock1x128);
+    dy_t = operand("dy^T", inputs.dout, Transpose::yes, problem.grad_format, kBlock1x128);
   }
 }
 

@@ -129,7 +129,7 @@ NormRopeReference::NormRopeReference(const RmsNormRopeProblem& problem,
 
 void NormRopeReference::read_dn(std::int64_t token, std::span<double> dn) const {
   dout_.read(token, dn);
-  rotation_.turn(token, true, dn);
+  rotation_.rotate(token, true, dn);
 }
 
 void NormRopeReference::out_row(std::int64_t token, std::span<double> out) const {
@@ -139,7 +139,7 @@ void NormRopeReference::out_row(std::int64_t token, std::span<double> out) const
     const double rstd = reciprocal_rms(x, eps_);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] *= rstd * w_[i];
   }
-  rotation_.turn(token, false, out);
+  rotation_.rotate(token, false, out);
 }
 
 void NormRopeReference::dx_row(std::int64_t token, std::span<double> dx) const {

@@ -51,12 +51,12 @@ RowsOnHost::RowsOnHost(const TensorView& matrix, const std::vector<std::int64_t>
 
 PartOnHost::PartOnHost(const TensorView& matrix, const Part& part) : view_(part_of(matrix, part)) {
   if (matrix.device.type == DeviceType::cpu) return;
-  const bool turned = view_.strides[1] != 1;
-  if (turned && view_.strides[0] != 1) {
+  const bool column_major = view_.strides[1] != 1;
+  if (column_major && view_.strides[0] != 1) {
     refuse_argument("copy to host: one dimension must be contiguous, got ", describe(view_));
   }
-  copy_ = copy_to_host(turned ? transposed(view_) : view_);
-  view_ = turned ? transposed(copy_.view()) : copy_.view();
+  copy_ = copy_to_host(column_major ? transposed(view_) : view_);
+  view_ = column_major ? transposed(copy_.view()) : copy_.view();
 }
 
 DecodedRows::DecodedRows(const TensorView& matrix, const std::vector<std::int64_t>& rows)

@@ -85,7 +85,7 @@ void RotationReference::make_positions(Dtype dtype, const TokenShape& shape, std
   positions_ = on_device(host, dtype, shape.batch, shape.seq, shape.device);
 }
 
-void RotationReference::turn(std::int64_t token, bool inverse, std::span<double> row) const {
+void RotationReference::rotate(std::int64_t token, bool inverse, std::span<double> row) const {
   const std::int64_t position =
       position_values_.empty() ? token % seq_ : position_values_[static_cast<std::size_t>(token)];
   const double* cos = cos_values_.data() + position * pairs_;
@@ -97,9 +97,9 @@ void RotationReference::turn(std::int64_t token, bool inverse, std::span<double>
       double& a = head[pair * step];
       double& b = head[pair * step + apart];
       const double s = inverse ? -sin[pair] : sin[pair];
-      const double turned = a * cos[pair] - b * s;
+      const double rotated = a * cos[pair] - b * s;
       b = b * cos[pair] + a * s;
-      a = turned;
+      a = rotated;
     }
   }
 }

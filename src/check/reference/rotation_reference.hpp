@@ -29,7 +29,7 @@ class RotationReference {
   // The arguments of the operator, on its device.
   RotationArgs args() const { return {cos_, sin_, positions_}; }
   // Rotates the heads of one token, which lie side by side in `row`.
-  void turn(std::int64_t token, bool inverse, std::span<double> row) const;
+  void rotate(std::int64_t token, bool inverse, std::span<double> row) const;
 
  private:
   void make_caches(Dtype dtype, Device device);

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
 // Buffers the transposed tile, so that whole cache lines are written.
-struct Turned {
+struct TransposedTile {
   alignas(64) std::uint8_t codes[kTile][kTile];
 };
 
@@ -110,10 +110,10 @@ HWY_INLINE void store_rows(const std::uint8_t* from, int rows, int cols, std::ui
   }
 }
 
-HWY_INLINE void transpose_strip(const Strip& strip, int begin, Turned& turned) {
+HWY_INLINE void transpose_strip(const Strip& strip, int begin, TransposedTile& transposed) {
   constexpr int kStep = static_cast<int>(HWY_LANES(std::uint8_t));
   for (int c = 0; c < kTile; c += kStep) {
-    transpose_rows16(&strip.codes[0][c], kTile, &turned.codes[c][begin], kTile);
+    transpose_rows16(&strip.codes[0][c], kTile, &transposed.codes[c][begin], kTile);
   }
 }
 
@@ -137,7 +137,7 @@ void quantize_one_tile(const Tile& tile) {
 
   Strip strip;
   if (tile.rows % kStrip != 0) strip = {};
-  Turned turned;
+  TransposedTile transposed;
   for (int begin = 0; begin < tile.rows; begin += kStrip) {
     const int end = std::min(begin + kStrip, tile.rows);
     prefetch_rows<Lanes>(tile, begin, end);
@@ -151,12 +151,12 @@ void quantize_one_tile(const Tile& tile) {
         cast_strip<Lanes, Format>(source, non_finite, tile.transposed.shared, transposed_scales,
                                   begin, end, strip);
       }
-      transpose_strip(strip, begin, turned);
+      transpose_strip(strip, begin, transposed);
     }
   }
   if (tile.transposed.wanted) {
-    store_rows(turned.codes[0], tile.cols, tile.rows, tile.transposed.values, tile.transposed.pitch,
-               tile.transposed.stream);
+    store_rows(transposed.codes[0], tile.cols, tile.rows, tile.transposed.values,
+               tile.transposed.pitch, tile.transposed.stream);
   }
 }
 

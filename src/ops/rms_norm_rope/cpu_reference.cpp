@@ -58,8 +58,8 @@ void scatter(const float* row, const TensorView& to, const Place& place) {
 }
 
 // `direction` is 1, or -1 for the gradient.
-void turn_heads(const RotatedHeads& heads, const TokenAngles& angles, float direction,
-                std::int64_t count, float* row) {
+void rotate_heads(const RotatedHeads& heads, const TokenAngles& angles, float direction,
+                  std::int64_t count, float* row) {
   for (std::int64_t h = 0; h < count; ++h, row += heads.head_dim) {
     for (std::int64_t pair = 0; pair < heads.pairs(); ++pair) {
       const PairOfElements at = pair_of_elements(heads.rotation, pair);
@@ -93,7 +93,7 @@ void norm_forward(const RmsNormRopeProblem& problem, const ForwardSide& side, co
   for (std::int64_t i = 0; i < length; ++i) {
     rows.n[i] = (rows.x[i] * rstd) * weight_at(problem, side.g, i);
   }
-  turn_heads(rotated_heads(problem), angles, 1.0f, place.heads, rows.n);
+  rotate_heads(rotated_heads(problem), angles, 1.0f, place.heads, rows.n);
   scatter(rows.n, side.out, place);
   if (problem.training) *rstd_at(side.rstd, rstd_index) = rstd;
 }
@@ -105,7 +105,7 @@ void norm_backward(const RmsNormRopeProblem& problem, const BackwardSide& side, 
   const float rstd = *rstd_at(side.rstd, rstd_index);
   gather(side.x, place, rows.x);
   gather(side.dout, place, rows.n);
-  turn_heads(rotated_heads(problem), angles, -1.0f, place.heads, rows.n);
+  rotate_heads(rotated_heads(problem), angles, -1.0f, place.heads, rows.n);
   TreeSum products;
   for (std::int64_t i = 0; i < length; ++i) {
     dg[i] += rows.n[i] * (rows.x[i] * rstd);

@@ -75,7 +75,7 @@ struct SimdCall {
         kernels(norm_rope_kernels(instructions)),
         head(rotated_heads(problem_), kernels.run),
         steps{head.all.data(),   static_cast<std::int64_t>(head.all.size()),
-              head.turned,       problem_.rotation.style == RopeStyle::interleaved,
+              head.rotated,      problem_.rotation.style == RopeStyle::interleaved,
               problem_.head_dim, problem_.eps},
         threads(threads_) {}
 

@@ -45,7 +45,7 @@ struct NormToken {
 struct NormSteps {
   const HeadStep* all = nullptr;
   std::int64_t count = 0;
-  std::int64_t turned = 0;
+  std::int64_t rotated = 0;
   bool interleaved = false;
   std::int64_t head_dim = 0;
   float eps = 0;

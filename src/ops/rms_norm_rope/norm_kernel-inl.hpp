@@ -81,7 +81,7 @@ void norm_forward(NormSteps steps, NormToken token, const StepAngles& angles) {
       const HeadStep step = steps.all[i];
       prefetch_step<Lanes>(token.next_x, at.head * token.x_stride, step);
       TwoRuns values = multiply(multiply(load_step<Lanes>(x, step), rstd), load_slot(weights));
-      if (i < steps.turned) turn_step(steps.interleaved, angles, i, values);
+      if (i < steps.rotated) rotate_step(steps.interleaved, angles, i, values);
       store_step<Lanes>(values, step, token.stream, out);
     }
   }
@@ -92,7 +92,7 @@ template <class Lanes>
 HWY_INLINE TwoRuns load_dn(const NormSteps& steps, std::int64_t i,
                            const typename Lanes::Element* dout, const StepAngles& angles) {
   TwoRuns dn = load_step<Lanes>(dout, steps.all[i]);
-  if (i < steps.turned) turn_step(steps.interleaved, angles, i, dn);
+  if (i < steps.rotated) rotate_step(steps.interleaved, angles, i, dn);
   return dn;
 }
 

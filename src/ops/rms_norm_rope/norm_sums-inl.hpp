@@ -8,7 +8,7 @@
 #endif
 
 #include "ops/rms_norm_rope/cpu_simd.hpp"
-#include "ops/rope/turn_steps-inl.hpp"
+#include "ops/rope/rotate_steps-inl.hpp"
 
 #include <algorithm>
 

@@ -8,8 +8,8 @@
 namespace octet {
 namespace {
 
-void turn_head(const RotatedHeads& heads, const TokenAngles& angles, bool inverse, const void* from,
-               void* to) {
+void rotate_head(const RotatedHeads& heads, const TokenAngles& angles, bool inverse,
+                 const void* from, void* to) {
   for (std::int64_t pair = 0; pair < heads.pairs(); ++pair) {
     const PairOfElements at = pair_of_elements(heads.rotation, pair);
     const float a = load_f32(from, at.first, heads.dtype);
@@ -20,9 +20,10 @@ void turn_head(const RotatedHeads& heads, const TokenAngles& angles, bool invers
     store_f32(to, at.second, heads.dtype, std::fma(b, cos, a * sin));
   }
   const std::int64_t element_bytes = size_bytes(heads.dtype);
-  const std::int64_t turned_bytes = heads.rotation.rotary_dim * element_bytes;
-  std::memmove(static_cast<char*>(to) + turned_bytes, static_cast<const char*>(from) + turned_bytes,
-               static_cast<std::size_t>(heads.head_dim * element_bytes - turned_bytes));
+  const std::int64_t rotated_bytes = heads.rotation.rotary_dim * element_bytes;
+  std::memmove(static_cast<char*>(to) + rotated_bytes,
+               static_cast<const char*>(from) + rotated_bytes,
+               static_cast<std::size_t>(heads.head_dim * element_bytes - rotated_bytes));
 }
 
 void run_reference(const RopeProblem& problem, const RotateArgs& args, const RunContext& context) {
@@ -31,16 +32,16 @@ void run_reference(const RopeProblem& problem, const RotateArgs& args, const Run
     const std::int64_t batch = index / heads.seq;
     const std::int64_t token = index % heads.seq;
     const TokenAngles angles(heads.rotation, args.rotation, batch, token);
-    const auto turn = [&](const TensorView& from_view, const TensorView& to_view) {
+    const auto rotate = [&](const TensorView& from_view, const TensorView& to_view) {
       const HeadsView from = heads_view(from_view);
       const HeadsView to = heads_view(to_view);
       for (std::int64_t h = 0; h < from.heads; ++h) {
-        turn_head(heads, angles, args.inverse, from.head(batch, token, h),
-                  to.head(batch, token, h));
+        rotate_head(heads, angles, args.inverse, from.head(batch, token, h),
+                    to.head(batch, token, h));
       }
     };
-    turn(args.q, args.q_out);
-    if (problem.k_heads > 0) turn(args.k, args.k_out);
+    rotate(args.q, args.q_out);
+    if (problem.k_heads > 0) rotate(args.k, args.k_out);
   });
 }
 

@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include "ops/rope/cpu_simd.hpp"
-#include "ops/rope/turn_steps-inl.hpp"
+#include "ops/rope/rotate_steps-inl.hpp"
 
 #if OCTET_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -13,17 +13,17 @@ namespace octet::HWY_NAMESPACE::rotary {
 
 // By value, so that the compiler knows that no store changes it.
 template <class Lanes, bool kInterleaved>
-void turn_heads(const HeadSteps& steps, TokenHeads token, const StepAngles& angles) {
+void rotate_heads(const HeadSteps& steps, TokenHeads token, const StepAngles& angles) {
   using Element = typename Lanes::Element;
   const HeadStep* all = steps.all.data();
-  const std::int64_t count = steps.turned;
+  const std::int64_t count = steps.rotated;
   const auto* from = static_cast<const Element*>(token.from);
   auto* to = static_cast<Element*>(token.to);
   for (std::int64_t h = 0; h < token.heads; ++h) {
     for (std::int64_t i = 0; i < count; ++i) {
       const HeadStep step = all[i];
       TwoRuns values = load_step<Lanes>(from, step);
-      turn_step(kInterleaved, angles, i, values);
+      rotate_step(kInterleaved, angles, i, values);
       store_step<Lanes>(values, step, token.stream, to);
     }
     from += token.from_stride;
@@ -35,8 +35,8 @@ extern const RopeKernels kRopeKernels;
 const RopeKernels kRopeKernels{
     kRun,
     {prepare_angles<SplitF32>, prepare_angles<SplitF16>, prepare_angles<SplitBf16>},
-    {{turn_heads<SplitF32, false>, turn_heads<SplitF16, false>, turn_heads<SplitBf16, false>},
-     {turn_heads<SplitF32, true>, turn_heads<SplitF16, true>, turn_heads<SplitBf16, true>}},
+    {{rotate_heads<SplitF32, false>, rotate_heads<SplitF16, false>, rotate_heads<SplitBf16, false>},
+     {rotate_heads<SplitF32, true>, rotate_heads<SplitF16, true>, rotate_heads<SplitBf16, true>}},
 };
 
 }  // namespace octet::HWY_NAMESPACE::rotary
@@ -65,14 +65,14 @@ struct Side {
 // Copies the elements after the rotated ones.
 void copy_others(const RotatedHeads& heads, const TokenHeads& token) {
   const std::int64_t element_bytes = size_bytes(heads.dtype);
-  const std::int64_t turned_bytes = heads.rotation.rotary_dim * element_bytes;
-  const std::int64_t bytes = heads.head_dim * element_bytes - turned_bytes;
+  const std::int64_t rotated_bytes = heads.rotation.rotary_dim * element_bytes;
+  const std::int64_t bytes = heads.head_dim * element_bytes - rotated_bytes;
   if (bytes == 0 || token.from == token.to) return;
   for (std::int64_t h = 0; h < token.heads; ++h) {
-    std::memcpy(
-        static_cast<char*>(token.to) + h * token.to_stride * element_bytes + turned_bytes,
-        static_cast<const char*>(token.from) + h * token.from_stride * element_bytes + turned_bytes,
-        static_cast<std::size_t>(bytes));
+    std::memcpy(static_cast<char*>(token.to) + h * token.to_stride * element_bytes + rotated_bytes,
+                static_cast<const char*>(token.from) + h * token.from_stride * element_bytes +
+                    rotated_bytes,
+                static_cast<std::size_t>(bytes));
   }
 }
 
@@ -91,8 +91,8 @@ void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threa
   const RotatedHeads heads = rotated_heads(problem);
   const HeadSteps steps(heads, kernels.run);
   const PrepareAngles prepare = kernels.prepare[kernel_index(heads.rotation.cache_dtype)];
-  const TurnHeads turn =
-      kernels.turn[kernel_index(heads.rotation.style)][kernel_index(heads.dtype)];
+  const RotateHeads rotate =
+      kernels.rotate[kernel_index(heads.rotation.style)][kernel_index(heads.dtype)];
   const auto side_of = [&](const TensorView& from, const TensorView& to) {
     return Side{heads_view(from), heads_view(to), streams(to, steps) && from.data != to.data};
   };
@@ -113,7 +113,7 @@ void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threa
                                side.to.head_stride,
                                side.from.heads,
                                side.stream};
-        turn(steps, place, angles);
+        rotate(steps, place, angles);
         copy_others(heads, place);
       }
     }

@@ -17,13 +17,13 @@ struct TokenHeads {
   std::int64_t heads = 0;
   bool stream = false;  // past the caches
 };
-using TurnHeads = void (*)(const HeadSteps&, TokenHeads, const StepAngles&);
+using RotateHeads = void (*)(const HeadSteps&, TokenHeads, const StepAngles&);
 
 // The kernels of one instruction set.
 struct RopeKernels {
   std::int64_t run;          // elements of two vectors of f32
   PrepareAngles prepare[3];  // f32, f16, bf16
-  TurnHeads turn[2][3];      // rotate_half, interleaved
+  RotateHeads rotate[2][3];  // rotate_half, interleaved
 };
 
 // Arguments are checked already.

@@ -29,7 +29,7 @@ HeadSteps::HeadSteps(const RotatedHeads& heads, std::int64_t run) {
   } else {
     add_runs_of_both_halves(heads.pairs(), run, all);
   }
-  turned = static_cast<std::int64_t>(all.size());
+  rotated = static_cast<std::int64_t>(all.size());
   add_neighbouring_runs(heads.rotation.rotary_dim, heads.head_dim, run, all);
 }
 

@@ -24,7 +24,7 @@ struct HeadStep {
 // `run`: the elements of two vectors of f32.
 struct HeadSteps {
   std::vector<HeadStep> all;  // those that rotate come first
-  std::int64_t turned = 0;    // how many rotate
+  std::int64_t rotated = 0;   // how many rotate
 
   HeadSteps(const RotatedHeads& heads, std::int64_t run);
 };

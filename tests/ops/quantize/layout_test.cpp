@@ -122,9 +122,9 @@ TEST(QuantizeLayout, DoesNotWriteToGapsOfForeignCopies) {
 void expect_transposed(const QuantizeProblem& problem, Path path) {
   Input input(problem.rows, problem.cols, problem.input_dtype);
   fill(input);
-  Input turned(problem.cols, problem.rows, problem.input_dtype);
+  Input transposed_input(problem.cols, problem.rows, problem.input_dtype);
   for (std::int64_t r = 0; r < problem.rows; ++r) {
-    for (std::int64_t c = 0; c < problem.cols; ++c) turned.set(c, r, input.at(r, c));
+    for (std::int64_t c = 0; c < problem.cols; ++c) transposed_input.set(c, r, input.at(r, c));
   }
   const ForeignCopies copies(problem);
   quantize_by(path, problem, copies.args(input.view()));
@@ -134,7 +134,7 @@ void expect_transposed(const QuantizeProblem& problem, Path path) {
   by_hand.block = problem.transposed_block;
   by_hand.transposed_block = std::nullopt;
   const ForeignCopies wanted(by_hand);
-  quantize_by(Path::reference, by_hand, wanted.args(turned.view()));
+  quantize_by(Path::reference, by_hand, wanted.args(transposed_input.view()));
   EXPECT_TRUE(copies.transposed.values() == wanted.out.values())
       << name(path) << ": " << describe(problem);
   EXPECT_TRUE(copies.transposed.scale_bits() == wanted.out.scale_bits())

@@ -63,8 +63,9 @@ TEST(QuantizeSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
                 static_cast<float>(static_cast<std::int32_t>(random())));
     }
   }
-  const auto quantized = [&](Path path, const QuantizedTensor& out, const QuantizedTensor& turned) {
-    quantize_by(path, problem, {input.view(), out, turned});
+  const auto quantized = [&](Path path, const QuantizedTensor& out,
+                             const QuantizedTensor& transposed) {
+    quantize_by(path, problem, {input.view(), out, transposed});
   };
   const auto bytes = [](const QuantizedTensor& tensor) {
     const TensorView& values = tensor.view().values;
@@ -72,14 +73,15 @@ TEST(QuantizeSimd, EqualsTheReferenceWhereLargeOutputsAreStreamed) {
     return std::vector<std::uint8_t>(data, data + values.rows() * values.strides[0]);
   };
   const QuantizedTensor out(problem.rows, problem.cols, problem.format, kBlock1x128);
-  const QuantizedTensor turned(problem.cols, problem.rows, problem.format, kBlock1x128);
-  quantized(Path::reference, out, turned);
+  const QuantizedTensor transposed(problem.cols, problem.rows, problem.format, kBlock1x128);
+  quantized(Path::reference, out, transposed);
   for (Path path : simd_paths()) {
     const QuantizedTensor simd_out(problem.rows, problem.cols, problem.format, kBlock1x128);
-    const QuantizedTensor simd_turned(problem.cols, problem.rows, problem.format, kBlock1x128);
-    quantized(path, simd_out, simd_turned);
+    const QuantizedTensor simd_transposed(problem.cols, problem.rows, problem.format, kBlock1x128);
+    quantized(path, simd_out, simd_transposed);
     EXPECT_TRUE(bytes(simd_out) == bytes(out)) << name(path) << ": " << describe(problem);
-    EXPECT_TRUE(bytes(simd_turned) == bytes(turned)) << name(path) << ": " << describe(problem);
+    EXPECT_TRUE(bytes(simd_transposed) == bytes(transposed))
+        << name(path) << ": " << describe(problem);
   }
 }
 

@@ -96,8 +96,8 @@ TEST(RmsNormRopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
   OnCuda::copy_out(args.q_out, call.q.out.view());
   const TensorView& out = call.q.out.view();
   for_elements(out, [&](std::int64_t i) {
-    const bool turned_of_token = i / 128 == 2 && i % 64 < 32;
-    EXPECT_EQ(std::isnan(load_f32(out.data, i, out.dtype)), turned_of_token) << i;
+    const bool rotated_of_token = i / 128 == 2 && i % 64 < 32;
+    EXPECT_EQ(std::isnan(load_f32(out.data, i, out.dtype)), rotated_of_token) << i;
   });
 }
 

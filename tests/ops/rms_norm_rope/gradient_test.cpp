@@ -32,15 +32,15 @@ struct Forward {
     const std::size_t pairs = cos.size();
     for (std::size_t head = 0; head < x.size(); head += head_dim) {
       for (std::size_t i = 0; i < head_dim; ++i) {
-        double turned = n[head + i];
+        double rotated = n[head + i];
         if (i < 2 * pairs && problem.rotation.style == RopeStyle::interleaved) {
-          turned = i % 2 == 0 ? n[head + i] * cos[i / 2] - n[head + i + 1] * sin[i / 2]
-                              : n[head + i] * cos[i / 2] + n[head + i - 1] * sin[i / 2];
+          rotated = i % 2 == 0 ? n[head + i] * cos[i / 2] - n[head + i + 1] * sin[i / 2]
+                               : n[head + i] * cos[i / 2] + n[head + i - 1] * sin[i / 2];
         } else if (i < 2 * pairs) {
-          turned = i < pairs ? n[head + i] * cos[i] - n[head + i + pairs] * sin[i]
-                             : n[head + i] * cos[i - pairs] + n[head + i - pairs] * sin[i - pairs];
+          rotated = i < pairs ? n[head + i] * cos[i] - n[head + i + pairs] * sin[i]
+                              : n[head + i] * cos[i - pairs] + n[head + i - pairs] * sin[i - pairs];
         }
-        sum += turned * dout[head + i];
+        sum += rotated * dout[head + i];
       }
     }
     return sum;

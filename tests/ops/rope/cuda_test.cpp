@@ -85,8 +85,8 @@ TEST(RopeCuda, MakesNanOfATokenWhosePositionIsOutOfRange) {
       const TensorView& wanted = heads.q_out.view();
       for_elements(wanted, [&](std::int64_t i) {
         const float value = load_f32(given.q_out.view().data, i, wanted.dtype);
-        const bool turned_of_token = i / (3 * 64) == 6 && i % 64 < 32;
-        if (turned_of_token) {
+        const bool rotated_of_token = i / (3 * 64) == 6 && i % 64 < 32;
+        if (rotated_of_token) {
           EXPECT_TRUE(std::isnan(value)) << i;
         } else {
           EXPECT_EQ(value, load_f32(wanted.data, i, wanted.dtype)) << i;

@@ -40,7 +40,7 @@ RopeProblem two_tokens() {
   return problem;
 }
 
-TEST(Rope, TurnsHalvesOfAHead) {
+TEST(Rope, RotatesHalvesOfAHead) {
   const Tensor q = counting({1, 2, 1, 4}, 8);
   const Tensor out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 2);
@@ -49,7 +49,7 @@ TEST(Rope, TurnsHalvesOfAHead) {
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, -7, -8, 5, 6}));
 }
 
-TEST(Rope, TurnsNeighbours) {
+TEST(Rope, RotatesNeighbours) {
   RopeProblem problem = two_tokens();
   problem.rotation.style = RopeStyle::interleaved;
   const Tensor q = counting({1, 2, 1, 4}, 8);
@@ -59,7 +59,7 @@ TEST(Rope, TurnsNeighbours) {
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, -6, 5, -8, 7}));
 }
 
-TEST(Rope, TurnsBackwards) {
+TEST(Rope, RotatesBackwards) {
   const Tensor q = counting({1, 2, 1, 4}, 8);
   const Tensor out(Dtype::f32, {1, 2, 1, 4});
   const QuarterTurns turns(2, 2);
@@ -67,7 +67,7 @@ TEST(Rope, TurnsBackwards) {
   EXPECT_EQ(values_of(out, 8), (std::vector<float>{1, 2, 3, 4, 7, 8, -5, -6}));
 }
 
-TEST(Rope, TurnsKWithQAndCopiesWhatIsNotRotated) {
+TEST(Rope, RotatesKWithQAndCopiesWhatIsNotRotated) {
   RopeProblem problem = two_tokens();
   problem.q_heads = 2;
   problem.k_heads = 1;

@@ -43,7 +43,7 @@ TEST(Rope, IsUndoneByItsInverse) {
   }
 }
 
-TEST(Rope, TurnsQAndKInsideAPackedTensorAndLeavesV) {
+TEST(Rope, RotatesQAndKInsideAPackedTensorAndLeavesV) {
   RopeProblem problem{.batch = 2, .seq = 7, .q_heads = 4, .k_heads = 2, .head_dim = 64};
   Random random(9);
   const RotationData rotation(problem, random);

@@ -1,9 +1,9 @@
 // The rotation of one step of a head. Included once per instruction set.
-#if defined(OCTET_OPS_ROPE_TURN_STEPS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef OCTET_OPS_ROPE_TURN_STEPS_INL
-#undef OCTET_OPS_ROPE_TURN_STEPS_INL
+#if defined(OCTET_OPS_ROPE_ROTATE_STEPS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTET_OPS_ROPE_ROTATE_STEPS_INL
+#undef OCTET_OPS_ROPE_ROTATE_STEPS_INL
 #else
-#define OCTET_OPS_ROPE_TURN_STEPS_INL
+#define OCTET_OPS_ROPE_ROTATE_STEPS_INL
 #endif
 
 #include "ops/rope/head_steps.hpp"
@@ -33,29 +33,29 @@ HWY_INLINE void store_step(const TwoRuns& values, const HeadStep& step, bool str
 }
 
 // Rotates a vector of pairs.
-HWY_INLINE void turn_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, const float* sin) {
+HWY_INLINE void rotate_pairs(hn::Vec<F32>& a, hn::Vec<F32>& b, const float* cos, const float* sin) {
   const auto c = hn::Load(F32(), cos);
   const auto s = hn::Load(F32(), sin);
-  const auto turned_a = hn::MulSub(a, c, hn::Mul(b, s));
+  const auto rotated_a = hn::MulSub(a, c, hn::Mul(b, s));
   b = hn::MulAdd(b, c, hn::Mul(a, s));
-  a = turned_a;
+  a = rotated_a;
 }
 
 // `index` counts the steps that rotate.
-HWY_INLINE void turn_step(bool interleaved, const StepAngles& angles, std::int64_t index,
-                          TwoRuns& values) {
+HWY_INLINE void rotate_step(bool interleaved, const StepAngles& angles, std::int64_t index,
+                            TwoRuns& values) {
   const float* cos = angles.cos + index * kRun;
   const float* sin = angles.sin + index * kRun;
   if (interleaved) {
-    turn_pairs(values.first.even, values.first.odd, cos, sin);
-    turn_pairs(values.second.even, values.second.odd, cos + kVector, sin + kVector);
+    rotate_pairs(values.first.even, values.first.odd, cos, sin);
+    rotate_pairs(values.second.even, values.second.odd, cos + kVector, sin + kVector);
   } else {
-    turn_pairs(values.first.even, values.second.even, cos, sin);
-    turn_pairs(values.first.odd, values.second.odd, cos + kVector, sin + kVector);
+    rotate_pairs(values.first.even, values.second.even, cos, sin);
+    rotate_pairs(values.first.odd, values.second.odd, cos + kVector, sin + kVector);
   }
 }
 
-// Loads the angles of a step's pairs from one cache, in the order of turn_step.
+// Loads the angles of a step's pairs from one cache, in the order of rotate_step.
 template <class Lanes>
 HWY_INLINE Split load_angles(const typename Lanes::Element* row, const AngleRows& rows,
                              std::int64_t pair, std::int64_t count) {
@@ -76,7 +76,7 @@ void prepare_angles(const AngleRows& rows, const HeadSteps& steps, StepAngles& a
   const auto* cos = static_cast<const typename Lanes::Element*>(rows.cos);
   const auto* sin = static_cast<const typename Lanes::Element*>(rows.sin);
   const auto sign = hn::Set(d, rows.inverse ? -0.0f : 0.0f);
-  for (std::int64_t i = 0; i < steps.turned; ++i) {
+  for (std::int64_t i = 0; i < steps.rotated; ++i) {
     const HeadStep& step = steps.all[static_cast<std::size_t>(i)];
     const std::int64_t pairs = (step.first_count + step.second_count) / 2;
     const Split c = without_payload(load_angles<Lanes>(cos, rows, step.pair, pairs));
