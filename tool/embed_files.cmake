@@ -1,7 +1,8 @@
 # Writes OUTPUT, a C++ source with every file of FILES (paths, separated by commas) as text, so that
-# the tool is one file that can be moved. It defines FUNCTION of HEADER, which takes a file's name.
+# the tool is one file that can be moved. It defines FUNCTION, which takes a file's name.
 string(REPLACE "," ";" FILES "${FILES}")
-set(text "// Made by tool/embed_files.cmake.\n#include \"${HEADER}\"\n\nnamespace octet::tool {\n\n")
+set(text "// Made by tool/embed_files.cmake.\n#include <string_view>\n\nnamespace octet::tool {\n\n")
+string(APPEND text "std::string_view ${FUNCTION}(std::string_view name);\n\n")
 string(APPEND text "std::string_view ${FUNCTION}(std::string_view name) {\n")
 foreach(path ${FILES})
   get_filename_component(name ${path} NAME)

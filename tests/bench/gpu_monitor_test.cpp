@@ -1,5 +1,5 @@
 // What is reported about a GPU's clocks, from made-up readings.
-#include "bench/timing/gpu_monitor.hpp"
+#include "bench/timing/machine_facts.hpp"
 
 #include <gtest/gtest.h>
 

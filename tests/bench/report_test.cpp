@@ -1,5 +1,4 @@
-#include "bench/report/columns.hpp"
-#include "bench/report/files.hpp"
+#include "bench/report/tables.hpp"
 #include "support/refusal.hpp"
 
 #include <octet/bench.hpp>

@@ -1,4 +1,4 @@
-#include "bench/timing/statistics.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,6 @@
 // Every file parser of the tool on arbitrary bytes: each reads them or throws UsageError.
 #include "tool/cases/cases.hpp"
-#include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"
-#include "tool/options/usage_error.hpp"
 #include "tool/results/parsed_results.hpp"
 #include "tool/suite/tasks.hpp"
 

@@ -1,11 +1,9 @@
 // The parsers of cases/ and the data there.
 #include "tool/cases/cases.hpp"
-#include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"
-#include "tool/options/usage_error.hpp"
-#include "tool/results/csv.hpp"
+#include "tool/results/files.hpp"
 
-#include "bench/report/files.hpp"
+#include "bench/report/record.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // octet compare names the cases that got slower or broke, and returns 1 only for those.
 #include "result_files.hpp"
-#include "tool/results/csv.hpp"
+#include "tool/results/files.hpp"
 
-#include "bench/report/files.hpp"
+#include "bench/report/record.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include "results.hpp"
 
 #include "tool/cases/cases.hpp"
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 
 #include <algorithm>
 

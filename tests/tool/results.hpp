@@ -1,7 +1,7 @@
 // The rows octet bench writes, read back as a user's script would.
 #pragma once
 
-#include "tool/results/csv.hpp"
+#include "tool/results/files.hpp"
 #include "run_tool.hpp"
 
 #include <octet/octet.h>

@@ -3,9 +3,8 @@
 
 #include "planned_rows.hpp"
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/results/command_line.hpp"
-#include "tool/results/csv.hpp"
 #include "tool/results/files.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Files of tasks: what they mean, and at which line and column an error is reported.
-#include "tool/cases/suites.hpp"
+#include "tool/cases/cases.hpp"
 #include "tool/suite/tasks.hpp"
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,7 @@
 #include "tool/results/stored_results.hpp"
 
 #include "bench/report/tables.hpp"
-#include "bench/timing/gpu_monitor.hpp"
-#include "bench/timing/host.hpp"
+#include "bench/timing/machine_facts.hpp"
 #include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
 

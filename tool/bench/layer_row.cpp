@@ -2,7 +2,6 @@
 // another library from the same run.
 #include "tool/bench/case_result.hpp"
 
-#include "bench/report/columns.hpp"
 #include "bench/report/tables.hpp"
 
 #include <fmt/format.h>

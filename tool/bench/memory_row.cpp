@@ -2,7 +2,6 @@
 // bytes.
 #include "tool/bench/case_result.hpp"
 
-#include "bench/report/columns.hpp"
 #include "bench/report/tables.hpp"
 
 #include <octet/bench/metrics.hpp>

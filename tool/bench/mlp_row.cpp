@@ -2,7 +2,6 @@
 // also have the unfused chain, timed in the same run.
 #include "tool/bench/case_result.hpp"
 
-#include "bench/report/columns.hpp"
 #include "bench/report/tables.hpp"
 
 #include <algorithm>

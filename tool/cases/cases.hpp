@@ -1,8 +1,10 @@
-// The cases of a benchmark, read from CSV files: layers of real models, and named shapes.
+// The cases of a benchmark: layers of real models and named shapes, read from CSV files, and suites,
+// which are named lists of layers.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +33,26 @@ std::vector<LayerCase> parse_cases(std::string_view text, std::string_view sourc
 std::vector<LayerCase> select_cases(const std::vector<LayerCase>& cases,
                                     const std::vector<std::string>& models,
                                     const std::vector<std::int64_t>& mbs);
+
+// A list of layers, defined in cases/suites.yaml.
+struct Suite {
+  std::string name;
+  std::string about;
+  std::string source;               // a CSV file of cases/
+  std::vector<std::string> models;  // empty: all
+  std::vector<std::int64_t> mbs;    // empty: all
+  std::optional<std::int64_t> tokens;
+};
+
+// Throws UsageError that names `source` and what was wanted.
+std::vector<Suite> parse_suites(const std::string& text, std::string_view source);
+
+// The cases of a suite, selected from the text of its source.
+std::vector<LayerCase> suite_cases(const Suite& suite, std::string_view source_text);
+
+// The cases of a suite by name, or of a CSV file by path. Throws UsageError that lists the known
+// suites.
+std::vector<LayerCase> load_suite(const std::string& name_or_path);
 
 // A case of a memory-bound operator, from cases/<operator>.csv with the columns
 // name,shape,cpu_shape and further ones named like the operator's options. A row without a

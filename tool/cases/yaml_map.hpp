@@ -2,7 +2,7 @@
 // column.
 #pragma once
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 
 #include <yaml-cpp/yaml.h>
 
@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace octet::tool {
 
@@ -27,6 +28,15 @@ template <class... Parts>
 YAML::Node load_yaml(const std::string& text, std::string_view source);
 
 std::string yaml_text(const YAML::Node& node, std::string_view source, std::string_view what);
+
+// Calls read(entry) for every entry of a list.
+template <class Read>
+auto yaml_list(const YAML::Node& node, std::string_view source, std::string_view what, Read read) {
+  if (!node.IsSequence()) refuse_at(node, source, "{} must be a list", what);
+  std::vector<decltype(read(node))> values;
+  for (const YAML::Node& entry : node) values.push_back(read(entry));
+  return values;
+}
 
 // Calls `read` for every key. A key may appear only once.
 void for_each_key(const YAML::Node& node, std::string_view source, std::string_view what,

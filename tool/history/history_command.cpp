@@ -4,7 +4,7 @@
 #include "tool/history/history.hpp"
 #include "tool/options/options.hpp"
 
-#include "bench/timing/statistics.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <fmt/format.h>
 
@@ -131,17 +131,17 @@ void show_trend(Database& database, const std::string& op, const std::string& sh
   print_table(table, 5);
 }
 
-// If the history is empty, a command that lists all of it says so, and one that asks for one thing
-// is refused.
-enum class Asked { all, one };
+// A command that lists the whole history prints that it is empty; one that names a run or a shape is
+// refused.
+enum class EmptyHistory { printed, refused };
 
 template <class Print>
-int print_history(Asked asked, Print print) {
+int print_history(EmptyHistory if_empty, Print print) {
   try {
     const std::string path = recorded_path();
     if (const auto database = recorded(path)) {
       print(*database);
-    } else if (asked == Asked::one) {
+    } else if (if_empty == EmptyHistory::refused) {
       refuse_usage("no run is recorded in {} yet", path);
     } else {
       fmt::print("no run is recorded in {} yet\n", path);
@@ -169,25 +169,25 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   CLI::App& list = add_command(history, "list", "the runs");
   add_whole(list, "--last", options->last, 1, kLastId, "how many of the latest [default: 50]");
   choose_when_given(list, chosen, [options] {
-    return print_history(Asked::all, [&](Database& d) { list_runs(d, options->last); });
+    return print_history(EmptyHistory::printed, [&](Database& d) { list_runs(d, options->last); });
   });
 
   CLI::App& show = add_command(history, "show", "the rows of a run");
   add_whole(show, "ID", options->id, 1, kLastId, "as octet history list prints it");
   choose_when_given(show, chosen, [options] {
     if (options->id == 0) refuse_usage("ID must be given, as octet history list has it");
-    return print_history(Asked::one, [&](Database& d) { show_run(d, options->id); });
+    return print_history(EmptyHistory::refused, [&](Database& d) { show_run(d, options->id); });
   });
 
   CLI::App& best = add_command(history, "best", "the best row of every shape, and its commit");
-  choose_when_given(best, chosen, [] { return print_history(Asked::all, best_rows); });
+  choose_when_given(best, chosen, [] { return print_history(EmptyHistory::printed, best_rows); });
 
   CLI::App& trend = add_command(history, "trend", "a shape, commit by commit");
   add_text(trend, "--shape", options->shape, "MxNxK", "the shape, as octet bench takes it");
   add_text(trend, "--op", options->op, "OP", "the operator [default: gemm]");
   choose_when_given(trend, chosen, [options] {
     if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
-    return print_history(Asked::one,
+    return print_history(EmptyHistory::refused,
                          [&](Database& d) { show_trend(d, options->op, options->shape); });
   });
 }

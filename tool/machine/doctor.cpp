@@ -7,7 +7,7 @@
 
 #include "bench/timing/device_queue.hpp"
 #include "bench/timing/device_timing.hpp"
-#include "bench/timing/host.hpp"
+#include "bench/timing/machine_facts.hpp"
 #include "bench/timing/timing.hpp"
 #include "cpu/threads.hpp"
 #include "device/cuda_runtime.hpp"

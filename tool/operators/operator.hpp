@@ -1,6 +1,6 @@
 // An operator as the tool sees it: its options and the cases they select. Every case has the
 // command line that repeats it, its gates and its timed workload. Each operator has a file here;
-// operators.cpp lists them.
+// operator.cpp lists them.
 #pragma once
 
 #include "tool/cases/cases.hpp"

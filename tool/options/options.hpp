@@ -1,7 +1,7 @@
 // Options of the command line. Every bad value gets a one-line message that says what was wanted.
 #pragma once
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 
 #include <octet/device.hpp>
 #include <octet/dtype.hpp>

@@ -1,7 +1,5 @@
 #include "tool/options/parse.hpp"
 
-#include "tool/options/usage_error.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cctype>

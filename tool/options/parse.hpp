@@ -1,14 +1,32 @@
-// Parsers for the texts of options and fields: numbers, shapes, names.
+// Parsers for the texts of options and fields (numbers, shapes, names), and the error for a text that
+// is wrong: one line on stderr, exit status 2.
 #pragma once
+
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace octet::tool {
+
+inline constexpr int kExitFailed = 1;  // a gate failed, or a case could not be run
+inline constexpr int kExitUsage = 2;
+
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <class... Parts>
+[[noreturn]] void refuse_usage(fmt::format_string<Parts...> format, Parts&&... parts) {
+  throw UsageError(fmt::format(format, std::forward<Parts>(parts)...));
+}
 
 // Parses the whole text as a number. Returns false if it is none or out of the range of `Number`.
 template <class Number>

@@ -1,8 +1,8 @@
 #include "tool/reporting/result_comparison.hpp"
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 
-#include "bench/timing/statistics.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <fmt/format.h>
 

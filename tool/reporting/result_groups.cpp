@@ -1,6 +1,6 @@
 #include "tool/reporting/result_groups.hpp"
 
-#include "bench/timing/statistics.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <algorithm>
 #include <tuple>

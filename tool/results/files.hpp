@@ -1,8 +1,12 @@
-// Files on disk: reading whole files, checking files before they are replaced, and locking.
+// Files on disk: reading whole files and CSV, checking files before they are replaced, and locking.
 #pragma once
+
+#include "bench/report/record.hpp"
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace octet::tool {
 
@@ -14,6 +18,11 @@ std::string text_if_any(const std::string& path);
 // if the file cannot be read or is far too long.
 std::string read_text_file(const std::string& given, const std::string& path,
                            const std::string& wanted);
+
+// The rows of a CSV as defined by RFC 4180, the header first; empty lines are skipped. Throws
+// UsageError that names `source` if a quote is not closed or appears inside an unquoted field.
+// bench::csv_line() writes such rows.
+std::vector<bench::Row> parse_csv(std::string_view text, std::string_view source);
 
 // The first bytes of the file that is to be replaced; empty if there is none. Throws UsageError
 // that begins with `option` if `path` is a folder, a device or a file that cannot be read.

@@ -1,12 +1,11 @@
 #include "tool/results/json_rows.hpp"
 
 #include "tool/options/parse.hpp"
-#include "tool/options/usage_error.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/provenance.hpp"
 
-#include "bench/report/files.hpp"
-#include "bench/timing/statistics.hpp"
+#include "bench/report/record.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <octet/version.h>
 

@@ -1,9 +1,7 @@
 #include "tool/results/parsed_results.hpp"
 
 #include "tool/options/parse.hpp"
-#include "tool/options/usage_error.hpp"
 #include "tool/results/command_line.hpp"
-#include "tool/results/csv.hpp"
 #include "tool/results/files.hpp"
 
 #include <fmt/format.h>

@@ -1,11 +1,9 @@
 #include "tool/results/result_file.hpp"
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/result_kind.hpp"
 #include "tool/results/stored_results.hpp"
-
-#include "bench/report/files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -42,8 +42,6 @@ ResultKind gemm_kind() {
           .about = "one linear layer, forward and backward",
           .shape = {"M", "N", "K"},
           .name_column = "Case",
-          .variant = {},
-          .backend = "Backend",
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
@@ -66,14 +64,11 @@ ResultKind quantize_kind() {
   return {.op = "quantize",
           .about = "one cast",
           .shape = {"Rows", "Cols"},
-          .variant = {},
-          .backend = "Backend",
           .rates = {{"step", "GB/s"}},
           .time = "Time (ms)",
           .unit = "TB/s",
           .column_per_unit = 1000,
           .baselines = {{"Memcpy Ratio", nullptr, "copy of the same bytes"}},
-          .snrs = {},
           .has_ceiling = true,
           .intensity = no_intensity};
 }
@@ -85,8 +80,6 @@ ResultKind memory_kind(const char* op) {
           .is_named_in_rows = true,
           .shape = {"Shape"},
           .name_column = "Case",
-          .variant = {},
-          .backend = "Backend",
           .rates = {{"forward", "Forward GB/s"},
                     {"backward", "Backward GB/s"},
                     {"step", "Combined Step GB/s"}},
@@ -112,13 +105,10 @@ ResultKind gated_mlp_kind() {
           .is_named_in_rows = true,
           .shape = {"M", "F", "K"},
           .name_column = "Case",
-          .variant = {},
-          .backend = "Backend",
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
           .baselines = {{"Combined Ratio", nullptr, "unfused chain"}},
-          .snrs = {},
           .intensity = mlp_intensity,
           .intensity_text = "the operations of its products over the bytes of every launch"};
 }
@@ -134,8 +124,6 @@ ResultKind peers_memory_kind(const char* op, std::vector<const char*> shape) {
           .rates = {{"step", "TB/s"}},
           .time = "Time (ms)",
           .unit = "TB/s",
-          .baselines = {},
-          .snrs = {},
           .intensity = no_intensity};
 }
 
@@ -149,8 +137,6 @@ ResultKind peers_kind() {
           .backend_is_key = true,
           .rates = {{"step", "TFLOPS"}},
           .unit = "TFLOPS",
-          .baselines = {},
-          .snrs = {},
           .intensity = product_intensity,
           .intensity_text = "2MNK over the bytes of two FP8 operands and a 16-bit result"};
 }

@@ -39,15 +39,16 @@ struct ResultKind {
   bool is_named_in_rows = false;      // kOperatorColumn holds `op`; other kinds share the columns
   std::vector<const char*> shape;     // columns whose fields are printed with x in between
   const char* name_column = nullptr;  // "Llama-2-7B attn_qkv": model and layer
-  std::vector<const char*> variant;  // other columns that tell rows apart; if empty, `Command` does
-  const char* backend;               // the column that says what was run
-  bool backend_is_key = false;    // rows of one shape with different backends are different cases
-  std::vector<RateColumn> rates;  // higher is better; the last is the step, which is scored
-  const char* time = nullptr;     // column with the time of the step
-  const char* unit;               // of the rates as printed
-  double column_per_unit = 1;     // a column in GB/s has 1000 per TB/s
-  std::vector<BaselineColumn> baselines;
-  std::vector<SnrColumn> snrs;
+  std::vector<const char*>
+      variant{};                    // other columns that tell rows apart; if empty, `Command` does
+  const char* backend = "Backend";  // the column that says what was run
+  bool backend_is_key = false;      // rows of one shape with different backends are different cases
+  std::vector<RateColumn> rates;    // higher is better; the last is the step, which is scored
+  const char* time = nullptr;       // column with the time of the step
+  const char* unit;                 // of the rates as printed
+  double column_per_unit = 1;       // a column in GB/s has 1000 per TB/s
+  std::vector<BaselineColumn> baselines{};
+  std::vector<SnrColumn> snrs{};
   bool has_ceiling = false;  // the first baseline is a copy of the same bytes, the upper bound
   // Operations of the step per byte of its tensors, each moved once; NaN if it is memory-bound.
   double (*intensity)(const bench::Record& record);

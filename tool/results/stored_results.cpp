@@ -1,13 +1,9 @@
 #include "tool/results/stored_results.hpp"
 
 #include "tool/options/parse.hpp"
-#include "tool/options/usage_error.hpp"
 #include "tool/results/command_line.hpp"
-#include "tool/results/csv.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/result_kind.hpp"
-
-#include "bench/report/files.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "tool/suite/suite_folder.hpp"
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/stored_results.hpp"
 

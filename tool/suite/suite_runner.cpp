@@ -1,6 +1,6 @@
 #include "tool/suite/suite_runner.hpp"
 
-#include "tool/options/usage_error.hpp"
+#include "tool/options/parse.hpp"
 
 #include <octet/device.hpp>
 

@@ -92,20 +92,17 @@ Task read_task(const YAML::Node& node, std::string_view source) {
   return task;
 }
 
-std::vector<Task> read_tasks(const YAML::Node& node, std::string_view source) {
-  if (!node.IsSequence()) refuse_at(node, source, "tasks must be a list");
-  std::vector<Task> tasks;
-  for (const YAML::Node& entry : node) tasks.push_back(read_task(entry, source));
-  return tasks;
-}
-
 TaskGroup read_group(const std::string& name, const YAML::Node& node, std::string_view source) {
   TaskGroup group;
   group.name = name;
   read_map(
       node, source, "group " + name,
       {{"about", [&](const YAML::Node& value) { group.about = yaml_text(value, source, "about"); }},
-       {"tasks", [&](const YAML::Node& value) { group.tasks = read_tasks(value, source); }}});
+       {"tasks", [&](const YAML::Node& value) {
+          group.tasks = yaml_list(value, source, "tasks", [&](const YAML::Node& entry) {
+            return read_task(entry, source);
+          });
+        }}});
   if (group.tasks.empty()) refuse_at(node, source, "group {} has no tasks", name);
   return group;
 }

@@ -4,9 +4,8 @@
 //
 //     octet_sm90_sweep [SUITE]          dense84 where none is named
 //     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
-#include "tool/cases/suites.hpp"
+#include "tool/cases/cases.hpp"
 #include "tool/options/parse.hpp"
-#include "tool/options/usage_error.hpp"
 
 #include "bench/workloads/tensors.hpp"
 #include "core/message.hpp"

@@ -1,4 +1,5 @@
-// A row of results: its fields as text, and by column name.
+// A row of results: its fields as text, by column name and as a line of CSV; and files on disk that
+// are replaced whole.
 #pragma once
 
 #include <algorithm>
@@ -54,5 +55,18 @@ class Record {
   const Row& header_;
   const Row& row_;
 };
+
+// A row in RFC 4180 form, with its line end. Fields are quoted if they need it.
+std::string csv_line(const Row& row);
+// The header and the rows.
+std::string csv_text(const Row& header, const std::vector<Row>& rows);
+
+// Writes `content` to the file `beside` and renames that to `path`: a reader sees the old file or
+// the new one, never half of it. Returns 0, or the errno of what failed; then `path` is unchanged
+// and `beside` is removed.
+int replace_file(const std::string& path, const std::string& beside, std::string_view content);
+
+// A name beside `path` that no other writer uses, on any machine.
+std::string name_beside(const std::string& path);
 
 }  // namespace octet::bench

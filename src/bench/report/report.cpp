@@ -1,8 +1,5 @@
-#include "bench/report/columns.hpp"
-#include "bench/report/files.hpp"
 #include "bench/report/tables.hpp"
-#include "bench/timing/gpu_monitor.hpp"
-#include "bench/timing/host.hpp"
+#include "bench/timing/machine_facts.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
 

@@ -1,13 +1,39 @@
 #include "bench/report/tables.hpp"
 
-#include "bench/timing/statistics.hpp"
+#include "bench/timing/timing.hpp"
 
 #include <unistd.h>
 
 #include <cstdlib>
+#include <initializer_list>
 
 namespace octet::bench {
 namespace {
+
+// Groups of columns that the files share.
+
+Row place_columns() { return {"TestID", "Platform", "GPU"}; }
+
+Row step_columns() {
+  return {"Forward Time (ms)", "Forward TFLOPS",          "Backward Time (ms)",
+          "Backward TFLOPS",   "Combined Step Time (ms)", "Combined Step TFLOPS"};
+}
+
+Row run_columns() {
+  return {"Backend", "Configuration", "Threads", "Warmup", "Iterations", "Spread (%)", "Note"};
+}
+
+// Where a row comes from, the clocks while it was timed, and how to repeat it.
+Row origin_columns() {
+  return {"Commit",          "Device Sources", "CPU",  "Clock (MHz)", "Power (W)",
+          "Temperature (C)", "Throttle",       "Seed", "Command"};
+}
+
+Row joined(std::initializer_list<Row> groups) {
+  Row row;
+  for (const Row& group : groups) append(row, group);
+  return row;
+}
 
 struct TableColumn {
   const char* title;
@@ -115,6 +141,24 @@ std::vector<std::size_t> column_widths(const std::vector<Row>& rows) {
 
 }  // namespace
 
+Row gemm_columns(bool with_baseline) {
+  Row header = joined({place_columns(),
+                       {"Case", "MBS", "M", "N", "K", "Dtype", "Granularity", "Check"},
+                       step_columns()});
+  for (const char* gate : {"G1", "G2", "G4"}) {
+    for (const char* tensor : {"Forward", "dX", "dW"}) {
+      header.push_back(std::string(tensor) + " " + gate + " SNR (dB)");
+    }
+  }
+  append(header, joined({{"f16 SNR (dB)"}, run_columns(), {"Wgrad Blocks"}, origin_columns()}));
+  if (with_baseline) {
+    append(header, {"Baseline", "Forward Ratio", "Backward Ratio", "Combined Ratio",
+                    "Baseline Forward Time (ms)", "Baseline Backward Time (ms)",
+                    "Baseline Combined Step Time (ms)"});
+  }
+  return header;
+}
+
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
   const bool with_baseline = std::find(header.begin(), header.end(), "Baseline") != header.end();
   const std::vector<TableColumn> columns = gemm_table_columns(with_baseline);
@@ -135,6 +179,14 @@ std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
+Row cast_columns() {
+  return joined({place_columns(),
+                 {"Rows", "Cols", "Dtype", "Format", "Block", "Transposed Block", "Check",
+                  "Time (ms)", "Bytes", "GB/s", "Memcpy Time (ms)", "Memcpy GB/s", "Memcpy Ratio"},
+                 run_columns(),
+                 origin_columns()});
+}
+
 std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows) {
   const std::string unit = rate_unit(header, rows);
   std::vector<Row> table{{"shape", "block", "transposed", "check", "ms", unit, "copy " + unit,
@@ -143,12 +195,42 @@ std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
+Row memory_step_columns() {
+  Row header =
+      joined({place_columns(), {"Case", "Operator", "Shape", "Dtype", "Options", "Check"}});
+  for (const char* part : {"Forward", "Backward"}) {
+    for (const char* what : {" Time (ms)", " GB/s", " Copy Ratio"}) {
+      header.push_back(std::string(part) + what);
+    }
+  }
+  append(header, {"Combined Step Time (ms)", "Combined Step GB/s", "Combined Copy Ratio",
+                  "Forward Bytes", "Backward Bytes", "Forward SNR (dB)", "Backward SNR (dB)"});
+  append(header, joined({run_columns(), origin_columns()}));
+  return header;
+}
+
 std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& rows) {
   const std::string unit = rate_unit(header, rows);
   std::vector<Row> table{{"case", "shape", "options", "check", "forward ms", unit, "of a copy",
                           "backward ms", unit, "of a copy", "spread %", "note"}};
   for (const Row& row : rows) table.push_back(memory_step_line(Record(header, row)));
   return table;
+}
+
+Row mlp_columns() {
+  Row header = joined({place_columns(),
+                       {"Case", "Operator", "M", "F", "K", "Dtype", "Options", "Check"},
+                       step_columns()});
+  for (const std::string way : {"", "Unfused "}) {
+    for (const char* part : {"Forward", "Backward"}) {
+      append(header, {way + part + " Launches", way + part + " Bytes"});
+    }
+  }
+  append(header, {"Unfused Forward Time (ms)", "Unfused Backward Time (ms)", "Forward Ratio",
+                  "Backward Ratio", "Combined Ratio", "Same Bits", "Forward SNR (dB)",
+                  "Backward SNR (dB)"});
+  append(header, joined({run_columns(), origin_columns()}));
+  return header;
 }
 
 std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows) {

@@ -1,9 +1,19 @@
-// Tables for people: the columns they show of result rows, and their text.
+// The columns of every kind of result file, the same whether the octet command or a user's program
+// writes them, and the table that shows such rows to people.
 #pragma once
 
 #include "bench/report/record.hpp"
 
 namespace octet::bench {
+
+// A linear layer, forward and backward. The first 17 columns are a contract.
+Row gemm_columns(bool with_baseline);
+// A cast, or another memory-bound kernel of one call, beside a copy of the same bytes.
+Row cast_columns();
+// A memory-bound operator, forward and backward, each beside a copy of the same bytes.
+Row memory_step_columns();
+// A gated MLP, forward and backward, beside its unfused chain.
+Row mlp_columns();
 
 // The titles, then a line for every row.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);

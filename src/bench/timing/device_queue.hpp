@@ -1,4 +1,4 @@
-// Work queued on a CUDA device, and the time it takes there. cuda_device_queue.cpp implements it if
+// Work queued on a CUDA device, and the time it takes there. device_queue.cpp implements it if
 // the build has CUDA; if not, cuda_absent.cpp refuses.
 #pragma once
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bench/timing/device_queue.hpp"
-#include "bench/timing/gpu_monitor.hpp"
+#include "bench/timing/machine_facts.hpp"
 #include "bench/timing/timing.hpp"
 
 #include <octet/buffer.hpp>

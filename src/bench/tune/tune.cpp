@@ -1,4 +1,4 @@
-#include "bench/timing/host.hpp"
+#include "bench/timing/machine_facts.hpp"
 #include "bench/tune/tune_search.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"

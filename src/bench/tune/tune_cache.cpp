@@ -1,4 +1,4 @@
-#include "bench/report/files.hpp"
+#include "bench/report/record.hpp"
 #include "bench/tune/tune_search.hpp"
 #include "core/message.hpp"
 

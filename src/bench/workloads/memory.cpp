@@ -1,7 +1,7 @@
 #include "bench/workloads/memory.hpp"
 
 #include "bench/timing/device_queue.hpp"
-#include "bench/timing/host.hpp"
+#include "bench/timing/machine_facts.hpp"
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
 #include "device/cuda_runtime.hpp"

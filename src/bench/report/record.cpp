@@ -1,4 +1,4 @@
-#include "bench/report/files.hpp"
+#include "bench/report/record.hpp"
 
 #include "core/message.hpp"
 

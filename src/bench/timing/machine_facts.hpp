@@ -1,4 +1,6 @@
-// The state of a GPU while it is timed: clock, power, temperature, and throttle reasons.
+// The facts about a machine that a result reports. Of the host: its CPU, clock, memory and caches,
+// from /proc and /sys. Of a GPU while it is timed: clock, power, temperature and throttle reasons,
+// from NVML.
 #pragma once
 
 #include <octet/bench/timing.hpp>
@@ -8,6 +10,18 @@
 #include <thread>
 
 namespace octet::bench {
+
+struct Cache {
+  int level = 0;
+  std::string type;  // "Data", "Instruction", "Unified"
+  std::size_t bytes = 0;
+};
+
+std::string cpu_model();     // "unknown" if the system does not report it
+double cpu_clock_mhz();      // the mean over the cores now; 0 if not reported
+std::size_t memory_bytes();  // 0 if not reported
+std::vector<Cache> cpu_caches();
+std::size_t last_level_cache_bytes();
 
 // Summary of all readings: the median clock, the mean power, the highest temperature, every reason
 // seen. Nothing if there are no readings.
