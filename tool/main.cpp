@@ -1,7 +1,6 @@
 // octet: benchmarks and checks the operators on this machine.
 // Exit status: 0 success, 1 a gate failed or a case could not be run, 2 the command line is wrong
 // or asks for something this machine or build lacks, such as disk space.
-#include "tool/commands.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/provenance.hpp"
 

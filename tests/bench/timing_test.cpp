@@ -41,12 +41,8 @@ class FakeTime {
 
 TEST(Timing, TakesTheIterationsAskedForAfterTheWarmUps) {
   FakeTime time;
-  Protocol protocol;
-  protocol.warmup = 2;
-  protocol.iterations = 5;
-  protocol.seconds = 1000;
-  const Samples samples =
-      measure({time.part('f', 0.25), time.part('b', 0.5)}, protocol, time.clock());
+  const Samples samples = measure({time.part('f', 0.25), time.part('b', 0.5)},
+                                  {.warmup = 2, .iterations = 5, .seconds = 1000}, time.clock());
   EXPECT_EQ(time.log(), "fbfbfbfbfbfbfb");
   EXPECT_EQ(samples.warmup, 2);
   EXPECT_EQ(samples.iterations(), 5);
@@ -71,18 +67,13 @@ TEST(Timing, IsBoundedByTimeButNotBelowThreeIterations) {
 TEST(Timing, CountsCallsUpOverWarmUpsAndIterations) {
   FakeTime time;
   std::vector<std::int64_t> numbers;
-  Protocol protocol;
-  protocol.warmup = 2;
-  protocol.iterations = 3;
-  measure({[&](std::int64_t i) { numbers.push_back(i); }}, protocol, time.clock());
+  measure({[&](std::int64_t i) { numbers.push_back(i); }}, {.warmup = 2, .iterations = 3},
+          time.clock());
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(Timing, SpreadIsOfWholeIterations) {
   FakeTime time;
-  Protocol protocol;
-  protocol.warmup = 1;
-  protocol.iterations = 5;
   // What one part loses, the other gains.
   const Samples steady = measure({[&](std::int64_t i) { time.pass(static_cast<double>(i)); },
                                   [&](std::int64_t i) { time.pass(static_cast<double>(8 - i)); }},
@@ -95,13 +86,9 @@ TEST(Timing, SpreadIsOfWholeIterations) {
 
 TEST(Timing, ContestantsTakeTurnsAfterAPauseAndAnUntimedCall) {
   FakeTime time;
-  Protocol protocol;
-  protocol.warmup = 1;
-  protocol.iterations = 5;
-  protocol.rounds = 5;
-  protocol.seconds = 1000;
   const Comparison comparison =
-      compare({time.part('a', 1)}, {time.part('b', 3)}, protocol, time.clock());
+      compare({time.part('a', 1)}, {time.part('b', 3)},
+              {.warmup = 1, .iterations = 5, .seconds = 1000, .rounds = 5}, time.clock());
   // Warm-ups, then five rounds; which side goes first alternates.
   EXPECT_EQ(time.log(),
             "ab"
@@ -148,11 +135,8 @@ TEST(Timing, RatioIsTheMedianOverTheRounds) {
   int peer_calls = 0;
   const Part ours = [&](std::int64_t) { time.pass(++our_calls > 5 && our_calls <= 7 ? 10 : 1); };
   const Part peer = [&](std::int64_t) { time.pass(++peer_calls > 5 && peer_calls <= 7 ? 20 : 2); };
-  Protocol protocol;
-  protocol.warmup = 1;
-  protocol.iterations = 5;
-  protocol.seconds = 1000;
-  const Comparison comparison = compare({ours}, {peer}, protocol, time.clock());
+  const Comparison comparison =
+      compare({ours}, {peer}, {.warmup = 1, .iterations = 5, .seconds = 1000}, time.clock());
   EXPECT_DOUBLE_EQ(comparison.ratio, 2);
   EXPECT_EQ(our_calls, 11);
 }

@@ -8,23 +8,9 @@ namespace octet::tool {
 namespace {
 
 // The first columns of every result of gemm, in this order.
-const bench::Row kFirstColumns{"TestID",
-                               "Platform",
-                               "GPU",
-                               "Case",
-                               "MBS",
-                               "M",
-                               "N",
-                               "K",
-                               "Dtype",
-                               "Granularity",
-                               "Check",
-                               "Forward Time (ms)",
-                               "Forward TFLOPS",
-                               "Backward Time (ms)",
-                               "Backward TFLOPS",
-                               "Combined Step Time (ms)",
-                               "Combined Step TFLOPS"};
+const bench::Row kFirstColumns = columns(
+    "TestID,Platform,GPU,Case,MBS,M,N,K,Dtype,Granularity,Check,Forward Time (ms),Forward TFLOPS,"
+    "Backward Time (ms),Backward TFLOPS,Combined Step Time (ms),Combined Step TFLOPS");
 
 void expect_rate(const Fields& record, const std::string& part, double products) {
   const double operations =
@@ -51,8 +37,7 @@ TEST(ToolBench, WritesOneCheckedRowPerShape) {
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
 
   const Results results = read_results(path);
-  ASSERT_GE(results.header.size(), kFirstColumns.size());
-  EXPECT_TRUE(std::equal(kFirstColumns.begin(), kFirstColumns.end(), results.header.begin()));
+  expect_first_columns(results.header, kFirstColumns);
   ASSERT_EQ(results.records.size(), 2u);
   for (const Fields& record : results.records) {
     EXPECT_EQ(record.at("Check"), "PASS");
@@ -105,15 +90,12 @@ TEST(ToolBench, TheCommandOfARowRepeatsIt) {
 }
 
 TEST(ToolBench, PutsThePeersTimeOverOurs) {
-  const Folder folder;
-  const std::string path = folder.file("x.csv");
-  const Outcome outcome = run_tool(
-      "bench gemm --device cpu --shape 32x64x64 --prequantized --baseline openblas "
-      "--seconds-per-case 0.2 -o " +
-      path);
-  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_NE(outcome.out.find("ratio: "), std::string::npos) << outcome.out;
-  const Fields record = read_results(path).records.at(0);
+  const BenchRun run(
+      "gemm --device cpu --shape 32x64x64 --prequantized --baseline openblas "
+      "--seconds-per-case 0.2");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  EXPECT_NE(run.outcome.out.find("ratio: "), std::string::npos) << run.text();
+  const Fields& record = run.row();
   EXPECT_EQ(record.at("Baseline"), "openblas");
   EXPECT_GE(number_in(record, "Iterations"), 5);
   for (const char* part : {"Forward", "Backward", "Combined"}) {
@@ -125,13 +107,11 @@ TEST(ToolBench, PutsThePeersTimeOverOurs) {
 }
 
 TEST(ToolBench, TimesPlainProducts) {
-  const Folder folder;
   for (const std::string dtype : {"bf16", "f16"}) {
-    const std::string path = folder.file(dtype + ".csv");
-    const Outcome outcome = run_tool("bench gemm --device cpu --dtype " + dtype +
-                                     " --shape 33x65x40 --warmup 1 --iters 3 -o " + path);
-    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-    const Fields record = read_results(path).records.at(0);
+    const BenchRun run("gemm --device cpu --dtype " + dtype +
+                       " --shape 33x65x40 --warmup 1 --iters 3");
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    const Fields& record = run.row();
     EXPECT_EQ(record.at("Dtype"), dtype);
     EXPECT_EQ(record.at("Granularity"), "none");
     EXPECT_GT(number_in(record, "dW G4 SNR (dB)"), 45);
@@ -229,12 +209,9 @@ TEST(ToolBench, ReadsCasesFromAFile) {
 }
 
 TEST(ToolBench, SetsACastBesideACopyOfTheSameBytes) {
-  const Folder folder;
-  const std::string path = folder.file("q.csv");
-  const Outcome outcome =
-      run_tool("bench quantize --device cpu --shape 64x256 --warmup 1 --iters 5 -o " + path);
-  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  const Results results = read_results(path);
+  const BenchRun run("quantize --device cpu --shape 64x256 --warmup 1 --iters 5");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  const Results& results = run.results;
   ASSERT_EQ(results.records.size(), 2u);
   EXPECT_EQ(results.records[0].at("Transposed Block"), "1x128");
   EXPECT_EQ(results.records[1].at("Block"), "128x128");

@@ -24,12 +24,9 @@ TEST(ToolCuda, NamesTheCountOfDevicesWhereThereIsNone) {
 
 TEST(ToolCuda, TimesALayerBetweenEventsAndWatchesTheClocks) {
   OCTET_NEEDS_HOPPER();
-  const Folder folder;
-  const std::string path = folder.file("x.csv");
-  const Outcome outcome = run_tool(
-      "bench gemm --shape 512x768x1024 --shape 257x384x640 --warmup 3 --iters 20 -o " + path);
-  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  for (const Fields& record : read_results(path).records) {
+  const BenchRun run("gemm --shape 512x768x1024 --shape 257x384x640 --warmup 3 --iters 20");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  for (const Fields& record : run.results.records) {
     EXPECT_EQ(record.at("Platform"), "cuda") << "the default where a Hopper GPU is there";
     EXPECT_NE(record.at("GPU"), "none");
     EXPECT_EQ(record.at("Check"), "PASS");
@@ -45,27 +42,20 @@ TEST(ToolCuda, TimesALayerBetweenEventsAndWatchesTheClocks) {
 
 TEST(ToolCuda, TimesTheProductsBesideCublasLt) {
   OCTET_NEEDS_HOPPER();
-  const Folder folder;
-  const std::string path = folder.file("x.csv");
-  const Outcome outcome = run_tool(
-      "bench gemm --device cuda --shape 1024x1024x1024 --prequantized --baseline cublaslt "
-      "--warmup 3 --iters 20 -o " +
-      path);
-  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  const Fields record = read_results(path).records.at(0);
-  EXPECT_EQ(record.at("Baseline"), "cublaslt");
-  EXPECT_GT(number_in(record, "Combined Ratio"), 0);
+  const BenchRun run(
+      "gemm --device cuda --shape 1024x1024x1024 --prequantized --baseline cublaslt "
+      "--warmup 3 --iters 20");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  EXPECT_EQ(run.row().at("Baseline"), "cublaslt");
+  EXPECT_GT(number_in(run.row(), "Combined Ratio"), 0);
 }
 
 TEST(ToolCuda, SetsACastBesideADeviceCopy) {
   OCTET_NEEDS_HOPPER();
-  const Folder folder;
-  const std::string path = folder.file("q.csv");
-  const Outcome outcome =
-      run_tool("bench quantize --device cuda --shape 2048x4096 --warmup 3 --iters 20 -o " + path);
-  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
-  EXPECT_NE(outcome.out.find("TB/s"), std::string::npos) << outcome.out;
-  for (const Fields& record : read_results(path).records) {
+  const BenchRun run("quantize --device cuda --shape 2048x4096 --warmup 3 --iters 20");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  EXPECT_NE(run.outcome.out.find("TB/s"), std::string::npos) << run.text();
+  for (const Fields& record : run.results.records) {
     EXPECT_GT(number_in(record, "GB/s"), 100);
     EXPECT_GT(number_in(record, "Memcpy GB/s"), 500) << "a device copy, not the host's";
   }

@@ -1,8 +1,9 @@
 // The rows octet bench writes, read back as a user's script would.
 #pragma once
 
-#include "tool/results/files.hpp"
 #include "run_tool.hpp"
+
+#include "tool/results/files.hpp"
 
 #include <octet/octet.h>
 
@@ -33,6 +34,31 @@ inline Results read_results(const std::string& path) {
     results.records.push_back(record);
   }
   return results;
+}
+
+// A run of `octet bench ARGUMENTS -o FILE` and the rows it wrote.
+struct BenchRun {
+  explicit BenchRun(const std::string& arguments) : BenchRun(arguments, Folder()) {}
+
+  Outcome outcome;
+  Results results;
+
+  const Fields& row() const { return results.records.at(0); }
+  // What a failed assertion shows.
+  std::string text() const { return outcome.out + outcome.err; }
+
+ private:
+  BenchRun(const std::string& arguments, const Folder& folder)
+      : outcome(run_tool("bench " + arguments + " -o " + folder.file("x.csv"))),
+        results(read_results(folder.file("x.csv"))) {}
+};
+
+// The columns of a header, given as a line of CSV.
+inline bench::Row columns(const std::string& line) { return parse_csv(line, "columns").at(0); }
+
+inline void expect_first_columns(const bench::Row& header, const bench::Row& first) {
+  ASSERT_GE(header.size(), first.size());
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), header.begin()));
 }
 
 // The digest of an operator's kernels in a row: 12 digits, or empty in a build without CUDA.

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 struct Tree {
   // The digest of an operator's kernels, by the operator's name in a command.
   std::function<std::string(const std::string& op)> digest;
-  // What would run a command on the GPU of a folder; nothing where that is not known. Throws where the
+  // What would run a command on the GPU of a folder; nothing if that is not known. Throws if the
   // command cannot be planned.
   std::function<std::optional<PlannedRow>(const std::string& gpu, const std::string& command)> plan;
 };
@@ -51,8 +51,8 @@ struct Measured {
   friend auto operator<=>(const Measured&, const Measured&) = default;
 };
 
-inline std::set<Measured> measured_in(const fs::path& path) {
-  const std::vector<bench::Row> rows = parse_csv(text_if_any(path.string()), path.string());
+// `rows`: a file, with its header first.
+inline std::set<Measured> measured_in(const std::vector<bench::Row>& rows) {
   std::set<Measured> measured;
   for (std::size_t r = 1; r < rows.size(); ++r) {
     const bench::Record record(rows[0], rows[r]);
@@ -62,11 +62,11 @@ inline std::set<Measured> measured_in(const fs::path& path) {
   return measured;
 }
 
-// The first row of a file that the tree would run with another implementation or configuration, as the end
-// of a line; empty where there is none. Rows without a configuration are not judged.
-inline std::string other_configuration(const fs::path& path, const Tree& tree) {
-  const std::string gpu = path.parent_path().filename().string();
-  const std::vector<bench::Row> rows = parse_csv(text_if_any(path.string()), path.string());
+// The first row of a file that the tree would run on this GPU with another implementation or
+// configuration, as the end of a line; empty if there is none. Rows without a configuration are not
+// judged.
+inline std::string other_configuration(const std::vector<bench::Row>& rows, const std::string& gpu,
+                                       const Tree& tree) {
   for (std::size_t r = 1; r < rows.size(); ++r) {
     const bench::Record record(rows[0], rows[r]);
     const PlannedRow measured{record.at("Backend"), record.at("Configuration")};
@@ -82,23 +82,24 @@ inline std::string other_configuration(const fs::path& path, const Tree& tree) {
 
 // One line per file of results/<gpu>/*.csv, operator and digest of kernels other than the tree's:
 //   STALE: results/h200/dense84.csv was measured with device sources X, the tree has Y of gemm
-// one per file with a configuration other than the tree's, and one per file that is not a CSV or has a command
-// that cannot be planned. Rows without a digest, as of other programs, are not judged. None where the folder
-// is missing.
+// one per file with a configuration other than the tree's, and one per file that is not a CSV or has a
+// command that cannot be planned. Rows without a digest, as of other programs, are not judged. None
+// if the folder is missing.
 inline std::vector<std::string> stale_results(const std::string& folder, const Tree& tree) {
   std::vector<std::string> lines;
   for (const fs::path& path : result_files(folder)) {
-    const std::string shown =
-        (fs::path(folder).filename() / path.parent_path().filename() / path.filename()).string();
+    const fs::path gpu = path.parent_path().filename();
+    const std::string shown = (fs::path(folder).filename() / gpu / path.filename()).string();
     try {
-      for (const auto& [op, hash] : measured_in(path)) {
+      const std::vector<bench::Row> rows = parse_csv(text_if_any(path.string()), path.string());
+      for (const auto& [op, hash] : measured_in(rows)) {
         const std::string now = tree.digest(op);
         if (hash == now) continue;
         lines.push_back(
             fmt::format("STALE: {} was measured with device sources {}, the tree has {} of {}",
                         shown, hash, now.empty() ? "none" : now, op.empty() ? "no operator" : op));
       }
-      if (const std::string other = other_configuration(path, tree); !other.empty()) {
+      if (const std::string other = other_configuration(rows, gpu.string(), tree); !other.empty()) {
         lines.push_back(fmt::format("STALE: {} was measured with {}", shown, other));
       }
     } catch (const std::exception& error) {

@@ -1,7 +1,7 @@
 // octet bench OP: checks the gates of every case, then times it, next to its baseline if any.
 // Writes a row per case, then prints a table and the score.
 #include "tool/bench/case_result.hpp"
-#include "tool/commands.hpp"
+#include "tool/options/options.hpp"
 #include "tool/console.hpp"
 #include "tool/history/history.hpp"
 #include "tool/results/json_rows.hpp"

@@ -1,5 +1,5 @@
 // octet check OP: checks the gates of every case and prints a table for each, then the counts.
-#include "tool/commands.hpp"
+#include "tool/options/options.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
 

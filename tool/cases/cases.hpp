@@ -1,5 +1,5 @@
-// The cases of a benchmark: layers of real models and named shapes, read from CSV files, and suites,
-// which are named lists of layers.
+// The cases of a benchmark: layers of real models and named shapes, read from CSV files, and
+// suites, which are named lists of layers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // octet history: what was measured on this machine, when and with which commit.
-#include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/history/history.hpp"
 #include "tool/options/options.hpp"
@@ -131,8 +130,8 @@ void show_trend(Database& database, const std::string& op, const std::string& sh
   print_table(table, 5);
 }
 
-// A command that lists the whole history prints that it is empty; one that names a run or a shape is
-// refused.
+// A command that lists the whole history prints that it is empty; one that names a run or a shape
+// is refused.
 enum class EmptyHistory { printed, refused };
 
 template <class Print>

@@ -1,5 +1,4 @@
 // octet doctor: prints what this machine has that octet could use.
-#include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/options.hpp"

@@ -1,5 +1,4 @@
 // octet ops: prints the support table, which is made from the implementation lists.
-#include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/machine/support.hpp"
 #include "tool/operators/operator.hpp"

@@ -1,13 +1,16 @@
-// Options of the command line. Every bad value gets a one-line message that says what was wanted.
+// The command line: its commands and their options. Every bad value gets a one-line message that
+// says what was wanted.
 #pragma once
 
 #include "tool/options/parse.hpp"
+#include "tool/results/stored_results.hpp"
 
 #include <octet/device.hpp>
 #include <octet/dtype.hpp>
 #include <octet/quantized.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +21,41 @@ class ParseError;
 }  // namespace CLI
 
 namespace octet::tool {
+
+// The command that was given.
+struct Chosen {
+  CLI::App* app = nullptr;
+  std::function<int()> run;  // returns the exit status
+  // Only for octet bench OP: its cases. Throws if the options name none or contradict each other.
+  // Runs nothing and opens no GPU.
+  std::function<std::vector<BenchCase>()> cases;
+};
+
+// Adds a subcommand to `parent`. Few files call CLI11 itself, since each that does compiles much of
+// its header again.
+CLI::App& add_command(CLI::App& parent, const std::string& name, const std::string& about);
+// Exactly one subcommand must be given.
+void require_command(CLI::App& app);
+
+// Stores the command in `chosen` once the parser has read it.
+void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
+                       std::function<std::vector<BenchCase>()> cases = {});
+// The same, if no subcommand of `app` is given.
+void choose_without_command(CLI::App& app, Chosen& chosen, std::function<int()> run);
+
+// The commands, each defined in its own file. Each adds itself to its parent and, if it is given,
+// stores in `chosen` the function to run.
+void add_bench_operators(CLI::App& bench, Chosen& chosen);
+void add_bench_suite(CLI::App& bench, Chosen& chosen);
+void add_check_operators(CLI::App& check, Chosen& chosen);
+void add_compare(CLI::App& octet, Chosen& chosen);
+void add_report(CLI::App& octet, Chosen& chosen);
+void add_summarize(CLI::App& octet, Chosen& chosen);
+void add_ops(CLI::App& octet, Chosen& chosen);
+void add_history(CLI::App& octet, Chosen& chosen);
+void add_doctor(CLI::App& octet, Chosen& chosen);
+
+// The options.
 
 void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, std::int64_t least,
                std::int64_t most, const std::string& help);

@@ -1,5 +1,5 @@
-// Parsers for the texts of options and fields (numbers, shapes, names), and the error for a text that
-// is wrong: one line on stderr, exit status 2.
+// Parsers for the texts of options and fields: numbers, shapes, names. An error of the command line
+// is one line on stderr and exit status 2.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,6 +1,5 @@
 // octet compare: the differences between two runs of the same cases. Exit status 1 if the second is
 // worse.
-#include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/options/options.hpp"
 #include "tool/reporting/result_comparison.hpp"

@@ -1,5 +1,4 @@
 // octet report: a folder of results as a single HTML file that loads nothing else.
-#include "tool/commands.hpp"
 #include "tool/options/options.hpp"
 #include "tool/reporting/result_comparison.hpp"
 #include "tool/reporting/result_groups.hpp"

@@ -1,5 +1,4 @@
 // octet summarize: one table over a folder of results.
-#include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/options/options.hpp"
 #include "tool/reporting/result_groups.hpp"

@@ -2,7 +2,6 @@
 // is a process of its own, so that none disturbs another and finished rows survive a failure of the
 // rest.
 #include "tool/cases/cases.hpp"
-#include "tool/commands.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/options.hpp"
