@@ -3,7 +3,7 @@
 // Every call is synchronous, and uses the device memory that the caller passes plus a few bytes.
 #pragma once
 
-#include "check/data/memory_rectangle.hpp"
+#include "check/data/guarded.hpp"
 #include "check/data/random.hpp"
 #include "check/judge/compare_outputs.hpp"
 

@@ -1,7 +1,7 @@
 // Tensors and products on a CUDA device, for the tests of the gates.
 #pragma once
 
-#include "check/data/memory_rectangle.hpp"
+#include "check/data/guarded.hpp"
 #include "check/judge/compare_outputs.hpp"
 #include "check/judge/judge.hpp"
 #include "check/judge/quantized_operand.hpp"

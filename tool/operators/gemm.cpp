@@ -109,11 +109,12 @@ class Gemm : public Operator {
     add_texts(app, "--shape", common_.shapes, "MxNxK",
               "tokens x output x input features; repeatable");
     add_texts(app, "--model", models_, "NAME", "the layers of a model; repeatable");
-    add_wholes(app, "--mbs", mbs_, 1, kMost, "the layers at this micro-batch size; repeatable");
+    add_number(app, "--mbs", 1, kMost, "the layers at this micro-batch size; repeatable",
+               [this](std::int64_t mbs) { mbs_.push_back(mbs); });
     add_text(app, "--suite", suite_, "NAME|FILE.csv", "a list of layers [default: quick]");
-    add_text(app, "--backend", common_.backend, "NAME",
+    add_text(app, "--backend", data_.backend, "NAME",
              "implementation of the products [default: the first that takes them]");
-    add_text(app, "--quantize-backend", common_.quantize_backend, "NAME",
+    add_text(app, "--quantize-backend", data_.quantize_backend, "NAME",
              "implementation of the casts [default: the first that takes them]");
     add_device(app, common_.device);
     add_dtype(app, "--input", input_, kFloats,
@@ -127,7 +128,7 @@ class Gemm : public Operator {
     add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradient to dw");
     add_f32(app, "--amax-floor", amax_floor_, "least amax of a block [default: 0]");
     add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
-    add_data_options(app, common_.threads, common_.seed, common_.distribution);
+    add_data_options(app, data_);
     if (!timed) add_product_options(app);
   }
 
@@ -199,7 +200,7 @@ class Gemm : public Operator {
   void check_layer_options() const {
     if (is_fp8()) return;
     if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || wgrad_blocks_ != "1d" ||
-        !common_.quantize_backend.empty()) {
+        !data_.quantize_backend.empty()) {
       refuse_usage(
           "--input, --format, --grad-format, --wgrad-blocks, --amax-floor, --pow2-scales and "
           "--quantize-backend go with --dtype fp8, got --dtype {}",
@@ -294,7 +295,7 @@ class Gemm : public Operator {
     };
     const GemmProblem problem =
         on_best_device(common_.device, product_on, [&](const GemmProblem& made) {
-          plan_gemm(made, {common_.backend, 0});
+          plan_gemm(made, {data_.backend, 0});
         });
     return {shape.name(),
             {shape.m, shape.n, shape.k},

@@ -18,16 +18,6 @@ std::vector<std::string> Operator::chosen_operators() const {
   return {own};
 }
 
-DataOptions Operator::data_options() const {
-  DataOptions data;
-  data.distribution = parse_distribution(common_.distribution);
-  data.seed = static_cast<std::uint64_t>(common_.seed);
-  data.threads = static_cast<int>(common_.threads);
-  data.backend = common_.backend;
-  data.quantize_backend = common_.quantize_backend;
-  return data;
-}
-
 std::string Operator::bench_command(const Case& one, const TimingOptions& timing) const {
   return forced_backends() + "octet bench " + one.arguments + data_arguments() + bench_arguments() +
          timing_arguments(timing);
@@ -40,13 +30,11 @@ std::string Operator::check_command(const Case& one) const {
 // " --backend ... --threads ... --seed ... --distribution ...", without those at their defaults.
 std::string Operator::data_arguments() const {
   std::string result;
-  if (!common_.backend.empty()) result += " --backend " + common_.backend;
-  if (!common_.quantize_backend.empty()) {
-    result += " --quantize-backend " + common_.quantize_backend;
-  }
-  if (common_.threads != 0) result += fmt::format(" --threads {}", common_.threads);
-  if (common_.seed != 1) result += fmt::format(" --seed {}", common_.seed);
-  if (common_.distribution != "normal") result += " --distribution " + common_.distribution;
+  if (!data_.backend.empty()) result += " --backend " + data_.backend;
+  if (!data_.quantize_backend.empty()) result += " --quantize-backend " + data_.quantize_backend;
+  if (data_.threads != 0) result += fmt::format(" --threads {}", data_.threads);
+  if (data_.seed != 1) result += fmt::format(" --seed {}", data_.seed);
+  if (data_.distribution == Distribution::skewed) result += " --distribution skewed";
   return result;
 }
 
@@ -64,9 +52,9 @@ void ShapeOperator::add_options(CLI::App& app, bool timed) {
   add_texts(app, "--shape", common_.shapes, shape_form(), shape_help());
   add_dtype_option(app);
   add_own_options(app, timed);
-  add_text(app, "--backend", common_.backend, "NAME", "the implementation");
+  add_text(app, "--backend", data_.backend, "NAME", "the implementation");
   add_device(app, common_.device);
-  add_data_options(app, common_.threads, common_.seed, common_.distribution);
+  add_data_options(app, data_);
 }
 
 void ShapeOperator::add_dtype_option(CLI::App& app) {

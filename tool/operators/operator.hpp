@@ -72,7 +72,7 @@ class Operator {
 
   // On the device of --device, or else on the best one that has an implementation.
   virtual std::vector<Case> chosen_cases() const = 0;
-  DataOptions data_options() const;
+  const DataOptions& data_options() const { return data_; }
 
   // The command lines that repeat a case. Choices forced by the environment come first:
   // "OCTET_GEMM_BACKEND=cpu_reference octet bench gemm ...".
@@ -84,14 +84,10 @@ class Operator {
   struct CommonOptions {
     std::vector<std::string> shapes;
     std::optional<Dtype> dtype;
-    std::string backend;
-    std::string quantize_backend;  // linear layers only
     std::optional<Device> device;
-    std::int64_t threads = 0;
-    std::int64_t seed = 1;
-    std::string distribution = "normal";
   };
   CommonOptions common_;
+  DataOptions data_;
 
  private:
   std::string data_arguments() const;

@@ -72,18 +72,16 @@ std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
 
 }  // namespace
 
-void add_data_options(CLI::App& app, std::int64_t& threads, std::int64_t& seed,
-                      std::string& distribution) {
-  add_whole(app, "--threads", threads, 0, kMaxThreads,
+void add_data_options(CLI::App& app, DataOptions& data) {
+  add_whole(app, "--threads", data.threads, 0, kMaxThreads,
             "CPU threads; 0 for OCTET_NUM_THREADS, or every core [default: 0]");
-  add_whole(app, "--seed", seed, 0, std::numeric_limits<std::int64_t>::max(),
+  add_whole(app, "--seed", data.seed, 0, std::numeric_limits<std::int64_t>::max(),
             "seed of the data [default: 1]");
-  add_choice(app, "--distribution", distribution, {"normal", "skewed"},
-             "of the data; skewed is N(0,1) times 2^-3..2^3 per block [default: normal]");
-}
-
-Distribution parse_distribution(const std::string& name) {
-  return name == "skewed" ? Distribution::skewed : Distribution::normal;
+  add_choice(app, "--distribution", {"normal", "skewed"},
+             "of the data; skewed is N(0,1) times 2^-3..2^3 per block [default: normal]",
+             [&data](const std::string& name) {
+               data.distribution = name == "skewed" ? Distribution::skewed : Distribution::normal;
+             });
 }
 
 void add_cast_options(CLI::App& app, Fp8Options& options) {

@@ -5,7 +5,7 @@
 #include "tool/cases/cases.hpp"
 #include "tool/options/options.hpp"
 
-#include "check/data/random.hpp"
+#include "check/gates.hpp"
 
 #include <octet/ops/fp8_output.hpp>
 #include <octet/ops/gated_activation.hpp>
@@ -17,9 +17,7 @@ inline const std::vector<Dtype> kFloats{Dtype::bf16, Dtype::f16, Dtype::f32};
 inline const std::vector<Dtype> kFp8{Dtype::e4m3, Dtype::e5m2};
 
 // Options of every operator: --threads, --seed, --distribution.
-void add_data_options(CLI::App& app, std::int64_t& threads, std::int64_t& seed,
-                      std::string& distribution);
-Distribution parse_distribution(const std::string& name);
+void add_data_options(CLI::App& app, DataOptions& data);
 
 // Block-scaled FP8 copies: the outputs of a cast, or copies an operator writes next to its output.
 struct Fp8Options {

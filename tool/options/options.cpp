@@ -132,25 +132,10 @@ void choose_without_command(CLI::App& app, Chosen& chosen, std::function<int()> 
   });
 }
 
-void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, std::int64_t least,
-               std::int64_t most, const std::string& help) {
-  add(app, name, "N", help, [&value, name, least, most](const std::string& text) {
-    value = whole(name, text, least, most);
-  });
-}
-
-void add_whole(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
-               std::int64_t least, std::int64_t most, const std::string& help) {
-  add(app, name, "N", help, [&value, name, least, most](const std::string& text) {
-    value = whole(name, text, least, most);
-  });
-}
-
-void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t>& values,
-                std::int64_t least, std::int64_t most, const std::string& help) {
-  add(app, name, "N", help, [&values, name, least, most](const std::string& text) {
-    values.push_back(whole(name, text, least, most));
-  });
+void add_number(CLI::App& app, const std::string& name, std::int64_t least, std::int64_t most,
+                const std::string& help, const std::function<void(std::int64_t)>& set) {
+  add(app, name, "N", help,
+      [set, name, least, most](const std::string& text) { set(whole(name, text, least, most)); });
 }
 
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
@@ -216,15 +201,20 @@ void add_flag(CLI::App& app, const std::string& name, bool& value, const std::st
   });
 }
 
-void add_choice(CLI::App& app, const std::string& name, std::string& value,
-                const std::vector<std::string>& choices, const std::string& help) {
+void add_choice(CLI::App& app, const std::string& name, const std::vector<std::string>& choices,
+                const std::string& help, const std::function<void(const std::string&)>& set) {
   add(app, name, fmt::format("{}", fmt::join(choices, "|")), help,
-      [&value, name, choices](const std::string& text) {
+      [set, name, choices](const std::string& text) {
         if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
           refuse_usage("{} must be one of {}, got \"{}\"", name, fmt::join(choices, ", "), text);
         }
-        value = text;
+        set(text);
       });
+}
+
+void add_choice(CLI::App& app, const std::string& name, std::string& value,
+                const std::vector<std::string>& choices, const std::string& help) {
+  add_choice(app, name, choices, help, [&value](const std::string& text) { value = text; });
 }
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {

@@ -57,12 +57,16 @@ void add_doctor(CLI::App& octet, Chosen& chosen);
 
 // The options.
 
-void add_whole(CLI::App& app, const std::string& name, std::int64_t& value, std::int64_t least,
-               std::int64_t most, const std::string& help);
-void add_whole(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value,
-               std::int64_t least, std::int64_t most, const std::string& help);
-void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t>& values,
-                std::int64_t least, std::int64_t most, const std::string& help);
+// A whole number in [least, most]: calls `set` with every one that is given.
+void add_number(CLI::App& app, const std::string& name, std::int64_t least, std::int64_t most,
+                const std::string& help, const std::function<void(std::int64_t)>& set);
+// The same, into a number or an optional one.
+template <class Whole>
+void add_whole(CLI::App& app, const std::string& name, Whole& value, std::int64_t least,
+               std::int64_t most, const std::string& help) {
+  add_number(app, name, least, most, help,
+             [&value](std::int64_t given) { value = static_cast<Whole>(given); });
+}
 // A finite number of at least 0.
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
               const std::string& help);
@@ -81,7 +85,9 @@ void add_device(CLI::App& app, std::optional<Device>& value);
 void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& value,
                const std::vector<Dtype>& choices, const std::string& help);
 void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
-// One of `choices`.
+// One of `choices`: calls `set` with it, or keeps it in `value`.
+void add_choice(CLI::App& app, const std::string& name, const std::vector<std::string>& choices,
+                const std::string& help, const std::function<void(const std::string&)>& set);
 void add_choice(CLI::App& app, const std::string& name, std::string& value,
                 const std::vector<std::string>& choices, const std::string& help);
 
