@@ -33,6 +33,13 @@ double least_db(const GatedMlpProblem& problem, Dtype out) {
   return problem.dtype == Dtype::f32 && out == Dtype::f32 ? 100 : 45;
 }
 
+std::int64_t count_different(const TensorView& x, const TensorView& y) {
+  return compare_whole_outputs(x, y).different;
+}
+std::int64_t count_different(const QuantizedView& x, const QuantizedView& y) {
+  return count_differences(x, y);
+}
+
 class Judge {
  public:
   Judge(const GatedMlpProblem& problem, const DataOptions& options)
@@ -124,14 +131,9 @@ class Judge {
     const bool dense = !problem_.fp8 && problem_.device.type == DeviceType::cuda;
     const GatedMlpOutputs second(problem_, inputs_, dense ? 0 : options_.row_gap, false);
     run_layer(problem_, options_, inputs_, operands_, second);
-    const auto matrices = second.matrices();
-    const auto quantized = second.quantized();
-    for (std::size_t i = 0; i < matrices.size(); ++i) {
-      judge_memory(matrices[i].name, *first_.matrices()[i].matrix, *matrices[i].matrix, report_);
-    }
-    for (std::size_t i = 0; i < quantized.size(); ++i) {
-      judge_memory(quantized[i].name, *first_.quantized()[i].tensor, *quantized[i].tensor, report_);
-    }
+    visit_both(first_, second, [&](const char* name, const auto& first, const auto& again) {
+      judge_memory(name, first, again, report_);
+    });
   }
 
   void judge_fused() {
@@ -139,21 +141,11 @@ class Judge {
     problem.unfused = !problem.unfused;
     const GatedMlpOutputs other(problem, inputs_, 0, true);
     run_layer(problem, options_, inputs_, operands_, other);
-    const auto judge = [&](const char* name, std::int64_t different) {
+    visit_both(first_, other, [&](const char* name, const auto& fused, const auto& unfused) {
+      const std::int64_t different = count_different(fused.view(), unfused.view());
       report_.results.push_back(
           {"F", name, different == 0, text(different, " differ"), "equal bits", kNaN});
-    };
-    const auto matrices = other.matrices();
-    const auto quantized = other.quantized();
-    for (std::size_t i = 0; i < matrices.size(); ++i) {
-      judge(matrices[i].name,
-            compare_whole_outputs(first_.matrices()[i].matrix->view(), matrices[i].matrix->view())
-                .different);
-    }
-    for (std::size_t i = 0; i < quantized.size(); ++i) {
-      judge(quantized[i].name,
-            count_differences(first_.quantized()[i].tensor->view(), quantized[i].tensor->view()));
-    }
+    });
   }
 
   const GatedMlpProblem& problem_;

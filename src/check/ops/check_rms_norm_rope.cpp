@@ -10,6 +10,11 @@
 namespace octet {
 namespace {
 
+// The arguments of one call on q or k.
+struct SideViews {
+  TensorView x, g, rstd, out, dout, dx, dg;
+};
+
 // q or k: the inputs, and the outputs of both calls.
 struct Side {
   std::string name;
@@ -22,6 +27,18 @@ struct Side {
   std::optional<WrittenTwice> dg;
 
   NormRopeInputs inputs() const { return {x, g, dout}; }
+  SideViews views(const TokenShape& shape, int call) const {
+    const auto heads = [&](const TensorView& matrix) {
+      return matrix.data == nullptr ? matrix : as_heads(matrix, shape);
+    };
+    return {heads(x),
+            g,
+            view_of(rstd, call),
+            heads(out.view(call)),
+            heads(dout),
+            heads(view_of(dx, call)),
+            view_of(dg, call)};
+  }
 };
 
 Side make_side(const RmsNormRopeProblem& problem, const std::string& name, const TensorView& x,
@@ -57,30 +74,11 @@ std::vector<Side> make_sides(const RmsNormRopeProblem& problem, const Tensor& pa
 void run_call(const RmsNormRopeProblem& problem, const DataOptions& options,
               const TokenShape& shape, const RotationArgs& rotation, const std::vector<Side>& sides,
               int call) {
-  const auto heads = [&](const TensorView& matrix) {
-    return matrix.data == nullptr ? matrix : as_heads(matrix, shape);
-  };
-  RmsNormRopeForwardArgs forward;
-  RmsNormRopeBackwardArgs backward;
-  forward.rotation = backward.rotation = rotation;
-  const Side& q = sides[0];
-  forward.q = backward.q = heads(q.x);
-  forward.g_q = backward.g_q = q.g;
-  forward.rstd_q = backward.rstd_q = view_of(q.rstd, call);
-  forward.q_out = heads(q.out.view(call));
-  backward.dq_out = heads(q.dout);
-  backward.dq = heads(view_of(q.dx, call));
-  backward.dg_q = view_of(q.dg, call);
-  if (sides.size() > 1) {
-    const Side& k = sides[1];
-    forward.k = backward.k = heads(k.x);
-    forward.g_k = backward.g_k = k.g;
-    forward.rstd_k = backward.rstd_k = view_of(k.rstd, call);
-    forward.k_out = heads(k.out.view(call));
-    backward.dk_out = heads(k.dout);
-    backward.dk = heads(view_of(k.dx, call));
-    backward.dg_k = view_of(k.dg, call);
-  }
+  const SideViews q = sides[0].views(shape, call);
+  const SideViews k = sides.size() > 1 ? sides[1].views(shape, call) : SideViews();
+  const RmsNormRopeForwardArgs forward{q.x, k.x, q.g, k.g, q.out, k.out, q.rstd, k.rstd, rotation};
+  const RmsNormRopeBackwardArgs backward{q.dout, k.dout, q.x,  k.x,  q.g,  k.g,     q.rstd,
+                                         k.rstd, q.dx,   k.dx, q.dg, k.dg, rotation};
   const PlanOptions plan_options{options.backend, options.threads};
   run_once(plan_rms_norm_rope_forward(problem, plan_options), forward, problem.device);
   if (!problem.training) return;

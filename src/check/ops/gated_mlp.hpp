@@ -48,8 +48,7 @@ QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const Te
                       const DataOptions& options, GateReport& report);
 BlockShape wgrad_block(const GatedMlpProblem& problem);
 
-// The guarded outputs of one call of forward and backward, by name; those that are not written are
-// left out.
+// The guarded outputs of one call of forward and backward; those that are not written are left out.
 struct GatedMlpOutputs {
   std::optional<GuardedMatrix> y, h, dx, dw_gate_up, dw_down;
   std::optional<GuardedMatrix> gate_up, saved_h;
@@ -57,18 +56,28 @@ struct GatedMlpOutputs {
 
   GatedMlpOutputs(const GatedMlpProblem& problem, const GatedMlpInputs& inputs, std::int64_t gap,
                   bool owns_padding);
-
-  struct NamedMatrix {
-    const char* name;
-    const GuardedMatrix* matrix;
-  };
-  struct NamedQuantized {
-    const char* name;
-    const GuardedQuantized* tensor;
-  };
-  std::vector<NamedMatrix> matrices() const;
-  std::vector<NamedQuantized> quantized() const;
 };
+
+// Calls visit(name, output of `first`, output of `second`) for every output that was written.
+template <class Visit>
+void visit_both(const GatedMlpOutputs& first, const GatedMlpOutputs& second, const Visit& visit) {
+  const auto both = [&](const char* name, auto output) {
+    if (second.*output) visit(name, *(first.*output), *(second.*output));
+  };
+  both("gate_up", &GatedMlpOutputs::gate_up);
+  both("h", &GatedMlpOutputs::h);
+  both("saved h", &GatedMlpOutputs::saved_h);
+  both("y", &GatedMlpOutputs::y);
+  both("dx", &GatedMlpOutputs::dx);
+  both("dw_gate_up", &GatedMlpOutputs::dw_gate_up);
+  both("dw_down", &GatedMlpOutputs::dw_down);
+  both("h_fp8", &GatedMlpOutputs::h_fp8);
+  both("h_fp8_t", &GatedMlpOutputs::h_fp8_t);
+  both("x_t", &GatedMlpOutputs::x_t);
+  both("w_gate_up_t", &GatedMlpOutputs::w_gate_up_t);
+  both("h_t", &GatedMlpOutputs::h_t);
+  both("w_down_t", &GatedMlpOutputs::w_down_t);
+}
 
 void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
                const GatedMlpInputs& inputs, const GatedMlpOperands& operands,

@@ -127,35 +127,6 @@ GatedMlpOutputs::GatedMlpOutputs(const GatedMlpProblem& problem, const GatedMlpI
   if (problem.down) dw_down->fill_from(inputs.old_dw_down);
 }
 
-std::vector<GatedMlpOutputs::NamedMatrix> GatedMlpOutputs::matrices() const {
-  std::vector<NamedMatrix> result;
-  const auto add = [&](const char* name, const std::optional<GuardedMatrix>& output) {
-    if (output) result.push_back({name, &*output});
-  };
-  add("gate_up", gate_up);
-  add("h", h);
-  add("saved h", saved_h);
-  add("y", y);
-  add("dx", dx);
-  add("dw_gate_up", dw_gate_up);
-  add("dw_down", dw_down);
-  return result;
-}
-
-std::vector<GatedMlpOutputs::NamedQuantized> GatedMlpOutputs::quantized() const {
-  std::vector<NamedQuantized> result;
-  const auto add = [&](const char* name, const std::optional<GuardedQuantized>& output) {
-    if (output) result.push_back({name, &*output});
-  };
-  add("h_fp8", h_fp8);
-  add("h_fp8_t", h_fp8_t);
-  add("x_t", x_t);
-  add("w_gate_up_t", w_gate_up_t);
-  add("h_t", h_t);
-  add("w_down_t", w_down_t);
-  return result;
-}
-
 void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
                const GatedMlpInputs& inputs, const GatedMlpOperands& operands,
                const GatedMlpOutputs& outputs) {
