@@ -43,20 +43,31 @@ struct PlannedPass {
   Plan plan;  // null if the problem was refused
   bool forward;
 
-  // Runs the plan with the function of its pass or, if spoilt, with the other one.
-  template <class Forward, class Backward>
-  void run(Input& input, const Forward& run_forward, const Backward& run_backward) const {
+  // Runs the plan with the function of its pass or, if spoilt, with the other one. Both take
+  // (input, plan, rest...).
+  template <class Forward, class Backward, class... Rest>
+  void run(Input& input, const Forward& run_forward, const Backward& run_backward,
+           Rest&&... rest) const {
     const bool other_plan = input.spoilt();
     if (forward != other_plan) {
-      run_forward(plan.get());
+      run_forward(input, plan.get(), rest...);
     } else {
-      run_backward(plan.get());
+      run_backward(input, plan.get(), rest...);
     }
   }
 };
 
 template <class Problem, class Options>
 using PlanPass = octet_status(const Problem*, const Options*, octet_plan**);
+
+// A plan of an operator with one pass.
+template <class Problem>
+Plan plan_one(Input& input, const Problem& problem,
+              PlanPass<Problem, octet_plan_options>* make_plan) {
+  octet_plan_options storage;
+  const octet_plan_options* options = input.options(&storage, &octet_plan_options::backend);
+  return plan_with([&](octet_plan** out) { return make_plan(&problem, options, out); });
+}
 
 template <class Problem, class Options>
 PlannedPass plan_pass(Input& input, const Problem& problem, const char* Options::*backend,
@@ -84,9 +95,11 @@ class Memory {
 
   char* arena() { return arena_; }
 
-  // Runs a plan with a workspace that is right or nearly right.
-  template <class Run>
-  void run(Input& input, const octet_plan* plan, const Run& run) {
+  // Calls `run_plan` with a workspace that is right or nearly right.
+  template <class Args>
+  void run(Input& input, const octet_plan* plan,
+           octet_status (*run_plan)(const octet_plan*, const Args*, void*, std::size_t, void*),
+           const Args& args) {
     std::size_t bytes = octet_plan_workspace_bytes(plan);
     if (bytes > kWorkspaceLimit) return;
     std::vector<char> storage(bytes + 2 * OCTET_ALIGNMENT);
@@ -97,7 +110,7 @@ class Memory {
     if (input.spoilt()) start = nullptr;
     if (bytes > 0 && input.spoilt()) --bytes;
     std::memcpy(before_.data(), arena_, kArenaBytes);
-    const octet_status status = run(start, bytes);
+    const octet_status status = run_plan(plan, &args, start, bytes, nullptr);
     check_status(status);
     if (status != OCTET_OK && std::memcmp(before_.data(), arena_, kArenaBytes) != 0) {
       give_up("a refused call has written");

@@ -19,10 +19,7 @@ inline void fuzz_quantize(Input& input, Memory& memory) {
   p.pow2_scales = input.flag();
   p.device = input.device();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_make_quantize_plan(&p, options, out); });
+  const Plan plan = plan_one(input, p, octet_make_quantize_plan);
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_quantize_args>();
   OCTET_INIT(&args.known);
@@ -30,9 +27,7 @@ inline void fuzz_quantize(Input& input, Memory& memory) {
   args.known.out = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.transposed = input.quantized(p.format, p.cols, p.rows, p.transposed_block);
   input.grow(&args);
-  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
-    return octet_run_quantize(plan.get(), &args.known, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan.get(), octet_run_quantize, args.known);
 }
 
 inline void fuzz_dequantize(Input& input, Memory& memory) {
@@ -46,19 +41,14 @@ inline void fuzz_dequantize(Input& input, Memory& memory) {
   p.out_dtype = input.float_dtype();
   p.device = input.device();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_make_dequantize_plan(&p, options, out); });
+  const Plan plan = plan_one(input, p, octet_make_dequantize_plan);
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_dequantize_args>();
   OCTET_INIT(&args.known);
   args.known.input = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.out = input.tensor(p.out_dtype, p.rows, p.cols);
   input.grow(&args);
-  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
-    return octet_run_dequantize(plan.get(), &args.known, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan.get(), octet_run_dequantize, args.known);
 }
 
 inline void fuzz_repack(Input& input, Memory& memory) {
@@ -71,19 +61,14 @@ inline void fuzz_repack(Input& input, Memory& memory) {
   p.block = input.block();
   p.device = input.device();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_make_repack_plan(&p, options, out); });
+  const Plan plan = plan_one(input, p, octet_make_repack_plan);
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_repack_args>();
   OCTET_INIT(&args.known);
   args.known.input = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.out = input.quantized(p.format, p.rows, p.cols, p.block);
   input.grow(&args);
-  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
-    return octet_run_repack(plan.get(), &args.known, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan.get(), octet_run_repack, args.known);
 }
 
 inline void fuzz_layout(Input& input, Memory& memory) {

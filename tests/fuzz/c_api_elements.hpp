@@ -27,7 +27,7 @@ inline octet_fp8_copies fp8_copies(Input& input, const octet_fp8_output& output,
   return copies;
 }
 
-inline void fuzz_rms_norm_forward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_rms_norm_forward(Input& input, const octet_plan* plan, Memory& memory,
                                   const octet_rms_norm_problem& p) {
   auto args = with_tail<octet_rms_norm_forward_args>();
   octet_rms_norm_forward_args& a = args.known;
@@ -40,12 +40,10 @@ inline void fuzz_rms_norm_forward(Input& input, Memory& memory, const octet_plan
   if (p.residual != 0) a.sum = input.tensor(p.dtype, p.rows, p.cols);
   if (p.training != 0) a.rstd = input.tensor(OCTET_F32, {p.rows});
   input.grow(&args);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_rms_norm_forward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_rms_norm_forward, a);
 }
 
-inline void fuzz_rms_norm_backward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_rms_norm_backward(Input& input, const octet_plan* plan, Memory& memory,
                                    const octet_rms_norm_problem& p) {
   auto args = with_tail<octet_rms_norm_backward_args>();
   octet_rms_norm_backward_args& a = args.known;
@@ -59,9 +57,7 @@ inline void fuzz_rms_norm_backward(Input& input, Memory& memory, const octet_pla
   if (input.coin()) a.dresidual = input.tensor(p.dtype, p.rows, p.cols);
   a.dg = input.tensor(p.dg_dtype, {p.cols});
   input.grow(&args);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_rms_norm_backward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_rms_norm_backward, a);
 }
 
 inline void fuzz_rms_norm(Input& input, Memory& memory) {
@@ -84,12 +80,10 @@ inline void fuzz_rms_norm(Input& input, Memory& memory) {
       plan_pass(input, p, &octet_plan_options::backend, octet_make_rms_norm_forward_plan,
                 octet_make_rms_norm_backward_plan);
   if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
-  pass.run(
-      input, [&](const octet_plan* plan) { fuzz_rms_norm_forward(input, memory, plan, p); },
-      [&](const octet_plan* plan) { fuzz_rms_norm_backward(input, memory, plan, p); });
+  pass.run(input, fuzz_rms_norm_forward, fuzz_rms_norm_backward, memory, p);
 }
 
-inline void fuzz_gated_forward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_gated_forward(Input& input, const octet_plan* plan, Memory& memory,
                                const octet_gated_activation_problem& p) {
   auto args = with_tail<octet_gated_activation_forward_args>();
   octet_gated_activation_forward_args& a = args.known;
@@ -100,12 +94,10 @@ inline void fuzz_gated_forward(Input& input, Memory& memory, const octet_plan* p
   if (p.fp8.enabled == 0) a.y = input.tensor(p.dtype, p.rows, p.cols);
   a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
   input.grow(&args);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_gated_activation_forward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_gated_activation_forward, a);
 }
 
-inline void fuzz_gated_backward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_gated_backward(Input& input, const octet_plan* plan, Memory& memory,
                                 const octet_gated_activation_problem& p) {
   auto args = with_tail<octet_gated_activation_backward_args>();
   octet_gated_activation_backward_args& a = args.known;
@@ -121,9 +113,7 @@ inline void fuzz_gated_backward(Input& input, Memory& memory, const octet_plan* 
   a.fp8 = fp8_copies(input, p.fp8, p.rows, 2 * p.cols);
   if (p.row_weight != 0) a.d_row_weight = input.tensor(OCTET_F32, {p.rows});
   input.grow(&args);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_gated_activation_backward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_gated_activation_backward, a);
 }
 
 inline void fuzz_gated_activation(Input& input, Memory& memory) {
@@ -142,9 +132,7 @@ inline void fuzz_gated_activation(Input& input, Memory& memory) {
       plan_pass(input, p, &octet_plan_options::backend, octet_make_gated_activation_forward_plan,
                 octet_make_gated_activation_backward_plan);
   if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
-  pass.run(
-      input, [&](const octet_plan* plan) { fuzz_gated_forward(input, memory, plan, p); },
-      [&](const octet_plan* plan) { fuzz_gated_backward(input, memory, plan, p); });
+  pass.run(input, fuzz_gated_forward, fuzz_gated_backward, memory, p);
 }
 
 }  // namespace octet::fuzz

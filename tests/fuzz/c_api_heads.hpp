@@ -61,7 +61,7 @@ octet_rotation_args rotation_args(Input& input, const Problem& p) {
   return args;
 }
 
-inline void fuzz_rope_forward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_rope_forward(Input& input, const octet_plan* plan, Memory& memory,
                               const octet_rope_problem& p) {
   auto args = with_tail<octet_rope_forward_args>();
   octet_rope_forward_args& a = args.known;
@@ -72,12 +72,10 @@ inline void fuzz_rope_forward(Input& input, Memory& memory, const octet_plan* pl
   if (p.k_heads != 0) a.k_out = input.coin() ? a.k : heads(input, p, p.k_heads);
   a.rotation = rotation_args(input, p);
   input.grow(&args);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_rope_forward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_rope_forward, a);
 }
 
-inline void fuzz_rope_backward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_rope_backward(Input& input, const octet_plan* plan, Memory& memory,
                                const octet_rope_problem& p) {
   octet_rope_backward_args a;
   OCTET_INIT(&a);
@@ -86,9 +84,7 @@ inline void fuzz_rope_backward(Input& input, Memory& memory, const octet_plan* p
   a.dq = input.coin() ? a.dq_out : heads(input, p, p.q_heads);
   if (p.k_heads != 0) a.dk = input.coin() ? a.dk_out : heads(input, p, p.k_heads);
   a.rotation = rotation_args(input, p);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_rope_backward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_rope_backward, a);
 }
 
 inline void fuzz_rope(Input& input, Memory& memory) {
@@ -100,9 +96,7 @@ inline void fuzz_rope(Input& input, Memory& memory) {
   const PlannedPass pass = plan_pass(input, p, &octet_plan_options::backend,
                                      octet_make_rope_forward_plan, octet_make_rope_backward_plan);
   if (pass.plan == nullptr || takes_long(p)) return;
-  pass.run(
-      input, [&](const octet_plan* plan) { fuzz_rope_forward(input, memory, plan, p); },
-      [&](const octet_plan* plan) { fuzz_rope_backward(input, memory, plan, p); });
+  pass.run(input, fuzz_rope_forward, fuzz_rope_backward, memory, p);
 }
 
 // Tensors that forward and backward share, with weights and rstd, for q or k.
@@ -121,7 +115,7 @@ inline NormedHeads normed_heads(Input& input, const octet_rms_norm_rope_problem&
   return heads_of;
 }
 
-inline void fuzz_rms_norm_rope_forward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_rms_norm_rope_forward(Input& input, const octet_plan* plan, Memory& memory,
                                        const octet_rms_norm_rope_problem& p, const NormedHeads& q,
                                        const NormedHeads& k) {
   octet_rms_norm_rope_forward_args a;
@@ -131,12 +125,10 @@ inline void fuzz_rms_norm_rope_forward(Input& input, Memory& memory, const octet
   a.q_out = input.coin() ? a.q : heads(input, p, p.q_heads);
   if (p.k_heads != 0) a.k_out = input.coin() ? a.k : heads(input, p, p.k_heads);
   a.rotation = rotation_args(input, p);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_rms_norm_rope_forward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_rms_norm_rope_forward, a);
 }
 
-inline void fuzz_rms_norm_rope_backward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_rms_norm_rope_backward(Input& input, const octet_plan* plan, Memory& memory,
                                         const octet_rms_norm_rope_problem& p, const NormedHeads& q,
                                         const NormedHeads& k) {
   octet_rms_norm_rope_backward_args a;
@@ -152,9 +144,7 @@ inline void fuzz_rms_norm_rope_backward(Input& input, Memory& memory, const octe
     a.dg_k = input.tensor(p.dg_dtype, {k.g.shape[0]});
   }
   a.rotation = rotation_args(input, p);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_rms_norm_rope_backward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_rms_norm_rope_backward, a);
 }
 
 inline void fuzz_rms_norm_rope(Input& input, Memory& memory) {
@@ -175,10 +165,7 @@ inline void fuzz_rms_norm_rope(Input& input, Memory& memory) {
   if (pass.plan == nullptr || takes_long(p)) return;
   const NormedHeads q = normed_heads(input, p, p.q_heads);
   const NormedHeads k = normed_heads(input, p, p.k_heads);
-  pass.run(
-      input,
-      [&](const octet_plan* plan) { fuzz_rms_norm_rope_forward(input, memory, plan, p, q, k); },
-      [&](const octet_plan* plan) { fuzz_rms_norm_rope_backward(input, memory, plan, p, q, k); });
+  pass.run(input, fuzz_rms_norm_rope_forward, fuzz_rms_norm_rope_backward, memory, p, q, k);
 }
 
 }  // namespace octet::fuzz

@@ -51,7 +51,7 @@ inline octet_gated_mlp_saved mlp_saved(Input& input, const octet_gated_mlp_probl
   return saved;
 }
 
-inline void fuzz_mlp_forward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_mlp_forward(Input& input, const octet_plan* plan, Memory& memory,
                              const octet_gated_mlp_problem& p) {
   octet_gated_mlp_forward_args a;
   OCTET_INIT(&a);
@@ -71,12 +71,10 @@ inline void fuzz_mlp_forward(Input& input, Memory& memory, const octet_plan* pla
     a.h = input.tensor(p.dtype, p.m, p.f);
   }
   a.saved = mlp_saved(input, p);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_gated_mlp_forward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_gated_mlp_forward, a);
 }
 
-inline void fuzz_mlp_backward(Input& input, Memory& memory, const octet_plan* plan,
+inline void fuzz_mlp_backward(Input& input, const octet_plan* plan, Memory& memory,
                               const octet_gated_mlp_problem& p) {
   octet_gated_mlp_backward_args a;
   OCTET_INIT(&a);
@@ -88,9 +86,7 @@ inline void fuzz_mlp_backward(Input& input, Memory& memory, const octet_plan* pl
   a.dx = input.tensor(p.dtype, p.m, p.k);
   a.dw_gate_up = input.tensor(p.dw_dtype, 2 * p.f, p.k);
   a.dw_down = input.tensor(p.dw_dtype, p.k, p.f);
-  memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-    return octet_run_gated_mlp_backward(plan, &a, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan, octet_run_gated_mlp_backward, a);
 }
 
 inline void fuzz_gated_mlp(Input& input, Memory& memory) {
@@ -104,9 +100,7 @@ inline void fuzz_gated_mlp(Input& input, Memory& memory) {
       plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
                 octet_make_gated_mlp_forward_plan, octet_make_gated_mlp_backward_plan);
   if (pass.plan == nullptr || is_long({p.m, p.f, p.k})) return;
-  pass.run(
-      input, [&](const octet_plan* plan) { fuzz_mlp_forward(input, memory, plan, p); },
-      [&](const octet_plan* plan) { fuzz_mlp_backward(input, memory, plan, p); });
+  pass.run(input, fuzz_mlp_forward, fuzz_mlp_backward, memory, p);
 }
 
 }  // namespace octet::fuzz

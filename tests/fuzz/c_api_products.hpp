@@ -27,10 +27,7 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
   if (input.spoilt()) p.split_k = input.flag();
   if (input.spoilt()) p.group_kind = input.flag();
   input.grow(&problem);
-  octet_plan_options storage;
-  const auto* options = input.options(&storage, &octet_plan_options::backend);
-  const Plan plan =
-      plan_with([&](octet_plan** out) { return octet_make_gemm_plan(&p, options, out); });
+  const Plan plan = plan_one(input, p, octet_make_gemm_plan);
   if (plan == nullptr || is_long({p.m, p.n, p.k})) return;
   auto args = with_tail<octet_gemm_args>();
   OCTET_INIT(&args.known);
@@ -39,9 +36,7 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
   args.known.d = input.tensor(p.out_dtype, p.m, p.n);
   if (input.spoilt()) args.known.bias = args.known.d;
   input.grow(&args);
-  memory.run(input, plan.get(), [&](void* workspace, std::size_t bytes) {
-    return octet_run_gemm(plan.get(), &args.known, workspace, bytes, nullptr);
-  });
+  memory.run(input, plan.get(), octet_run_gemm, args.known);
 }
 
 inline octet_fp8_linear_problem layer_problem(Input& input) {
@@ -93,14 +88,14 @@ inline void fuzz_layer(Input& input, Memory& memory) {
     b.dx = input.tensor(p.dtype, p.m, p.k);
     b.dw = input.tensor(p.dw_dtype, p.n, p.k);
   }
-  const auto run_with = [&](const octet_plan* plan, auto* run, const auto* args) {
-    memory.run(input, plan, [&](void* workspace, std::size_t bytes) {
-      return run(plan, args, workspace, bytes, nullptr);
-    });
-  };
   pass.run(
-      input, [&](const octet_plan* plan) { run_with(plan, octet_run_fp8_linear_forward, &f); },
-      [&](const octet_plan* plan) { run_with(plan, octet_run_fp8_linear_backward, &b); });
+      input,
+      [&](Input&, const octet_plan* plan) {
+        memory.run(input, plan, octet_run_fp8_linear_forward, f);
+      },
+      [&](Input&, const octet_plan* plan) {
+        memory.run(input, plan, octet_run_fp8_linear_backward, b);
+      });
 }
 
 }  // namespace octet::fuzz
