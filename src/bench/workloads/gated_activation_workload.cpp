@@ -1,17 +1,20 @@
 #include "bench/workloads/memory_workload.hpp"
-#include "bench/workloads/tensors.hpp"
 #include "core/views.hpp"
 
 namespace octet::bench {
 namespace {
 
 // gate and up are the halves of one tensor, as a product stores them, and so are their gradients.
-class GatedActivationWorkload : public MemoryWorkload {
+struct GateTensors {
+  Tensor gate_up, row_weight, y, dy, d_gate_up, d_row_weight;
+  Fp8Tensors y_fp8, d_gate_up_fp8;
+};
+
+class GatedActivationWorkload : public StepWorkload<GatedActivationProblem, GateTensors> {
  public:
   GatedActivationWorkload(const GatedActivationProblem& problem, const DataOptions& options)
-      : MemoryWorkload(problem.device, options),
-        forward_(plan_gated_activation_forward(problem, plan_options())),
-        backward_(plan_gated_activation_backward(problem, plan_options())) {
+      : StepWorkload(problem, options, plan_gated_activation_forward,
+                     plan_gated_activation_backward) {
     const auto& [rows, cols, fp8] = std::tie(problem.rows, problem.cols, problem.fp8);
     const std::size_t half = tensor_bytes(problem.dtype, {rows, cols});
     const std::size_t weight = problem.row_weight ? tensor_bytes(Dtype::f32, {rows}) : 0;
@@ -20,15 +23,9 @@ class GatedActivationWorkload : public MemoryWorkload {
   }
 
  private:
-  struct Set {
-    Tensor gate_up, row_weight, y, dy, d_gate_up, d_row_weight;
-    Fp8Tensors y_fp8, d_gate_up_fp8;
-  };
-  const GatedActivationProblem& problem() const { return forward_.problem; }
-
-  void add_set() override {
+  GateTensors make_set() const override {
     const GatedActivationProblem& p = problem();
-    Set set;
+    GateTensors set;
     set.gate_up = random_tensor(p.dtype, p.rows, 2 * p.cols, 0);
     set.dy = random_tensor(p.dtype, p.rows, p.cols, 1);
     if (p.row_weight) {
@@ -42,27 +39,23 @@ class GatedActivationWorkload : public MemoryWorkload {
       set.y = empty_tensor(p.dtype, p.rows, p.cols);
       set.d_gate_up = empty_tensor(p.dtype, p.rows, 2 * p.cols);
     }
-    sets_.push_back(std::move(set));
+    return set;
   }
 
-  void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
-    const Set& set = sets_[number];
+  void forward(const GateTensors& set, Workspace workspace, void* stream) const override {
     const auto [gate, up] = Halves(set.gate_up);
-    const TensorView row_weight = as_vector(set.row_weight);
-    if (call == 0) {
-      octet::run(forward_, {gate, up, row_weight, set.y, set.y_fp8.views()}, workspace, stream);
-    } else {
-      const auto [dgate, dup] = Halves(set.d_gate_up);
-      octet::run(backward_,
-                 {set.dy, gate, up, row_weight, dgate, dup, set.d_gate_up_fp8.views(),
-                  as_vector(set.d_row_weight)},
-                 workspace, stream);
-    }
+    octet::run(forward_, {gate, up, as_vector(set.row_weight), set.y, set.y_fp8.views()}, workspace,
+               stream);
   }
 
-  GatedActivationForwardPlan forward_;
-  GatedActivationBackwardPlan backward_;
-  std::vector<Set> sets_;
+  void backward(const GateTensors& set, Workspace workspace, void* stream) const override {
+    const auto [gate, up] = Halves(set.gate_up);
+    const auto [dgate, dup] = Halves(set.d_gate_up);
+    octet::run(backward_,
+               {set.dy, gate, up, as_vector(set.row_weight), dgate, dup, set.d_gate_up_fp8.views(),
+                as_vector(set.d_row_weight)},
+               workspace, stream);
+  }
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "bench/workloads/memory_workload.hpp"
 
-#include "bench/workloads/tensors.hpp"
 #include "dispatch/machine.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 #include "bench/workloads/memory_workload.hpp"
-#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {

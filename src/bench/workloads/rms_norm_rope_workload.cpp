@@ -1,15 +1,20 @@
 #include "bench/workloads/memory_workload.hpp"
-#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
 
-class RmsNormRopeWorkload : public MemoryWorkload {
+struct NormRopeTensors {
+  struct Side {  // q or k
+    Tensor x, g, out, rstd, d_out, dx, dg;
+  };
+  Side q, k;
+  RotationTensors rotation;
+};
+
+class RmsNormRopeWorkload : public StepWorkload<RmsNormRopeProblem, NormRopeTensors> {
  public:
   RmsNormRopeWorkload(const RmsNormRopeProblem& problem, const DataOptions& options)
-      : MemoryWorkload(problem.device, options),
-        forward_(plan_rms_norm_rope_forward(problem, plan_options())),
-        backward_(plan_rms_norm_rope_backward(problem, plan_options())) {
+      : StepWorkload(problem, options, plan_rms_norm_rope_forward, plan_rms_norm_rope_backward) {
     const std::size_t heads = heads_bytes(problem);
     std::size_t rstd = 0;
     std::size_t g = 0;
@@ -25,14 +30,6 @@ class RmsNormRopeWorkload : public MemoryWorkload {
   }
 
  private:
-  struct Side {  // q or k
-    Tensor x, g, out, rstd, d_out, dx, dg;
-  };
-  struct Set {
-    Side q, k;
-    Tensor cos, sin, positions;
-  };
-  const RmsNormRopeProblem& problem() const { return forward_.problem; }
   bool by_row() const { return problem().norm == NormScope::row; }
   std::int64_t tokens() const { return problem().batch * problem().seq; }
   std::int64_t rstds(std::int64_t heads) const { return tokens() * (by_row() ? 1 : heads); }
@@ -40,10 +37,10 @@ class RmsNormRopeWorkload : public MemoryWorkload {
     return problem().head_dim * (by_row() ? heads : 1);
   }
 
-  Side make_side(std::int64_t heads, std::uint32_t number) const {
+  NormRopeTensors::Side make_side(std::int64_t heads, std::uint32_t number) const {
     const RmsNormRopeProblem& p = problem();
     const std::int64_t cols = heads * p.head_dim;
-    Side side;
+    NormRopeTensors::Side side;
     if (heads == 0) return side;
     side.x = random_tensor(p.dtype, tokens(), cols, number);
     side.g = random_tensor(p.weight_dtype, 1, weights(heads), number + 1);
@@ -55,40 +52,29 @@ class RmsNormRopeWorkload : public MemoryWorkload {
     return side;
   }
 
-  void add_set() override {
-    const RmsNormRopeProblem& p = problem();
-    Set set;
-    set.q = make_side(p.q_heads, 0);
-    set.k = make_side(p.k_heads, 3);
-    set.cos = random_tensor(p.rotation.cache_dtype, cache_rows(p), cache_cols(p), 6);
-    set.sin = random_tensor(p.rotation.cache_dtype, cache_rows(p), cache_cols(p), 7);
-    if (p.rotation.positions_dtype) {
-      set.positions = make_positions(*p.rotation.positions_dtype, p.batch, p.seq, p.device);
-    }
-    sets_.push_back(std::move(set));
+  NormRopeTensors make_set() const override {
+    return {make_side(problem().q_heads, 0), make_side(problem().k_heads, 3),
+            rotation_tensors(problem(), 6)};
   }
 
-  void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
-    const auto& [q, k, cos, sin, positions] = sets_[number];
-    const auto heads = [&](const Tensor& matrix) { return as_heads(matrix, problem()); };
-    const RotationArgs rotation{cos, sin, positions};
-    if (call == 0) {
-      octet::run(forward_,
-                 {heads(q.x), heads(k.x), as_vector(q.g), as_vector(k.g), heads(q.out),
-                  heads(k.out), as_vector(q.rstd), as_vector(k.rstd), rotation},
-                 workspace, stream);
-    } else {
-      octet::run(backward_,
-                 {heads(q.d_out), heads(k.d_out), heads(q.x), heads(k.x), as_vector(q.g),
-                  as_vector(k.g), as_vector(q.rstd), as_vector(k.rstd), heads(q.dx), heads(k.dx),
-                  as_vector(q.dg), as_vector(k.dg), rotation},
-                 workspace, stream);
-    }
+  void forward(const NormRopeTensors& set, Workspace workspace, void* stream) const override {
+    const auto& [q, k, rotation] = set;
+    octet::run(forward_,
+               {heads(q.x), heads(k.x), as_vector(q.g), as_vector(k.g), heads(q.out), heads(k.out),
+                as_vector(q.rstd), as_vector(k.rstd), rotation.args()},
+               workspace, stream);
   }
 
-  RmsNormRopeForwardPlan forward_;
-  RmsNormRopeBackwardPlan backward_;
-  std::vector<Set> sets_;
+  void backward(const NormRopeTensors& set, Workspace workspace, void* stream) const override {
+    const auto& [q, k, rotation] = set;
+    octet::run(backward_,
+               {heads(q.d_out), heads(k.d_out), heads(q.x), heads(k.x), as_vector(q.g),
+                as_vector(k.g), as_vector(q.rstd), as_vector(k.rstd), heads(q.dx), heads(k.dx),
+                as_vector(q.dg), as_vector(k.dg), rotation.args()},
+               workspace, stream);
+  }
+
+  TensorView heads(const Tensor& matrix) const { return as_heads(matrix, problem()); }
 };
 
 }  // namespace

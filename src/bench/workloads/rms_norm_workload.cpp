@@ -1,17 +1,19 @@
 #include "bench/workloads/memory_workload.hpp"
-#include "bench/workloads/tensors.hpp"
 
 namespace octet::bench {
 namespace {
 
+struct NormTensors {
+  Tensor x, residual, g, y, sum, rstd, dy, dsum, dx, dg;
+  Fp8Tensors fp8;
+};
+
 // With a residual, forward adds it and writes the sum, and backward adds the gradient that reaches
 // the sum by the other path, as in a layer that adds the residual before its norm.
-class RmsNormWorkload : public MemoryWorkload {
+class RmsNormWorkload : public StepWorkload<RmsNormProblem, NormTensors> {
  public:
   RmsNormWorkload(const RmsNormProblem& problem, const DataOptions& options)
-      : MemoryWorkload(problem.device, options),
-        forward_(plan_rms_norm_forward(problem, plan_options())),
-        backward_(plan_rms_norm_backward(problem, plan_options())) {
+      : StepWorkload(problem, options, plan_rms_norm_forward, plan_rms_norm_backward) {
     const auto& [rows, cols, dtype] = std::tie(problem.rows, problem.cols, problem.dtype);
     const std::size_t matrix = tensor_bytes(dtype, {rows, cols});
     const std::size_t g = tensor_bytes(problem.weight_dtype, {cols});
@@ -24,15 +26,9 @@ class RmsNormWorkload : public MemoryWorkload {
   }
 
  private:
-  struct Set {
-    Tensor x, residual, g, y, sum, rstd, dy, dsum, dx, dg;
-    Fp8Tensors fp8;
-  };
-  const RmsNormProblem& problem() const { return forward_.problem; }
-
-  void add_set() override {
+  NormTensors make_set() const override {
     const RmsNormProblem& p = problem();
-    Set set;
+    NormTensors set;
     set.x = random_tensor(p.dtype, p.rows, p.cols, 0);
     set.g = random_tensor(p.weight_dtype, 1, p.cols, 1);
     set.dy = random_tensor(p.dtype, p.rows, p.cols, 2);
@@ -49,26 +45,23 @@ class RmsNormWorkload : public MemoryWorkload {
     } else {
       set.y = empty_tensor(p.dtype, p.rows, p.cols);
     }
-    sets_.push_back(std::move(set));
+    return set;
   }
 
-  void run(std::size_t call, std::size_t number, Workspace workspace, void* stream) override {
-    const Set& set = sets_[number];
-    const TensorView g = as_vector(set.g);
-    const TensorView rstd = as_vector(set.rstd);
-    if (call == 0) {
-      octet::run(forward_, {set.x, set.residual, g, set.y, set.fp8.views(), set.sum, rstd},
-                 workspace, stream);
-    } else {
-      const TensorView& h = problem().residual ? set.sum : set.x;
-      octet::run(backward_, {set.dy, h, g, rstd, set.dsum, set.dx, {}, as_vector(set.dg)},
-                 workspace, stream);
-    }
+  void forward(const NormTensors& set, Workspace workspace, void* stream) const override {
+    octet::run(forward_,
+               {set.x, set.residual, as_vector(set.g), set.y, set.fp8.views(), set.sum,
+                as_vector(set.rstd)},
+               workspace, stream);
   }
 
-  RmsNormForwardPlan forward_;
-  RmsNormBackwardPlan backward_;
-  std::vector<Set> sets_;
+  void backward(const NormTensors& set, Workspace workspace, void* stream) const override {
+    const TensorView& h = problem().residual ? set.sum : set.x;
+    octet::run(
+        backward_,
+        {set.dy, h, as_vector(set.g), as_vector(set.rstd), set.dsum, set.dx, {}, as_vector(set.dg)},
+        workspace, stream);
+  }
 };
 
 }  // namespace

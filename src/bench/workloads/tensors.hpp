@@ -70,6 +70,12 @@ std::int64_t cache_cols(const Problem& problem) {
   return problem.rotation.full_cache ? rotary : rotary / 2;
 }
 
+struct RotationTensors {
+  Tensor cos, sin, positions;
+
+  RotationArgs args() const { return {cos, sin, positions}; }
+};
+
 // Bytes of caches and positions.
 template <class Problem>
 std::size_t rotation_bytes(const Problem& problem) {
