@@ -51,11 +51,12 @@ class Trial {
   TensorView elements(const std::string& name, Dtype dtype, std::int64_t count);
   TensorView poison(const std::string& name, Dtype dtype, std::int64_t count);
 
-  // Runs one pass. `plan` makes the plan. Returns whether an implementation took the problem.
-  template <class MakePlan, class Args>
-  bool run_pass(const std::string& pass, const MakePlan& make_plan, const Args& args) {
+  // Runs one pass. Returns whether an implementation took the problem.
+  template <class MakePlan, class Problem, class Options, class Args>
+  bool run_pass(const std::string& pass, const MakePlan& make_plan, const Problem& problem,
+                const Options& options, const Args& args) {
     try {
-      const auto plan = make_plan();
+      const auto plan = make_plan(problem, options);
       note(pass, plan.implementation + " | " + plan.configuration);
       const TensorView workspace =
           plan.workspace_bytes == 0
@@ -97,6 +98,15 @@ class Trial {
   std::deque<Memory> memory_;
   std::vector<std::pair<std::string, std::string>> notes_;
 };
+
+// What every problem on the rows of a matrix draws first.
+template <class Problem>
+void draw_matrix(Trial& trial, std::initializer_list<std::int64_t> rows,
+                 std::initializer_list<std::int64_t> cols, Problem& problem) {
+  problem.device = trial.device;
+  problem.rows = trial.draw.pick("rows", rows);
+  problem.cols = trial.draw.pick("cols", cols);
+}
 
 using TrialOfOperator = void (*)(Trial& trial);
 

@@ -38,9 +38,7 @@ PlanOptions fp8_options(Trial& trial, const std::optional<Fp8Output>& fp8, PlanO
 void try_rms_norm(Trial& trial) {
   Draw& draw = trial.draw;
   RmsNormProblem problem;
-  problem.device = trial.device;
-  problem.rows = draw.pick("rows", kRows);
-  problem.cols = draw.pick("cols", kCols);
+  draw_matrix(trial, kRows, kCols, problem);
   problem.dtype = trial.float_dtype("dtype");
   problem.weight_dtype = trial.float_dtype("weight");
   problem.eps = draw.pick<float>("eps", {{"1e-6", 1e-6f}, {"0", 0.0f}, {"1e-5", 1e-5f}});
@@ -65,8 +63,7 @@ void try_rms_norm(Trial& trial) {
   }
   if (problem.residual) forward.sum = trial.output("sum", problem.dtype, rows, cols, gap);
   if (problem.training) forward.rstd = trial.output_vector("rstd", Dtype::f32, rows);
-  trial.run_pass(
-      "forward", [&] { return plan_rms_norm_forward(problem, forward_options); }, forward);
+  trial.run_pass("forward", plan_rms_norm_forward, problem, forward_options, forward);
   if (!problem.training) return;
 
   RmsNormBackwardArgs backward;
@@ -80,16 +77,13 @@ void try_rms_norm(Trial& trial) {
     backward.dresidual = trial.output("dresidual", problem.dtype, rows, cols, gap);
   }
   backward.dg = trial.output_vector("dg", problem.dg_dtype, cols);
-  trial.run_pass(
-      "backward", [&] { return plan_rms_norm_backward(problem, options); }, backward);
+  trial.run_pass("backward", plan_rms_norm_backward, problem, options, backward);
 }
 
 void try_gated_activation(Trial& trial) {
   Draw& draw = trial.draw;
   GatedActivationProblem problem;
-  problem.device = trial.device;
-  problem.rows = draw.pick("rows", kRows);
-  problem.cols = draw.pick("cols", kCols);
+  draw_matrix(trial, kRows, kCols, problem);
   problem.dtype = trial.float_dtype("dtype");
   problem.activation = static_cast<GateActivation>(draw.pick("activation", {1, 2, 3, 4}));
   problem.row_weight = draw.once_in(3, "row_weight");
@@ -114,8 +108,7 @@ void try_gated_activation(Trial& trial) {
   } else {
     forward.y = trial.output("y", problem.dtype, rows, cols, gap);
   }
-  trial.run_pass(
-      "forward", [&] { return plan_gated_activation_forward(problem, options); }, forward);
+  trial.run_pass("forward", plan_gated_activation_forward, problem, options, forward);
 
   GatedActivationBackwardArgs backward;
   backward.dy = trial.input(problem.dtype, rows, cols, gap);
@@ -131,8 +124,7 @@ void try_gated_activation(Trial& trial) {
   if (problem.row_weight) {
     backward.d_row_weight = trial.output_vector("d_row_weight", Dtype::f32, rows);
   }
-  trial.run_pass(
-      "backward", [&] { return plan_gated_activation_backward(problem, options); }, backward);
+  trial.run_pass("backward", plan_gated_activation_backward, problem, options, backward);
 }
 
 }  // namespace octet::same

@@ -130,8 +130,7 @@ void try_rope(Trial& trial) {
     const InOut q = turned_heads(trial, heads, heads.q_heads, pass + " q");
     const InOut k = turned_heads(trial, heads, heads.k_heads, pass + " k");
     args = {q.in, k.in, q.out, k.out, rotation};
-    trial.run_pass(
-        pass, [&] { return make_plan(problem, options); }, args);
+    trial.run_pass(pass, make_plan, problem, options, args);
   };
   try_pass("forward", RopeForwardArgs{}, plan_rope_forward);
   try_pass("backward", RopeBackwardArgs{}, plan_rope_backward);
@@ -171,8 +170,7 @@ void try_rms_norm_rope(Trial& trial) {
     if (has_k) forward.rstd_k = trial.output_vector("rstd_k", Dtype::f32, norms(heads.k_heads));
   }
   forward.rotation = rotation_args(trial, heads);
-  trial.run_pass(
-      "forward", [&] { return plan_rms_norm_rope_forward(problem, options); }, forward);
+  trial.run_pass("forward", plan_rms_norm_rope_forward, problem, options, forward);
   if (!problem.training) return;
 
   const InOut dq = turned_heads(trial, heads, heads.q_heads, "dq");
@@ -191,8 +189,7 @@ void try_rms_norm_rope(Trial& trial) {
   backward.dg_q = trial.output_vector("dg_q", problem.dg_dtype, weights(heads.q_heads));
   if (has_k) backward.dg_k = trial.output_vector("dg_k", problem.dg_dtype, weights(heads.k_heads));
   backward.rotation = forward.rotation;
-  trial.run_pass(
-      "backward", [&] { return plan_rms_norm_rope_backward(problem, options); }, backward);
+  trial.run_pass("backward", plan_rms_norm_rope_backward, problem, options, backward);
 }
 
 }  // namespace octet::same

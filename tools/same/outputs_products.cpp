@@ -55,9 +55,7 @@ TensorView weight_gradient(Trial& trial, const char* name, bool wanted, bool acc
 void try_quantize(Trial& trial) {
   Draw& draw = trial.draw;
   QuantizeProblem problem;
-  problem.device = trial.device;
-  problem.rows = draw.pick("rows", kSizes);
-  problem.cols = draw.pick("cols", kSizes);
+  draw_matrix(trial, kSizes, kSizes, problem);
   problem.input_dtype = trial.float_dtype("input");
   problem.format = trial.fp8_dtype("format");
   problem.block = any_block(draw, "block");
@@ -75,16 +73,13 @@ void try_quantize(Trial& trial) {
   const Fp8Copies copies = trial.fp8_output("fp8", fp8, problem.rows, problem.cols);
   const QuantizeArgs args{trial.input(problem.input_dtype, problem.rows, problem.cols, gap),
                           copies.out, copies.transposed};
-  trial.run_pass(
-      "run", [&] { return plan_quantize(problem, options); }, args);
+  trial.run_pass("run", plan_quantize, problem, options, args);
 }
 
 void try_dequantize(Trial& trial) {
   Draw& draw = trial.draw;
   DequantizeProblem problem;
-  problem.device = trial.device;
-  problem.rows = draw.pick("rows", kSizes);
-  problem.cols = draw.pick("cols", kSizes);
+  draw_matrix(trial, kSizes, kSizes, problem);
   problem.format = trial.fp8_dtype("format");
   problem.block = some_block(draw);
   problem.out_dtype = trial.float_dtype("out");
@@ -93,17 +88,14 @@ void try_dequantize(Trial& trial) {
   const DequantizeArgs args{
       trial.quantized_input(problem.rows, problem.cols, problem.format, problem.block),
       trial.output("out", problem.out_dtype, problem.rows, problem.cols, gap)};
-  trial.run_pass(
-      "run", [&] { return plan_dequantize(problem, options); }, args);
+  trial.run_pass("run", plan_dequantize, problem, options, args);
 }
 
 // Of a tensor whose memory is transposed, in half of the problems.
 void try_repack(Trial& trial) {
   Draw& draw = trial.draw;
   RepackProblem problem;
-  problem.device = trial.device;
-  problem.rows = draw.pick("rows", kSizes);
-  problem.cols = draw.pick("cols", kSizes);
+  draw_matrix(trial, kSizes, kSizes, problem);
   problem.format = trial.fp8_dtype("format");
   problem.block = some_block(draw);
   QuantizedView input;
@@ -119,12 +111,7 @@ void try_repack(Trial& trial) {
   input.owns_padding = false;
   const RepackArgs args{input, trial.output("out", QuantizedLayout(problem.rows, problem.cols,
                                                                    problem.format, problem.block))};
-  trial.run_pass(
-      "run",
-      [&] {
-        return plan_repack(problem, {"", 2});
-      },
-      args);
+  trial.run_pass("run", plan_repack, problem, PlanOptions{"", 2}, args);
 }
 
 void try_gemm(Trial& trial) {
@@ -160,8 +147,7 @@ void try_gemm(Trial& trial) {
   args.d = problem.accumulate
                ? trial.accumulated_output("d", problem.out_dtype, problem.m, problem.n)
                : trial.output("d", problem.out_dtype, problem.m, problem.n, gap);
-  trial.run_pass(
-      "run", [&] { return plan_gemm(problem, options); }, args);
+  trial.run_pass("run", plan_gemm, problem, options, args);
 }
 
 void try_fp8_linear(Trial& trial) {
@@ -191,8 +177,7 @@ void try_fp8_linear(Trial& trial) {
   forward.y = trial.output("y", problem.dtype, problem.m, problem.n);
   const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
   forward.saved = {trial.output("saved.x_t", layout.x_t), trial.output("saved.w_t", layout.w_t)};
-  const bool taken = trial.run_pass(
-      "forward", [&] { return plan_fp8_linear_forward(problem, options); }, forward);
+  const bool taken = trial.run_pass("forward", plan_fp8_linear_forward, problem, options, forward);
   if (!taken || !problem.training) return;
 
   Fp8LinearBackwardArgs backward;
@@ -202,8 +187,7 @@ void try_fp8_linear(Trial& trial) {
   if (problem.need_dx) backward.dx = trial.output("dx", problem.dtype, problem.m, problem.k);
   backward.dw = weight_gradient(trial, "dw", problem.need_dw, problem.accumulate_dw,
                                 problem.dw_dtype, problem.n, problem.k);
-  trial.run_pass(
-      "backward", [&] { return plan_fp8_linear_backward(problem, options); }, backward);
+  trial.run_pass("backward", plan_fp8_linear_backward, problem, options, backward);
 }
 
 void try_gated_mlp(Trial& trial) {
@@ -263,8 +247,7 @@ void try_gated_mlp(Trial& trial) {
   saved.w_gate_up_t = trial.output("saved.w_gate_up_t", layout.w_gate_up_t);
   saved.h_t = trial.output("saved.h_t", layout.h_t);
   saved.w_down_t = trial.output("saved.w_down_t", layout.w_down_t);
-  const bool taken = trial.run_pass(
-      "forward", [&] { return plan_gated_mlp_forward(problem, options); }, forward);
+  const bool taken = trial.run_pass("forward", plan_gated_mlp_forward, problem, options, forward);
   if (!taken || !problem.training) return;
 
   GatedMlpBackwardArgs backward;
@@ -284,8 +267,7 @@ void try_gated_mlp(Trial& trial) {
                                         problem.dw_dtype, 2 * f, k);
   backward.dw_down = weight_gradient(trial, "dw_down", problem.need_dw && problem.down,
                                      problem.accumulate_dw, problem.dw_dtype, k, f);
-  trial.run_pass(
-      "backward", [&] { return plan_gated_mlp_backward(problem, options); }, backward);
+  trial.run_pass("backward", plan_gated_mlp_backward, problem, options, backward);
 }
 
 }  // namespace octet::same
