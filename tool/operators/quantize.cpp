@@ -3,6 +3,7 @@
 #include "tool/options/op_options.hpp"
 
 #include "ops/dequantize/problem.hpp"
+#include "ops/fp8_output/checks.hpp"
 #include "ops/quantize/problem.hpp"
 #include "ops/repack/problem.hpp"
 
@@ -25,14 +26,11 @@ std::vector<Support> probe_quantize() {
         transposed ? fmt::format("{}{} transposed", block ? " + " : "", name(*transposed)) : "");
     for (const Dtype format : kProbeFp8) {
       for (const Dtype input : kProbeFloats) {
-        QuantizeProblem problem;
-        problem.rows = problem.cols = kProbeExtent;
-        problem.input_dtype = input;
-        problem.format = format;
-        problem.block = block;
-        problem.transposed_block = transposed;
-        result.push_back({"quantize", blocks, std::string(name(input)), std::string(name(format)),
-                          answers(quantize_implementations(), problem)});
+        const Fp8Output output{.format = format, .block = block, .transposed_block = transposed};
+        result.push_back(
+            {"quantize", blocks, std::string(name(input)), std::string(name(format)),
+             answers(quantize_implementations(),
+                     quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu))});
       }
     }
   }
@@ -93,16 +91,8 @@ class Quantize : public ShapeOperator {
     std::vector<Case> cases;
     for (const Fp8Output& output : outputs) {
       for (const ShapeCase& shape : shapes_on(device)) {
-        QuantizeProblem problem;
-        problem.rows = shape.extents[0];
-        problem.cols = shape.extents[1];
-        problem.input_dtype = dtype();
-        problem.format = output.format;
-        problem.block = output.block;
-        problem.transposed_block = output.transposed_block;
-        problem.amax_floor = output.amax_floor;
-        problem.pow2_scales = output.pow2_scales;
-        problem.device = device;
+        const QuantizeProblem problem =
+            quantize_problem(output, shape.extents[0], shape.extents[1], dtype(), device);
         cases.push_back(shape_case(shape, problem, check_quantize));
       }
     }

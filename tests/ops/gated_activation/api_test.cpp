@@ -59,9 +59,8 @@ TEST(GatedActivationRefuses, ProblemsItCannotMean) {
   const auto refused = [](auto change, ErrorCode code = ErrorCode::invalid_argument) {
     GatedActivationProblem problem = small_problem();
     change(problem);
-    const std::string message = refusal([&] { plan_gated_activation_forward(problem); }, code);
-    EXPECT_EQ(refusal([&] { plan_gated_activation_backward(problem); }, code), message);
-    return message;
+    return refusal_of_both(problem, plan_gated_activation_forward, plan_gated_activation_backward,
+                           code);
   };
   EXPECT_EQ(refused([](auto& p) { p.rows = -1; }),
             "gated_activation: rows must be at least 0, got -1");

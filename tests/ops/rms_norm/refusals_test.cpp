@@ -16,9 +16,7 @@ template <class Change>
 std::string refused_problem(const Change& change, ErrorCode code = ErrorCode::invalid_argument) {
   RmsNormProblem problem = small();
   change(problem);
-  const std::string forward = refusal([&] { plan_rms_norm_forward(problem); }, code);
-  EXPECT_EQ(refusal([&] { plan_rms_norm_backward(problem); }, code), forward);
-  return forward;
+  return refusal_of_both(problem, plan_rms_norm_forward, plan_rms_norm_backward, code);
 }
 
 TEST(RmsNormRefuses, ProblemsThatMeanNothing) {

@@ -67,18 +67,14 @@ std::string forward_refusal(NormScope norm,
                             const std::function<void(RmsNormRopeForwardArgs&)>& spoil) {
   Calls calls(small(norm));
   spoil(calls.forward);
-  const auto plan = plan_rms_norm_rope_forward(calls.problem);
-  const Buffer workspace(plan.workspace_bytes);
-  return refusal([&] { run(plan, calls.forward, {workspace.data(), workspace.bytes()}); });
+  return run_refusal(plan_rms_norm_rope_forward(calls.problem), calls.forward);
 }
 
 std::string backward_refusal(NormScope norm,
                              const std::function<void(RmsNormRopeBackwardArgs&)>& spoil) {
   Calls calls(small(norm));
   spoil(calls.backward);
-  const auto plan = plan_rms_norm_rope_backward(calls.problem);
-  const Buffer workspace(plan.workspace_bytes);
-  return refusal([&] { run(plan, calls.backward, {workspace.data(), workspace.bytes()}); });
+  return run_refusal(plan_rms_norm_rope_backward(calls.problem), calls.backward);
 }
 
 TEST(RmsNormRope, RefusesTensorsThatDoNotFit) {
