@@ -4,7 +4,6 @@
 #include "check/data/guarded.hpp"
 #include "check/judge/compare_outputs.hpp"
 #include "check/judge/judge.hpp"
-#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
 #include "check/product_case.hpp"
 #include "support/on_cuda.hpp"

@@ -4,7 +4,7 @@
 
 #include "check/data/random.hpp"
 #include "check/judge/judge.hpp"
-#include "check/judge/quantized_operand.hpp"
+#include "check/judge/trial.hpp"
 #include "check/reference/decode.hpp"
 #include "check/reference/quantize_oracle.hpp"
 #include "support/gates.hpp"

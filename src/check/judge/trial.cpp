@@ -1,8 +1,49 @@
 #include "check/judge/trial.hpp"
 
+#include "check/cuda_gates.hpp"
+#include "cpu/threads.hpp"
+
+#include <algorithm>
 #include <limits>
 
 namespace octet {
+namespace {
+
+// Calls visit(offset in x, offset in y) for every element of two matrices of one shape, in squares,
+// because the two may differ in which dimension is contiguous.
+template <class Visit>
+void visit_both(const TensorView& x, const TensorView& y, std::int64_t first_row,
+                std::int64_t end_row, const Visit& visit) {
+  constexpr std::int64_t kSquare = 64;
+  for (std::int64_t row = first_row; row < end_row; row += kSquare) {
+    for (std::int64_t col = 0; col < x.cols(); col += kSquare) {
+      for (std::int64_t r = row; r < std::min(row + kSquare, end_row); ++r) {
+        for (std::int64_t c = col; c < std::min(col + kSquare, x.cols()); ++c) {
+          visit(r * x.strides[0] + c * x.strides[1], r * y.strides[0] + c * y.strides[1]);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void copy_matrix(const TensorView& from, const TensorView& to) {
+  const auto* x = static_cast<const T*>(from.data);
+  auto* y = static_cast<T*>(to.data);
+  constexpr std::int64_t kParts = 64;
+  parallel_for(default_threads(), kParts, [&](std::int64_t part) {
+    visit_both(from, to, from.rows() * part / kParts, from.rows() * (part + 1) / kParts,
+               [=](std::int64_t i, std::int64_t j) { y[j] = x[i]; });
+  });
+}
+
+template <class T>
+void copy_wherever(const TensorView& from, const TensorView& to) {
+  if (from.device.type == DeviceType::cuda) return cuda::copy_matrix(from, to);
+  copy_matrix<T>(from, to);
+}
+
+}  // namespace
 
 bool GateReport::pass() const {
   for (const GateResult& result : results) {
@@ -33,6 +74,50 @@ Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uin
   Tensor matrix(dtype, {rows, cols}, device);
   fill_random(matrix, options.distribution, {options.seed, stream}, options.threads);
   return matrix;
+}
+
+QuantizedOperand::QuantizedOperand(const std::string& tensor, const TensorView& input,
+                                   Transpose transpose, const OracleRules& rules,
+                                   const DataOptions& options, GateReport& report) {
+  const TensorView matrix = transpose == Transpose::yes ? transposed(input) : input;
+  if (input.device.type == DeviceType::cpu) {
+    oracle_ = quantize_oracle(matrix, rules, options.threads);
+    view_ = oracle_.view();
+    return;
+  }
+  write_on_cuda(input, transpose, rules, options);
+  report.results.push_back(
+      judge_quantizer(tensor, view_, matrix, rules, judge_options(options, input.device)));
+}
+
+void QuantizedOperand::write_on_cuda(const TensorView& input, Transpose transpose,
+                                     const OracleRules& rules, const DataOptions& options) {
+  const bool is_transposed = transpose == Transpose::yes;
+  QuantizeProblem problem;
+  problem.rows = input.rows();
+  problem.cols = input.cols();
+  problem.input_dtype = input.dtype;
+  problem.format = rules.format;
+  problem.amax_floor = rules.amax_floor;
+  problem.pow2_scales = rules.pow2_scales;
+  problem.device = input.device;
+  problem.block.reset();
+  (is_transposed ? problem.transposed_block : problem.block) = rules.block;
+  written_ = QuantizedTensor(is_transposed ? input.cols() : input.rows(),
+                             is_transposed ? input.rows() : input.cols(), rules.format, rules.block,
+                             input.device);
+  view_ = written_.view();
+  QuantizeArgs args{input, {}, {}};
+  (is_transposed ? args.transposed : args.out) = view_;
+  run_once(plan_quantize(problem, {options.quantize_backend, options.threads}), args, input.device);
+}
+
+QuantizedTensor in_our_layout(const QuantizedView& view) {
+  QuantizedTensor result(view.values.rows(), view.values.cols(), view.values.dtype, view.block,
+                         view.values.device);
+  copy_wherever<std::uint8_t>(view.values, result.view().values);
+  copy_wherever<float>(view.scales, result.view().scales);
+  return result;
 }
 
 void add(GateReport& report, std::vector<GateResult> results) {

@@ -1,5 +1,5 @@
-// Shared by all checks of src/check/ops: test data, calls of an operator, and the gates that apply
-// to all its outputs.
+// Shared by all checks of src/check/ops: test data, quantised or not, calls of an operator, and the
+// gates that apply to all its outputs.
 #pragma once
 
 #include "check/judge/judge.hpp"
@@ -9,6 +9,7 @@
 #include <octet/octet.hpp>
 
 #include <optional>
+#include <string>
 
 namespace octet {
 
@@ -25,6 +26,32 @@ Tensor random_qkv(const Problem& problem, const DataOptions& options) {
   return random_matrix(problem.dtype, problem.batch * problem.seq, heads * problem.head_dim, 0,
                        options, problem.device);
 }
+
+enum class Transpose { no, yes };  // yes: the transposed matrix is quantised
+
+// The quantised operand of a product that is judged by its dequantised operands. On the CPU it is
+// the oracle's. On CUDA, where a tensor is too large for the oracle, it is what the device's
+// quantiser wrote, and the oracle judges 128x128 tiles of it.
+class QuantizedOperand {
+ public:
+  QuantizedOperand() = default;
+  // `input`: columns contiguous. `tensor` names it in the report, to which CUDA adds gate Q.
+  QuantizedOperand(const std::string& tensor, const TensorView& input, Transpose transpose,
+                   const OracleRules& rules, const DataOptions& options, GateReport& report);
+
+  const QuantizedView& view() const { return view_; }
+
+ private:
+  void write_on_cuda(const TensorView& input, Transpose transpose, const OracleRules& rules,
+                     const DataOptions& options);
+
+  OracleTensor oracle_;
+  QuantizedTensor written_;
+  QuantizedView view_;
+};
+
+// A copy of a quantised tensor, of any layout, in our own layout on its device.
+QuantizedTensor in_our_layout(const QuantizedView& view);
 
 void add(GateReport& report, std::vector<GateResult> results);
 

@@ -1,5 +1,4 @@
 // fp8_linear, forward and backward: every product, and the copies that are saved for backward.
-#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
 #include "check/reference/decode.hpp"
 

@@ -1,5 +1,4 @@
 // gemm, with FP8 operands and their scales and with plain operands.
-#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
 #include "check/reference/decode.hpp"
 

@@ -2,11 +2,11 @@
 // products (gated_mlp_stages.cpp), and the whole layer in f64 (gated_mlp_reference.cpp).
 #pragma once
 
-#include "check/judge/quantized_operand.hpp"
 #include "check/judge/trial.hpp"
 #include "check/ops/gated_activation_reference.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace octet {
@@ -61,22 +61,23 @@ struct GatedMlpOutputs {
 // Calls visit(name, output of `first`, output of `second`) for every output that was written.
 template <class Visit>
 void visit_both(const GatedMlpOutputs& first, const GatedMlpOutputs& second, const Visit& visit) {
-  const auto both = [&](const char* name, auto output) {
-    if (second.*output) visit(name, *(first.*output), *(second.*output));
+  using Outputs = GatedMlpOutputs;
+  const std::pair<const char*, std::optional<GuardedMatrix> Outputs::*> matrices[] = {
+      {"gate_up", &Outputs::gate_up}, {"h", &Outputs::h},
+      {"saved h", &Outputs::saved_h}, {"y", &Outputs::y},
+      {"dx", &Outputs::dx},           {"dw_gate_up", &Outputs::dw_gate_up},
+      {"dw_down", &Outputs::dw_down}};
+  const std::pair<const char*, std::optional<GuardedQuantized> Outputs::*> quantized[] = {
+      {"h_fp8", &Outputs::h_fp8}, {"h_fp8_t", &Outputs::h_fp8_t},
+      {"x_t", &Outputs::x_t},     {"w_gate_up_t", &Outputs::w_gate_up_t},
+      {"h_t", &Outputs::h_t},     {"w_down_t", &Outputs::w_down_t}};
+  const auto visit_all = [&](const auto& outputs) {
+    for (const auto& [name, output] : outputs) {
+      if (second.*output) visit(name, *(first.*output), *(second.*output));
+    }
   };
-  both("gate_up", &GatedMlpOutputs::gate_up);
-  both("h", &GatedMlpOutputs::h);
-  both("saved h", &GatedMlpOutputs::saved_h);
-  both("y", &GatedMlpOutputs::y);
-  both("dx", &GatedMlpOutputs::dx);
-  both("dw_gate_up", &GatedMlpOutputs::dw_gate_up);
-  both("dw_down", &GatedMlpOutputs::dw_down);
-  both("h_fp8", &GatedMlpOutputs::h_fp8);
-  both("h_fp8_t", &GatedMlpOutputs::h_fp8_t);
-  both("x_t", &GatedMlpOutputs::x_t);
-  both("w_gate_up_t", &GatedMlpOutputs::w_gate_up_t);
-  both("h_t", &GatedMlpOutputs::h_t);
-  both("w_down_t", &GatedMlpOutputs::w_down_t);
+  visit_all(matrices);
+  visit_all(quantized);
 }
 
 void run_layer(const GatedMlpProblem& problem, const DataOptions& options,
