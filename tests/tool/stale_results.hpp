@@ -82,9 +82,9 @@ inline std::string other_configuration(const std::vector<bench::Row>& rows, cons
 
 // One line per file of results/<gpu>/*.csv, operator and digest of kernels other than the tree's:
 //   STALE: results/h200/dense84.csv was measured with device sources X, the tree has Y of gemm
-// one per file with a configuration other than the tree's, and one per file that is not a CSV or has a
-// command that cannot be planned. Rows without a digest, as of other programs, are not judged. None
-// if the folder is missing.
+// one per file with a configuration other than the tree's, and one per file that is not a CSV or has
+// a command that cannot be planned. Rows without a digest, as of other programs, are not judged.
+// None if the folder is missing.
 inline std::vector<std::string> stale_results(const std::string& folder, const Tree& tree) {
   std::vector<std::string> lines;
   for (const fs::path& path : result_files(folder)) {

@@ -34,14 +34,14 @@ class RopeWorkload : public StepWorkload<RopeProblem, RopeTensors> {
   }
 
   void forward(const RopeTensors& set, Workspace workspace, void* stream) const override {
-    turn(forward_, set, workspace, stream);
+    rotate(forward_, set, workspace, stream);
   }
   void backward(const RopeTensors& set, Workspace workspace, void* stream) const override {
-    turn(backward_, set, workspace, stream);
+    rotate(backward_, set, workspace, stream);
   }
 
   template <class Plan>
-  void turn(const Plan& plan, const RopeTensors& set, Workspace workspace, void* stream) const {
+  void rotate(const Plan& plan, const RopeTensors& set, Workspace workspace, void* stream) const {
     const auto heads = [&](const Tensor& matrix) { return as_heads(matrix, problem()); };
     octet::run(
         plan, {heads(set.q), heads(set.k), heads(set.q_out), heads(set.k_out), set.rotation.args()},
