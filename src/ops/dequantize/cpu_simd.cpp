@@ -2,7 +2,7 @@
 // the stack. No workspace.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/dequantize/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

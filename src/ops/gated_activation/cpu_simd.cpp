@@ -2,7 +2,7 @@
 // rows in the workspace, and cast from there.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/gated_activation/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -23,7 +23,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "core/checks.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
 #include "ops/gated_activation/cpu_simd.hpp"

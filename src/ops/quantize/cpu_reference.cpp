@@ -1,6 +1,6 @@
 // Each block on its own: find its largest finite magnitude, derive the scale, cast its elements.
 #include "core/numeric.hpp"
-#include "cpu/padding.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/quantize/problem.hpp"
 #include "ops/quantize/scale.hpp"

@@ -3,7 +3,7 @@
 // its stack.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/quantize/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 
 #include "ops/quantize/tile_kernel-inl.hpp"
@@ -25,8 +25,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "core/checks.hpp"
-#include "cpu/padding.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/quantize/cpu_simd.hpp"
 #include "ops/quantize/problem.hpp"

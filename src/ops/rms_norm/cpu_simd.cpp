@@ -3,7 +3,7 @@
 #include "core/checks.hpp"
 #include "core/numeric.hpp"
 #include "core/workspace.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"

@@ -1,6 +1,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rms_norm/cpu_simd_kernels.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

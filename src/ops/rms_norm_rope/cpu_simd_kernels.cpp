@@ -1,7 +1,7 @@
 // The kernels of every instruction set, and the implementations that run the best of them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rms_norm_rope/cpu_simd_kernels.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 
 #include "ops/rms_norm_rope/norm_kernel-inl.hpp"

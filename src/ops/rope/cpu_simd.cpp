@@ -1,7 +1,7 @@
 // Token by token: the angles once, then every head of q and k, two runs at a time in registers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rope/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 
 #include "ops/rope/cpu_simd.hpp"

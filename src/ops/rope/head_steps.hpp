@@ -62,7 +62,7 @@ inline int kernel_index(Dtype dtype) {
 }
 inline int kernel_index(RopeStyle style) { return style == RopeStyle::interleaved ? 1 : 0; }
 
-// As streams() of cpu/streaming.hpp, if every run of a head also starts on a cache line.
+// As streams() of cpu/outputs.hpp, if every run of a head also starts on a cache line.
 bool streams(const TensorView& out, const HeadSteps& steps);
 
 // Tokens cut into tasks: enough of them to balance the threads.
