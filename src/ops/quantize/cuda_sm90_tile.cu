@@ -3,9 +3,8 @@
 #include "ops/quantize/cuda_sm90_tile.hpp"
 
 #include "device/cuda/launch.hpp"
-#include "device/cuda/scope.hpp"
-#include "device/ptx/dependent_launch.cuh"
-#include "device/rows/matrices.hpp"
+#include "device/ptx/barrier.cuh"
+#include "device/rows/launch.hpp"
 #include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/quantize/cuda_sm90_params.cuh"
 

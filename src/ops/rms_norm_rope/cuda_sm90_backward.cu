@@ -3,7 +3,7 @@
 
 #include "core/workspace.hpp"
 #include "device/constant.hpp"
-#include "device/rows/partial_sums.hpp"
+#include "device/rows/launch.hpp"
 #include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
 #include "ops/rope/cuda_sm90_call.cuh"
 

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "device/cuda/launch.hpp"
-#include "device/rows/matrices.hpp"
-#include "device/cuda/scope.hpp"
+#include "device/rows/launch.hpp"
 #include "ops/rope/cuda_sm90_heads.cuh"
 #include "ops/rope/rotation.hpp"
 

@@ -3,7 +3,7 @@
 // Slower than units of eight pairs (cuda_sm90_heads.cuh); this is the fallback.
 #pragma once
 
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/rope/cuda_sm90_units.cuh"
 
