@@ -3,6 +3,8 @@
 
 #include "dispatch/implementation.hpp"
 
+#include <octet/dtype.hpp>
+
 #include <string>
 
 // Highway compiles a file for AVX2 with FMA and for AVX-512, if this is included before
@@ -47,8 +49,14 @@ inline std::string name(InstructionSet instructions) {
   return instructions == InstructionSet::avx512 ? "avx512" : "avx2";
 }
 
-// Empty if the machine can run the SIMD kernels.
-inline std::string refuse_without_avx2(const Machine& machine) {
+// The index of a kernel in a list by dtype: f32, f16, bf16.
+inline int kernel_index(Dtype dtype) {
+  return dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2;
+}
+
+// The refusal every SIMD implementation begins with.
+inline std::string refuse_off_simd(Device device, const Machine& machine) {
+  if (std::string refusal = refuse_off_cpu(device); !refusal.empty()) return refusal;
   return machine.avx2 ? "" : "this CPU has no AVX2";
 }
 

@@ -85,8 +85,7 @@ void write_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args, c
 }
 
 std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
-  const std::string refusal = refuse_off_cpu(problem.device);
-  return refusal.empty() ? refuse_without_avx2(machine) : refusal;
+  return refuse_off_simd(problem.device, machine);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void dequantize_by(Path path, const DequantizeProblem& problem, const Dequantize
   }
   check(problem);
   check(problem, args, 0, {});
-  dequantize_cpu_simd(problem, args, threads,
+  dequantize_cpu_simd(problem, args, {{}, threads},
                       path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 
