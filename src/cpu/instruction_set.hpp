@@ -73,4 +73,17 @@ Planned<Args> planned_simd(
           }};
 }
 
+// An implementation that takes every problem on a CPU with AVX2 and needs no workspace.
+template <class Problem, class Args,
+          void (*kRun)(const Problem&, const Args&, const RunContext&, InstructionSet)>
+constexpr Implementation<Problem, Args> cpu_simd() {
+  return {"cpu_simd",
+          [](const Problem& problem, const Machine& machine) {
+            return refuse_off_simd(problem.device, machine);
+          },
+          [](const Problem& problem, const Machine& machine) {
+            return planned_simd<Args>(problem, machine, 0, kRun);
+          }};
+}
+
 }  // namespace octet

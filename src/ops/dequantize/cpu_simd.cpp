@@ -109,15 +109,8 @@ void dequantize_cpu_simd(const DequantizeProblem& problem, const DequantizeArgs&
   });
 }
 
-const DequantizeImplementation kDequantizeCpuSimd{
-    "cpu_simd",
-    [](const DequantizeProblem& problem, const Machine& machine) {
-      return refuse_off_simd(problem.device, machine);
-    },
-    [](const DequantizeProblem& problem, const Machine& machine) {
-      return planned_simd<DequantizeArgs>(problem, machine, 0, dequantize_cpu_simd);
-    },
-};
+constinit const DequantizeImplementation kDequantizeCpuSimd =
+    cpu_simd<DequantizeProblem, DequantizeArgs, dequantize_cpu_simd>();
 
 }  // namespace octet
 #endif

@@ -104,14 +104,7 @@ void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs&
                  first + tile_cols, instructions);
 }
 
-const QuantizeImplementation kQuantizeCpuSimd{
-    "cpu_simd",
-    [](const QuantizeProblem& problem, const Machine& machine) {
-      return refuse_off_simd(problem.device, machine);
-    },
-    [](const QuantizeProblem& problem, const Machine& machine) {
-      return planned_simd<QuantizeArgs>(problem, machine, 0, quantize_cpu_simd);
-    },
-};
+constinit const QuantizeImplementation kQuantizeCpuSimd =
+    cpu_simd<QuantizeProblem, QuantizeArgs, quantize_cpu_simd>();
 
 }  // namespace octet
