@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "ops/dequantize/cpu_simd.hpp"
+#include "ops/dequantize/problem.hpp"
 
 #if OCTET_SIMD_TARGET
 #include "cpu/encode_simd-inl.hpp"
@@ -42,7 +42,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "core/checks.hpp"
 #include "cpu/threads.hpp"
-#include "ops/dequantize/problem.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 
 #include "device/cuda/launch.hpp"
 #include "device/rows/launch.hpp"
-#include "ops/gated_activation/cuda_sm90.hpp"
+#include "ops/gated_activation/problem.hpp"
 
 namespace octet {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "device/cuda/launch.hpp"
 #include "device/rows/launch.hpp"
-#include "ops/rms_norm/cuda_sm90_rows.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include "core/workspace.hpp"
 #include "device/constant.hpp"
 #include "device/rows/launch.hpp"
-#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+#include "ops/rms_norm_rope/problem.hpp"
 #include "ops/rope/cuda_sm90_call.cuh"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // dequantize against a table of FP8 values in f64, for every implementation, block and output.
-#include "ops/dequantize/cpu_simd.hpp"
 #include "ops/dequantize/problem.hpp"
 #include "ops/quantize/fp8_oracle.hpp"
 #include "ops/quantize/paths.hpp"
