@@ -3,6 +3,7 @@
 
 #include "dispatch/implementation.hpp"
 
+#include <octet/ops/quantize.hpp>
 #include <octet/ops/rms_norm.hpp>
 
 #include <algorithm>
@@ -25,6 +26,9 @@ extern const RmsNormBackwardImplementation kRmsNormBackwardCpuReference;
 // In the order they are tried.
 std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations();
 std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations();
+
+// What is quantised with fp8.
+QuantizeProblem forward_cast(const RmsNormProblem& problem);
 
 void check(const RmsNormProblem& problem);
 // Checks the tensors and the workspace of a call. Returns the arguments without the views that the

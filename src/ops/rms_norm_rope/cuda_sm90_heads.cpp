@@ -2,7 +2,6 @@
 #include "ops/rms_norm_rope/problem.hpp"
 
 #include "core/workspace.hpp"
-#include "ops/rope/cuda_sm90_refusal.hpp"
 
 #include <algorithm>
 

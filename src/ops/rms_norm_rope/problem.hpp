@@ -33,24 +33,13 @@ void check(const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args
 void check(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 
-// The tensors of q, or of k.
+// The tensors of q, or of k (backward: ops/rope/rotation.hpp).
 struct ForwardSide {
-  bool is_q = true;
   std::int64_t heads = 0;
   TensorView x;
   TensorView g;
   TensorView out;
   TensorView rstd;
-};
-struct BackwardSide {
-  bool is_q = true;
-  std::int64_t heads = 0;
-  TensorView dout;
-  TensorView x;
-  TensorView g;
-  TensorView rstd;
-  TensorView dx;
-  TensorView dg;
 };
 // q, and k if any.
 std::vector<ForwardSide> sides_of(const RmsNormRopeProblem& problem,

@@ -85,13 +85,7 @@ struct RotateCall {
 };
 
 // The same for backward of rms_norm_rope.
-struct RotatedBackSide {
-  std::int64_t heads = 0;
-  TensorView dout;
-  TensorView x;
-  TensorView g;
-  TensorView rstd;
-  TensorView dx;
+struct RotatedBackSide : BackwardSide {
   float* partials = nullptr;  // [blocks, columns of dg]
 };
 
