@@ -32,6 +32,8 @@ void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies
 // The cast that follows the plain operator if it is not fused.
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
                                  Dtype input, Device device);
+// The options of a cast: what an operator that is fused with it writes.
+Fp8Output options_of(const QuantizeProblem& cast);
 
 // Why 128x1 blocks are refused by every Hopper kernel that writes FP8.
 inline constexpr const char* kNo128x1Kernel =
