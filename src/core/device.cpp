@@ -2,7 +2,6 @@
 
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
-#include "device/pretended.hpp"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-// Vectors of f32 from any element type, exactly. Per-target code: see cpu/simd_targets.hpp.
+// Vectors of f32 from any element type, exactly. Per-target code: see cpu/instruction_set.hpp.
 #if defined(OCTET_CPU_DECODE_SIMD_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_DECODE_SIMD_INL_HPP
 #undef OCTET_CPU_DECODE_SIMD_INL_HPP

@@ -1,5 +1,5 @@
 // A vector of f32 rounded to the float types, to nearest even, as core/numeric.hpp rounds one
-// element. Per-target code: see cpu/simd_targets.hpp.
+// element. Per-target code: see cpu/instruction_set.hpp.
 #if defined(OCTET_CPU_ENCODE_SIMD_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_ENCODE_SIMD_INL_HPP
 #undef OCTET_CPU_ENCODE_SIMD_INL_HPP

@@ -1,6 +1,6 @@
 // The sum of core/tree_sum.hpp, a vector of neighbours at a time. Joining two vectors gives the
 // sums of pairs, in order: after n levels each lane is the sum of 2^n neighbours, whatever the
-// number of lanes. Per-target code: see cpu/simd_targets.hpp.
+// number of lanes. Per-target code: see cpu/instruction_set.hpp.
 #if defined(OCTET_CPU_TREE_SUM_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTET_CPU_TREE_SUM_INL_HPP
 #undef OCTET_CPU_TREE_SUM_INL_HPP

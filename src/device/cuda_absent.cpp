@@ -1,6 +1,5 @@
 // A build without CUDA has no devices: an error only where one is asked for.
 #include "core/message.hpp"
-#include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
 
 namespace octet::cuda {

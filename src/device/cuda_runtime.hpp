@@ -1,4 +1,4 @@
-// What the core asks of CUDA. cuda_runtime.cu answers where the build has CUDA, cuda_absent.cpp
+// What the core asks of CUDA. cuda/runtime.cpp answers where the build has CUDA, cuda_absent.cpp
 // where it has not; either way the library loads on a machine with no GPU and no driver.
 #pragma once
 
@@ -27,5 +27,39 @@ void clear(void* memory, std::size_t bytes, int device);
 // Between host and device or within it, on a stream; waits until the copy is done.
 void copy(void* to, const void* from, std::size_t bytes, int device, void* stream = nullptr);
 void synchronize(int device);
+
+// libcublasLt is found and loaded at run time: octet has no link to it. Its names, the preferred
+// first.
+inline constexpr const char* kCublasLtNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+
+// Whether the loader would find it. Loads nothing: mapping the library takes 0.3 s (13.1, 540 MB),
+// which a plan that may not use it must not pay.
+bool cublaslt_is_installed();
+
+// A CUDA device that is not there: what would be planned for an H200 can be asked on any machine.
+struct PretendedDevice {
+  int sm_major = 9;
+  int sm_minor = 0;
+  int multiprocessors = 132;
+  bool cublaslt = true;  // is installed
+};
+
+// While it lives, plans of this thread take cuda:0 for such a device. They cannot be run.
+class Pretend {
+ public:
+  explicit Pretend(const PretendedDevice& device);
+  ~Pretend();
+  Pretend(const Pretend&) = delete;
+  Pretend& operator=(const Pretend&) = delete;
+
+ private:
+  PretendedDevice device_;
+  const PretendedDevice* before_;
+};
+
+// The device this thread pretends to have; null where it does not.
+const PretendedDevice* pretended();
+
+inline constexpr PretendedDevice kH200{};
 
 }  // namespace octet::cuda

@@ -60,6 +60,22 @@ Planned<Args> planned(
       [problem, run](const Args& args, const RunContext& context) { run(problem, args, context); }};
 }
 
+// The refusal every CPU implementation begins with.
+inline std::string refuse_off_cpu(Device device) {
+  return device.type == DeviceType::cpu ? "" : "the problem is on " + octet::name(device);
+}
+
+// The formula of an operator, scalar and without a workspace: the last of its list, which takes
+// every problem on the CPU.
+template <class Problem, class Args, void (*kRun)(const Problem&, const Args&, const RunContext&)>
+constexpr Implementation<Problem, Args> cpu_reference() {
+  return {"cpu_reference",
+          [](const Problem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
+          [](const Problem& problem, const Machine&) {
+            return planned<Args>(problem, "scalar", 0, kRun);
+          }};
+}
+
 // The state behind a plan of one operator.
 template <class Args>
 struct PlanState {
@@ -117,11 +133,6 @@ Plan<Problem, Pass> make_plan(std::span<const Implementation<Problem, Args>> lis
   plan.state =
       std::make_shared<PlanState<Args>>(PlanState<Args>{std::move(decided.run), machine.threads});
   return plan;
-}
-
-// The refusal every CPU implementation begins with.
-inline std::string refuse_off_cpu(Device device) {
-  return device.type == DeviceType::cpu ? "" : "the problem is on " + octet::name(device);
 }
 
 // The refusal every Hopper implementation begins with.

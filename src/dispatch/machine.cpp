@@ -2,9 +2,7 @@
 
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
-#include "device/cublaslt.hpp"
 #include "device/cuda_runtime.hpp"
-#include "device/pretended.hpp"
 
 #ifdef __x86_64__
 #include <cpuid.h>

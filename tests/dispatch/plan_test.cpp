@@ -1,5 +1,5 @@
 // The same rules through a real operator: what a plan reports.
-#include "device/pretended.hpp"
+#include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
 #include "ops/gemm/problem.hpp"
 #include "support/environment.hpp"

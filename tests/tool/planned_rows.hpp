@@ -5,7 +5,7 @@
 #include "tool/options/timing_options.hpp"
 #include "tool/results/command_line.hpp"
 
-#include "device/pretended.hpp"
+#include "device/cuda_runtime.hpp"
 
 #include <CLI/CLI.hpp>
 

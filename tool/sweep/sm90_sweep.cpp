@@ -10,7 +10,7 @@
 #include "bench/workloads/tensors.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
-#include "ops/gemm/sm90/choose.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 #include "ops/gemm/problem.hpp"
 
 #include <octet/bench.hpp>

@@ -1,7 +1,7 @@
 // Streams, events and free memory through the CUDA runtime.
 #include "bench/timing/device_queue.hpp"
 
-#include "device/cuda/scope.hpp"
+#include "device/cuda/launch.hpp"
 
 namespace octet::bench {
 namespace {

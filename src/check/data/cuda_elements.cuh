@@ -2,7 +2,7 @@
 // maximum. Written to be simple, not fast; all indices have 64 bits.
 #pragma once
 
-#include "device/cuda/scope.hpp"
+#include "device/cuda/launch.hpp"
 
 #include <octet/buffer.hpp>
 

@@ -5,7 +5,7 @@
 #include "check/cuda_gates.hpp"
 #include "check/reference/reference.hpp"
 #include "core/message.hpp"
-#include "device/cuda/scope.hpp"
+#include "device/cuda/launch.hpp"
 
 #include <cuda_fp16.h>
 

@@ -1,6 +1,6 @@
-#include "device/cublaslt.hpp"
 #include "device/cuda/cublaslt_api.hpp"
-#include "device/cuda/scope.hpp"
+#include "device/cuda/launch.hpp"
+#include "device/cuda_runtime.hpp"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-// The functions of libcublasLt that octet calls, for the CUDA sources alone.
+// The functions of libcublasLt that octet calls, for the CUDA sources only.
 #pragma once
 
 #include <cublasLt.h>

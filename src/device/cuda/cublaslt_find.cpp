@@ -1,6 +1,6 @@
 // Looks for libcublasLt where dlopen would look: among the libraries of this process, on the
 // loader's search path, in the loader's cache.
-#include "device/cublaslt.hpp"
+#include "device/cuda_runtime.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 #include "device/cuda/launch.hpp"
-#include "device/cuda/scope.hpp"
 
 #include <cstdint>
 #include <map>

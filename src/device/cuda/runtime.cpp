@@ -1,6 +1,6 @@
 // Device memory and properties through the static CUDA runtime.
 #include "device/cuda_runtime.hpp"
-#include "device/cuda/scope.hpp"
+#include "device/cuda/launch.hpp"
 
 namespace octet::cuda {
 bool built_with_cuda() noexcept { return true; }

@@ -1,4 +1,5 @@
-// mbarriers in shared memory, one PTX instruction behind each name.
+// Synchronisation, one PTX instruction behind each name: mbarriers in shared memory, and the
+// kernels before and after this one in the stream.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,19 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+
+// A kernel may start while the one before it in the stream still drains (device/cuda/launch.hpp).
+//
+// Returns once all earlier kernels have ended and their writes are visible. A kernel must not read
+// or write global memory before it.
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Lets the next kernel of the stream be loaded onto the device. It still waits for this one to end.
+__device__ __forceinline__ void let_next_kernel_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 }  // namespace octet::ptx

@@ -1,4 +1,5 @@
-// Loads and stores of shared memory by address, in the order they are written.
+// Shared memory by address: loads and stores, in the order they are written, and asynchronous
+// copies into it.
 #pragma once
 
 #include <cstdint>
@@ -51,5 +52,14 @@ __device__ __forceinline__ void store_matrices(std::uint32_t to, const std::uint
                "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                : "memory");
 }
+
+// Copies 16 bytes of global memory without a register while in flight. Both addresses are aligned
+// to 16 bytes. Bypasses the L1 cache.
+__device__ __forceinline__ void copy_16_bytes(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Returns once this thread's copies have arrived and are visible to this thread.
+__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace octet::ptx

@@ -1,10 +1,10 @@
 // out[c] = sum over i of partials[i][c], 32 columns per block. Each of 32 warps adds every 32nd
 // partial sum, then the first warp adds the results of all warps in their order.
-#include "device/rows/partial_sums.hpp"
+#include "device/rows/launch.hpp"
 
 #include "core/numeric.hpp"
 #include "device/cuda/launch.hpp"
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 
 namespace octet::cuda {
 namespace {

@@ -30,12 +30,7 @@ void run_reference(const DequantizeProblem& problem, const DequantizeArgs& args,
 
 }  // namespace
 
-const DequantizeImplementation kDequantizeCpuReference{
-    "cpu_reference",
-    [](const DequantizeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const DequantizeProblem& problem, const Machine&) {
-      return planned<DequantizeArgs>(problem, "scalar", 0, run_reference);
-    },
-};
+constinit const DequantizeImplementation kDequantizeCpuReference =
+    cpu_reference<DequantizeProblem, DequantizeArgs, run_reference>();
 
 }  // namespace octet

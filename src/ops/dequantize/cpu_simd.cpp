@@ -2,18 +2,34 @@
 // the stack. No workspace.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/dequantize/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "ops/dequantize/problem.hpp"
+
 #if OCTET_SIMD_TARGET
-#include "ops/dequantize/run_kernel-inl.hpp"
+#include "cpu/encode_simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
-extern const DequantizeKernels kDequantizeKernels;
-const DequantizeKernels kDequantizeKernels{
+template <class Decode, class Encode>
+void dequantize_one_run(const std::uint8_t* codes, const float* scales, void* out) {
+  const std::size_t lanes = hn::Lanes(F32());
+  auto* to = static_cast<typename Encode::Storage*>(out);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kBlock); i += 2 * lanes) {
+    hn::Vec<F32> low;
+    hn::Vec<F32> high;
+    Decode::load(codes + i, low, high);
+    Encode::store(hn::Mul(low, hn::LoadU(F32(), scales + i)), to + i);
+    Encode::store(hn::Mul(high, hn::LoadU(F32(), scales + i + lanes)), to + i + lanes);
+  }
+}
+
+// By dtype of the output, f32, f16, bf16, and by format, e4m3, e5m2.
+extern const DequantizeRun kDequantizeRun[3][2];
+const DequantizeRun kDequantizeRun[3][2] = {
     {dequantize_one_run<DecodeE4m3, EncodeF32>, dequantize_one_run<DecodeE5m2, EncodeF32>},
     {dequantize_one_run<DecodeE4m3, EncodeF16>, dequantize_one_run<DecodeE5m2, EncodeF16>},
     {dequantize_one_run<DecodeE4m3, EncodeBf16>, dequantize_one_run<DecodeE5m2, EncodeBf16>},
@@ -26,8 +42,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "core/checks.hpp"
 #include "cpu/threads.hpp"
-#include "ops/dequantize/cpu_simd.hpp"
-#include "ops/dequantize/problem.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -79,36 +93,23 @@ void dequantize_tile(const DequantizeProblem& problem, const DequantizeArgs& arg
   }
 }
 
-void run_simd(const DequantizeProblem& problem, const DequantizeArgs& args,
-              const RunContext& context, InstructionSet instructions) {
-  dequantize_cpu_simd(problem, args, context.threads, instructions);
-}
-
 }  // namespace
 
-void dequantize_cpu_simd(const DequantizeProblem& problem, const DequantizeArgs& args, int threads,
-                         InstructionSet instructions) {
+void dequantize_cpu_simd(const DequantizeProblem& problem, const DequantizeArgs& args,
+                         const RunContext& context, InstructionSet instructions) {
+  const auto& kernels =
+      instructions == InstructionSet::avx512 ? N_AVX3::kDequantizeRun : N_AVX2::kDequantizeRun;
   const DequantizeRun dequantize_run =
-      run_kernel(instructions == InstructionSet::avx512 ? N_AVX3::kDequantizeKernels
-                                                        : N_AVX2::kDequantizeKernels,
-                 problem.format, problem.out_dtype);
+      kernels[kernel_index(problem.out_dtype)][problem.format == Dtype::e5m2 ? 1 : 0];
   const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
-  parallel_for(threads, ceil_div(problem.rows, kBlock) * tile_cols, [&](std::int64_t tile) {
+  parallel_for(context.threads, ceil_div(problem.rows, kBlock) * tile_cols, [&](std::int64_t tile) {
     dequantize_tile(problem, args, dequantize_run, tile / tile_cols * kBlock,
                     tile % tile_cols * kBlock);
   });
 }
 
-const DequantizeImplementation kDequantizeCpuSimd{
-    "cpu_simd",
-    [](const DequantizeProblem& problem, const Machine& machine) {
-      const std::string refusal = refuse_off_cpu(problem.device);
-      return refusal.empty() ? refuse_without_avx2(machine) : refusal;
-    },
-    [](const DequantizeProblem& problem, const Machine& machine) {
-      return planned_simd<DequantizeArgs>(problem, machine, 0, run_simd);
-    },
-};
+constinit const DequantizeImplementation kDequantizeCpuSimd =
+    cpu_simd<DequantizeProblem, DequantizeArgs, dequantize_cpu_simd>();
 
 }  // namespace octet
 #endif

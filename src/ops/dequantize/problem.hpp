@@ -1,7 +1,7 @@
 // The checked problem of dequantize, and what its implementations share.
 #pragma once
 
-#include "dispatch/implementation.hpp"
+#include "cpu/instruction_set.hpp"
 
 #include <octet/ops/dequantize.hpp>
 
@@ -21,5 +21,13 @@ void check(const DequantizeProblem& problem);
 // Checks the tensors and the workspace of a call.
 void check(const DequantizeProblem& problem, const DequantizeArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
+
+// out[i] = codes[i] * scales[i] for one run of kBlock elements.
+using DequantizeRun = void (*)(const std::uint8_t* codes, const float* scales, void* out);
+
+// cpu_simd with its instruction set given: the plan has the best set of the machine, the tests run
+// each. Arguments are checked already.
+void dequantize_cpu_simd(const DequantizeProblem& problem, const DequantizeArgs& args,
+                         const RunContext& context, InstructionSet instructions);
 
 }  // namespace octet

@@ -2,85 +2,80 @@
 
 #include "core/checks.hpp"
 #include "core/message.hpp"
+#include "ops/fp8_output/checks.hpp"
 
 #include <array>
 
 namespace octet {
 namespace {
 
-GemmProblem gemm_problem(std::int64_t m, std::int64_t n, std::int64_t k, GemmOperand a,
-                         GemmOperand b, Dtype out, Device device) {
-  GemmProblem result;
-  result.m = m;
-  result.n = n;
-  result.k = k;
-  result.a = a;
-  result.b = b;
-  result.out_dtype = out;
-  result.device = device;
-  return result;
+struct Operands {
+  GemmOperand a;
+  GemmOperand b;
+};
+
+// The products of a layer, each with its operands.
+LinearProducts linear_products(const Fp8LinearProblem& layer, const Operands& y, const Operands& dx,
+                               const Operands& dw) {
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k,
+                           const Operands& operands) {
+    GemmProblem result;
+    result.m = m;
+    result.n = n;
+    result.k = k;
+    result.a = operands.a;
+    result.b = operands.b;
+    result.out_dtype = layer.dtype;
+    result.device = layer.device;
+    return result;
+  };
+  const auto [m, n, k] = std::array{layer.m, layer.n, layer.k};
+  LinearProducts products{product(m, n, k, y), product(m, k, n, dx), product(n, k, m, dw)};
+  products.dw.out_dtype = layer.dw_dtype;
+  products.dw.accumulate = layer.accumulate_dw;
+  return products;
 }
 
 std::optional<BlockShape> block_if(bool wanted, BlockShape block) {
   return wanted ? std::optional(block) : std::nullopt;
 }
 
-QuantizeProblem quantize_problem(const Fp8LinearProblem& layer, std::int64_t rows,
-                                 std::int64_t cols, Dtype format, std::optional<BlockShape> block,
-                                 std::optional<BlockShape> transposed_block) {
-  QuantizeProblem result;
-  result.rows = rows;
-  result.cols = cols;
-  result.input_dtype = layer.dtype;
-  result.format = format;
-  result.block = block;
-  result.transposed_block = transposed_block;
-  result.amax_floor = layer.amax_floor;
-  result.pow2_scales = layer.pow2_scales;
-  result.device = layer.device;
-  return result;
+QuantizeProblem cast_of(const Fp8LinearProblem& layer, std::int64_t rows, std::int64_t cols,
+                        Dtype format, std::optional<BlockShape> block,
+                        std::optional<BlockShape> transposed_block) {
+  return quantize_problem({format, block, transposed_block, layer.amax_floor, layer.pow2_scales},
+                          rows, cols, layer.dtype, layer.device);
 }
 
 }  // namespace
 
 LinearProducts fp8_products(const Fp8LinearProblem& layer) {
-  const auto [m, n, k] = std::array{layer.m, layer.n, layer.k};
   const GemmOperand x{layer.format, kBlock1x128};
   const GemmOperand x_t{layer.format, x_t_block(layer)};
   const GemmOperand w{layer.format, kBlock128x128};
   const GemmOperand dy{layer.grad_format, kBlock1x128};
-  LinearProducts products{gemm_problem(m, n, k, x, w, layer.dtype, layer.device),
-                          gemm_problem(m, k, n, dy, w, layer.dtype, layer.device),
-                          gemm_problem(n, k, m, dy, x_t, layer.dw_dtype, layer.device)};
-  products.dw.accumulate = layer.accumulate_dw;
-  return products;
+  return linear_products(layer, {x, w}, {dy, w}, {dy, x_t});
 }
 
 LinearProducts plain_products(const Fp8LinearProblem& layer) {
-  const auto [m, n, k] = std::array{layer.m, layer.n, layer.k};
   const GemmOperand stored{layer.dtype, {}, Major::k};
   const GemmOperand viewed{layer.dtype, {}, Major::mn};
-  LinearProducts products{gemm_problem(m, n, k, stored, stored, layer.dtype, layer.device),
-                          gemm_problem(m, k, n, stored, viewed, layer.dtype, layer.device),
-                          gemm_problem(n, k, m, viewed, viewed, layer.dw_dtype, layer.device)};
-  products.dw.accumulate = layer.accumulate_dw;
-  return products;
+  return linear_products(layer, {stored, stored}, {stored, viewed}, {viewed, viewed});
 }
 
 QuantizeProblem cast_of_x(const Fp8LinearProblem& layer) {
-  return quantize_problem(layer, layer.m, layer.k, layer.format, kBlock1x128,
-                          block_if(saves_x(layer), x_t_block(layer)));
+  return cast_of(layer, layer.m, layer.k, layer.format, kBlock1x128,
+                 block_if(saves_x(layer), x_t_block(layer)));
 }
 
 QuantizeProblem cast_of_w(const Fp8LinearProblem& layer) {
-  return quantize_problem(layer, layer.n, layer.k, layer.format, kBlock128x128,
-                          block_if(saves_w(layer), kBlock128x128));
+  return cast_of(layer, layer.n, layer.k, layer.format, kBlock128x128,
+                 block_if(saves_w(layer), kBlock128x128));
 }
 
 QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer) {
-  return quantize_problem(layer, layer.m, layer.n, layer.grad_format,
-                          block_if(layer.need_dx, kBlock1x128),
-                          block_if(layer.need_dw, kBlock1x128));
+  return cast_of(layer, layer.m, layer.n, layer.grad_format, block_if(layer.need_dx, kBlock1x128),
+                 block_if(layer.need_dw, kBlock1x128));
 }
 
 QuantizedLayout out_layout(const QuantizeProblem& cast) {

@@ -51,4 +51,8 @@ QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::i
   return result;
 }
 
+Fp8Output options_of(const QuantizeProblem& cast) {
+  return {cast.format, cast.block, cast.transposed_block, cast.amax_floor, cast.pow2_scales};
+}
+
 }  // namespace octet

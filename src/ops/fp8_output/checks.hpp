@@ -1,7 +1,10 @@
-// What operators that write FP8 check: the options, and the copies they are given.
+// What operators that write FP8 check: the options, the copies they are given, and what their
+// Hopper kernels refuse.
 #pragma once
 
 #include "core/call.hpp"
+#include "core/checks.hpp"
+#include "dispatch/implementation.hpp"
 
 #include <octet/ops/fp8_output.hpp>
 #include <octet/ops/quantize.hpp>
@@ -29,5 +32,32 @@ void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies
 // The cast that follows the plain operator if it is not fused.
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
                                  Dtype input, Device device);
+// The options of a cast: what an operator that is fused with it writes.
+Fp8Output options_of(const QuantizeProblem& cast);
+
+// Why 128x1 blocks are refused by every Hopper kernel that writes FP8.
+inline constexpr const char* kNo128x1Kernel =
+    "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
+
+// Why the Hopper kernels that write FP8 refuse a problem whose output is [rows, cols]; empty if
+// they do not.
+template <class Problem>
+std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std::int64_t cols,
+                                 const Machine& machine) {
+  if (!problem.fp8) return "writes only FP8 output";
+  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (!is_16bit(problem.dtype)) {
+    return text("takes bf16 and f16, the problem has ", name(problem.dtype));
+  }
+  if (problem.fp8->block == kBlock128x1 || problem.fp8->transposed_block == kBlock128x1) {
+    return kNo128x1Kernel;
+  }
+  if (ceil_div(rows, kBlock) > (std::int64_t{1} << 30) / ceil_div(cols, kBlock) - 1) {
+    return "more than 2^30 tiles of 128x128";
+  }
+  return "";
+}
 
 }  // namespace octet

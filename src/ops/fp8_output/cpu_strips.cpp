@@ -2,7 +2,7 @@
 
 #include "core/checks.hpp"
 #include "core/workspace.hpp"
-#include "cpu/padding.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/quantize/cpu_simd.hpp"
 

@@ -3,7 +3,6 @@
 //
 // An operator provides a struct of static members:
 //
-//   Problem plain(const Problem&)                      the problem without fp8
 //   QuantizeProblem cast(const Problem&)               what is quantised
 //   Args into(const Args&, const TensorView& output)   the same call, written to `output` instead
 //   std::span<const Implementation<Problem, Args>> list()
@@ -30,11 +29,17 @@ const Implementation<Problem, Args>* first_that_takes(
   return nullptr;
 }
 
+template <class Problem>
+Problem without_fp8(Problem problem) {
+  problem.fp8.reset();
+  return problem;
+}
+
 template <class Steps, class Problem, class Args>
 struct Unfused {
   static std::string refuse(const Problem& problem, const Machine& machine) {
     if (!problem.fp8) return "there is nothing to fuse: no fp8 output is wanted";
-    if (first_that_takes(Steps::list(), Steps::plain(problem), machine) == nullptr) {
+    if (first_that_takes(Steps::list(), without_fp8(problem), machine) == nullptr) {
       return "no implementation takes the operator without fp8";
     }
     const QuantizeProblem cast = Steps::cast(problem);
@@ -44,7 +49,7 @@ struct Unfused {
   }
 
   static Planned<Args> plan(const Problem& problem, const Machine& machine) {
-    const Problem plain = Steps::plain(problem);
+    const Problem plain = without_fp8(problem);
     const QuantizeProblem cast = Steps::cast(problem);
     const auto* first = first_that_takes(Steps::list(), plain, machine);
     const auto* second = first_that_takes(quantize_implementations(), cast, machine);

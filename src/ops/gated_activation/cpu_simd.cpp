@@ -1,32 +1,11 @@
 // Row by row; a thread takes neighbouring rows. Outputs that are quantised are written to strips of
 // rows in the workspace, and cast from there.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/gated_activation/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "ops/gated_activation/cpu_simd.hpp"
 
-#if OCTET_SIMD_TARGET
-#include "ops/gated_activation/run_kernels-inl.hpp"
-
-HWY_BEFORE_NAMESPACE();
-namespace octet::HWY_NAMESPACE {
-
-// f32, f16, bf16.
-extern const GatedActivationKernels kGatedActivationKernels[3];
-const GatedActivationKernels kGatedActivationKernels[3]{
-    kernels_of<F32Pairs>(), kernels_of<F16Pairs>(), kernels_of<Bf16Pairs>()};
-
-}  // namespace octet::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-#endif
-
-#if HWY_ONCE
 #include "core/checks.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
-#include "ops/gated_activation/cpu_simd.hpp"
 
 #include <hwy/cache_control.h>
 
@@ -70,19 +49,12 @@ void for_rows_of_strips(const QuantizeProblem& cast, const Fp8Copies& copies,
 }
 
 std::string refuse(const GatedActivationProblem& problem, const Machine& machine) {
-  const std::string refusal = refuse_off_cpu(problem.device);
-  return refusal.empty() ? refuse_without_avx2(machine) : refusal;
+  return refuse_off_simd(problem.device, machine);
 }
 
 int index_of(GateActivation activation) { return static_cast<int>(activation) - 1; }
 
 }  // namespace
-
-const GatedActivationKernels& gated_activation_kernels(InstructionSet instructions, Dtype dtype) {
-  const auto& kernels = instructions == InstructionSet::avx512 ? N_AVX3::kGatedActivationKernels
-                                                               : N_AVX2::kGatedActivationKernels;
-  return kernels[dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2];
-}
 
 void gated_activation_forward_cpu_simd(const GatedActivationProblem& problem,
                                        const GatedActivationForwardArgs& args,
@@ -150,4 +122,3 @@ const GatedActivationBackwardImplementation kGatedActivationBackwardCpuSimd{
 };
 
 }  // namespace octet
-#endif

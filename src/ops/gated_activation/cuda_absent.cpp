@@ -1,5 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/gated_activation/cuda_sm90.hpp"
+#include "ops/gated_activation/problem.hpp"
 
 namespace octet {
 

@@ -1,8 +1,8 @@
 // Which problems the Hopper kernels of gated_activation take. Compiled with and without CUDA.
-#include "ops/gated_activation/cuda_sm90.hpp"
+#include "ops/gated_activation/problem.hpp"
 
 #include "core/checks.hpp"
-#include "ops/fp8_output/cuda_sm90_refusal.hpp"
+#include "ops/fp8_output/checks.hpp"
 
 namespace octet {
 namespace {

@@ -5,7 +5,7 @@
 // waits in shared memory, each thread its own part, until dgate is stored.
 #pragma once
 
-#include "device/ptx/async_copy.cuh"
+#include "device/ptx/shared_memory.cuh"
 #include "device/ptx/barrier.cuh"
 #include "ops/gated_activation/cuda_sm90_vectors.cuh"
 #include "ops/quantize/cuda_sm90_copies.cuh"

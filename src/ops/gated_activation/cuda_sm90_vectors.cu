@@ -2,9 +2,8 @@
 #include "ops/gated_activation/cuda_sm90_vectors.cuh"
 
 #include "device/cuda/launch.hpp"
-#include "device/rows/matrices.hpp"
-#include "device/cuda/scope.hpp"
-#include "ops/gated_activation/cuda_sm90.hpp"
+#include "device/rows/launch.hpp"
+#include "ops/gated_activation/problem.hpp"
 
 namespace octet {
 namespace {

@@ -6,7 +6,7 @@
 // not faster than eight.
 #pragma once
 
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "device/rows/eight.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/gated_activation/cuda_sm90_activation.cuh"

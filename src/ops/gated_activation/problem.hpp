@@ -46,4 +46,15 @@ GatedActivationBackwardArgs check(const GatedActivationProblem& problem,
                                   GatedActivationBackwardArgs args, std::size_t workspace_bytes,
                                   const Workspace& workspace);
 
+// The launchers of the Hopper kernels.
+// Arguments are checked already. Throw Error if CUDA reports one.
+void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
+                               const GatedActivationForwardArgs& args, const RunContext& context);
+void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
+                               const GatedActivationBackwardArgs& args, const RunContext& context);
+void launch_sm90_gated_tile(const GatedActivationProblem& problem,
+                            const GatedActivationForwardArgs& args, const RunContext& context);
+void launch_sm90_gated_tile(const GatedActivationProblem& problem,
+                            const GatedActivationBackwardArgs& args, const RunContext& context);
+
 }  // namespace octet

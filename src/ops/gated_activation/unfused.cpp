@@ -6,15 +6,7 @@
 namespace octet {
 namespace {
 
-GatedActivationProblem without_fp8(GatedActivationProblem problem) {
-  problem.fp8.reset();
-  return problem;
-}
-
 struct ForwardSteps {
-  static GatedActivationProblem plain(const GatedActivationProblem& problem) {
-    return without_fp8(problem);
-  }
   static QuantizeProblem cast(const GatedActivationProblem& problem) {
     return forward_cast(problem);
   }
@@ -29,9 +21,6 @@ struct ForwardSteps {
 };
 
 struct BackwardSteps {
-  static GatedActivationProblem plain(const GatedActivationProblem& problem) {
-    return without_fp8(problem);
-  }
   static QuantizeProblem cast(const GatedActivationProblem& problem) {
     return backward_cast(problem);
   }

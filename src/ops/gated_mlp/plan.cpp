@@ -1,14 +1,18 @@
 // Plans the casts, products and activation of the layer, and the pieces of its workspace.
 #include "core/message.hpp"
+#include "ops/fp8_output/checks.hpp"
 #include "ops/gated_mlp/launches.hpp"
 #include "ops/gated_mlp/state.hpp"
 
 namespace octet {
 namespace {
 
-// What a cast of the same tensor would write.
-Fp8Output fp8_output(const QuantizeProblem& cast) {
-  return {cast.format, cast.block, cast.transposed_block, cast.amax_floor, cast.pow2_scales};
+// The activation, fused with the cast of its outputs unless these are plain tensors.
+GatedActivationProblem activation_with(const GatedMlpProblem& problem,
+                                       const QuantizeProblem& cast) {
+  GatedActivationProblem activation = activation_problem(problem);
+  if (!activates_plain(problem)) activation.fp8 = options_of(cast);
+  return activation;
 }
 
 // x and the weights in FP8.
@@ -26,20 +30,16 @@ void plan_casts(const GatedMlpProblem& problem, Launches& launches, GatedMlpForw
 
 void plan_activation(const GatedMlpProblem& problem, Launches& launches,
                      GatedMlpForwardState& state) {
-  GatedActivationProblem activation = activation_problem(problem);
   const QuantizeProblem cast = cast_of_x(down_layer(problem));
-  if (!activates_plain(problem)) activation.fp8 = fp8_output(cast);
-  state.activation = launches.activate(activation);
+  state.activation = launches.activate(activation_with(problem, cast));
   if (problem.unfused) state.quantize_h = launches.quantize(cast);
   if (problem.fp8 && problem.down) state.h_layout = out_layout(cast);
 }
 
 void plan_activation(const GatedMlpProblem& problem, Launches& launches,
                      GatedMlpBackwardState& state) {
-  GatedActivationProblem activation = activation_problem(problem);
   const QuantizeProblem cast = cast_of_dy(gate_up_layer(problem));
-  if (!activates_plain(problem)) activation.fp8 = fp8_output(cast);
-  state.activation = launches.activate_backward(activation);
+  state.activation = launches.activate_backward(activation_with(problem, cast));
   if (problem.unfused) state.quantize_d_gate_up = launches.quantize(cast);
   if (activates_plain(problem)) {
     state.d_gate_up_bytes = dense_bytes(problem.dtype, problem.m, 2 * problem.f);

@@ -51,12 +51,7 @@ void run_reference(const GemmProblem& problem, const GemmArgs& args, const RunCo
 
 }  // namespace
 
-const GemmImplementation kGemmCpuReference{
-    "cpu_reference",
-    [](const GemmProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const GemmProblem& problem, const Machine&) {
-      return planned<GemmArgs>(problem, "scalar", 0, run_reference);
-    },
-};
+constinit const GemmImplementation kGemmCpuReference =
+    cpu_reference<GemmProblem, GemmArgs, run_reference>();
 
 }  // namespace octet

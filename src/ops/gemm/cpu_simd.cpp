@@ -145,8 +145,7 @@ const GemmKernels& kernels_of(InstructionSet instructions) {
 }
 
 std::string refuse(const GemmProblem& problem, const Machine& machine) {
-  if (const std::string refusal = refuse_off_cpu(problem.device); !refusal.empty()) return refusal;
-  return refuse_without_avx2(machine);
+  return refuse_off_simd(problem.device, machine);
 }
 
 Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {

@@ -2,7 +2,7 @@
 // one lane: its slice is the same chain of FMAs on each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/gemm/cpu_simd_kernels.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>

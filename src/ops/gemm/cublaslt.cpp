@@ -1,6 +1,6 @@
 // Which problems cuBLASLt takes. Compiled with and without CUDA. The rules on FP8 shapes are those
 // of its block-scaled kernels: 16-byte rows of the operands, 8 rows and columns of the result.
-#include "ops/gemm/cublaslt.hpp"
+#include "ops/gemm/problem.hpp"
 
 namespace octet {
 namespace {

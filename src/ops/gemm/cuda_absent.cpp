@@ -1,6 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/gemm/cublaslt.hpp"
-#include "ops/gemm/sm90/launch.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 
 namespace octet {
 

@@ -35,4 +35,12 @@ inline std::string_view precision(const GemmProblem& problem) {
   return is_fp8(problem.a.dtype) ? "fp8" : "other";
 }
 
+// The workspace of cuBLASLt: NVIDIA's recommendation for Hopper.
+inline constexpr std::size_t kCublasLtWorkspaceBytes = std::size_t{32} << 20;
+
+// The product through cuBLASLt. Arguments are checked already. Throws Error(unsupported) if it
+// cannot be loaded, cannot read a layout or has no algorithm. The first run on a device loads the
+// library (0.3 s); the first run of a problem calls its heuristic; later runs only launch.
+void launch_cublaslt(const GemmProblem& problem, const GemmArgs& args, const RunContext& context);
+
 }  // namespace octet

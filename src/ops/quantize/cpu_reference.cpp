@@ -1,6 +1,6 @@
 // Each block on its own: find its largest finite magnitude, derive the scale, cast its elements.
 #include "core/numeric.hpp"
-#include "cpu/padding.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/quantize/problem.hpp"
 #include "ops/quantize/scale.hpp"
@@ -79,12 +79,7 @@ void run_reference(const QuantizeProblem& problem, const QuantizeArgs& args,
 
 }  // namespace
 
-const QuantizeImplementation kQuantizeCpuReference{
-    "cpu_reference",
-    [](const QuantizeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const QuantizeProblem& problem, const Machine&) {
-      return planned<QuantizeArgs>(problem, "scalar", 0, run_reference);
-    },
-};
+constinit const QuantizeImplementation kQuantizeCpuReference =
+    cpu_reference<QuantizeProblem, QuantizeArgs, run_reference>();
 
 }  // namespace octet

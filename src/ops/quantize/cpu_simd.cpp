@@ -1,37 +1,16 @@
 // 128x128 tiles of the input, one read each, written to one or two copies; threads take runs of
 // neighbouring tiles. The kernels need no workspace: a thread keeps one tile (at most 90 KiB) on
 // its stack.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/quantize/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
-#include <hwy/foreach_target.h>
-
-#include "ops/quantize/tile_kernel-inl.hpp"
-
-#if OCTET_SIMD_TARGET
-HWY_BEFORE_NAMESPACE();
-namespace octet::HWY_NAMESPACE {
-
-extern const QuantizeKernels kQuantizeKernels;
-const QuantizeKernels kQuantizeKernels{
-    {quantize_one_tile<F32Lanes, E4m3>, quantize_one_tile<F32Lanes, E5m2>},
-    {quantize_one_tile<F16Lanes, E4m3>, quantize_one_tile<F16Lanes, E5m2>},
-    {quantize_one_tile<Bf16Lanes, E4m3>, quantize_one_tile<Bf16Lanes, E5m2>},
-};
-
-}  // namespace octet::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-#endif
-
-#if HWY_ONCE
-#include "core/checks.hpp"
-#include "cpu/padding.hpp"
-#include "cpu/streaming.hpp"
-#include "cpu/threads.hpp"
 #include "ops/quantize/cpu_simd.hpp"
+
+#include "core/checks.hpp"
+#include "cpu/outputs.hpp"
+#include "cpu/threads.hpp"
 #include "ops/quantize/problem.hpp"
 
 #include <hwy/cache_control.h>
+
+#include <algorithm>
 
 namespace octet {
 namespace {
@@ -88,9 +67,8 @@ Tile tile_at(const QuantizeProblem& problem, const QuantizeArgs& args, const Row
 // Tiles [begin, end), numbered row of tiles by row of tiles.
 void quantize_tiles(const QuantizeProblem& problem, const QuantizeArgs& args, const Rows& rows,
                     std::int64_t begin, std::int64_t end, InstructionSet instructions) {
-  const QuantizeTile quantize_tile = tile_kernel(
-      instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeKernels : N_AVX2::kQuantizeKernels,
-      problem.input_dtype, problem.format);
+  const QuantizeTile quantize_tile =
+      quantize_kernel(instructions, problem.input_dtype, problem.format);
   const std::int64_t tile_cols = ceil_div(problem.cols, kBlock);
   bool streamed = false;
   for (std::int64_t i = begin; i < end; ++i) {
@@ -101,20 +79,15 @@ void quantize_tiles(const QuantizeProblem& problem, const QuantizeArgs& args, co
   if (streamed) hwy::FlushStream();  // other threads see the streamed stores before what follows
 }
 
-void run_simd(const QuantizeProblem& problem, const QuantizeArgs& args, const RunContext& context,
-              InstructionSet instructions) {
-  quantize_cpu_simd(problem, args, context.threads, instructions);
-}
-
 }  // namespace
 
-void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args, int threads,
-                       InstructionSet instructions) {
+void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
+                       const RunContext& context, InstructionSet instructions) {
   const Rows rows{static_cast<const std::uint8_t*>(args.input.data), 0, args.input.strides[0]};
   const std::int64_t tiles = ceil_div(problem.rows, kBlock) * ceil_div(problem.cols, kBlock);
   const std::int64_t run =
-      std::clamp<std::int64_t>(tiles / (threads * kRunsPerThread), 1, kLongestRun);
-  parallel_for(threads, ceil_div(tiles, run), [&](std::int64_t index) {
+      std::clamp<std::int64_t>(tiles / (context.threads * kRunsPerThread), 1, kLongestRun);
+  parallel_for(context.threads, ceil_div(tiles, run), [&](std::int64_t index) {
     quantize_tiles(problem, args, rows, index * run, std::min((index + 1) * run, tiles),
                    instructions);
   });
@@ -131,16 +104,7 @@ void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs&
                  first + tile_cols, instructions);
 }
 
-const QuantizeImplementation kQuantizeCpuSimd{
-    "cpu_simd",
-    [](const QuantizeProblem& problem, const Machine& machine) {
-      const std::string refusal = refuse_off_cpu(problem.device);
-      return refusal.empty() ? refuse_without_avx2(machine) : refusal;
-    },
-    [](const QuantizeProblem& problem, const Machine& machine) {
-      return planned_simd<QuantizeArgs>(problem, machine, 0, run_simd);
-    },
-};
+constinit const QuantizeImplementation kQuantizeCpuSimd =
+    cpu_simd<QuantizeProblem, QuantizeArgs, quantize_cpu_simd>();
 
 }  // namespace octet
-#endif

@@ -1,5 +1,6 @@
-// The SIMD quantiser with its instruction set given: what kQuantizeCpuSimd runs with the best set
-// of the machine, and what the tests run with each.
+// The SIMD kernels of quantize over a 128x128 tile (one read, one or two copies), and the operator
+// with its instruction set given: what kQuantizeCpuSimd runs with the best set of the machine, and
+// what the tests run with each.
 #pragma once
 
 #include "cpu/instruction_set.hpp"
@@ -8,9 +9,39 @@
 
 namespace octet {
 
+// Which elements of a tile share a scale, in the coordinates of the input.
+enum class SharedScale { row, column, tile };
+
+// Where one copy of the tile goes.
+struct TileCopy {
+  bool wanted = false;
+  SharedScale shared = SharedScale::row;
+  std::uint8_t* values = nullptr;  // first byte of the tile in this copy
+  std::int64_t pitch = 0;
+  float* scales = nullptr;      // first scale of the tile
+  std::int64_t scale_step = 0;  // elements from one scale of the tile to the next
+  bool stream = false;          // past the caches: rows start on 64-byte boundaries
+};
+
+struct Tile {
+  const void* input = nullptr;  // first element of the tile
+  std::int64_t pitch = 0;       // in elements
+  int rows = 0;                 // 1 ... 128
+  int cols = 0;                 // 1 ... 128
+  const void* next = nullptr;   // the tile that follows in the same rows, to be prefetched; or null
+  float amax_floor = 0;
+  bool pow2_scales = false;
+  TileCopy out;
+  TileCopy transposed;
+};
+
+using QuantizeTile = void (*)(const Tile& tile);
+
+QuantizeTile quantize_kernel(InstructionSet instructions, Dtype input, Dtype format);
+
 // Arguments are checked already.
-void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args, int threads,
-                       InstructionSet instructions);
+void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
+                       const RunContext& context, InstructionSet instructions);
 
 // Quantises rows [row, row + kBlock) of the input, or up to its end. They are read from `strip`,
 // `pitch` elements apart, not from args.input. The padding of the copies is left to the caller.

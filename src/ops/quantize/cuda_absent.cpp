@@ -1,5 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/quantize/cuda_sm90_tile.hpp"
+#include "ops/quantize/problem.hpp"
 
 namespace octet {
 

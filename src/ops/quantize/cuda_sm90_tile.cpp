@@ -1,7 +1,8 @@
 // Which problems the Hopper quantiser takes. Compiled with and without CUDA.
-#include "ops/quantize/cuda_sm90_tile.hpp"
+#include "ops/quantize/problem.hpp"
 
 #include "core/checks.hpp"
+#include "ops/fp8_output/checks.hpp"
 
 namespace octet {
 namespace {

@@ -1,11 +1,10 @@
 // FP8 copies of a matrix, one 128x128 tile per block: the input is read once, both copies are cast
 // from registers. Memory-bound; enough blocks per multiprocessor keep the loads in flight.
-#include "ops/quantize/cuda_sm90_tile.hpp"
+#include "ops/quantize/problem.hpp"
 
 #include "device/cuda/launch.hpp"
-#include "device/cuda/scope.hpp"
-#include "device/ptx/dependent_launch.cuh"
-#include "device/rows/matrices.hpp"
+#include "device/ptx/barrier.cuh"
+#include "device/rows/launch.hpp"
 #include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/quantize/cuda_sm90_params.cuh"
 

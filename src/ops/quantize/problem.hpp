@@ -23,4 +23,9 @@ void check(const QuantizeProblem& problem);
 void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
 
+// Launches the Hopper kernel.
+// Arguments are checked already. Throws Error if CUDA reports one.
+void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
+                      const RunContext& context);
+
 }  // namespace octet

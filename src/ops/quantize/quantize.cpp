@@ -8,11 +8,6 @@ namespace {
 
 constexpr std::string_view kOp = "quantize";
 
-Fp8Output options_of(const QuantizeProblem& problem) {
-  return {problem.format, problem.block, problem.transposed_block, problem.amax_floor,
-          problem.pow2_scales};
-}
-
 }  // namespace
 
 std::span<const QuantizeImplementation> quantize_implementations() {

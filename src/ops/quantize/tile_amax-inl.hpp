@@ -8,7 +8,7 @@
 #endif
 
 #include "cpu/float_lanes-inl.hpp"
-#include "ops/quantize/tile.hpp"
+#include "ops/quantize/cpu_simd.hpp"
 
 #include <algorithm>
 

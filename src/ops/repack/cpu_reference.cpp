@@ -1,7 +1,7 @@
 // Copies element by element in the coordinates of the tensor; rows that are contiguous in both
 // layouts are copied with memcpy, so SIMD would add nothing.
 #include "core/checks.hpp"
-#include "cpu/padding.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/repack/problem.hpp"
 

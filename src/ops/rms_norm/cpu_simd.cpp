@@ -3,9 +3,8 @@
 #include "core/checks.hpp"
 #include "core/numeric.hpp"
 #include "core/workspace.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
-#include "ops/fp8_output/checks.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
 #include "ops/rms_norm/cpu_simd.hpp"
 
@@ -64,10 +63,6 @@ void store_rstd(const RmsNormProblem& problem, const RmsNormForwardArgs& args, s
   if (problem.training) static_cast<float*>(args.rstd.data)[row] = rstd;
 }
 
-QuantizeProblem cast_of(const RmsNormProblem& problem) {
-  return quantize_problem(*problem.fp8, problem.rows, problem.cols, problem.dtype, problem.device);
-}
-
 void write_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args, const float* w,
                 int threads, const RmsNormKernels& kernels) {
   const bool stream = streams(args.y);
@@ -85,8 +80,7 @@ void write_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args, c
 }
 
 std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
-  const std::string refusal = refuse_off_cpu(problem.device);
-  return refusal.empty() ? refuse_without_avx2(machine) : refusal;
+  return refuse_off_simd(problem.device, machine);
 }
 
 }  // namespace
@@ -100,7 +94,7 @@ void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwa
     write_rows(problem, args, w, context.threads, kernels);
     return;
   }
-  write_fp8_strips(cast_of(problem), args.fp8, {workspace.rest(), context.threads, nullptr},
+  write_fp8_strips(forward_cast(problem), args.fp8, {workspace.rest(), context.threads, nullptr},
                    instructions, [&](const Fp8Strip& strip) {
                      for (std::int64_t r = 0; r < strip.rows; ++r) {
                        NormedRow row = normed_row(problem, args, w, strip.row + r);
@@ -150,7 +144,7 @@ const RmsNormForwardImplementation kRmsNormForwardCpuSimd{
     refuse,
     [](const RmsNormProblem& problem, const Machine& machine) {
       const std::size_t strips =
-          problem.fp8 ? fp8_strips_workspace_bytes(cast_of(problem), machine.threads) : 0;
+          problem.fp8 ? fp8_strips_workspace_bytes(forward_cast(problem), machine.threads) : 0;
       return planned_simd<RmsNormForwardArgs>(problem, machine,
                                               aligned_bytes(weight_bytes(problem)) + strips,
                                               rms_norm_forward_cpu_simd);

@@ -1,6 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/rms_norm/cuda_sm90_rows.hpp"
-#include "ops/rms_norm/cuda_sm90_tile.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 namespace octet {
 

@@ -4,7 +4,7 @@
 // through a ring in shared memory; ragged rows are read from global memory at each use.
 #pragma once
 
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "device/rows/row_ring.cuh"
 #include "ops/rms_norm/cuda_sm90_row.cuh"
 

@@ -3,7 +3,7 @@
 // costs.
 #pragma once
 
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "ops/rms_norm/cuda_sm90_row.cuh"
 
 namespace octet::sm90 {

@@ -3,10 +3,8 @@
 #include "ops/rms_norm/cuda_sm90_forward.cuh"
 
 #include "device/cuda/launch.hpp"
-#include "device/rows/matrices.hpp"
-#include "device/rows/partial_sums.hpp"
-#include "device/cuda/scope.hpp"
-#include "ops/rms_norm/cuda_sm90_rows.hpp"
+#include "device/rows/launch.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 #include <algorithm>
 

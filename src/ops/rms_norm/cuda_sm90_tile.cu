@@ -2,10 +2,9 @@
 #include "ops/rms_norm/cuda_sm90_tile.cuh"
 
 #include "device/cuda/launch.hpp"
-#include "device/rows/matrices.hpp"
-#include "device/cuda/scope.hpp"
+#include "device/rows/launch.hpp"
 #include "ops/quantize/cuda_sm90_params.cuh"
-#include "ops/rms_norm/cuda_sm90_tile.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 #include <algorithm>
 

@@ -3,6 +3,7 @@
 
 #include "dispatch/implementation.hpp"
 
+#include <octet/ops/quantize.hpp>
 #include <octet/ops/rms_norm.hpp>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ extern const RmsNormBackwardImplementation kRmsNormBackwardCpuReference;
 std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations();
 std::span<const RmsNormBackwardImplementation> rms_norm_backward_implementations();
 
+// What is quantised with fp8.
+QuantizeProblem forward_cast(const RmsNormProblem& problem);
+
 void check(const RmsNormProblem& problem);
 // Checks the tensors and the workspace of a call. Returns the arguments without the views that the
 // problem ignores.
@@ -45,5 +49,25 @@ inline std::int64_t gradient_run_begin(const RmsNormProblem& problem, std::int64
 // dg from the sums of the runs, `pitch` floats apart.
 void add_gradient_runs(const RmsNormProblem& problem, const float* partial_sums, std::int64_t pitch,
                        const TensorView& dg, int threads);
+
+// More columns do not fit the registers of a block of the Hopper kernels that keep a row there.
+inline constexpr std::int64_t kRmsNormRowsMostForward = 32768;
+inline constexpr std::int64_t kRmsNormRowsMostBackward = 16384;
+
+// The grid of their backward. Each block writes a line of partial sums.
+struct RmsNormBackwardGrid {
+  std::int64_t blocks;
+  int multiprocessors;
+};
+std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors);
+
+// The launchers of the Hopper kernels; the one called tile writes FP8. Arguments are checked
+// already. Throw Error if CUDA reports one.
+void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
+                               const RunContext& context);
+void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardGrid& grid,
+                               const RmsNormBackwardArgs& args, const RunContext& context);
+void launch_sm90_rms_norm_tile(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
+                               const RunContext& context);
 
 }  // namespace octet

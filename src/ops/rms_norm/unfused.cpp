@@ -6,14 +6,7 @@ namespace octet {
 namespace {
 
 struct Steps {
-  static RmsNormProblem plain(RmsNormProblem problem) {
-    problem.fp8.reset();
-    return problem;
-  }
-  static QuantizeProblem cast(const RmsNormProblem& problem) {
-    return quantize_problem(problem.fp8.value_or(Fp8Output{}), problem.rows, problem.cols,
-                            problem.dtype, problem.device);
-  }
+  static QuantizeProblem cast(const RmsNormProblem& problem) { return forward_cast(problem); }
   static RmsNormForwardArgs into(RmsNormForwardArgs args, const TensorView& output) {
     args.y = output;
     return args;
@@ -24,6 +17,11 @@ struct Steps {
 };
 
 }  // namespace
+
+QuantizeProblem forward_cast(const RmsNormProblem& problem) {
+  return quantize_problem(problem.fp8.value_or(Fp8Output{}), problem.rows, problem.cols,
+                          problem.dtype, problem.device);
+}
 
 const RmsNormForwardImplementation kRmsNormForwardUnfused =
     Unfused<Steps, RmsNormProblem, RmsNormForwardArgs>::implementation();

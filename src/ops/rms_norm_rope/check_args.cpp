@@ -93,10 +93,9 @@ void check(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& arg
 
 std::vector<ForwardSide> sides_of(const RmsNormRopeProblem& problem,
                                   const RmsNormRopeForwardArgs& args) {
-  std::vector<ForwardSide> sides{
-      {true, problem.q_heads, args.q, args.g_q, args.q_out, args.rstd_q}};
+  std::vector<ForwardSide> sides{{problem.q_heads, args.q, args.g_q, args.q_out, args.rstd_q}};
   if (problem.k_heads > 0) {
-    sides.push_back({false, problem.k_heads, args.k, args.g_k, args.k_out, args.rstd_k});
+    sides.push_back({problem.k_heads, args.k, args.g_k, args.k_out, args.rstd_k});
   }
   return sides;
 }
@@ -104,10 +103,10 @@ std::vector<ForwardSide> sides_of(const RmsNormRopeProblem& problem,
 std::vector<BackwardSide> sides_of(const RmsNormRopeProblem& problem,
                                    const RmsNormRopeBackwardArgs& args) {
   std::vector<BackwardSide> sides{
-      {true, problem.q_heads, args.dq_out, args.q, args.g_q, args.rstd_q, args.dq, args.dg_q}};
+      {problem.q_heads, args.dq_out, args.q, args.g_q, args.rstd_q, args.dq, args.dg_q}};
   if (problem.k_heads > 0) {
     sides.push_back(
-        {false, problem.k_heads, args.dk_out, args.k, args.g_k, args.rstd_k, args.dk, args.dg_k});
+        {problem.k_heads, args.dk_out, args.k, args.g_k, args.rstd_k, args.dk, args.dg_k});
   }
   return sides;
 }

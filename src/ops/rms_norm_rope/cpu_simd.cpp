@@ -207,6 +207,21 @@ void write_gradient(const SimdCall& call, const GradientRows& gradient, const Te
   }
 }
 
+// Neighbouring elements must fall into one pair of lanes.
+std::string refuse_odd_halves(const RotatedHeads& heads) {
+  if (heads.rotation.style == RopeStyle::interleaved || heads.pairs() % 2 == 0) return "";
+  return text("half of rotary_dim is ", heads.pairs(), ", which is odd");
+}
+
+std::string refuse(const RmsNormRopeProblem& problem, const Machine& machine) {
+  const RotatedHeads heads = rotated_heads(problem);
+  for (const std::string& refusal : {refuse_off_simd(problem.device, machine),
+                                     refuse_long_rotation(heads), refuse_odd_halves(heads)}) {
+    if (!refusal.empty()) return refusal;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool backward) {
@@ -222,10 +237,10 @@ std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool bac
 }
 
 void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
-                                const RmsNormRopeForwardArgs& args, const Workspace& workspace,
-                                int threads, InstructionSet instructions) {
-  const SimdCall call(problem, args.rotation, threads, instructions);
-  WorkspaceCarver carver(workspace);
+                                const RmsNormRopeForwardArgs& args, const RunContext& context,
+                                InstructionSet instructions) {
+  const SimdCall call(problem, args.rotation, context.threads, instructions);
+  WorkspaceCarver carver(context.workspace);
   TokenScratch scratch(problem);
   scratch.set_memory(carver.take(scratch.bytes(run_count(problem))));
   for (const ForwardSide& side : sides_of(problem, args)) {
@@ -235,11 +250,11 @@ void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
 }
 
 void rms_norm_rope_backward_simd(const RmsNormRopeProblem& problem,
-                                 const RmsNormRopeBackwardArgs& args, const Workspace& workspace,
-                                 int threads, InstructionSet instructions) {
-  const SimdCall call(problem, args.rotation, threads, instructions);
+                                 const RmsNormRopeBackwardArgs& args, const RunContext& context,
+                                 InstructionSet instructions) {
+  const SimdCall call(problem, args.rotation, context.threads, instructions);
   const std::int64_t runs = run_count(problem);
-  WorkspaceCarver carver(workspace);
+  WorkspaceCarver carver(context.workspace);
   TokenScratch scratch(problem);
   scratch.set_memory(carver.take(scratch.bytes(runs)));
   for (const BackwardSide& side : sides_of(problem, args)) {
@@ -247,9 +262,21 @@ void rms_norm_rope_backward_simd(const RmsNormRopeProblem& problem,
     void* weights = carver.take(float_bytes(length));
     const GradientRows gradient(carver.take(GradientRows::bytes(runs, length)), runs, length);
     backward_side(call, side, scratch, call.split_weights(side.g, weights), gradient);
-    gradient.add_rows(threads);
+    gradient.add_rows(context.threads);
     write_gradient(call, gradient, side.dg);
   }
 }
+
+const RmsNormRopeForwardImplementation kRmsNormRopeForwardCpuSimd{
+    "cpu_simd", refuse, [](const RmsNormRopeProblem& problem, const Machine& machine) {
+      return planned_simd<RmsNormRopeForwardArgs>(
+          problem, machine, rms_norm_rope_simd_bytes(problem, false), rms_norm_rope_forward_simd);
+    }};
+
+const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCpuSimd{
+    "cpu_simd", refuse, [](const RmsNormRopeProblem& problem, const Machine& machine) {
+      return planned_simd<RmsNormRopeBackwardArgs>(
+          problem, machine, rms_norm_rope_simd_bytes(problem, true), rms_norm_rope_backward_simd);
+    }};
 
 }  // namespace octet

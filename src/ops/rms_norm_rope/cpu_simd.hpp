@@ -11,11 +11,11 @@ namespace octet {
 // Arguments are checked already; the workspace has rms_norm_rope_simd_bytes().
 std::size_t rms_norm_rope_simd_bytes(const RmsNormRopeProblem& problem, bool backward);
 void rms_norm_rope_forward_simd(const RmsNormRopeProblem& problem,
-                                const RmsNormRopeForwardArgs& args, const Workspace& workspace,
-                                int threads, InstructionSet instructions);
+                                const RmsNormRopeForwardArgs& args, const RunContext& context,
+                                InstructionSet instructions);
 void rms_norm_rope_backward_simd(const RmsNormRopeProblem& problem,
-                                 const RmsNormRopeBackwardArgs& args, const Workspace& workspace,
-                                 int threads, InstructionSet instructions);
+                                 const RmsNormRopeBackwardArgs& args, const RunContext& context,
+                                 InstructionSet instructions);
 
 // One token of q or k for the kernels. Pointers are to its first head, strides are from head to
 // head, in elements.

@@ -1,5 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+#include "ops/rms_norm_rope/problem.hpp"
 
 namespace octet {
 

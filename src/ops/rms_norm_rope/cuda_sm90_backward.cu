@@ -3,8 +3,8 @@
 
 #include "core/workspace.hpp"
 #include "device/constant.hpp"
-#include "device/rows/partial_sums.hpp"
-#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+#include "device/rows/launch.hpp"
+#include "ops/rms_norm_rope/problem.hpp"
 #include "ops/rope/cuda_sm90_call.cuh"
 
 #include <algorithm>
@@ -114,7 +114,7 @@ void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t b
     if (columns == 0) continue;
     auto* partials = static_cast<float*>(
         workspace.take(static_cast<std::size_t>(call.blocks * columns) * sizeof(float)));
-    call.sides.push_back({side.heads, side.dout, side.x, side.g, side.rstd, side.dx, partials});
+    call.sides.push_back({side, partials});
     sums.push_back({partials, call.blocks, columns, side.dg.data, problem.dg_dtype});
   }
   if (call.blocks > 0) {

@@ -1,5 +1,5 @@
 // Launches the Hopper kernels of rms_norm_rope forward, which are those of rope with a norm.
-#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+#include "ops/rms_norm_rope/problem.hpp"
 
 #include "ops/rope/cuda_sm90_call.cuh"
 

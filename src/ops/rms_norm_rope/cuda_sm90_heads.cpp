@@ -1,8 +1,7 @@
 // Which problems the Hopper kernels of rms_norm_rope take. Compiled with and without CUDA.
-#include "ops/rms_norm_rope/cuda_sm90_heads.hpp"
+#include "ops/rms_norm_rope/problem.hpp"
 
 #include "core/workspace.hpp"
-#include "ops/rope/cuda_sm90_refusal.hpp"
 
 #include <algorithm>
 

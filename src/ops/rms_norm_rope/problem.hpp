@@ -33,24 +33,13 @@ void check(const RmsNormRopeProblem& problem, const RmsNormRopeForwardArgs& args
 void check(const RmsNormRopeProblem& problem, const RmsNormRopeBackwardArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 
-// The tensors of q, or of k.
+// The tensors of q, or of k (backward: ops/rope/rotation.hpp).
 struct ForwardSide {
-  bool is_q = true;
   std::int64_t heads = 0;
   TensorView x;
   TensorView g;
   TensorView out;
   TensorView rstd;
-};
-struct BackwardSide {
-  bool is_q = true;
-  std::int64_t heads = 0;
-  TensorView dout;
-  TensorView x;
-  TensorView g;
-  TensorView rstd;
-  TensorView dx;
-  TensorView dg;
 };
 // q, and k if any.
 std::vector<ForwardSide> sides_of(const RmsNormRopeProblem& problem,
@@ -68,5 +57,16 @@ inline std::int64_t heads_per_norm(const RmsNormRopeProblem& problem, std::int64
 inline std::int64_t weight_length(const RmsNormRopeProblem& problem, std::int64_t heads) {
   return heads_per_norm(problem, heads) * problem.head_dim;
 }
+
+// The blocks of backward on Hopper for each of q and k, each of which writes a line of partial
+// sums.
+std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors);
+
+// The launchers of the Hopper kernels. Arguments are checked already. Throw Error if CUDA reports
+// one.
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
+                               const RmsNormRopeForwardArgs& args, const RunContext& context);
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t blocks,
+                               const RmsNormRopeBackwardArgs& args, const RunContext& context);
 
 }  // namespace octet

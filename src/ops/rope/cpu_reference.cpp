@@ -47,12 +47,7 @@ void run_reference(const RopeProblem& problem, const RotateArgs& args, const Run
 
 }  // namespace
 
-const RopeImplementation kRopeCpuReference{
-    "cpu_reference",
-    [](const RopeProblem& problem, const Machine&) { return refuse_off_cpu(problem.device); },
-    [](const RopeProblem& problem, const Machine&) {
-      return planned<RotateArgs>(problem, "scalar", 0, run_reference);
-    },
-};
+constinit const RopeImplementation kRopeCpuReference =
+    cpu_reference<RopeProblem, RotateArgs, run_reference>();
 
 }  // namespace octet

@@ -1,7 +1,7 @@
 // Token by token: the angles once, then every head of q and k, two runs at a time in registers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rope/cpu_simd.cpp"
-#include "cpu/simd_targets.hpp"
+#include "cpu/instruction_set.hpp"
 #include <hwy/foreach_target.h>
 
 #include "ops/rope/cpu_simd.hpp"
@@ -76,14 +76,9 @@ void copy_others(const RotatedHeads& heads, const TokenHeads& token) {
   }
 }
 
-void run_simd(const RopeProblem& problem, const RotateArgs& args, const RunContext& context,
-              InstructionSet instructions) {
-  rope_cpu_simd(problem, args, context.threads, instructions);
-}
-
 }  // namespace
 
-void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threads,
+void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, const RunContext& context,
                    InstructionSet instructions) {
   const RopeKernels& kernels = instructions == InstructionSet::avx512
                                    ? N_AVX3::rotary::kRopeKernels
@@ -99,8 +94,8 @@ void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threa
   std::vector<Side> sides{side_of(args.q, args.q_out)};
   if (heads.k_heads > 0) sides.push_back(side_of(args.k, args.k_out));
 
-  const TokenTasks tasks(heads.tokens(), threads);
-  parallel_for(threads, tasks.count(), [&](std::int64_t task) {
+  const TokenTasks tasks(heads.tokens(), context.threads);
+  parallel_for(context.threads, tasks.count(), [&](std::int64_t task) {
     StepAngles angles;
     for (std::int64_t i = tasks.begin(task); i < tasks.begin(task + 1); ++i) {
       const std::int64_t batch = i / heads.seq;
@@ -124,12 +119,11 @@ void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threa
 const RopeImplementation kRopeCpuSimd{
     "cpu_simd",
     [](const RopeProblem& problem, const Machine& machine) {
-      std::string refusal = refuse_off_cpu(problem.device);
-      if (refusal.empty()) refusal = refuse_without_avx2(machine);
+      const std::string refusal = refuse_off_simd(problem.device, machine);
       return refusal.empty() ? refuse_long_rotation(rotated_heads(problem)) : refusal;
     },
     [](const RopeProblem& problem, const Machine& machine) {
-      return planned_simd<RotateArgs>(problem, machine, 0, run_simd);
+      return planned_simd<RotateArgs>(problem, machine, 0, rope_cpu_simd);
     },
 };
 

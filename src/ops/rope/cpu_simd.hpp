@@ -27,7 +27,7 @@ struct RopeKernels {
 };
 
 // Arguments are checked already.
-void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, int threads,
+void rope_cpu_simd(const RopeProblem& problem, const RotateArgs& args, const RunContext& context,
                    InstructionSet instructions);
 
 }  // namespace octet

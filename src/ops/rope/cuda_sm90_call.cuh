@@ -3,8 +3,7 @@
 #pragma once
 
 #include "device/cuda/launch.hpp"
-#include "device/rows/matrices.hpp"
-#include "device/cuda/scope.hpp"
+#include "device/rows/launch.hpp"
 #include "ops/rope/cuda_sm90_heads.cuh"
 #include "ops/rope/rotation.hpp"
 
@@ -86,13 +85,7 @@ struct RotateCall {
 };
 
 // The same for backward of rms_norm_rope.
-struct RotatedBackSide {
-  std::int64_t heads = 0;
-  TensorView dout;
-  TensorView x;
-  TensorView g;
-  TensorView rstd;
-  TensorView dx;
+struct RotatedBackSide : BackwardSide {
   float* partials = nullptr;  // [blocks, columns of dg]
 };
 

@@ -1,7 +1,5 @@
 // Which problems the Hopper kernels of rope take. Compiled with and without CUDA.
-#include "ops/rope/cuda_sm90_heads.hpp"
-
-#include "ops/rope/cuda_sm90_refusal.hpp"
+#include "ops/rope/problem.hpp"
 
 namespace octet {
 

@@ -1,7 +1,6 @@
 // Launches the Hopper kernels of rope.
-#include "ops/rope/cuda_sm90_heads.hpp"
-
 #include "ops/rope/cuda_sm90_call.cuh"
+#include "ops/rope/problem.hpp"
 
 namespace octet {
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "device/constant.hpp"
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/rope/cuda_sm90_units.cuh"
 

@@ -3,7 +3,7 @@
 // Slower than units of eight pairs (cuda_sm90_heads.cuh); this is the fallback.
 #pragma once
 
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/rope/cuda_sm90_units.cuh"
 
@@ -179,17 +179,29 @@ __device__ __forceinline__ void clear_line(const PairParams& params, const PairT
   }
 }
 
-// The sum of dn * w * x over a thread's pairs; dn is dout rotated back.
+// What the gradient of a pair is computed from; dn is dout rotated back.
+struct GradientPair {
+  PairPlace place;
+  PairValues dn;
+  PairValues x;
+  PairValues w;
+
+  __device__ __forceinline__ GradientPair(const PairParams& params, const PairTensor& tensor,
+                                          const PairGroup& group, int index)
+      : place(params, group, index), dn(load_pair(tensor.in, group.token, place, params.dtype)) {
+    rotate_values(params, group, place, dn);
+    x = load_pair(tensor.x, group.token, place, params.dtype);
+    w = load_pair_gains(params, tensor, place);
+  }
+};
+
+// The sum of dn * w * x over a thread's pairs.
 __device__ __forceinline__ float sum_pair_products(const PairParams& params,
                                                    const PairTensor& tensor,
                                                    const PairGroup& group) {
   float sum = 0;
   for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
-    const PairPlace place(params, group, p);
-    PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
-    rotate_values(params, group, place, dn);
-    const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
-    const PairValues w = load_pair_gains(params, tensor, place);
+    const auto [place, dn, x, w] = GradientPair(params, tensor, group, p);
     sum = __fmaf_rn(dn.a * w.a, x.a, __fmaf_rn(dn.b * w.b, x.b, sum));
   }
   return sum;
@@ -201,11 +213,7 @@ __device__ __forceinline__ void write_pair_gradients(const PairParams& params,
                                                      const PairGroup& group, float rstd, float k,
                                                      float* line) {
   for (int p = static_cast<int>(threadIdx.x); p < group.pairs; p += kPairThreads) {
-    const PairPlace place(params, group, p);
-    PairValues dn = load_pair(tensor.in, group.token, place, params.dtype);
-    rotate_values(params, group, place, dn);
-    const PairValues x = load_pair(tensor.x, group.token, place, params.dtype);
-    const PairValues w = load_pair_gains(params, tensor, place);
+    const auto [place, dn, x, w] = GradientPair(params, tensor, group, p);
     const int at = tensor.norms == 1 ? place.head * params.head_dim : 0;
     line[at + place.first] += dn.a * (x.a * rstd);
     line[at + place.second] += dn.b * (x.b * rstd);

@@ -1,6 +1,6 @@
 #include "ops/rope/head_steps.hpp"
 
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 
 namespace octet {
 namespace {

@@ -56,13 +56,10 @@ AngleRows angle_rows(const RotatedHeads& heads, const RotationArgs& args, bool i
 
 using PrepareAngles = void (*)(const AngleRows&, const HeadSteps&, StepAngles&);
 
-// The index of a kernel in its list: by dtype f32, f16, bf16; by style rotate_half, interleaved.
-inline int kernel_index(Dtype dtype) {
-  return dtype == Dtype::f32 ? 0 : dtype == Dtype::f16 ? 1 : 2;
-}
+// The index of a kernel in a list by style: rotate_half, interleaved.
 inline int kernel_index(RopeStyle style) { return style == RopeStyle::interleaved ? 1 : 0; }
 
-// As streams() of cpu/streaming.hpp, if every run of a head also starts on a cache line.
+// As streams() of cpu/outputs.hpp, if every run of a head also starts on a cache line.
 bool streams(const TensorView& out, const HeadSteps& steps);
 
 // Tokens cut into tasks: enough of them to balance the threads.

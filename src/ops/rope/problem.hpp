@@ -31,4 +31,8 @@ std::span<const RopeImplementation> rope_implementations();
 
 void check(const RopeProblem& problem);
 
+// Launches the Hopper kernels. Arguments are checked already. Throws Error if CUDA reports one.
+void launch_sm90_rope(const RopeProblem& problem, const RotateArgs& args,
+                      const RunContext& context);
+
 }  // namespace octet

@@ -1,6 +1,7 @@
 #include "ops/rope/rotation.hpp"
 
 #include "core/message.hpp"
+#include "dispatch/implementation.hpp"
 
 namespace octet {
 namespace {
@@ -125,6 +126,17 @@ void read_rotation(Call& call, const RotatedHeads& heads, const RotationArgs& ar
   call.reads("cos", args.cos, cache);
   call.reads("sin", args.sin, cache);
   if (heads.rotation.positions_dtype) read_positions(call, heads, args);
+}
+
+std::string refuse_heads_on_hopper(const RotatedHeads& heads, const Machine& machine) {
+  if (const std::string refusal = refuse_off_hopper(heads.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (heads.tokens() >= kMost) return "more than 2^31 tokens";
+  return std::max(heads.q_heads, heads.k_heads) * heads.head_dim >= kMost
+             ? "more than 2^31 elements of a token"
+             : "";
 }
 
 }  // namespace octet

@@ -4,6 +4,7 @@
 
 #include "core/call.hpp"
 #include "core/numeric.hpp"
+#include "dispatch/machine.hpp"
 
 #include <octet/ops/rope.hpp>
 
@@ -69,6 +70,17 @@ inline HeadsView heads_view(const TensorView& view) {
   return {view.data, view.dtype, view.shape[2], view.strides[0], view.strides[1], view.strides[2]};
 }
 
+// The tensors of q, or of k, in backward of a norm and a rotation.
+struct BackwardSide {
+  std::int64_t heads = 0;
+  TensorView dout;
+  TensorView x;
+  TensorView g;
+  TensorView rstd;
+  TensorView dx;
+  TensorView dg;
+};
+
 // Element (batch, token) of positions on the host; the token itself if none are given.
 std::int64_t position_of(const Rotation& rotation, const RotationArgs& args, std::int64_t batch,
                          std::int64_t token);
@@ -102,5 +114,7 @@ std::string describe_rotation(const Rotation& rotation);
 void check_rotated_heads(std::string_view op, const RotatedHeads& heads);
 // Lists caches and positions; on the CPU every position is checked.
 void read_rotation(Call& call, const RotatedHeads& heads, const RotationArgs& args);
+// Why the Hopper kernels refuse a problem; empty if they take it.
+std::string refuse_heads_on_hopper(const RotatedHeads& heads, const Machine& machine);
 
 }  // namespace octet

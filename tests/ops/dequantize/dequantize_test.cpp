@@ -1,5 +1,4 @@
 // dequantize against a table of FP8 values in f64, for every implementation, block and output.
-#include "ops/dequantize/cpu_simd.hpp"
 #include "ops/dequantize/problem.hpp"
 #include "ops/quantize/fp8_oracle.hpp"
 #include "ops/quantize/paths.hpp"
@@ -20,7 +19,7 @@ void dequantize_by(Path path, const DequantizeProblem& problem, const Dequantize
   }
   check(problem);
   check(problem, args, 0, {});
-  dequantize_cpu_simd(problem, args, threads,
+  dequantize_cpu_simd(problem, args, {{}, threads},
                       path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 

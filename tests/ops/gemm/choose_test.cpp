@@ -1,6 +1,6 @@
 // The configurations of the Hopper product and the choice among them, without a GPU.
 #include "core/checks.hpp"
-#include "ops/gemm/sm90/choose.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 #include "ops/gemm/product_case.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The cuBLASLt backend: its refusals and, if there is a GPU, its results, exact on small integers
 // and within the gate on bf16 and f16 in every layout.
-#include "device/cublaslt.hpp"
+#include "device/cuda_runtime.hpp"
 #include "ops/gemm/cublaslt_case.hpp"
 #include "support/refusal.hpp"
 

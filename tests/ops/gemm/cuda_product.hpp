@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/gemm/sm90/choose.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 #include "ops/gemm/product_case.hpp"
 #include "support/device_image.hpp"
 

@@ -42,7 +42,7 @@ inline void quantize_by(Path path, const QuantizeProblem& problem, const Quantiz
   }
   check(problem);
   check(problem, args, 0, {});
-  quantize_cpu_simd(problem, args, threads,
+  quantize_cpu_simd(problem, args, {{}, threads},
                     path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 

@@ -2,7 +2,7 @@
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "core/numeric.hpp"
-#include "cpu/streaming.hpp"
+#include "cpu/outputs.hpp"
 #include "ops/rms_norm/case.hpp"
 #include "ops/rms_norm/cpu_simd.hpp"
 #include "support/simd.hpp"

@@ -120,10 +120,10 @@ inline void norm_rope_by(const std::string& way, const RmsNormRopeProblem& probl
     return;
   }
   const Buffer memory(rms_norm_rope_simd_bytes(problem, true));
-  const Workspace workspace{memory.data(), memory.bytes()};
+  const RunContext context{{memory.data(), memory.bytes()}, threads};
   const InstructionSet set = way == "avx512" ? InstructionSet::avx512 : InstructionSet::avx2;
-  rms_norm_rope_forward_simd(problem, call.forward(rotation), workspace, threads, set);
-  rms_norm_rope_backward_simd(problem, call.backward(rotation), workspace, threads, set);
+  rms_norm_rope_forward_simd(problem, call.forward(rotation), context, set);
+  rms_norm_rope_backward_simd(problem, call.backward(rotation), context, set);
 }
 
 }  // namespace octet::testing

@@ -92,7 +92,7 @@ inline void rope_by(const std::string& way, const RopeProblem& problem, const Ro
     return;
   }
   check(problem);
-  rope_cpu_simd(problem, args, threads,
+  rope_cpu_simd(problem, args, {{}, threads},
                 way == "avx512" ? InstructionSet::avx512 : InstructionSet::avx2);
 }
 

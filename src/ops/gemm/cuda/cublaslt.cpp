@@ -1,7 +1,7 @@
 // Runs a product through cuBLASLt: the tensors in its terms, its algorithm, one launch.
 #include "core/checks.hpp"
-#include "device/cuda/scope.hpp"
-#include "ops/gemm/cublaslt.hpp"
+#include "device/cuda/launch.hpp"
+#include "ops/gemm/problem.hpp"
 #include "ops/gemm/cuda/cublaslt_matmul.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include "core/message.hpp"
-#include "ops/gemm/cublaslt.hpp"
+#include "ops/gemm/problem.hpp"
 #include "ops/gemm/cuda/cublaslt_matmul.hpp"
 
 #include <map>

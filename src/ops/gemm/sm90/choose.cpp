@@ -1,9 +1,8 @@
-#include "ops/gemm/sm90/choose.hpp"
-
+// The configurations of the Hopper product: their text form, and the choice of one for a problem.
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "device/mma/layout.hpp"
-#include "ops/gemm/problem.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 
 #include <algorithm>
 
@@ -61,6 +60,19 @@ double utilisation(const Sm90GemmConfig& config) {
 }
 
 }  // namespace
+
+std::string name(const Sm90GemmConfig& c) {
+  const char* blocks = c.promotion == Promotion::one_by_one ? "1x128.1x128" : "1x128.128x128";
+  return text(c.tile_m, "x", c.tile_n, "x", c.stages, " ", blocks, " ", name(c.a), ".", name(c.b),
+              c.columns == Columns::paired ? " paired" : "", c.cluster == 2 ? " cluster" : "");
+}
+
+std::optional<Sm90GemmConfig> parse_sm90_gemm_config(std::string_view text) {
+  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+    if (name(config) == text) return config;
+  }
+  return std::nullopt;
+}
 
 std::span<const Sm90GemmConfig> sm90_gemm_configs() { return kSm90GemmConfigs; }
 

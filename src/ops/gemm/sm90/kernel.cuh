@@ -10,7 +10,7 @@
 #pragma once
 
 #include "device/constant.hpp"
-#include "device/ptx/dependent_launch.cuh"
+#include "device/ptx/barrier.cuh"
 #include "device/ptx/registers.cuh"
 #include "ops/gemm/sm90/loads.cuh"
 #include "ops/gemm/sm90/products.cuh"

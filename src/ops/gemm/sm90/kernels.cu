@@ -1,7 +1,7 @@
 // Instantiates the Hopper product for every configuration of config.hpp.
 #include "core/message.hpp"
-#include "ops/gemm/sm90/kernels.hpp"
 #include "ops/gemm/sm90/kernel.cuh"
+#include "ops/gemm/sm90/wgmma.hpp"
 
 #include <array>
 #include <iterator>

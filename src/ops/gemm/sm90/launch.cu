@@ -3,10 +3,8 @@
 
 #include "core/checks.hpp"
 #include "device/cuda/launch.hpp"
-#include "device/cuda/scope.hpp"
 #include "device/cuda/tensor_map.hpp"
-#include "ops/gemm/sm90/kernels.hpp"
-#include "ops/gemm/sm90/launch.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 
 #include <algorithm>
 #include <atomic>

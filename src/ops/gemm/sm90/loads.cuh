@@ -4,7 +4,6 @@
 #include "device/mma/layout.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
-#include "device/ptx/l2_cache.cuh"
 #include "device/ptx/registers.cuh"
 #include "ops/gemm/sm90/storage.cuh"
 

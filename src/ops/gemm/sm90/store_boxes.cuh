@@ -5,7 +5,6 @@
 #include "device/mma/layout.hpp"
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
-#include "device/ptx/l2_cache.cuh"
 #include "device/ptx/shared_memory.cuh"
 #include "ops/gemm/sm90/storage.cuh"
 

@@ -1,9 +1,9 @@
 // cuda_sm90_wgmma: what the Hopper product takes and how it is planned, known with and without CUDA in
 // the build.
+#include "ops/gemm/sm90/wgmma.hpp"
+
 #include "core/checks.hpp"
 #include "device/mma/layout.hpp"
-#include "ops/gemm/sm90/choose.hpp"
-#include "ops/gemm/sm90/launch.hpp"
 
 namespace octet {
 namespace {

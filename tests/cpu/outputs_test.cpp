@@ -1,5 +1,5 @@
 // clear_padding clears all of the padding that a view owns, and not one byte more.
-#include "cpu/padding.hpp"
+#include "cpu/outputs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Which problems the Hopper kernels of rms_norm take. Compiled with and without CUDA.
-#include "ops/rms_norm/cuda_sm90_rows.hpp"
-
 #include "core/checks.hpp"
+#include "ops/fp8_output/checks.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 #include <algorithm>
 
@@ -23,6 +23,15 @@ std::string refuse_forward(const RmsNormProblem& problem, const Machine& machine
 
 std::string refuse_backward(const RmsNormProblem& problem, const Machine& machine) {
   return refuse_size(problem, machine, kRmsNormRowsMostBackward);
+}
+
+// Each of 256 threads holds at most eight vectors of eight elements of a row.
+constexpr std::int64_t kMostCols = 16384;
+
+std::string refuse_tile(const RmsNormProblem& problem, const Machine& machine) {
+  const std::string refusal = refuse_fp8_on_hopper(problem, problem.rows, problem.cols, machine);
+  if (!refusal.empty()) return refusal;
+  return problem.cols > kMostCols ? text("takes rows of at most ", kMostCols, " columns") : "";
 }
 
 }  // namespace
@@ -51,6 +60,15 @@ constinit const RmsNormBackwardImplementation kRmsNormBackwardCudaSm90Rows{
           [problem, grid](const RmsNormBackwardArgs& args, const RunContext& context) {
             launch_sm90_rms_norm_rows(problem, grid, args, context);
           }};
+    }};
+
+constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Tile{
+    "cuda_sm90_tile", refuse_tile, [](const RmsNormProblem& problem, const Machine&) {
+      // rstd, if the caller does not want it.
+      const std::size_t workspace_bytes =
+          problem.training ? 0 : static_cast<std::size_t>(problem.rows) * sizeof(float);
+      return planned<RmsNormForwardArgs>(problem, "128x128", workspace_bytes,
+                                         launch_sm90_rms_norm_tile);
     }};
 
 }  // namespace octet

@@ -1,4 +1,5 @@
-// Tensor views as the row kernels take them, and whether their rows allow vectors of 16 bytes.
+// For launchers of row kernels: tensor views as the kernels take them, whether their rows allow
+// vectors of 16 bytes, and the last step of a sum over rows.
 #pragma once
 
 #include "core/checks.hpp"
@@ -6,6 +7,7 @@
 
 #include <octet/tensor.hpp>
 
+#include <cstdint>
 #include <initializer_list>
 
 namespace octet::cuda {
@@ -35,5 +37,18 @@ constexpr int log2_up(std::int64_t value) {
   while ((std::int64_t{1} << result) < value) ++result;
   return result;
 }
+
+// One line of partial sums per block.
+struct PartialSums {
+  const float* partials;  // [count, cols]
+  std::int64_t count;
+  std::int64_t cols;
+  void* out;    // [cols]
+  Dtype dtype;  // of out: f32, f16 or bf16
+};
+
+// Adds the lines of partial sums, in a fixed order (partial_sums.cu). Queues the kernel on a stream
+// of the current device. Throws Error where the launch fails.
+void add_partial_sums(const PartialSums& sums, void* stream);
 
 }  // namespace octet::cuda

@@ -1,19 +1,19 @@
-// A run of one row, two vectors of f32 at a time; the last, shorter piece passes through the stack.
-// Included once per instruction set.
-#if defined(OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL
-#undef OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL
-#else
-#define OCTET_OPS_GATED_ACTIVATION_RUN_KERNELS_INL
-#endif
+// The kernels of gated_activation over a run of one row, two vectors of f32 at a time; the last,
+// shorter piece passes through the stack.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/gated_activation/cpu_simd_kernels.cpp"
+#include "cpu/instruction_set.hpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
-#include "ops/gated_activation/activations-inl.hpp"
 #include "ops/gated_activation/cpu_simd.hpp"
 
 #include <cstring>
 #include <limits>
 
 #if OCTET_SIMD_TARGET
+#include "ops/gated_activation/activations-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace octet::HWY_NAMESPACE {
 
@@ -156,7 +156,23 @@ constexpr GatedActivationKernels kernels_of() {
            backward_run<ReluSquared, Pairs>}};
 }
 
+// By dtype: f32, f16, bf16.
+extern const GatedActivationKernels kGatedActivationKernels[3];
+const GatedActivationKernels kGatedActivationKernels[3]{
+    kernels_of<F32Pairs>(), kernels_of<F16Pairs>(), kernels_of<Bf16Pairs>()};
+
 }  // namespace octet::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
+
+#if HWY_ONCE
+namespace octet {
+
+const GatedActivationKernels& gated_activation_kernels(InstructionSet instructions, Dtype dtype) {
+  const auto& kernels = instructions == InstructionSet::avx512 ? N_AVX3::kGatedActivationKernels
+                                                               : N_AVX2::kGatedActivationKernels;
+  return kernels[kernel_index(dtype)];
+}
+
+}  // namespace octet
 #endif

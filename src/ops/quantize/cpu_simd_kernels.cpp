@@ -1,13 +1,11 @@
-// One tile, start to end: its maxima, its scales, then strip by strip the cast into each copy. The
-// input is read from memory once and then from the caches. Compute-bound while it fits the caches
-// (about 11 instructions per vector of f32 and copy), else bound by reading 128 rows at once.
-// Included once per instruction set.
-#if defined(OCTET_OPS_QUANTIZE_TILE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
-#undef OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
-#else
-#define OCTET_OPS_QUANTIZE_TILE_KERNEL_INL
-#endif
+// The kernels of quantize over one tile, start to end: its maxima, its scales, then strip by strip
+// the cast into each copy. The input is read from memory once and then from the caches.
+// Compute-bound while it fits the caches (about 11 instructions per vector of f32 and copy), else
+// bound by reading 128 rows at once.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/quantize/cpu_simd_kernels.cpp"
+#include "cpu/instruction_set.hpp"
+#include <hwy/foreach_target.h>
 
 #include "cpu/byte_transpose-inl.hpp"
 #include "ops/quantize/tile_cast-inl.hpp"
@@ -160,7 +158,26 @@ void quantize_one_tile(const Tile& tile) {
   }
 }
 
+// By dtype of the input, f32, f16, bf16, and by format, e4m3, e5m2.
+extern const QuantizeTile kQuantizeTile[3][2];
+const QuantizeTile kQuantizeTile[3][2] = {
+    {quantize_one_tile<F32Lanes, E4m3>, quantize_one_tile<F32Lanes, E5m2>},
+    {quantize_one_tile<F16Lanes, E4m3>, quantize_one_tile<F16Lanes, E5m2>},
+    {quantize_one_tile<Bf16Lanes, E4m3>, quantize_one_tile<Bf16Lanes, E5m2>},
+};
+
 }  // namespace octet::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
+
+#if HWY_ONCE
+namespace octet {
+
+QuantizeTile quantize_kernel(InstructionSet instructions, Dtype input, Dtype format) {
+  const auto& kernels =
+      instructions == InstructionSet::avx512 ? N_AVX3::kQuantizeTile : N_AVX2::kQuantizeTile;
+  return kernels[kernel_index(input)][format == Dtype::e5m2 ? 1 : 0];
+}
+
+}  // namespace octet
 #endif
