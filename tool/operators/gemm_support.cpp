@@ -1,7 +1,7 @@
 // The support probes of gemm, and of fp8_linear, which is made of products and casts.
 #include "tool/operators/operator.hpp"
 
-#include "ops/fp8_linear/state.hpp"
+#include "ops/fp8_linear/parts.hpp"
 #include "ops/gemm/problem.hpp"
 #include "ops/quantize/problem.hpp"
 
@@ -53,7 +53,8 @@ std::vector<Support> probe_gemm() {
 }
 
 // A layer is supported if every one of its casts and products is.
-std::vector<std::string> layer_answers(const ForwardState& forward, const BackwardState& backward) {
+std::vector<std::string> layer_answers(const Fp8LinearForwardState& forward,
+                                       const Fp8LinearBackwardState& backward) {
   std::vector<std::string> result;
   for (const ProbeDevice& probe : probe_devices()) {
     AnswerOfParts parts;
@@ -85,8 +86,8 @@ std::vector<Support> probe_fp8_linear() {
             {"fp8_linear",
              blocks == WgradBlocks::rows ? "blockwise, wgrad 1d" : "blockwise, wgrad 2d",
              std::string(name(input)), fmt::format("e4m3 (dy {})", name(grad_format)),
-             layer_answers(*static_cast<const ForwardState*>(forward.state.get()),
-                           *static_cast<const BackwardState*>(backward.state.get()))});
+             layer_answers(*static_cast<const Fp8LinearForwardState*>(forward.state.get()),
+                           *static_cast<const Fp8LinearBackwardState*>(backward.state.get()))});
       }
     }
   }

@@ -3,7 +3,7 @@
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
 #include "device/cuda_runtime.hpp"
-#include "ops/fp8_linear/state.hpp"
+#include "ops/fp8_linear/parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -176,11 +176,11 @@ class Fp8Products : public Fp8Workload {
     run(*backward_state().dw_product, {set.dy_t, set.x_t, outputs_.dw}, workspace(), stream_);
   }
 
-  const ForwardState& forward_state() const {
-    return *static_cast<const ForwardState*>(forward_.state.get());
+  const Fp8LinearForwardState& forward_state() const {
+    return *static_cast<const Fp8LinearForwardState*>(forward_.state.get());
   }
-  const BackwardState& backward_state() const {
-    return *static_cast<const BackwardState*>(backward_.state.get());
+  const Fp8LinearBackwardState& backward_state() const {
+    return *static_cast<const Fp8LinearBackwardState*>(backward_.state.get());
   }
   const Operands& operands(std::int64_t iteration) const {
     return operands_[static_cast<std::size_t>(iteration) % operands_.size()];

@@ -1,7 +1,10 @@
 #include <octet/ops/fp8_linear.hpp>
 
+#include "core/checks.hpp"
 #include "core/message.hpp"
-#include "ops/fp8_linear/state.hpp"
+#include "ops/fp8_linear/parts.hpp"
+
+#include <algorithm>
 
 namespace octet {
 namespace {

@@ -1,5 +1,5 @@
-// The casts and products of a linear layer, for fp8_linear and for operators that contain such
-// layers.
+// The parts of a linear layer: its casts and products, for fp8_linear and for operators that
+// contain such layers, and the state of fp8_linear's plans.
 #pragma once
 
 #include <octet/ops/fp8_linear.hpp>
@@ -34,6 +34,25 @@ inline BlockShape x_t_block(const Fp8LinearProblem& layer) {
 inline bool saves_x(const Fp8LinearProblem& layer) { return layer.training && layer.need_dw; }
 inline bool saves_w(const Fp8LinearProblem& layer) { return layer.training && layer.need_dx; }
 
+// What the plans of fp8_linear hold: a fixed sequence of quantize and gemm plans, and where their
+// operands lie in the workspace.
+struct Fp8LinearForwardState {
+  QuantizePlan quantize_x;
+  std::optional<QuantizePlan> quantize_w;
+  GemmPlan product;
+  QuantizedLayout x_layout;
+  QuantizedLayout w_layout;
+};
+
+struct Fp8LinearBackwardState {
+  QuantizePlan quantize_dy;
+  std::optional<GemmPlan> dx_product;
+  std::optional<GemmPlan> dw_product;
+  QuantizedLayout dy_layout;
+  QuantizedLayout dy_t_layout;
+};
+
+void check(const Fp8LinearProblem& problem);
 // Checks everything but the extents and the device. Errors name `op`.
 void check_numerics(std::string_view op, const Fp8LinearProblem& layer);
 

@@ -1,7 +1,10 @@
 // Plans the casts and products of a layer. They run one after the other and share one piece of
 // scratch memory, as large as the largest needs.
 #include "core/message.hpp"
-#include "ops/fp8_linear/state.hpp"
+#include "core/workspace.hpp"
+#include "ops/fp8_linear/parts.hpp"
+
+#include <algorithm>
 
 namespace octet {
 namespace {
@@ -17,7 +20,7 @@ Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
   check(problem);
   const PlanOptions quantize_options{options.quantize_backend, options.threads};
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
-  auto state = std::make_shared<ForwardState>();
+  auto state = std::make_shared<Fp8LinearForwardState>();
   state->quantize_x = plan_quantize(cast_of_x(problem), quantize_options);
   state->x_layout = out_layout(state->quantize_x.problem);
   if (!problem.weights_quantized) {
@@ -48,7 +51,7 @@ Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
   }
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
   const LinearProducts products = fp8_products(problem);
-  auto state = std::make_shared<BackwardState>();
+  auto state = std::make_shared<Fp8LinearBackwardState>();
   state->quantize_dy =
       plan_quantize(cast_of_dy(problem), {options.quantize_backend, options.threads});
   state->dy_layout = out_layout(state->quantize_dy.problem);

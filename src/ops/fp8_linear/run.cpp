@@ -1,8 +1,9 @@
 // Checks every argument before anything is written, then runs the parts, which are not checked
 // again.
 #include "core/call.hpp"
+#include "core/workspace.hpp"
 #include "dispatch/implementation.hpp"
-#include "ops/fp8_linear/state.hpp"
+#include "ops/fp8_linear/parts.hpp"
 
 #include <array>
 
@@ -60,7 +61,7 @@ void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args, Wor
   check_plan(kForward, plan.state.get());
   check(plan, args, workspace);
 
-  const auto& state = *static_cast<const ForwardState*>(plan.state.get());
+  const auto& state = *static_cast<const Fp8LinearForwardState*>(plan.state.get());
   WorkspaceCarver carver(workspace);
   void* x_memory = carver.take(state.x_layout.bytes);
   void* w_memory = carver.take(state.w_layout.bytes);
@@ -80,7 +81,7 @@ void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args, W
   check_plan(kBackward, plan.state.get());
   check(plan, args, workspace);
 
-  const auto& state = *static_cast<const BackwardState*>(plan.state.get());
+  const auto& state = *static_cast<const Fp8LinearBackwardState*>(plan.state.get());
   const Device device = plan.problem.device;
   WorkspaceCarver carver(workspace);
   QuantizedView dy;
