@@ -69,6 +69,13 @@ struct Quantized {
   }
 };
 
+Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, Distribution distribution,
+                     std::uint32_t stream) {
+  Tensor matrix(dtype, {rows, cols});
+  fill_random(matrix, distribution, {1, stream}, 1);
+  return matrix;
+}
+
 TEST(Decode, KnowsTheLandmarksOfEveryFormat) {
   EXPECT_EQ(decode_fp8(0x7E, Dtype::e4m3), 448);
   EXPECT_EQ(decode_fp8(0xFE, Dtype::e4m3), -448);
@@ -142,10 +149,8 @@ TEST(Reference, TransposingAQuantizedViewKeepsItsNumbers) {
 }
 
 TEST(Reference, ListedRowsAreThoseOfTheWhole) {
-  const Tensor a(Dtype::f32, {600, 50});
-  const Tensor b(Dtype::f32, {200, 50});
-  fill_random(a, Distribution::normal, {1, 0}, 1);
-  fill_random(b, Distribution::normal, {1, 1}, 1);
+  const Tensor a = random_matrix(Dtype::f32, 600, 50, Distribution::normal, 0);
+  const Tensor b = random_matrix(Dtype::f32, 200, 50, Distribution::normal, 1);
   const Product whole = whole_product({a.view(), b.view(), {}, false, 1});
   const std::vector<std::int64_t> rows{5, 130, 131, 599};
   const Product some = whole_product({a.view(), b.view(), rows, false, 1});
@@ -157,10 +162,8 @@ TEST(Reference, ListedRowsAreThoseOfTheWhole) {
 }
 
 TEST(ReferenceThreads, ChangeNoBit) {
-  const Tensor a(Dtype::bf16, {300, 333});
-  const Tensor b(Dtype::bf16, {500, 333});
-  fill_random(a, Distribution::skewed, {1, 0}, 1);
-  fill_random(b, Distribution::skewed, {1, 1}, 1);
+  const Tensor a = random_matrix(Dtype::bf16, 300, 333, Distribution::skewed, 0);
+  const Tensor b = random_matrix(Dtype::bf16, 500, 333, Distribution::skewed, 1);
   const Product one = whole_product({a.view(), b.view(), {}, true, 1});
   const Product many = whole_product({a.view(), b.view(), {}, true, 5});
   EXPECT_EQ(one.value, many.value);

@@ -116,6 +116,14 @@ class Memory {
       give_up("a refused call has written");
     }
   }
+  // The same with arguments that may have grown.
+  template <class Args>
+  void run(Input& input, const octet_plan* plan,
+           octet_status (*run_plan)(const octet_plan*, const Args*, void*, std::size_t, void*),
+           Input::Grown<Args>& args) {
+    input.grow(&args);
+    run(input, plan, run_plan, args.known);
+  }
 
  private:
   char* arena_;
@@ -146,10 +154,20 @@ void read_training(Input& input, Problem* problem) {
   problem->pow2_scales = input.flag();
 }
 
+// A struct as a later version of the API might pass it, with further members behind those known.
 template <class Struct>
 Input::Grown<Struct> with_tail() {
   Input::Grown<Struct> grown;
   std::memset(&grown, 0, sizeof grown);
+  OCTET_INIT(&grown.known);
+  return grown;
+}
+
+// The same of a problem, with the defaults that `init` sets.
+template <class Problem>
+Input::Grown<Problem> with_tail(void (*init)(Problem*)) {
+  Input::Grown<Problem> grown = with_tail<Problem>();
+  init(&grown.known);
   return grown;
 }
 

@@ -6,9 +6,8 @@
 namespace octet::fuzz {
 
 inline void fuzz_quantize(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_quantize_problem>();
+  auto problem = with_tail(octet_init_quantize_problem);
   octet_quantize_problem& p = problem.known;
-  octet_init_quantize_problem(&p);
   p.rows = input.extent();
   p.cols = input.extent();
   p.input_dtype = input.float_dtype();
@@ -22,18 +21,15 @@ inline void fuzz_quantize(Input& input, Memory& memory) {
   const Plan plan = plan_one(input, p, octet_make_quantize_plan);
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_quantize_args>();
-  OCTET_INIT(&args.known);
   args.known.input = input.tensor(p.input_dtype, p.rows, p.cols);
   args.known.out = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.transposed = input.quantized(p.format, p.cols, p.rows, p.transposed_block);
-  input.grow(&args);
-  memory.run(input, plan.get(), octet_run_quantize, args.known);
+  memory.run(input, plan.get(), octet_run_quantize, args);
 }
 
 inline void fuzz_dequantize(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_dequantize_problem>();
+  auto problem = with_tail(octet_init_dequantize_problem);
   octet_dequantize_problem& p = problem.known;
-  octet_init_dequantize_problem(&p);
   p.rows = input.extent();
   p.cols = input.extent();
   p.format = input.fp8_dtype();
@@ -44,17 +40,14 @@ inline void fuzz_dequantize(Input& input, Memory& memory) {
   const Plan plan = plan_one(input, p, octet_make_dequantize_plan);
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_dequantize_args>();
-  OCTET_INIT(&args.known);
   args.known.input = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.out = input.tensor(p.out_dtype, p.rows, p.cols);
-  input.grow(&args);
-  memory.run(input, plan.get(), octet_run_dequantize, args.known);
+  memory.run(input, plan.get(), octet_run_dequantize, args);
 }
 
 inline void fuzz_repack(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_repack_problem>();
+  auto problem = with_tail(octet_init_repack_problem);
   octet_repack_problem& p = problem.known;
-  octet_init_repack_problem(&p);
   p.rows = input.extent();
   p.cols = input.extent();
   p.format = input.fp8_dtype();
@@ -64,11 +57,9 @@ inline void fuzz_repack(Input& input, Memory& memory) {
   const Plan plan = plan_one(input, p, octet_make_repack_plan);
   if (plan == nullptr || is_long({p.rows, p.cols})) return;
   auto args = with_tail<octet_repack_args>();
-  OCTET_INIT(&args.known);
   args.known.input = input.quantized(p.format, p.rows, p.cols, p.block);
   args.known.out = input.quantized(p.format, p.rows, p.cols, p.block);
-  input.grow(&args);
-  memory.run(input, plan.get(), octet_run_repack, args.known);
+  memory.run(input, plan.get(), octet_run_repack, args);
 }
 
 inline void fuzz_layout(Input& input, Memory& memory) {

@@ -31,7 +31,6 @@ inline void fuzz_rms_norm_forward(Input& input, const octet_plan* plan, Memory& 
                                   const octet_rms_norm_problem& p) {
   auto args = with_tail<octet_rms_norm_forward_args>();
   octet_rms_norm_forward_args& a = args.known;
-  OCTET_INIT(&a);
   a.x = input.tensor(p.dtype, p.rows, p.cols);
   if (p.residual != 0) a.residual = input.tensor(p.dtype, p.rows, p.cols);
   a.g = input.tensor(p.weight_dtype, {p.cols});
@@ -39,15 +38,13 @@ inline void fuzz_rms_norm_forward(Input& input, const octet_plan* plan, Memory& 
   a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
   if (p.residual != 0) a.sum = input.tensor(p.dtype, p.rows, p.cols);
   if (p.training != 0) a.rstd = input.tensor(OCTET_F32, {p.rows});
-  input.grow(&args);
-  memory.run(input, plan, octet_run_rms_norm_forward, a);
+  memory.run(input, plan, octet_run_rms_norm_forward, args);
 }
 
 inline void fuzz_rms_norm_backward(Input& input, const octet_plan* plan, Memory& memory,
                                    const octet_rms_norm_problem& p) {
   auto args = with_tail<octet_rms_norm_backward_args>();
   octet_rms_norm_backward_args& a = args.known;
-  OCTET_INIT(&a);
   a.dy = input.tensor(p.dtype, p.rows, p.cols);
   a.h = input.tensor(p.dtype, p.rows, p.cols);
   a.g = input.tensor(p.weight_dtype, {p.cols});
@@ -56,14 +53,12 @@ inline void fuzz_rms_norm_backward(Input& input, const octet_plan* plan, Memory&
   a.dx = input.tensor(p.dtype, p.rows, p.cols);
   if (input.coin()) a.dresidual = input.tensor(p.dtype, p.rows, p.cols);
   a.dg = input.tensor(p.dg_dtype, {p.cols});
-  input.grow(&args);
-  memory.run(input, plan, octet_run_rms_norm_backward, a);
+  memory.run(input, plan, octet_run_rms_norm_backward, args);
 }
 
 inline void fuzz_rms_norm(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_rms_norm_problem>();
+  auto problem = with_tail(octet_init_rms_norm_problem);
   octet_rms_norm_problem& p = problem.known;
-  octet_init_rms_norm_problem(&p);
   p.rows = input.spoilt() ? 0 : input.extent();
   p.cols = input.extent();
   p.dtype = input.float_dtype();
@@ -87,21 +82,18 @@ inline void fuzz_gated_forward(Input& input, const octet_plan* plan, Memory& mem
                                const octet_gated_activation_problem& p) {
   auto args = with_tail<octet_gated_activation_forward_args>();
   octet_gated_activation_forward_args& a = args.known;
-  OCTET_INIT(&a);
   a.gate = input.tensor(p.dtype, p.rows, p.cols);
   a.up = input.tensor(p.dtype, p.rows, p.cols);
   if (p.row_weight != 0) a.row_weight = input.tensor(OCTET_F32, {p.rows});
   if (p.fp8.enabled == 0) a.y = input.tensor(p.dtype, p.rows, p.cols);
   a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
-  input.grow(&args);
-  memory.run(input, plan, octet_run_gated_activation_forward, a);
+  memory.run(input, plan, octet_run_gated_activation_forward, args);
 }
 
 inline void fuzz_gated_backward(Input& input, const octet_plan* plan, Memory& memory,
                                 const octet_gated_activation_problem& p) {
   auto args = with_tail<octet_gated_activation_backward_args>();
   octet_gated_activation_backward_args& a = args.known;
-  OCTET_INIT(&a);
   a.dy = input.tensor(p.dtype, p.rows, p.cols);
   a.gate = input.tensor(p.dtype, p.rows, p.cols);
   a.up = input.tensor(p.dtype, p.rows, p.cols);
@@ -112,14 +104,12 @@ inline void fuzz_gated_backward(Input& input, const octet_plan* plan, Memory& me
   }
   a.fp8 = fp8_copies(input, p.fp8, p.rows, 2 * p.cols);
   if (p.row_weight != 0) a.d_row_weight = input.tensor(OCTET_F32, {p.rows});
-  input.grow(&args);
-  memory.run(input, plan, octet_run_gated_activation_backward, a);
+  memory.run(input, plan, octet_run_gated_activation_backward, args);
 }
 
 inline void fuzz_gated_activation(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_gated_activation_problem>();
+  auto problem = with_tail(octet_init_gated_activation_problem);
   octet_gated_activation_problem& p = problem.known;
-  octet_init_gated_activation_problem(&p);
   p.rows = input.spoilt() ? 0 : input.extent();
   p.cols = input.extent();
   p.dtype = input.float_dtype();

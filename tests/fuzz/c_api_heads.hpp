@@ -65,14 +65,12 @@ inline void fuzz_rope_forward(Input& input, const octet_plan* plan, Memory& memo
                               const octet_rope_problem& p) {
   auto args = with_tail<octet_rope_forward_args>();
   octet_rope_forward_args& a = args.known;
-  OCTET_INIT(&a);
   a.q = heads(input, p, p.q_heads);
   if (p.k_heads != 0) a.k = heads(input, p, p.k_heads);
   a.q_out = input.coin() ? a.q : heads(input, p, p.q_heads);
   if (p.k_heads != 0) a.k_out = input.coin() ? a.k : heads(input, p, p.k_heads);
   a.rotation = rotation_args(input, p);
-  input.grow(&args);
-  memory.run(input, plan, octet_run_rope_forward, a);
+  memory.run(input, plan, octet_run_rope_forward, args);
 }
 
 inline void fuzz_rope_backward(Input& input, const octet_plan* plan, Memory& memory,
@@ -88,9 +86,8 @@ inline void fuzz_rope_backward(Input& input, const octet_plan* plan, Memory& mem
 }
 
 inline void fuzz_rope(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_rope_problem>();
+  auto problem = with_tail(octet_init_rope_problem);
   octet_rope_problem& p = problem.known;
-  octet_init_rope_problem(&p);
   read_heads(input, &p);
   input.grow(&problem);
   const PlannedPass pass = plan_pass(input, p, &octet_plan_options::backend,
@@ -148,9 +145,8 @@ inline void fuzz_rms_norm_rope_backward(Input& input, const octet_plan* plan, Me
 }
 
 inline void fuzz_rms_norm_rope(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_rms_norm_rope_problem>();
+  auto problem = with_tail(octet_init_rms_norm_rope_problem);
   octet_rms_norm_rope_problem& p = problem.known;
-  octet_init_rms_norm_rope_problem(&p);
   read_heads(input, &p);
   p.norm = input.number(OCTET_NORM_ROW, OCTET_NORM_HEAD);
   p.weight_dtype = input.float_dtype();

@@ -6,9 +6,8 @@
 namespace octet::fuzz {
 
 inline void fuzz_gemm(Input& input, Memory& memory) {
-  auto problem = with_tail<octet_gemm_problem>();
+  auto problem = with_tail(octet_init_gemm_problem);
   octet_gemm_problem& p = problem.known;
-  octet_init_gemm_problem(&p);
   p.m = input.extent();
   p.n = input.extent();
   p.k = input.extent();
@@ -30,13 +29,11 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
   const Plan plan = plan_one(input, p, octet_make_gemm_plan);
   if (plan == nullptr || is_long({p.m, p.n, p.k})) return;
   auto args = with_tail<octet_gemm_args>();
-  OCTET_INIT(&args.known);
   args.known.a = input.quantized(p.a.dtype, p.m, p.k, p.a.block);
   args.known.b = input.quantized(p.b.dtype, p.n, p.k, p.b.block);
   args.known.d = input.tensor(p.out_dtype, p.m, p.n);
   if (input.spoilt()) args.known.bias = args.known.d;
-  input.grow(&args);
-  memory.run(input, plan.get(), octet_run_gemm, args.known);
+  memory.run(input, plan.get(), octet_run_gemm, args);
 }
 
 inline octet_fp8_linear_problem layer_problem(Input& input) {

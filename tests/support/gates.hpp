@@ -2,6 +2,7 @@
 #pragma once
 
 #include "check/gates.hpp"
+#include "dispatch/machine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +24,18 @@ inline std::string describe(const std::vector<GateResult>& results) {
 // repeats it.
 inline void expect_pass(const GateReport& report, const std::string& problem) {
   EXPECT_TRUE(report.pass()) << "octet check " << problem << "\n" << describe(report.results);
+}
+
+// The same for every implementation that takes the problem on this CPU.
+template <class Problem, class Implementations>
+void expect_all_pass(const Problem& problem, const Implementations& implementations,
+                     GateReport (*check)(const Problem&, const DataOptions&)) {
+  for (const auto& implementation : implementations) {
+    if (!implementation.refuse(problem, this_machine(kCpu, 1)).empty()) continue;
+    DataOptions options;
+    options.backend = implementation.name;
+    expect_pass(check(problem, options), describe(problem) + " by " + implementation.name);
+  }
 }
 
 }  // namespace octet

@@ -39,31 +39,29 @@ std::vector<Support> probe_quantize() {
 
 // dequantize and repack, which have no benchmark.
 std::vector<Support> probe_copies() {
+  const auto for_each_layout = [](const auto& visit) {
+    for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
+      for (const Dtype format : kProbeFp8) visit(block, format);
+    }
+  };
   std::vector<Support> result;
-  const BlockShape blocks[] = {kBlock1x128, kBlock128x1, kBlock128x128};
-  for (const BlockShape block : blocks) {
-    for (const Dtype format : kProbeFp8) {
-      for (const Dtype out : kProbeFloats) {
-        DequantizeProblem problem;
-        problem.rows = problem.cols = kProbeExtent;
-        problem.format = format;
-        problem.block = block;
-        problem.out_dtype = out;
-        result.push_back({"dequantize", name(block), std::string(name(format)),
-                          std::string(name(out)), answers(dequantize_implementations(), problem)});
-      }
+  for_each_layout([&](BlockShape block, Dtype format) {
+    for (const Dtype out : kProbeFloats) {
+      const DequantizeProblem problem{.rows = kProbeExtent,
+                                      .cols = kProbeExtent,
+                                      .format = format,
+                                      .block = block,
+                                      .out_dtype = out};
+      result.push_back({"dequantize", name(block), std::string(name(format)),
+                        std::string(name(out)), answers(dequantize_implementations(), problem)});
     }
-  }
-  for (const BlockShape block : blocks) {
-    for (const Dtype format : kProbeFp8) {
-      RepackProblem problem;
-      problem.rows = problem.cols = kProbeExtent;
-      problem.format = format;
-      problem.block = block;
-      result.push_back({"repack", name(block), std::string(name(format)), "the same",
-                        answers(repack_implementations(), problem)});
-    }
-  }
+  });
+  for_each_layout([&](BlockShape block, Dtype format) {
+    const RepackProblem problem{
+        .rows = kProbeExtent, .cols = kProbeExtent, .format = format, .block = block};
+    result.push_back({"repack", name(block), std::string(name(format)), "the same",
+                      answers(repack_implementations(), problem)});
+  });
   return result;
 }
 

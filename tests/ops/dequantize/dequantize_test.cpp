@@ -13,14 +13,7 @@ namespace {
 
 void dequantize_by(Path path, const DequantizeProblem& problem, const DequantizeArgs& args,
                    int threads = 2) {
-  if (path == Path::reference) {
-    run(plan_dequantize(problem, {"cpu_reference", threads}), args);
-    return;
-  }
-  check(problem);
-  check(problem, args, 0, {});
-  dequantize_cpu_simd(problem, args, {{}, threads},
-                      path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
+  run_by(path, problem, args, threads, plan_dequantize, dequantize_cpu_simd);
 }
 
 // Writes random codes and positive scales of all magnitudes into a foreign copy.

@@ -7,10 +7,7 @@
 namespace octet {
 namespace {
 
-QuantizeProblem small_problem() {
-  QuantizeProblem problem{.rows = 8, .cols = 200};
-  return problem;
-}
+QuantizeProblem small_problem() { return {.rows = 8, .cols = 200}; }
 
 template <class Call>
 void expect_error(ErrorCode code, const std::string& part, const Call& call) {

@@ -5,6 +5,7 @@
 #include "core/numeric.hpp"
 #include "ops/quantize/cpu_simd.hpp"
 #include "ops/quantize/problem.hpp"
+#include "support/simd.hpp"
 
 #include <octet/octet.hpp>
 
@@ -21,10 +22,10 @@ inline std::string name(Path path) {
 }
 
 inline std::vector<Path> simd_paths() {
-  const Machine machine = this_machine(kCpu, 1);
   std::vector<Path> result;
-  if (machine.avx2) result.push_back(Path::avx2);
-  if (machine.avx512) result.push_back(Path::avx512);
+  for (const InstructionSet instructions : instruction_sets()) {
+    result.push_back(instructions == InstructionSet::avx512 ? Path::avx512 : Path::avx2);
+  }
   return result;
 }
 
@@ -34,16 +35,23 @@ inline std::vector<Path> all_paths() {
   return result;
 }
 
-inline void quantize_by(Path path, const QuantizeProblem& problem, const QuantizeArgs& args,
-                        int threads = 2) {
+// `make_plan` plans the operator; `run_simd` is its SIMD implementation.
+template <class Problem, class Args, class MakePlan, class RunSimd>
+void run_by(Path path, const Problem& problem, const Args& args, int threads,
+            const MakePlan& make_plan, const RunSimd& run_simd) {
   if (path == Path::reference) {
-    run(plan_quantize(problem, {"cpu_reference", threads}), args);
+    run(make_plan(problem, {"cpu_reference", threads}), args);
     return;
   }
   check(problem);
   check(problem, args, 0, {});
-  quantize_cpu_simd(problem, args, {{}, threads},
-                    path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
+  run_simd(problem, args, {{}, threads},
+           path == Path::avx512 ? InstructionSet::avx512 : InstructionSet::avx2);
+}
+
+inline void quantize_by(Path path, const QuantizeProblem& problem, const QuantizeArgs& args,
+                        int threads = 2) {
+  run_by(path, problem, args, threads, plan_quantize, quantize_cpu_simd);
 }
 
 // Values start 48 bytes into their memory and have a generous pitch; scales have gaps in both

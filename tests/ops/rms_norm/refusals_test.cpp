@@ -7,10 +7,7 @@
 namespace octet {
 namespace {
 
-RmsNormProblem small() {
-  RmsNormProblem problem{.rows = 2, .cols = 4};
-  return problem;
-}
+RmsNormProblem small() { return {.rows = 2, .cols = 4}; }
 
 template <class Change>
 std::string refused_problem(const Change& change, ErrorCode code = ErrorCode::invalid_argument) {

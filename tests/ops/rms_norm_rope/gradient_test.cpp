@@ -144,14 +144,8 @@ TEST(RmsNormRope, WorksInPlaceInsideAPackedTensorAndLeavesV) {
 TEST(RmsNormRope, PassesItsGates) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
-    const RmsNormRopeProblem problem = random_norm_rope(random);
-    for (const auto& implementation : rms_norm_rope_forward_implementations()) {
-      if (!implementation.refuse(problem, this_machine(kCpu, 1)).empty()) continue;
-      DataOptions options;
-      options.backend = implementation.name;
-      expect_pass(check_rms_norm_rope(problem, options),
-                  describe(problem) + " by " + implementation.name);
-    }
+    expect_all_pass(random_norm_rope(random), rms_norm_rope_forward_implementations(),
+                    check_rms_norm_rope);
   }
 }
 

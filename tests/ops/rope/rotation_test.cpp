@@ -13,13 +13,7 @@ namespace {
 TEST(Rope, PassesItsGates) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     Random random(seed);
-    const RopeProblem problem = random_rope(random);
-    for (const auto& implementation : rope_implementations()) {
-      if (!implementation.refuse(problem, this_machine(kCpu, 1)).empty()) continue;
-      DataOptions options;
-      options.backend = implementation.name;
-      expect_pass(check_rope(problem, options), describe(problem) + " by " + implementation.name);
-    }
+    expect_all_pass(random_rope(random), rope_implementations(), check_rope);
   }
 }
 
