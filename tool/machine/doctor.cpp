@@ -185,14 +185,17 @@ GemmProblem small_product(Device device) {
 }
 
 // Host microseconds per call: the median over rounds of `calls` calls without synchronisation in
-// between. `calls` must be smaller than a stream's queue.
+// between, once clocks and caches have settled. `calls` must be smaller than a stream's queue.
 double host_microseconds(Device device, int calls, const std::function<void()>& call) {
+  constexpr double kSettleSeconds = 0.3;
   const bench::Clock clock = bench::steady_clock();
+  const double began = clock.seconds();
   std::vector<double> rounds;
-  for (int round = 0; round < 31; ++round) {
+  while (rounds.size() < 31) {
     cuda::synchronize(device.index);
     const double start = clock.seconds();
     for (int i = 0; i < calls; ++i) call();
+    if (start - began < kSettleSeconds) continue;
     rounds.push_back((clock.seconds() - start) / calls * 1e6);
   }
   cuda::synchronize(device.index);
