@@ -97,7 +97,7 @@ void run_backward(const GatedActivationProblem& problem, const GatedActivationBa
 
 std::string refuse(const GatedActivationProblem& problem, const Machine&) {
   const std::string refusal = refuse_off_cpu(problem.device);
-  return refusal.empty() && problem.fp8 ? "it writes no fp8: unfused does, with it" : refusal;
+  return refusal.empty() && problem.fp8 ? "does not write FP8 output: unfused does" : refusal;
 }
 
 }  // namespace

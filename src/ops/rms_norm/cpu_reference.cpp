@@ -114,7 +114,7 @@ const RmsNormForwardImplementation kRmsNormForwardCpuReference{
     "cpu_reference",
     [](const RmsNormProblem& problem, const Machine&) {
       const std::string refusal = refuse_off_cpu(problem.device);
-      return refusal.empty() && problem.fp8 ? "it writes no fp8: unfused does, with it" : refusal;
+      return refusal.empty() && problem.fp8 ? "does not write FP8 output: unfused does" : refusal;
     },
     [](const RmsNormProblem& problem, const Machine&) {
       return planned<RmsNormForwardArgs>(problem, "scalar", 0, run_forward);
