@@ -156,6 +156,11 @@ class Elements(unittest.TestCase):
                     self.assertEqual([(r.library, r.check, r.ratio) for r in results],
                                      [("octet", "PASS", 1.0), ("copy", "PASS", 1.0)])
 
+    def test_large_copies_are_not_captured_in_a_graph(self):
+        small, large = (peers_torch.device_copy(bytes_, "cpu", [None]) for bytes_ in (64, 2 ** 28))
+        self.assertTrue(small.capture)
+        self.assertFalse(large.capture)
+
     def test_inputs_pass_twice_the_cache(self):
         made = []
         sets = peers_elements.sets_of(
