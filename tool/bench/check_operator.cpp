@@ -21,7 +21,7 @@ void print_gates(const std::string& command, const GateReport& report) {
 
 int check_operator(const Operator& op) {
   const std::vector<Case> cases = op.chosen_cases();
-  const DataOptions data = op.data_options();
+  const DataOptions& data = op.data_options();
   for (const Case& one : cases) {
     if (one.workload) one.workload(data);  // a plan error shows before the first gate
   }
