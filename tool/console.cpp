@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <new>
 
 namespace octet::tool {
 namespace {
@@ -14,6 +15,11 @@ namespace {
 constexpr std::size_t kBarCells = 30;
 
 }  // namespace
+
+std::string explain(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "the process is out of memory";
+  return error.what();
+}
 
 std::string in_words(double seconds) {
   constexpr double kMinute = 60;

@@ -5,10 +5,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <vector>
 
 namespace octet::tool {
+
+// What went wrong, in words: the standard library's errors of memory have no message.
+std::string explain(const std::exception& error);
 
 // "45 s", "12 min", "3.5 h"
 std::string in_words(double seconds);

@@ -1,6 +1,7 @@
 // octet: benchmarks and checks the operators on this machine.
 // Exit status: 0 success, 1 a gate failed or a case could not be run, 2 the command line is wrong
 // or asks for something this machine or build lacks, such as disk space.
+#include "tool/console.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/provenance.hpp"
 
@@ -84,7 +85,7 @@ int run_command(int argc, char** argv) {
   } catch (const std::system_error& error) {  // from a file, for example on a full disk
     return complain(octet, error.what(), kExitUsage);
   } catch (const std::exception& error) {
-    return complain(octet, error.what(), kExitFailed);
+    return complain(octet, explain(error), kExitFailed);
   }
 }
 

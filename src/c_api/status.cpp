@@ -1,33 +1,20 @@
 #include "c_api/status.hpp"
 
-#include <string>
+#include <cstddef>
+#include <cstdio>
 
 namespace octet::c_api {
 namespace {
 
-// Replaces a message that cannot be copied because memory ran out.
-constexpr const char* kNoMemoryForMessage = "octet: out of memory, even for the error's message";
-
-struct LastError {
-  std::string message;
-  const char* text = "";
-};
-
-LastError& last_error() noexcept {
-  thread_local LastError error;
-  return error;
-}
+// The last error of this thread. A plain array: nothing is allocated, and no destructor has to be
+// registered, so an error is reported even if memory ran out. Longer messages are cut.
+constexpr std::size_t kLongestMessage = 8192;
+thread_local char last_message[kLongestMessage] = "";
 
 }  // namespace
 
 octet_status remember(octet_status status, const char* message) noexcept {
-  LastError& error = last_error();
-  try {
-    error.message = message;
-    error.text = error.message.c_str();
-  } catch (...) {
-    error.text = kNoMemoryForMessage;
-  }
+  std::snprintf(last_message, kLongestMessage, "%s", message);
   return status;
 }
 
@@ -35,7 +22,7 @@ octet_status remember(octet_status status, const char* message) noexcept {
 
 extern "C" {
 
-const char* octet_last_error(void) { return octet::c_api::last_error().text; }
+const char* octet_last_error(void) { return octet::c_api::last_message; }
 
 const char* octet_status_name(octet_status status) {
   switch (status) {

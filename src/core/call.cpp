@@ -98,9 +98,12 @@ void Call::check_apart() {
 void Call::check_apart(std::size_t workspace_bytes, const Workspace& workspace) {
   check_apart();
   if (workspace_bytes == 0) return;
-  if (workspace.data == nullptr || workspace.bytes < workspace_bytes) {
+  if (workspace.bytes < workspace_bytes) {
     refuse_argument(op_, ": workspace must have ", workspace_bytes, " bytes, got ",
-                    workspace.data == nullptr ? 0 : workspace.bytes);
+                    workspace.bytes);
+  }
+  if (workspace.data == nullptr) {
+    refuse_argument(op_, ": workspace must have ", workspace_bytes, " bytes, got a null pointer");
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(workspace.data);
   if (begin % kAlignment != 0) {

@@ -4,6 +4,7 @@
 #include "core/message.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -99,8 +100,9 @@ void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype
   if (__builtin_mul_overflow(std::max<std::int64_t>(rows, 1), std::max<std::int64_t>(cols, 1),
                              &bytes) ||
       __builtin_mul_overflow(bytes, size_bytes(dtype), &bytes) || bytes > (std::int64_t{1} << 60)) {
-    refuse_argument(op, ": a tensor of ", rows, " x ", cols, " ", name(dtype),
-                    " passes the 2^60 bytes octet can address");
+    refuse_argument(op, ": a tensor of ", rows, " x ", cols, " has more than 2^",
+                    60 - std::countr_zero(static_cast<unsigned>(size_bytes(dtype))),
+                    " elements, the most that octet can address");
   }
 }
 

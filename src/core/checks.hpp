@@ -29,7 +29,7 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) {
 void check_count(std::string_view op, std::string_view name, std::int64_t count);
 // `name` >= 1.
 void check_extent(std::string_view op, std::string_view name, std::int64_t extent);
-// rows * cols * size_bytes(dtype) stays within 2^60.
+// rows * cols elements of a dtype stay within 2^60 bytes.
 void check_size(std::string_view op, std::int64_t rows, std::int64_t cols, Dtype dtype);
 // The device is on this machine.
 void check_device(std::string_view op, Device device);

@@ -23,21 +23,6 @@
 namespace octet {
 namespace {
 
-// IEEE arithmetic for one scope: no flush to zero, round to nearest, exceptions masked.
-class IeeeArithmetic {
- public:
-#ifdef __x86_64__
-  IeeeArithmetic() : saved_(_mm_getcsr()) { _mm_setcsr(kDefault); }
-  ~IeeeArithmetic() { _mm_setcsr(saved_); }
-  IeeeArithmetic(const IeeeArithmetic&) = delete;
-  IeeeArithmetic& operator=(const IeeeArithmetic&) = delete;
-
- private:
-  static constexpr unsigned kDefault = 0x1F80;
-  unsigned saved_;
-#endif
-};
-
 // One parallel_for: the next index to take, and how many are done.
 struct Loop {
   const std::function<void(std::int64_t)>* task = nullptr;
@@ -155,6 +140,14 @@ int default_threads() {
   }
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
 }
+
+#ifdef __x86_64__
+IeeeArithmetic::IeeeArithmetic() : saved_(_mm_getcsr()) { _mm_setcsr(0x1F80); }
+IeeeArithmetic::~IeeeArithmetic() { _mm_setcsr(saved_); }
+#else
+IeeeArithmetic::IeeeArithmetic() = default;
+IeeeArithmetic::~IeeeArithmetic() = default;
+#endif
 
 void parallel_for(int threads, std::int64_t count, const std::function<void(std::int64_t)>& task) {
   if (count <= 0) return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/message.hpp"
+#include "cpu/threads.hpp"
 #include "dispatch/choose.hpp"
 #include "dispatch/machine.hpp"
 
@@ -115,6 +116,17 @@ Planned<Args> plan_chosen(const Implementation<Problem, Args>& chosen, const Pro
   return only;
 }
 
+// The same run with IEEE arithmetic, whatever the caller's floating-point environment is: also what
+// an implementation computes outside its parallel loops.
+template <class Args>
+std::function<void(const Args&, const RunContext&)> with_ieee_arithmetic(
+    std::function<void(const Args&, const RunContext&)> run) {
+  return [run = std::move(run)](const Args& args, const RunContext& context) {
+    const IeeeArithmetic ieee;
+    run(args, context);
+  };
+}
+
 // The plan of a checked problem.
 template <class Pass = ForwardPass, class Problem, class Args>
 Plan<Problem, Pass> make_plan(std::span<const Implementation<Problem, Args>> list,
@@ -124,6 +136,9 @@ Plan<Problem, Pass> make_plan(std::span<const Implementation<Problem, Args>> lis
   Choice choice = choose(request, candidates(list, problem, machine));
   const auto& chosen = list[choice.index];
   Planned<Args> decided = plan_chosen(chosen, problem, machine, request, options.configuration);
+  if (problem.device.type == DeviceType::cpu) {
+    decided.run = with_ieee_arithmetic<Args>(std::move(decided.run));
+  }
   Plan<Problem, Pass> plan;
   plan.problem = problem;
   plan.implementation = chosen.name;

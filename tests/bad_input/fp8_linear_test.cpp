@@ -68,10 +68,11 @@ TEST(Fp8LinearBadInput, RefusesBadProblems) {
   expect_both_plans_refused(kInvalid, "fp8_linear: M must be at least 1, got 0", problem);
   problem = small_problem();
   problem.n = problem.k = std::int64_t{1} << 32;
-  expect_both_plans_refused(kInvalid,
-                            "fp8_linear: a tensor of 4294967296 x 4294967296 f32 passes the 2^60 "
-                            "bytes octet can address",
-                            problem);
+  expect_both_plans_refused(
+      kInvalid,
+      "fp8_linear: a tensor of 4294967296 x 4294967296 has more than 2^58 elements, the most "
+      "that octet can address",
+      problem);
   problem = small_problem();
   problem.dtype = Dtype::e5m2;
   expect_both_plans_refused(kInvalid, "fp8_linear: dtype must be f32, f16 or bf16, got e5m2",
@@ -125,7 +126,11 @@ TEST(Fp8LinearBadInput, RefusesBadWorkspaces) {
 
   LayerCall null;
   null.workspace = {nullptr, wanted};
-  null.forward_refused(text("fp8_linear_forward: workspace must have ", wanted, " bytes, got 0"));
+  null.forward_refused(
+      text("fp8_linear_forward: workspace must have ", wanted, " bytes, got a null pointer"));
+  LayerCall none;
+  none.workspace = {};
+  none.forward_refused(text("fp8_linear_forward: workspace must have ", wanted, " bytes, got 0"));
   LayerCall small;
   small.workspace.bytes = wanted - 1;
   small.forward_refused(

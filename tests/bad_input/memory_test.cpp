@@ -3,7 +3,11 @@
 #include "bad_input/both_apis.hpp"
 #include "core/message.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace {
@@ -91,8 +95,8 @@ TEST(MemoryBadInput, SizesNoMachineHasAreOutOfMemory) {
                  Tensor(Dtype::f32, {1 << 20, std::int64_t{1} << 30});
                });
   expect_error(ErrorCode::invalid_argument,
-               "tensor: a tensor of 4611686018427387904 x 1 f32 passes the 2^60 bytes octet can "
-               "address",
+               "tensor: a tensor of 4611686018427387904 x 1 has more than 2^58 elements, the most "
+               "that octet can address",
                [] {
                  Tensor(Dtype::f32, {std::int64_t{1} << 31, std::int64_t{1} << 31});
                });
@@ -141,6 +145,34 @@ TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
   ASSERT_NE(plan, nullptr);
   octet_destroy_plan(plan);
 }
+
+// Sanitizers have an allocator of their own, which ends the process where malloc returns null.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Takes all memory the process may have, down to the last small block.
+void exhaust_memory() {
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = 1;  // nothing more is mapped
+  setrlimit(RLIMIT_AS, &limit);
+  for (std::size_t bytes = 1 << 20; bytes >= 8; bytes /= 2) {
+    while (std::malloc(bytes) != nullptr) {
+    }
+  }
+}
+
+TEST(MemoryBadInput, TheFirstErrorOfAThreadNeedsNoMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that had no error before
+  EXPECT_EXIT(
+      {
+        exhaust_memory();
+        octet_plan* plan = nullptr;
+        const octet_status status = octet_make_gemm_plan(nullptr, nullptr, &plan);
+        const bool told = std::strstr(octet_last_error(), "out of memory") != nullptr;
+        _exit(status == OCTET_OUT_OF_MEMORY && told ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace octet::bad_input

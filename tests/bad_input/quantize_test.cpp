@@ -53,10 +53,11 @@ TEST(QuantizeBadInput, RefusesBadSizes) {
   expect_plan_refused(kInvalid, "quantize: cols must be at least 1, got -1", problem);
   problem = dual_problem();
   problem.rows = problem.cols = std::int64_t{1} << 40;
-  expect_plan_refused(kInvalid,
-                      "quantize: a tensor of 1099511627776 x 1099511627776 f32 passes the 2^60 "
-                      "bytes octet can address",
-                      problem);
+  expect_plan_refused(
+      kInvalid,
+      "quantize: a tensor of 1099511627776 x 1099511627776 has more than 2^58 elements, the most "
+      "that octet can address",
+      problem);
 }
 
 TEST(QuantizeBadInput, RefusesDtypesAndBlocks) {

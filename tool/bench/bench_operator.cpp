@@ -128,7 +128,7 @@ void run_case(Planned& planned, const bench::Protocol& protocol) {
     }
   } catch (const std::exception& error) {
     result.check = "ERROR";
-    result.note = in_one_line(error.what());
+    result.note = in_one_line(explain(error));
     result.times.reset();
     result.comparison.reset();
   }

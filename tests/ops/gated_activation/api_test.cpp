@@ -79,8 +79,9 @@ TEST(GatedActivationRefuses, ProblemsItCannotMean) {
   EXPECT_EQ(refused([](auto& p) { p.fp8 = Fp8Output{Dtype::bf16}; }),
             "gated_activation: format must be e4m3 or e5m2, got bf16");
   EXPECT_EQ(refused([](auto& p) { p.rows = p.cols = std::int64_t{1} << 40; }),
-            "gated_activation: a tensor of 1099511627776 x 1099511627776 f32 passes the 2^60 bytes "
-            "octet can address");
+            "gated_activation: a tensor of 1099511627776 x 1099511627776 has more than 2^58 "
+            "elements, the most "
+            "that octet can address");
   EXPECT_NE(refused(
                 [](auto& p) {
                   p.fp8 = Fp8Output{Dtype::e4m3, BlockShape{1, 32}};

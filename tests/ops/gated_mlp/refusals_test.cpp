@@ -21,8 +21,8 @@ TEST(GatedMlpRefusals, NameTheFieldOfTheProblem) {
   EXPECT_EQ(refused_problem([](auto& p) { p.f = -1; }), "gated_mlp: F must be at least 1, got -1");
   EXPECT_EQ(refused_problem([](auto& p) { p.k = 0; }), "gated_mlp: K must be at least 1, got 0");
   EXPECT_EQ(refused_problem([](auto& p) { p.f = std::int64_t{1} << 62; }),
-            "gated_mlp: a tensor of 2 x 4611686018427387904 f32 passes the 2^60 bytes octet can "
-            "address");
+            "gated_mlp: a tensor of 2 x 4611686018427387904 has more than 2^58 elements, the most "
+            "that octet can address");
   EXPECT_EQ(refused_problem([](auto& p) { p.dtype = Dtype::e4m3; }),
             "gated_mlp: dtype must be f32, f16 or bf16, got e4m3");
   EXPECT_EQ(refused_problem([](auto& p) { p.grad_format = Dtype::bf16; }),

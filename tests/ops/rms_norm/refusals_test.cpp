@@ -32,8 +32,8 @@ TEST(RmsNormRefuses, ProblemsThatMeanNothing) {
   EXPECT_EQ(refused_problem([](auto& p) { p.eps = std::numeric_limits<float>::infinity(); }),
             "rms_norm: eps must be finite and at least 0, got inf");
   EXPECT_EQ(refused_problem([](auto& p) { p.rows = std::int64_t{1} << 60; }),
-            "rms_norm: a tensor of 1152921504606846976 x 4 f32 passes the 2^60 bytes octet can "
-            "address");
+            "rms_norm: a tensor of 1152921504606846976 x 4 has more than 2^58 elements, the most "
+            "that octet can address");
 }
 
 TEST(RmsNormRefuses, Fp8OutputsThatMeanNothing) {

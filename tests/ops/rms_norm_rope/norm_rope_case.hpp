@@ -108,10 +108,10 @@ struct NormRopeCall {
   }
 };
 
-// Runs forward and then backward with "cpu_reference" or an instruction set.
+// Runs forward and then backward with an implementation of the CPU or an instruction set.
 inline void norm_rope_by(const std::string& way, const RmsNormRopeProblem& problem,
                          const NormRopeCall& call, const RotationArgs& rotation, int threads = 2) {
-  if (way == "cpu_reference") {
+  if (way == "cpu_reference" || way == "cpu_simd") {
     const auto forward = plan_rms_norm_rope_forward(problem, {way, threads});
     const auto backward = plan_rms_norm_rope_backward(problem, {way, threads});
     const Buffer workspace(std::max(forward.workspace_bytes, backward.workspace_bytes));

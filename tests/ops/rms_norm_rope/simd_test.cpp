@@ -4,12 +4,42 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
+
 namespace octet::testing {
 namespace {
 
 bool taken_by_simd(const RmsNormRopeProblem& problem) {
   const Machine machine = this_machine(kCpu, 1);
   return kRmsNormRopeForwardCpuSimd.refuse(problem, machine).empty();
+}
+
+// Weights are converted before the parallel loops.
+TEST(RmsNormRopeSimd, RoundsToNearestWhateverTheCallersMode) {
+  int compared = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Random random(seed);
+    RmsNormRopeProblem problem = random_norm_rope(random);
+    problem.one_plus_weight = true;
+    problem.weight_dtype = Dtype::f32;
+    if (!taken_by_simd(problem)) continue;
+    ++compared;
+    const RotationData rotation(problem, random);
+    const NormRopeCall wanted(problem, HeadsLayout::dense, HeadsLayout::dense);
+    for (const NormRopeSide* side : {&wanted.q, &wanted.k}) side->fill(random);
+    norm_rope_by("cpu_simd", problem, wanted, rotation.args());
+    const NormRopeCall given(problem, HeadsLayout::dense, HeadsLayout::dense);
+    given.q.fill_from(wanted.q);
+    given.k.fill_from(wanted.k);
+    std::fesetround(FE_UPWARD);
+    norm_rope_by("cpu_simd", problem, given, rotation.args());
+    const int mode = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    ASSERT_EQ(mode, FE_UPWARD) << "the caller's mode stays";
+    ASSERT_TRUE(given.q == wanted.q) << "q, seed " << seed << ": " << describe(problem);
+    ASSERT_TRUE(given.k == wanted.k) << "k, seed " << seed << ": " << describe(problem);
+  }
+  EXPECT_GT(compared, 20);
 }
 
 TEST(RmsNormRopeSimd, EqualsTheReferenceInEveryByte) {

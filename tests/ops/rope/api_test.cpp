@@ -48,12 +48,12 @@ TEST(Rope, RefusesProblemsThatCannotBeMeant) {
   EXPECT_EQ(plan_refusal([](auto& p) { p.k_heads = -1; }),
             "rope: k_heads must be at least 0, got -1");
   EXPECT_EQ(plan_refusal([](auto& p) { p.batch = -1; }), "rope: batch must be at least 0, got -1");
-  EXPECT_EQ(
-      plan_refusal([](auto& p) {
-        p.batch = std::int64_t{1} << 40;
-        p.seq = 1 << 30;
-      }),
-      "rope: a tensor of 1099511627776 x 1073741824 i64 passes the 2^60 bytes octet can address");
+  EXPECT_EQ(plan_refusal([](auto& p) {
+              p.batch = std::int64_t{1} << 40;
+              p.seq = 1 << 30;
+            }),
+            "rope: a tensor of 1099511627776 x 1073741824 has more than 2^57 elements, the most "
+            "that octet can address");
 }
 
 // A valid call that a test breaks.
