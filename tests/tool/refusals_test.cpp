@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"99999999999999999999x1x1", kShape}},
         Refusal{"ShapeWhoseProductOverflows",
                 "bench gemm --shape 4000000000x4000000000x4000000000",
-                {"4000000000 x 4000000000", "bytes"}},
+                {"4000000000 x 4000000000", "2^58 elements"}},
         Refusal{"MissingShape", "bench gemm --shape", {"--shape", "MxNxK"}},
         Refusal{"QuantizeShape", "bench quantize --shape 1x2x3", {"RxC", "1x2x3"}},
         Refusal{"QuantizeBlock", "check quantize --block 7", {"--block", "128x128"}},
