@@ -58,8 +58,9 @@ class OCTET_API Tensor {
   TensorView view_;
 };
 
-// Copies the elements of a dense tensor to another of the same dtype and shape, between the host and
-// a CUDA device or within either, after the work queued on `stream`. Returns when the copy is done.
+// Copies the elements of a dense tensor to another of the same dtype and shape, between the host
+// and a CUDA device or within either, after the work queued on `stream`. Returns when the copy is
+// done.
 OCTET_API void copy(const TensorView& from, const TensorView& to, void* stream = nullptr);
 
 }  // namespace octet

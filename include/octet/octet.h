@@ -11,7 +11,8 @@
  * wrong. Arguments are checked before anything is written, so a refusal leaves the outputs as they
  * were; a run that fails later, out of memory or on the device, may have written parts of its
  * outputs and of the workspace. Flags are 0 or 1. Structs that begin with struct_size may grow in
- * later versions: inside another struct they grow into their reserved fields, which must be zero. */
+ * later versions: inside another struct they grow into their reserved fields, which must be zero.
+ */
 #ifndef OCTET_OCTET_H
 #define OCTET_OCTET_H
 

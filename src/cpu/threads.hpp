@@ -1,5 +1,6 @@
-// CPU threads of one call, and their arithmetic. Workers are started once and shared by every caller; a caller works on
-// its own loop, so every caller makes progress even if all workers are busy.
+// CPU threads of one call, and their arithmetic. Workers are started once and shared by every
+// caller; a caller works on its own loop, so every caller makes progress even if all workers are
+// busy.
 #pragma once
 
 #include <cstdint>
