@@ -1,48 +1,35 @@
-// Output for people: a progress bar and colours on a terminal, plain tables everywhere.
+// Text for people: tables and messages.
 #pragma once
 
-#include "bench/report/record.hpp"
+#include "bench/report/text_table.hpp"
 
-#include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace octet::tool {
+
+using bench::printable;  // text from a file or a command line, safe to print
 
 // What went wrong, in words: the standard library's errors of memory have no message.
 std::string explain(const std::exception& error);
 
 // "45 s", "12 min", "3.5 h"
 std::string in_words(double seconds);
+// "1 row", "2 rows"
+std::string counted(std::size_t count, std::string_view noun);
 
-// One line on stderr, redrawn in place, with the time left. Prints nothing if stderr is no
-// terminal.
-class Progress {
- public:
-  explicit Progress(std::size_t total);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(std::size_t done, const std::string& what);
-  bool on_terminal() const { return on_terminal_; }
-  // Clears the line, so that something else can be printed.
-  void clear();
-
- private:
-  std::string time_left(std::size_t done) const;
-
-  std::size_t total_;
-  bool on_terminal_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
-// Columns as wide as their widest cell; the first `left_columns` are aligned left. PASS, FAIL and
-// ERROR are coloured on a terminal.
-void print_table(const std::vector<bench::Row>& rows, std::size_t left_columns);
+// Prints a table that fits the terminal; `wide` prints all of it. PASS, FAIL and ERROR are coloured
+// on a terminal. The first `left_columns` are aligned left.
+void print_table(const std::vector<bench::Row>& rows, std::size_t left_columns, bool wide = false);
 // The same in Markdown.
 void print_markdown(const std::vector<bench::Row>& rows);
+
+// Reserves stdout for data, as for --json -: from now on everything else printed there goes to
+// stderr. Returns the stream of the data, which the caller closes.
+std::FILE* take_stdout_for_data();
 
 }  // namespace octet::tool

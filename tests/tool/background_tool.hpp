@@ -54,12 +54,16 @@ class BackgroundTool {
   pid_t pid_ = -1;
 };
 
-// The output of the command on a terminal.
-inline std::string run_on_terminal(const std::string& arguments) {
+// The output of the command on a terminal of so many columns.
+inline std::string run_on_terminal(const std::string& arguments, unsigned short columns = 80,
+                                   const std::string& environment = "TERM=xterm") {
   setenv("OCTET_HISTORY", "none", 1);
-  const std::string command = tool_path() + " " + arguments;
+  const std::string command = environment + " " + tool_path() + " " + arguments;
+  winsize size{};
+  size.ws_col = columns;
+  size.ws_row = 24;
   int terminal = -1;
-  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
   if (pid == 0) {
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);

@@ -119,20 +119,39 @@ std::vector<std::string> described_problems() {
 
 TEST(ToolCheck, TakesEveryCommandLineThatAProblemPrints) {
   for (const std::string& line : described_problems()) {
-    const Outcome outcome = run_tool("check " + line);
+    const Outcome outcome = run_tool("check " + line + " -v");
     EXPECT_EQ(outcome.status, 0) << line << "\n" << outcome.out << outcome.err;
-    EXPECT_EQ(outcome.out.substr(0, outcome.out.find('\n')), "octet check " + line);
+    EXPECT_NE(outcome.out.find("\n  repeat with: octet check " + line + "\n"), std::string::npos)
+        << outcome.out;
   }
 }
 
 TEST(ToolCheck, PrintsEveryGateWithItsBound) {
   const Outcome outcome =
-      run_tool("check gemm --dtype fp8 --granularity blockwise --shape 40x33x130");
+      run_tool("check gemm --dtype fp8 --granularity blockwise --shape 40x33x130 --verbose");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   for (const char* wanted :
        {"gate", "G1", "G2", "G5", "G6", "dx", "dw", "> 25 dB", "1 PASS, 0 FAIL"}) {
     EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
   }
+}
+
+TEST(ToolCheck, PrintsOneLinePerShapeAfterWhatRunsWhere) {
+  const Outcome outcome = run_tool(
+      "check quantize --shape 33x130 --shape 4x256 --block 1x128 --device cpu --threads 2");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::vector<std::string> lines;
+  std::istringstream stream(outcome.out);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 4u) << outcome.out;
+  EXPECT_TRUE(std::regex_match(
+      lines[0], std::regex("octet [0-9.]+ \\(.+\\) · cpu: .+, 2 threads, .*AVX.* · cpu_.+")))
+      << lines[0];
+  EXPECT_EQ(lines[1],
+            "PASS  33x130  3 gates  --dtype bf16 --format e4m3 --block 1x128 --device cpu");
+  EXPECT_EQ(lines[2],
+            "PASS  4x256  3 gates  --dtype bf16 --format e4m3 --block 1x128 --device cpu");
+  EXPECT_EQ(lines[3], "2 PASS, 0 FAIL (-v shows every gate, octet check --explain their meaning)");
 }
 
 TEST(ToolOps, NamesEveryImplementation) {

@@ -132,7 +132,7 @@ TEST(ToolOutput, ADiskThatFillsUpKeepsTheRowsSoFar) {
   expect_refused(run_tool(many, "trap '' XFSZ; ulimit -f 4;"), "the rows so far are in " + path);
   const Outcome again = run_tool(many);
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_NE(again.out.find(" of 5 cases were in "), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find(" of 5 cases already in "), std::string::npos) << again.out;
   EXPECT_EQ(read_results(path).records.size(), 5u);
 }
 

@@ -26,7 +26,7 @@ TEST_F(ToolResume, KeepsRowsAndRunsTheOthers) {
   const Results first = read_results(path_);
   const Outcome again = run_tool(kTwo + "--shape 10x18x34 " + kBrief + "-o " + path_);
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_TRUE(says(again, "2 of 3 cases were in " + path_ + " already")) << again.out;
+  EXPECT_TRUE(says(again, "2 of 3 cases already in " + path_)) << again.out;
   EXPECT_TRUE(says(again, "3 PASS, 0 FAIL, 0 ERROR")) << again.out;
   const Results second = read_results(path_);
   ASSERT_EQ(second.records.size(), 3u);
@@ -42,7 +42,7 @@ TEST_F(ToolResume, TakesUpWhatAKilledRunLeft) {
   std::filesystem::remove(path_);
   std::ofstream(path_ + ".partial") << text.substr(0, text.size() - 30);
   const Outcome again = run_tool(kTwo + kBrief + "-o " + path_);
-  EXPECT_TRUE(says(again, "1 of 2 cases were in " + path_ + " already")) << again.out;
+  EXPECT_TRUE(says(again, "1 of 2 cases already in " + path_)) << again.out;
   EXPECT_FALSE(std::filesystem::exists(path_ + ".partial"));
   const Results second = read_results(path_);
   ASSERT_EQ(second.records.size(), 2u);
@@ -65,7 +65,7 @@ TEST_F(ToolResume, AnotherBuildsRowsAreMeasuredAnew) {
   text.replace(text.find(commit), commit.size(), "another");  // only of the first row
   std::ofstream(path_) << text;
   const Outcome again = run_tool(kTwo + kBrief + "-o " + path_);
-  EXPECT_TRUE(says(again, "1 of 2 cases were in ")) << again.out;
+  EXPECT_TRUE(says(again, "1 of 2 cases already in ")) << again.out;
   EXPECT_EQ(read_results(path_).records[0].at("Commit"), commit);
 }
 
@@ -75,7 +75,7 @@ TEST_F(ToolResume, RowsThatDidNotPassAreRunAgain) {
   std::ofstream(path_) << text;
   const Outcome again = run_tool(kTwo + kBrief + "-o " + path_);
   EXPECT_EQ(again.status, 0) << again.out;
-  EXPECT_TRUE(says(again, "1 of 2 cases were in ")) << again.out;
+  EXPECT_TRUE(says(again, "1 of 2 cases already in ")) << again.out;
 }
 
 TEST_F(ToolResume, RowsOfOtherCasesStay) {
@@ -83,7 +83,7 @@ TEST_F(ToolResume, RowsOfOtherCasesStay) {
   const std::string other = "bench gemm --device cpu --shape 10x18x34 " + kBrief + "-o " + path_;
   const Outcome none = run_tool(other + " --max-seconds 0");
   EXPECT_EQ(none.status, 0) << none.err;
-  EXPECT_TRUE(says(none, "2 rows of other cases stay in " + path_)) << none.out;
+  EXPECT_TRUE(says(none, "2 rows of other cases kept in " + path_)) << none.out;
   EXPECT_EQ(read_results(path_).records, first.records);
   const Outcome one = run_tool(other);
   EXPECT_TRUE(says(one, "1 PASS, 0 FAIL, 0 ERROR")) << one.out;
@@ -155,8 +155,8 @@ TEST(ToolQuantize, IsTakenUpToo) {
       "bench quantize --device cpu --shape 64x256 --warmup 1 --iters 5 -o " + folder.file("q.csv");
   ASSERT_EQ(run_tool(command).status, 0);
   const Outcome again = run_tool(command);
-  EXPECT_TRUE(says(again, "2 of 2 cases were in ")) << again.out;
-  EXPECT_TRUE(says(again, "score: ")) << again.out;
+  EXPECT_TRUE(says(again, "2 of 2 cases already in ")) << again.out;
+  EXPECT_TRUE(says(again, "Score: ")) << again.out;
 }
 
 }  // namespace

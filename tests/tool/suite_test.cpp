@@ -83,7 +83,7 @@ TEST_F(ToolSuite, WritesTheRowsOfEveryTaskInOrder) {
   expect_test_ids(read_results(out("layers.csv")), 3);
   expect_test_ids(read_results(out("casts.csv")), 2);
   for (const char* log : {"logs/layers.0.log", "logs/layers.1.log", "logs/casts.log"}) {
-    EXPECT_TRUE(has(read_file(out(log)), "score: ")) << log;
+    EXPECT_TRUE(has(read_file(out(log)), "Score: ")) << log;
   }
 }
 

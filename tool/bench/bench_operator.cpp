@@ -1,9 +1,11 @@
 // octet bench OP: checks the gates of every case, then times it, next to its baseline if any.
 // Writes a row per case, then prints a table and the score.
 #include "tool/bench/case_result.hpp"
-#include "tool/options/options.hpp"
+#include "tool/bench/headline.hpp"
 #include "tool/console.hpp"
 #include "tool/history/history.hpp"
+#include "tool/options/options.hpp"
+#include "tool/progress.hpp"
 #include "tool/results/json_rows.hpp"
 #include "tool/results/result_file.hpp"
 #include "tool/results/result_kind.hpp"
@@ -97,11 +99,14 @@ std::vector<Planned> plan_cases(const BenchCommand& command) {
   return cases;
 }
 
-void time_case(Planned& planned, const bench::Protocol& protocol) {
+void time_case(Planned& planned, const bench::Protocol& protocol, Progress& progress) {
   CaseResult& result = planned.result;
   bench::DeviceTiming timing(result.chosen.device);
   planned.workload->set_stream(timing.stream());
+  progress.phase("allocating");
   planned.workload->allocate(bench::most_calls(protocol));
+  timing.on_timing_begins([&] { progress.phase("timing", true); });
+  progress.phase("warm-up", true);
   if (const bench::Task peer = planned.workload->peer(); !peer.empty()) {
     result.comparison = timing.compare(planned.workload->task(), peer, protocol);
     result.times = result.comparison->ours;
@@ -115,16 +120,17 @@ void time_case(Planned& planned, const bench::Protocol& protocol) {
 }
 
 // An exception in one case becomes ERROR in its row; the other cases still run.
-void run_case(Planned& planned, const bench::Protocol& protocol) {
+void run_case(Planned& planned, const bench::Protocol& protocol, Progress& progress) {
   CaseResult& result = planned.result;
   const Case& one = result.chosen;
   try {
+    progress.phase("checking");
     result.gates = one.check(result.data);
     result.check = result.gates.pass() ? "PASS" : "FAIL";
     result.note = failed_gates(result.gates);
     if (result.gates.pass()) {
       if (one.f16_snr_db) result.f16_snr_db = one.f16_snr_db(result.data);
-      time_case(planned, protocol);
+      time_case(planned, protocol, progress);
     }
   } catch (const std::exception& error) {
     result.check = "ERROR";
@@ -140,17 +146,32 @@ void print_rest(std::size_t kept, std::size_t not_started, const ResultFile& fil
                 const TimingOptions& options) {
   const std::size_t total = file.rows().size();
   if (kept > 0) {
-    fmt::print("{} of {} cases were in {} already (--fresh measures them again)\n", kept, total,
+    fmt::print("{} of {} already in {} (--fresh measures again)\n", kept, counted(total, "case"),
                options.output);
   }
   if (file.others() > 0) {
-    fmt::print("{} rows of other cases stay in {} (--fresh drops them)\n", file.others(),
+    fmt::print("{} of other cases kept in {} (--fresh drops them)\n", counted(file.others(), "row"),
                options.output);
   }
   if (not_started > 0) {
-    fmt::print("{} of {} cases not started (--max-seconds reached){}\n", not_started, total,
+    fmt::print("{} of {} not started (--max-seconds reached){}\n", not_started,
+               counted(total, "case"),
                options.output.empty() ? "" : "; rerun the same command to continue");
   }
+}
+
+// What Ctrl-C prints: what is kept of the run so far, and how to continue.
+std::string interrupt_text(std::size_t done, std::size_t wanted, const TimingOptions& options) {
+  return options.output.empty()
+             ? fmt::format(
+                   "octet bench: interrupted after {} of {}; without -o no rows are kept "
+                   "(the history has them, unless it is off)\n",
+                   done, counted(wanted, "case"))
+             : fmt::format(
+                   "octet bench: interrupted after {} of {}; {} in {}.partial, rerun the "
+                   "same command to continue\n",
+                   done, counted(wanted, "case"), done == 1 ? "its row is" : "rows are",
+                   options.output);
 }
 
 // Runs the cases of the shard that have no row from an earlier run, while time is left. Rows also
@@ -170,18 +191,22 @@ void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile&
   }
   JsonFile json(command.timing.json);
   HistoryWriter history(kind, layout.header);
-  Progress progress(wanted.size());
+  std::vector<double> work;
+  for (const std::size_t index : wanted) work.push_back(cases[index].result.chosen.work());
+  Progress progress(work);
+  InterruptMessage interrupt;
   std::size_t done = 0;
   while (done < wanted.size() && !clock.is_over()) {
     Planned& planned = cases[wanted[done]];
     const Case& one = planned.result.chosen;
-    progress.show(done, op.progress_text(one));
-    run_case(planned, make_protocol(command.timing, one.device, op.cpu_seconds()));
+    interrupt.set(interrupt_text(done, wanted.size(), command.timing));
+    progress.show(done, one.title());
+    run_case(planned, make_protocol(command.timing, one.device, op.cpu_seconds()), progress);
     const bench::Row row = layout.fields(planned.result);
     // The history first: if the run is killed in between, the case is measured again.
     if (const auto warning = history.add(row)) {
       progress.clear();
-      fmt::print(stderr, "octet: {}\n", *warning);
+      fmt::print(stderr, "octet: {}\n", printable(*warning));
     }
     file.add(wanted[done], row);
     ++done;
@@ -219,13 +244,18 @@ int bench_operator(const BenchCommand& command) {
   std::vector<Planned> cases = plan_cases(command);
   std::vector<bench::Row> planned_rows;
   std::vector<std::string> repeats;
+  std::vector<PlannedRun> runs;
   for (const Planned& planned : cases) {
+    runs.push_back({planned.result.chosen.device, planned.result.implementation});
     planned_rows.push_back(layout.fields(planned.result));
     repeats.push_back(op.check_command(planned.result.chosen));
   }
   ResultFile file(command.timing.output, layout.header, planned_rows, command.timing.fresh);
+  fmt::print("{}\n{}\n", machine_headline(runs, op.data_options().threads),
+             output_headline(command.timing));
+  std::fflush(stdout);
   run_cases(cases, layout, file, command, clock);
-  return print_summary(layout, file.rows(), repeats);
+  return print_summary(layout, file.rows(), repeats, command.timing.wide);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
 
-#include <fmt/args.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -37,8 +36,8 @@ void print_failures(const bench::Row& header, const std::vector<std::optional<be
     if (!rows[i]) continue;
     const bench::Record record(header, *rows[i]);
     if (record.at("Check") == "PASS") continue;
-    fmt::print("{} {}: {}\n  repeat with: {}\n", record.at("Check"), record.at(name_column),
-               record.at("Note"), repeats[i]);
+    fmt::print("{} {}: {}\n  repeat with: {}\n", record.at("Check"),
+               printable(record.at(name_column)), printable(record.at("Note")), repeats[i]);
   }
 }
 
@@ -50,18 +49,6 @@ int print_counts(const bench::Row& header, const std::vector<std::optional<bench
   }
   fmt::print("{}\n", checks.text());
   return checks.all_passed() ? 0 : kExitFailed;
-}
-
-void print_scores(const RowLayout& layout, const std::vector<bench::Row>& rows) {
-  for (const RowLayout::Score& score : layout.scores) {
-    const auto mean_of = [&](const char* column) {
-      return bench::geometric_mean_of(layout.header, rows, column);
-    };
-    if (std::isnan(mean_of(score.columns.front()))) continue;
-    fmt::dynamic_format_arg_store<fmt::format_context> means;
-    for (const char* column : score.columns) means.push_back(mean_of(column));
-    fmt::print("{}", fmt::vformat(score.text, means));
-  }
 }
 
 }  // namespace
@@ -76,11 +63,11 @@ RowLayout layout_of(RowKind rows, const std::string& baseline) {
 }
 
 int print_summary(const RowLayout& layout, const std::vector<std::optional<bench::Row>>& rows,
-                  const std::vector<std::string>& repeats) {
+                  const std::vector<std::string>& repeats, bool wide) {
   const std::vector<bench::Row> done = done_rows(rows);
-  print_table(layout.table(layout.header, done), layout.left_columns);
+  print_table(layout.table(layout.header, done), 1, wide);
   print_failures(layout.header, rows, layout.name_column, repeats);
-  print_scores(layout, done);
+  fmt::print("{}", bench::score_text(layout.header, done));
   return print_counts(layout.header, rows);
 }
 

@@ -40,14 +40,7 @@ struct RowLayout {
   bench::Row header;
   bench::Row (*fields)(const CaseResult& result);
   std::vector<bench::Row> (*table)(const bench::Row& header, const std::vector<bench::Row>& rows);
-  std::size_t left_columns;  // of the printed table
-  const char* name_column;   // names a case that failed
-  // "score: {:.3f} of ...", printed with the geometric mean of each column if the first has one.
-  struct Score {
-    std::string text;
-    std::vector<const char*> columns;
-  };
-  std::vector<Score> scores;
+  const char* name_column;  // names a case that failed
 };
 
 // `baseline`: the name --baseline gives; empty without it.
@@ -58,10 +51,10 @@ RowLayout memory_layout();
 RowLayout mlp_layout();
 
 // Prints the table, every FAIL and ERROR with its note and the command that repeats it (`repeats`
-// has one per case), the scores and the counts. Rows just measured and rows read back from a file
-// print alike. Returns the exit status.
+// has one per case), the score and the counts. Rows just measured and rows read back from a file
+// print alike. `wide`: the table may be wider than the terminal. Returns the exit status.
 int print_summary(const RowLayout& layout, const std::vector<std::optional<bench::Row>>& rows,
-                  const std::vector<std::string>& repeats);
+                  const std::vector<std::string>& repeats, bool wide);
 
 // Groups of fields that the layouts share.
 

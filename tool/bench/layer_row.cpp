@@ -67,21 +67,7 @@ bench::Row layer_fields(const CaseResult& result) {
 }  // namespace
 
 RowLayout layer_layout(const std::string& baseline) {
-  RowLayout layout{bench::gemm_columns(!baseline.empty()),
-                   layer_fields,
-                   bench::gemm_table,
-                   2,
-                   "Case",
-                   {{"score: {:.4g} TFLOPS, the geometric mean of Combined Step TFLOPS\n",
-                     {"Combined Step TFLOPS"}},
-                    {"  Forward: {:.4g} TFLOPS\n", {"Forward TFLOPS"}},
-                    {"  Backward: {:.4g} TFLOPS\n", {"Backward TFLOPS"}}}};
-  if (!baseline.empty()) {
-    layout.scores.push_back({"ratio: {:.3f}, the geometric mean of " + baseline +
-                                 "'s time over ours (forward {:.3f}, backward {:.3f})\n",
-                             {"Combined Ratio", "Forward Ratio", "Backward Ratio"}});
-  }
-  return layout;
+  return {bench::gemm_columns(!baseline.empty()), layer_fields, bench::gemm_table, "Case"};
 }
 
 }  // namespace octet::tool

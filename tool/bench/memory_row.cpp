@@ -74,24 +74,11 @@ bench::Row cast_fields(const CaseResult& result) {
 }  // namespace
 
 RowLayout memory_layout() {
-  return {
-      bench::memory_step_columns(),
-      memory_fields,
-      bench::memory_step_table,
-      4,
-      "Shape",
-      {{"score: {:.3f} of a copy of the same bytes, the geometric mean\n", {"Combined Copy Ratio"}},
-       {"  forward: {:.3f} of a copy\n", {"Forward Copy Ratio"}},
-       {"  backward: {:.3f} of a copy\n", {"Backward Copy Ratio"}}}};
+  return {bench::memory_step_columns(), memory_fields, bench::memory_step_table, "Shape"};
 }
 
 RowLayout cast_layout() {
-  return {bench::cast_columns(),
-          cast_fields,
-          bench::cast_table,
-          4,
-          "Backend",
-          {{"score: {:.3f} of a copy of the same bytes, the geometric mean\n", {"Memcpy Ratio"}}}};
+  return {bench::cast_columns(), cast_fields, bench::cast_table, "Backend"};
 }
 
 }  // namespace octet::tool

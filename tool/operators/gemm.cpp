@@ -95,7 +95,6 @@ class Gemm : public Operator {
   }
   RowKind rows() const override { return RowKind::layer; }
   std::vector<std::string> chosen_operators() const override { return {"gemm", "quantize"}; }
-  std::string progress_text(const Case& one) const override { return one.name; }
   // Sixteen cases of a suite with their gates fit in three minutes. A shape from the command line
   // may take longer.
   double cpu_seconds() const override { return common_.shapes.empty() ? 1 : 5; }

@@ -12,6 +12,16 @@
 
 namespace octet::tool {
 
+std::string Case::shape() const { return fmt::format("{}", fmt::join(extents, "x")); }
+
+std::string Case::title() const { return name == "shape" ? shape() : name + " " + shape(); }
+
+double Case::work() const {
+  double product = 1;
+  for (const std::int64_t extent : extents) product *= static_cast<double>(extent);
+  return product;
+}
+
 std::vector<std::string> Operator::chosen_operators() const {
   std::string own = name();
   std::replace(own.begin(), own.end(), '-', '_');

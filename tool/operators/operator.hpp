@@ -35,6 +35,10 @@ struct Case {
   std::function<double(const DataOptions&)> f16_snr_db{};
   // Plans the baseline; throws octet::Error if it does not take the case.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> baseline{};
+
+  std::string shape() const;  // "512x1024x768"
+  std::string title() const;  // "Llama-3.1-8B norm 4096x4096"; only the shape if it has no name
+  double work() const;        // the product of the extents, to weigh cases of one operator
 };
 
 // The contents of a row of results. layer: forward and backward of a linear layer, next to a
@@ -53,8 +57,6 @@ class Operator {
   virtual std::vector<std::string> chosen_operators() const;
   // The rows of the support table, for `octet ops`.
   virtual std::vector<Support> support() const = 0;
-  // The text of the progress bar for a case.
-  virtual std::string progress_text(const Case& one) const { return one.arguments; }
   // Time budget of a case on the CPU without --iters and --seconds-per-case.
   virtual double cpu_seconds() const { return 1; }
 

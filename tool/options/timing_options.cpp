@@ -51,6 +51,7 @@ void add_timing_options(CLI::App& app, TimingOptions& options) {
   add_text(app, "--json", options.json, "FILE.json",
            "where the rows go as JSON, written whole at the end");
   add_flag(app, "--fresh", options.fresh, "run all cases again and replace the file");
+  add_flag(app, "--wide", options.wide, "Print the whole table, also if the terminal is narrower.");
 }
 
 void check_timing_options(const TimingOptions& options) {

@@ -21,6 +21,7 @@ struct TimingOptions {
   std::string output;
   std::string json;
   bool fresh = false;  // measure again what `output` already has
+  bool wide = false;   // print tables wider than the terminal
 };
 
 void add_timing_options(CLI::App& app, TimingOptions& options);

@@ -85,7 +85,7 @@ SuiteRunner::SuiteRunner(const std::vector<Task>& tasks, const std::vector<Slot>
       clock_(clock),
       watch_(bench::steady_clock()),
       jobs_(all_jobs(tasks)),
-      progress_(jobs_.size()) {}
+      progress_(std::vector<double>(jobs_.size(), 1)) {}
 
 void SuiteRunner::run() {
   constexpr double kRedrawSeconds = 1;

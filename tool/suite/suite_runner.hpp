@@ -3,6 +3,7 @@
 
 #include "tool/console.hpp"
 #include "tool/options/timing_options.hpp"
+#include "tool/progress.hpp"
 #include "tool/suite/child.hpp"
 #include "tool/suite/suite_folder.hpp"
 

@@ -83,6 +83,8 @@ class OCTET_API DeviceTiming {
 
   Device device() const;
   void* stream() const;
+  // Calls `hook` after the warm-ups of every measurement, before the first timed call.
+  void on_timing_begins(std::function<void()> hook);
   // Both functions measure a second time if the samples are noisy, and keep the quieter of the two.
   Samples measure(const Task& task, const Protocol& protocol = {});
   // Both tasks must have the same number of parts.

@@ -34,8 +34,7 @@ struct Report::State {
   std::string at(const Row& row, std::string_view column) const;
   std::string name_of(const Row& row) const;
 
-  std::string score_line() const;  // empty if no row has a rate
-  std::string text(bool colours) const;
+  std::string text(bool colours, std::size_t width) const;
 };
 
 namespace {
@@ -176,22 +175,12 @@ void Report::State::add_cast(const MemoryCase& shape, const Verdict& verdict, co
   set("Memcpy Ratio", number(beside->ratio));
 }
 
-std::string Report::State::score_line() const {
-  const bool products = kind == Kind::product;
-  const char* column = products ? "Combined Step TFLOPS" : "Memcpy Ratio";
-  const double score = geometric_mean_of(header, rows, column);
-  if (std::isnan(score)) return {};
-  return "score: " + digits(score, 4) +
-         (products ? " TFLOPS, the geometric mean of Combined Step TFLOPS\n"
-                   : " of a copy of the same bytes, the geometric mean\n");
-}
-
-std::string Report::State::text(bool colours) const {
+std::string Report::State::text(bool colours, std::size_t width) const {
   if (rows.empty()) return "no results\n";
   std::vector<Row> table =
       kind == Kind::product ? gemm_table(header, rows) : cast_table(header, rows);
   drop_empty_columns(table);
-  std::string result = table_text(table, 2, colours);
+  std::string result = table_text(table, {1, colours, width});
   std::size_t passed = 0;
   for (const Row& row : rows) {
     if (at(row, "Check") == "PASS") {
@@ -200,7 +189,7 @@ std::string Report::State::text(bool colours) const {
       result += octet::text(at(row, "Check"), ' ', name_of(row), ": ", at(row, "Note"), '\n');
     }
   }
-  result += score_line();
+  result += score_text(header, rows);
   return result + octet::text(passed, " PASS, ", rows.size() - passed, " FAIL, 0 ERROR\n");
 }
 
@@ -228,10 +217,10 @@ bool Report::pass() const {
   return !state_->rows.empty() && std::all_of(state_->rows.begin(), state_->rows.end(), is_pass);
 }
 
-std::string Report::text() const { return state_->text(false); }
+std::string Report::text() const { return state_->text(false, 0); }
 
 int Report::print() const {
-  std::fputs(state_->text(stdout_has_colours()).c_str(), stdout);
+  std::fputs(state_->text(stdout_has_colours(), stdout_width()).c_str(), stdout);
   return pass() ? 0 : 1;
 }
 

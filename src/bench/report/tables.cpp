@@ -2,9 +2,6 @@
 
 #include "bench/timing/timing.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <initializer_list>
 
 namespace octet::bench {
@@ -35,31 +32,68 @@ Row joined(std::initializer_list<Row> groups) {
   return row;
 }
 
+// Which unit a column is printed in.
+enum class Scale { none, time, rate };
+
 struct TableColumn {
   const char* title;
   const char* column;
+  Scale scale = Scale::none;
 };
 
+// The units of a table, chosen from all of its times and all of its rates.
+struct Units {
+  Unit time;
+  Unit rate;
+};
+
+std::vector<double> numbers(const Row& header, const std::vector<Row>& rows,
+                            std::initializer_list<const char*> columns) {
+  std::vector<double> values;
+  for (const Row& row : rows) {
+    for (const char* column : columns) values.push_back(Record(header, row).number(column));
+  }
+  return values;
+}
+
+Units units_of(const Row& header, const std::vector<Row>& rows,
+               std::initializer_list<const char*> times, const std::string& rate,
+               std::initializer_list<const char*> rates) {
+  return {fitting_unit("ms", numbers(header, rows, times)),
+          fitting_unit(rate, numbers(header, rows, rates))};
+}
+
+Units step_units(const Row& header, const std::vector<Row>& rows) {
+  return units_of(header, rows, {"Forward Time (ms)", "Backward Time (ms)"}, "TFLOPS",
+                  {"Forward TFLOPS", "Backward TFLOPS", "Combined Step TFLOPS"});
+}
+
 std::vector<TableColumn> gemm_table_columns(bool with_baseline) {
-  std::vector<TableColumn> columns{{"case", "Case"},
-                                   {"check", "Check"},
-                                   {"M", "M"},
-                                   {"N", "N"},
-                                   {"K", "K"},
-                                   {"forward ms", "Forward Time (ms)"},
-                                   {"TFLOPS", "Forward TFLOPS"},
-                                   {"backward ms", "Backward Time (ms)"},
-                                   {"TFLOPS", "Backward TFLOPS"},
-                                   {"step TFLOPS", "Combined Step TFLOPS"},
-                                   {"spread %", "Spread (%)"},
-                                   {"SNR dB", "Forward G1 SNR (dB)"},
-                                   {"f16 SNR dB", "f16 SNR (dB)"}};
-  if (with_baseline) {
-    columns.push_back({"forward ratio", "Forward Ratio"});
-    columns.push_back({"backward ratio", "Backward Ratio"});
-    columns.push_back({"combined ratio", "Combined Ratio"});
+  std::vector<TableColumn> columns{{"case", "Case"}, {"shape", "M"}, {"check", "Check"}};
+  const auto add = [&](std::initializer_list<TableColumn> rates, const char* ratio) {
+    for (const TableColumn& rate : rates) columns.push_back(rate);
+    if (with_baseline) columns.push_back({"ratio", ratio});
+  };
+  add({{"forward ", "Forward Time (ms)", Scale::time}, {"", "Forward TFLOPS", Scale::rate}},
+      "Forward Ratio");
+  add({{"backward ", "Backward Time (ms)", Scale::time}, {"", "Backward TFLOPS", Scale::rate}},
+      "Backward Ratio");
+  add({{"step ", "Combined Step TFLOPS", Scale::rate}}, "Combined Ratio");
+  for (const TableColumn& last : {TableColumn{"spread %", "Spread (%)"},
+                                  {"SNR dB", "Forward G1 SNR (dB)"},
+                                  {"f16 SNR dB", "f16 SNR (dB)"}}) {
+    columns.push_back(last);
   }
   return columns;
+}
+
+// "forward us": the title with the name of its unit.
+std::string title_of(const TableColumn& column, const Units& units) {
+  switch (column.scale) {
+    case Scale::time: return column.title + units.time.name;
+    case Scale::rate: return column.title + units.rate.name;
+    default: return column.title;
+  }
 }
 
 // "1234", "12.35", "-": four digits are enough for a person.
@@ -74,32 +108,45 @@ std::string brief(const std::string& field) {
 
 std::string brief(double value) { return std::isnan(value) ? "-" : digits(value, 4); }
 
-std::string note_of_pass(const Record& record) {
-  return record.at("Check") == "PASS" ? record.at("Note") : "";
+std::string cell_of(const Record& record, const TableColumn& column, const Units& units) {
+  switch (column.scale) {
+    case Scale::time: return units.time.text(record.number(column.column));
+    case Scale::rate: return units.rate.text(record.number(column.column));
+    default: return brief(record.at(column.column));
+  }
 }
 
-bool is_on_cuda(const Record& record) { return record.at("Platform") == "cuda"; }
+// A FAIL or ERROR has its note below the table.
+std::string note_of_pass(const Record& record) {
+  std::string note = record.at("Check") == "PASS" ? record.at("Note") : "";
+  for (const auto& [words, better] :
+       {std::pair<std::string, std::string>("noisy; repeated", "noisy (measured twice)"),
+        {"repeated", "measured twice"}}) {
+    if (const std::size_t at = note.find(words); at != std::string::npos) {
+      note.replace(at, words.size(), better);
+    }
+  }
+  return note;
+}
 
-Row cast_line(const Record& record) {
-  const double unit = is_on_cuda(record) ? 1000 : 1;
+Row cast_line(const Record& record, const Units& units) {
   return {record.at("Rows") + "x" + record.at("Cols"),
           record.at("Block"),
           record.at("Transposed Block"),
           record.at("Check"),
-          brief(record.number("Time (ms)")),
-          brief(record.number("GB/s") / unit),
-          brief(record.number("Memcpy GB/s") / unit),
+          units.time.text(record.number("Time (ms)")),
+          units.rate.text(record.number("GB/s")),
+          units.rate.text(record.number("Memcpy GB/s")),
           brief(record.number("Memcpy Ratio")),
           brief(record.number("Spread (%)")),
           note_of_pass(record)};
 }
 
-Row memory_step_line(const Record& record) {
-  const double unit = is_on_cuda(record) ? 1000 : 1;
+Row memory_step_line(const Record& record, const Units& units) {
   Row line{record.at("Case"), record.at("Shape"), record.at("Options"), record.at("Check")};
   for (const std::string part : {"Forward", "Backward"}) {
-    line.push_back(brief(record.number(part + " Time (ms)")));
-    line.push_back(brief(record.number(part + " GB/s") / unit));
+    line.push_back(units.time.text(record.number(part + " Time (ms)")));
+    line.push_back(units.rate.text(record.number(part + " GB/s")));
     line.push_back(brief(record.number(part + " Copy Ratio")));
   }
   line.push_back(brief(record.number("Spread (%)")));
@@ -107,36 +154,65 @@ Row memory_step_line(const Record& record) {
   return line;
 }
 
-// "14, unfused 17": forward and backward together, divided by `unit`.
+// "14 (17)", the unfused chain in parentheses: forward and backward together, divided by `unit`.
 std::string beside_unfused(const Record& record, const std::string& what, double unit) {
   const auto step = [&](const std::string& way) {
     return (record.number(way + "Forward " + what) + record.number(way + "Backward " + what)) /
            unit;
   };
   const double unfused = step("Unfused ");
-  return brief(step("")) + (std::isnan(unfused) ? "" : ", unfused " + brief(unfused));
+  return brief(step("")) + (std::isnan(unfused) ? "" : " (" + brief(unfused) + ")");
 }
 
-// The unit of the rates in a table; a GPU's are larger.
-std::string rate_unit(const Row& header, const std::vector<Row>& rows) {
-  const bool on_cuda = std::any_of(rows.begin(), rows.end(),
-                                   [&](const Row& row) { return is_on_cuda(Record(header, row)); });
-  return on_cuda ? "TB/s" : "GB/s";
+// Without the first column if no case has a name: those of --shape are all called "shape".
+void drop_unnamed_cases(std::vector<Row>& table) {
+  const bool named =
+      std::any_of(table.begin() + 1, table.end(), [](const Row& row) { return row[0] != "shape"; });
+  if (named) return;
+  for (Row& row : table) row.erase(row.begin());
 }
 
-const char* colour(const std::string& cell) {
-  if (cell == "PASS") return "\033[32m";
-  if (cell == "FAIL" || cell == "ERROR") return "\033[31m";
-  return nullptr;
-}
+struct Means {
+  const Row& header;
+  const std::vector<Row>& rows;
 
-std::vector<std::size_t> column_widths(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  double operator()(std::string_view column) const {
+    return geometric_mean_of(header, rows, column);
   }
-  return widths;
+  std::size_t count(std::string_view column) const {
+    return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return !std::isnan(Record(header, row).number(column));
+    }));
+  }
+};
+
+std::string cases(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " case" : " cases");
+}
+
+// "; forward 1.1, backward 2.2", for the parts that the rows have.
+std::string parts_text(const Means& mean, const std::string& column, const Unit& unit) {
+  std::string text;
+  for (const auto& [name, part] : {std::pair("forward ", "Forward "), {"backward ", "Backward "}}) {
+    const double value = mean(part + column);
+    if (std::isnan(value)) return "";
+    text += (text.empty() ? "; " : ", ") + (name + unit.text(value));
+  }
+  return text;
+}
+
+std::string percent(double share) { return digits(share * 100, 3) + " %"; }
+std::string times(double ratio) { return digits(ratio, 4) + "x"; }
+
+// The median of ratios differs from the ratio of the medians in the table.
+constexpr const char* kOfPairs = "; medians over pairs timed side by side\n";
+
+// " (forward 98 %, backward 97 %)", or nothing if the rows have no parts.
+std::string shares_text(const Means& mean, const std::string& column, std::string (*text)(double)) {
+  const double forward = mean("Forward " + column);
+  const double backward = mean("Backward " + column);
+  if (std::isnan(forward) || std::isnan(backward)) return "";
+  return " (forward " + text(forward) + ", backward " + text(backward) + ")";
 }
 
 }  // namespace
@@ -162,20 +238,25 @@ Row gemm_columns(bool with_baseline) {
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
   const bool with_baseline = std::find(header.begin(), header.end(), "Baseline") != header.end();
   const std::vector<TableColumn> columns = gemm_table_columns(with_baseline);
+  const Units units = step_units(header, rows);
   std::vector<Row> table(1);
-  for (const TableColumn& column : columns) table[0].emplace_back(column.title);
+  for (const TableColumn& column : columns) table[0].push_back(title_of(column, units));
   table[0].emplace_back("note");
   for (const Row& row : rows) {
     const Record record(header, row);
     const bool plain = record.at("Dtype") != "fp8";
     Row line;
-    for (const auto& [title, column] : columns) {
-      const bool plain_snr = plain && column == std::string_view("Forward G1 SNR (dB)");
-      line.push_back(brief(record.at(plain_snr ? "Forward G4 SNR (dB)" : column)));
+    for (TableColumn column : columns) {
+      const bool plain_snr = plain && column.column == std::string_view("Forward G1 SNR (dB)");
+      if (plain_snr) column.column = "Forward G4 SNR (dB)";
+      const bool is_shape = column.column == std::string_view("M");
+      line.push_back(is_shape ? record.at("M") + "x" + record.at("N") + "x" + record.at("K")
+                              : cell_of(record, column, units));
     }
     line.push_back(note_of_pass(record));
     table.push_back(std::move(line));
   }
+  drop_unnamed_cases(table);
   return table;
 }
 
@@ -188,10 +269,10 @@ Row cast_columns() {
 }
 
 std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows) {
-  const std::string unit = rate_unit(header, rows);
-  std::vector<Row> table{{"shape", "block", "transposed", "check", "ms", unit, "copy " + unit,
-                          "ratio", "spread %", "note"}};
-  for (const Row& row : rows) table.push_back(cast_line(Record(header, row)));
+  const Units units = units_of(header, rows, {"Time (ms)"}, "GB/s", {"GB/s", "Memcpy GB/s"});
+  std::vector<Row> table{{"shape", "block", "transposed", "check", units.time.name, units.rate.name,
+                          "copy " + units.rate.name, "of a copy", "spread %", "note"}};
+  for (const Row& row : rows) table.push_back(cast_line(Record(header, row), units));
   return table;
 }
 
@@ -210,10 +291,14 @@ Row memory_step_columns() {
 }
 
 std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& rows) {
-  const std::string unit = rate_unit(header, rows);
-  std::vector<Row> table{{"case", "shape", "options", "check", "forward ms", unit, "of a copy",
-                          "backward ms", unit, "of a copy", "spread %", "note"}};
-  for (const Row& row : rows) table.push_back(memory_step_line(Record(header, row)));
+  const Units units = units_of(header, rows, {"Forward Time (ms)", "Backward Time (ms)"}, "GB/s",
+                               {"Forward GB/s", "Backward GB/s"});
+  const auto& [time, rate] = units;
+  std::vector<Row> table{{"case", "shape", "options", "check", "forward " + time.name, rate.name,
+                          "of a copy", "backward " + time.name, rate.name, "of a copy", "spread %",
+                          "note"}};
+  for (const Row& row : rows) table.push_back(memory_step_line(Record(header, row), units));
+  drop_unnamed_cases(table);
   return table;
 }
 
@@ -234,17 +319,21 @@ Row mlp_columns() {
 }
 
 std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows) {
-  std::vector<Row> table{{"case", "shape", "options", "check", "forward ms", "TFLOPS",
-                          "backward ms", "TFLOPS", "step TFLOPS", "launches", "GB moved",
-                          "unfused ms / ms", "same bits", "spread %", "note"}};
+  const Units units = step_units(header, rows);
+  const auto& [time, rate] = units;
+  std::vector<Row> table{{"case", "shape", "options", "check", "forward " + time.name, rate.name,
+                          "backward " + time.name, rate.name, "step " + rate.name,
+                          "launches (unfused)", "GB moved (unfused)", "unfused / fused",
+                          "same bits", "spread %", "note"}};
   for (const Row& row : rows) {
     const Record record(header, row);
     Row line{record.at("Case"), record.at("M") + "x" + record.at("F") + "x" + record.at("K"),
              record.at("Dtype") + " " + record.at("Options"), record.at("Check")};
-    for (const char* column : {"Forward Time (ms)", "Forward TFLOPS", "Backward Time (ms)",
-                               "Backward TFLOPS", "Combined Step TFLOPS"}) {
-      line.push_back(brief(record.number(column)));
+    for (const char* part : {"Forward", "Backward"}) {
+      line.push_back(time.text(record.number(std::string(part) + " Time (ms)")));
+      line.push_back(rate.text(record.number(std::string(part) + " TFLOPS")));
     }
+    line.push_back(rate.text(record.number("Combined Step TFLOPS")));
     line.push_back(beside_unfused(record, "Launches", 1));
     line.push_back(beside_unfused(record, "Bytes", 1e9));
     line.push_back(brief(record.number("Combined Ratio")));
@@ -253,6 +342,7 @@ std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows) {
     line.push_back(note_of_pass(record));
     table.push_back(std::move(line));
   }
+  drop_unnamed_cases(table);
   return table;
 }
 
@@ -265,28 +355,33 @@ double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::s
   return geometric_mean(values);
 }
 
-std::string table_text(const std::vector<Row>& rows, std::size_t left_columns, bool colours) {
-  const std::vector<std::size_t> widths = column_widths(rows);
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      std::string cell = row[i];
-      if (const char* code = colour(cell); colours && code != nullptr) {
-        cell.insert(0, code).append("\033[0m");
-      }
-      cell.insert(i < left_columns ? cell.size() : 0, widths[i] - row[i].size(), ' ');
-      line += (i == 0 ? "" : "  ") + cell;
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
+std::string score_text(const Row& header, const std::vector<Row>& rows) {
+  struct Score {
+    const char* column;
+    const char* unit;
+  };
+  constexpr Score kScores[] = {
+      {"Combined Step TFLOPS", "TFLOPS"}, {"Combined Step GB/s", "GB/s"}, {"GB/s", "GB/s"}};
+  const Means mean{header, rows};
+  const auto score = std::find_if(std::begin(kScores), std::end(kScores),
+                                  [&](const Score& one) { return !std::isnan(mean(one.column)); });
+  if (score == std::end(kScores)) return {};
+  const Unit unit = fitting_unit(score->unit, {mean(score->column)});
+  const std::string parts = parts_text(mean, score->unit, unit);
+  std::string text = "Score: " + unit.text(mean(score->column)) + " " + unit.name +
+                     (parts.empty() ? "" : ", forward + backward") + " (geometric mean of " +
+                     cases(mean.count(score->column)) + ")" + parts + "\n";
+  for (const char* column : {"Combined Copy Ratio", "Memcpy Ratio"}) {
+    if (std::isnan(mean(column))) continue;
+    text += "Share of copy bandwidth: " + percent(mean(column)) +
+            shares_text(mean, "Copy Ratio", percent) + kOfPairs;
+  }
+  if (const double ratio = mean("Combined Ratio"); !std::isnan(ratio)) {
+    const std::string baseline = Record(header, rows.front()).at("Baseline");
+    text += "Speed: " + times(ratio) + " " + (baseline.empty() ? "the unfused chain" : baseline) +
+            shares_text(mean, "Ratio", times) + kOfPairs;
   }
   return text;
-}
-
-bool stdout_has_colours() {
-  const char* refused = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
 }
 
 }  // namespace octet::bench

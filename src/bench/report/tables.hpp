@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bench/report/record.hpp"
+#include "bench/report/text_table.hpp"
 
 namespace octet::bench {
 
@@ -15,9 +16,8 @@ Row memory_step_columns();
 // A gated MLP, forward and backward, beside its unfused chain.
 Row mlp_columns();
 
-// The titles, then a line for every row.
+// The titles, then a line for every row. Times and rates are in units that fit them.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);
-// Rates are in gigabytes per second on the CPU, in terabytes per second on a GPU.
 std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows);
 std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& rows);
 // Launches and bytes of the step, beside those of the unfused chain.
@@ -26,10 +26,8 @@ std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows);
 // The geometric mean of a column over the rows that have it; NaN if none has.
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column);
 
-// Columns are as wide as their widest cell; the first `left_columns` are left-aligned. With
-// `colours`, PASS, FAIL and ERROR are coloured.
-std::string table_text(const std::vector<Row>& rows, std::size_t left_columns, bool colours);
-// Whether stdout is a terminal and NO_COLOR is not set.
-bool stdout_has_colours();
+// "Score: 97.6 GFLOPS, forward + backward (geometric mean of 3 cases)", and beside it what the rows
+// have: parts, share of copy bandwidth, ratio to a baseline. Empty if no row has a rate.
+std::string score_text(const Row& header, const std::vector<Row>& rows);
 
 }  // namespace octet::bench

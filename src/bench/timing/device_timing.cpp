@@ -43,6 +43,7 @@ void CacheFlush::operator()() const {
 Clock DeviceTiming::Instruments::clock() {
   Clock clock = steady_clock();
   clock.flush_cache = [this] { (*flush)(); };
+  clock.timing_begins = timing_begins;
   return clock;
 }
 
@@ -50,7 +51,11 @@ BatchClock DeviceTiming::Instruments::batch_clock() {
   return {[this](const Launches& lead_in, const Launches& timed) {
             return queue->seconds(lead_in, timed);
           },
-          [this] { monitor->begin(); }, [this] { (*flush)(); }};
+          [this] {
+            timing_begins();
+            monitor->begin();
+          },
+          [this] { (*flush)(); }};
 }
 
 template <class OnCpu, class OnDevice>
@@ -81,6 +86,10 @@ Device DeviceTiming::device() const { return instruments_->device; }
 
 void* DeviceTiming::stream() const {
   return instruments_->queue ? instruments_->queue->stream() : nullptr;
+}
+
+void DeviceTiming::on_timing_begins(std::function<void()> hook) {
+  instruments_->timing_begins = std::move(hook);
 }
 
 Samples DeviceTiming::measure(const Task& task, const Protocol& protocol) {

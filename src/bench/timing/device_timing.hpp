@@ -29,6 +29,7 @@ struct DeviceTiming::Instruments {
   std::unique_ptr<DeviceQueue> queue{};  // null on the CPU
   std::unique_ptr<GpuMonitor> monitor{};
   std::unique_ptr<CacheFlush> flush{};  // made for the first cold protocol
+  std::function<void()> timing_begins = [] {};
 
   Clock clock();
   BatchClock batch_clock();

@@ -267,6 +267,7 @@ Clock steady_clock() {
 Samples measure(const Task& task, const Protocol& protocol, const Clock& clock) {
   Runner runner(task, protocol, clock);
   runner.warm_up(protocol.seconds);
+  clock.timing_begins();
   runner.iterate(std::max(protocol.iterations, 1), protocol.least_iterations, protocol.seconds);
   return runner.samples();
 }
@@ -287,6 +288,7 @@ Comparison compare(const Task& ours, const Task& peer, const Protocol& protocol,
 
   our_runner.warm_up(protocol.seconds / 2);
   peer_runner.warm_up(protocol.seconds / 2);
+  clock.timing_begins();
   RoundRatios ratios(ours.size());
   for (int round = 0; round < rounds; ++round) {
     take_turns(

@@ -29,7 +29,8 @@ inline constexpr double kNoisySpread = 0.10;
 struct Clock {
   std::function<double()> seconds;  // never goes back
   std::function<void(double)> sleep_seconds;
-  std::function<void()> flush_cache = [] {};  // of a cold protocol
+  std::function<void()> flush_cache = [] {};    // of a cold protocol
+  std::function<void()> timing_begins = [] {};  // called once, after the warm-ups
 };
 Clock steady_clock();
 
