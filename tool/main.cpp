@@ -2,6 +2,7 @@
 // Exit status: 0 success, 1 a gate failed or a case could not be run, 2 the command line is wrong
 // or asks for something this machine or build lacks, such as disk space.
 #include "tool/console.hpp"
+#include "tool/options/command_text.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/provenance.hpp"
 
@@ -18,17 +19,6 @@
 namespace octet::tool {
 namespace {
 
-// "octet bench gemm"
-std::string full_name(const CLI::App* app) {
-  return app->get_parent() == nullptr ? app->get_name()
-                                      : full_name(app->get_parent()) + " " + app->get_name();
-}
-
-const CLI::App* innermost_given(const CLI::App* app) {
-  const auto given = app->get_subcommands();
-  return given.empty() ? app : innermost_given(given.front());
-}
-
 int exit_status(const Error& error) {
   switch (error.code()) {
     case ErrorCode::invalid_argument:
@@ -39,7 +29,7 @@ int exit_status(const Error& error) {
 }
 
 int complain(const CLI::App& octet, const std::string& message, int status) {
-  fmt::print(stderr, "{}: {}\n", full_name(innermost_given(&octet)), message);
+  fmt::print(stderr, "{}: {}\n", command_path(innermost_given(octet)), message);
   return status;
 }
 
@@ -52,6 +42,7 @@ void require_printed() {
 int run_command(int argc, char** argv) {
   CLI::App octet("FP8 training operators: benchmarks, correctness gates and what is supported.",
                  "octet");
+  use_help_text(octet);
   octet.set_version_flag("--version", version_text());
   octet.require_subcommand(1);
   Chosen chosen;
@@ -77,7 +68,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {
     return octet.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return complain(octet, explain(*innermost_given(&octet), error), kExitUsage);
+    return complain(octet, explain(innermost_given(octet), error), kExitUsage);
   } catch (const UsageError& error) {
     return complain(octet, error.what(), kExitUsage);
   } catch (const Error& error) {

@@ -108,8 +108,7 @@ class Gemm : public Operator {
     add_texts(app, "--shape", common_.shapes, "MxNxK",
               "tokens x output x input features; repeatable");
     add_texts(app, "--model", models_, "NAME", "the layers of a model; repeatable");
-    add_number(app, "--mbs", 1, kMost, "the layers at this micro-batch size; repeatable",
-               [this](std::int64_t mbs) { mbs_.push_back(mbs); });
+    add_wholes(app, "--mbs", mbs_, 1, kMost, "the layers at this micro-batch size; repeatable");
     add_text(app, "--suite", suite_, "NAME|FILE.csv", "a list of layers [default: quick]");
     add_text(app, "--backend", data_.backend, "NAME",
              "implementation of the products [default: the first that takes them]");

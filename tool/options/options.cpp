@@ -1,5 +1,6 @@
 #include "tool/options/options.hpp"
 
+#include "tool/options/command_text.hpp"
 #include "tool/options/parse.hpp"
 
 #include <octet/error.hpp>
@@ -60,64 +61,35 @@ CLI::Option* add(CLI::App& app, const std::string& name, const std::string& type
       ->allow_extra_args(false);
 }
 
-// Edit distance: letters to insert, delete or replace to turn `a` into `b`.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-std::vector<std::string> known_words(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) words.push_back(option->get_name());
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    words.push_back(command->get_name());
-  }
-  return words;
-}
-
-std::vector<std::string> arguments_of(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) names.push_back(option->get_name());
-  }
-  return names;
-}
-
-std::string explain_unknown(const CLI::App& app, const std::string& given) {
-  const std::vector<std::string> arguments = arguments_of(app);
-  if (!arguments.empty() && given.rfind('-', 0) != 0) {
-    return fmt::format("\"{}\" is an argument too many; wanted {}", given,
-                       fmt::join(arguments, " "));
-  }
-  const std::string word = given.substr(0, given.find('='));
-  const std::vector<std::string> words = known_words(app);
-  const auto nearest =
-      std::min_element(words.begin(), words.end(), [&](const std::string& a, const std::string& b) {
-        return distance(a, word) < distance(b, word);
-      });
-  if (nearest != words.end() && distance(*nearest, word) <= 2) {
-    return fmt::format("there is no {}; did you mean {}?", word, *nearest);
-  }
-  return fmt::format("there is no {}; there are: {}", word, fmt::join(words, ", "));
+CLI::Option* add_path(CLI::App& app, const std::string& name, std::string& value,
+                      const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&value, name](const std::string& text) {
+            if (text.empty()) refuse_usage("{} must be given a path, got nothing", name);
+            value = text;
+          },
+          help)
+      ->type_name(kPath);
 }
 
 }  // namespace
 
 CLI::App& add_command(CLI::App& parent, const std::string& name, const std::string& about) {
-  return *parent.add_subcommand(name, about);
+  CLI::App& app = *parent.add_subcommand(name, about);
+  app.footer("");  // CLI11 hands down the parent's
+  option_group(app, kNoGroup);
+  return app;
 }
 
 void require_command(CLI::App& app) { app.require_subcommand(1); }
+
+void option_group(CLI::App& app, const std::string& title) { app.option_defaults()->group(title); }
+
+void add_examples(CLI::App& app, const std::vector<std::string>& commands) {
+  app.footer(fmt::format("{}", fmt::join(commands, "\n")));
+}
 
 void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
                        std::function<std::vector<BenchCase>()> cases) {
@@ -132,10 +104,22 @@ void choose_without_command(CLI::App& app, Chosen& chosen, std::function<int()> 
   });
 }
 
+std::string with_default(const std::string& help, const std::string& text) {
+  if (text.empty() || help.find("[default: ") != std::string::npos) return help;
+  return fmt::format("{} [default: {}]", help, text);
+}
+
 void add_number(CLI::App& app, const std::string& name, std::int64_t least, std::int64_t most,
                 const std::string& help, const std::function<void(std::int64_t)>& set) {
   add(app, name, "N", help,
       [set, name, least, most](const std::string& text) { set(whole(name, text, least, most)); });
+}
+
+void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t>& values,
+                std::int64_t least, std::int64_t most, const std::string& help) {
+  add(app, name, "N", help, [&values, name, least, most](const std::string& text) {
+    values.push_back(whole(name, text, least, most));
+  })->take_all();
 }
 
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
@@ -150,7 +134,7 @@ void add_f32(CLI::App& app, const std::string& name, std::optional<float>& value
 
 void add_text(CLI::App& app, const std::string& name, std::string& value, const std::string& type,
               const std::string& help) {
-  add(app, name, type, help, [&value, name, type](const std::string& text) {
+  add(app, name, type, with_default(help, value), [&value, name, type](const std::string& text) {
     if (text.empty()) refuse_usage("{} must be given a {}, got nothing", name, type);
     value = text;
   });
@@ -158,20 +142,19 @@ void add_text(CLI::App& app, const std::string& name, std::string& value, const 
 
 void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                const std::string& type, const std::string& help) {
-  add(app, name, type, help, [&values](const std::string& text) { values.push_back(text); });
+  add(app, name, type, help, [&values](const std::string& text) {
+    values.push_back(text);
+  })->take_all();
 }
 
 void add_argument(CLI::App& app, const std::string& name, std::string& value,
                   const std::string& help) {
-  app.add_option_function<std::string>(
-         name,
-         [&value, name](const std::string& text) {
-           if (text.empty()) refuse_usage("{} must be given a path, got nothing", name);
-           value = text;
-         },
-         help)
-      ->required()
-      ->type_name("");
+  add_path(app, name, value, help)->required();
+}
+
+void add_optional_argument(CLI::App& app, const std::string& name, std::string& value,
+                           const std::string& help) {
+  add_path(app, name, value, with_default(help, value));
 }
 
 void add_device(CLI::App& app, std::optional<Device>& value) {
@@ -214,22 +197,8 @@ void add_choice(CLI::App& app, const std::string& name, const std::vector<std::s
 
 void add_choice(CLI::App& app, const std::string& name, std::string& value,
                 const std::vector<std::string>& choices, const std::string& help) {
-  add_choice(app, name, choices, help, [&value](const std::string& text) { value = text; });
-}
-
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const bool unknown_word = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  const bool has_commands = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
-  const bool missing_command =
-      has_commands && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  if (unknown_word || missing_command) {
-    const std::vector<std::string> rest = app.remaining(true);
-    if (!rest.empty()) return explain_unknown(app, rest.front());
-  }
-  if (missing_command) return fmt::format("wanted one of: {}", fmt::join(known_words(app), ", "));
-  std::string line = error.what();
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
+  add_choice(app, name, choices, with_default(help, value),
+             [&value](const std::string& text) { value = text; });
 }
 
 }  // namespace octet::tool

@@ -13,11 +13,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace CLI {
 class App;
-class ParseError;
 }  // namespace CLI
 
 namespace octet::tool {
@@ -37,6 +37,11 @@ CLI::App& add_command(CLI::App& parent, const std::string& name, const std::stri
 // Exactly one subcommand must be given.
 void require_command(CLI::App& app);
 
+// What the help shows. Options that are added after this belong to the group: "Timing".
+void option_group(CLI::App& app, const std::string& title);
+// Command lines, printed at the end of the help; two of every command.
+void add_examples(CLI::App& app, const std::vector<std::string>& commands);
+
 // Stores the command in `chosen` once the parser has read it.
 void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
                        std::function<std::vector<BenchCase>()> cases = {});
@@ -55,43 +60,56 @@ void add_ops(CLI::App& octet, Chosen& chosen);
 void add_history(CLI::App& octet, Chosen& chosen);
 void add_doctor(CLI::App& octet, Chosen& chosen);
 
-// The options.
+// The options. Help is whole sentences with units, and the default at the end: with_default() takes
+// it from the code. An option that is given twice has its last value.
+
+// "Warm-up calls. [default: 20]"; the help itself if it names a default or the text is empty.
+std::string with_default(const std::string& help, const std::string& text);
+inline std::string with_default(const std::string& help, Dtype dtype) {
+  return with_default(help, std::string(name(dtype)));
+}
 
 // A whole number in [least, most]: calls `set` with every one that is given.
 void add_number(CLI::App& app, const std::string& name, std::int64_t least, std::int64_t most,
                 const std::string& help, const std::function<void(std::int64_t)>& set);
-// The same, into a number or an optional one.
+// The same, into a number, whose value is the default, or into an optional one.
 template <class Whole>
 void add_whole(CLI::App& app, const std::string& name, Whole& value, std::int64_t least,
                std::int64_t most, const std::string& help) {
-  add_number(app, name, least, most, help,
+  std::string text;
+  if constexpr (std::is_integral_v<Whole>) text = std::to_string(value);
+  add_number(app, name, least, most, with_default(help, text),
              [&value](std::int64_t given) { value = static_cast<Whole>(given); });
 }
+// May be repeated, with one number each time.
+void add_wholes(CLI::App& app, const std::string& name, std::vector<std::int64_t>& values,
+                std::int64_t least, std::int64_t most, const std::string& help);
 // A finite number of at least 0.
 void add_real(CLI::App& app, const std::string& name, std::optional<double>& value,
               const std::string& help);
 // The same, within the range of f32.
 void add_f32(CLI::App& app, const std::string& name, std::optional<float>& value,
              const std::string& help);
+// The default is the text that `value` has, if any.
 void add_text(CLI::App& app, const std::string& name, std::string& value, const std::string& type,
               const std::string& help);
 // May be repeated, with one value each time.
 void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                const std::string& type, const std::string& help);
-// A required positional argument.
+// A required positional argument, the path of a file or a folder.
 void add_argument(CLI::App& app, const std::string& name, std::string& value,
                   const std::string& help);
+// The same, with the text of `value` as its default.
+void add_optional_argument(CLI::App& app, const std::string& name, std::string& value,
+                           const std::string& help);
 void add_device(CLI::App& app, std::optional<Device>& value);
 void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& value,
                const std::vector<Dtype>& choices, const std::string& help);
 void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
-// One of `choices`: calls `set` with it, or keeps it in `value`.
+// One of `choices`: calls `set` with it, or keeps it in `value`, whose text is the default.
 void add_choice(CLI::App& app, const std::string& name, const std::vector<std::string>& choices,
                 const std::string& help, const std::function<void(const std::string&)>& set);
 void add_choice(CLI::App& app, const std::string& name, std::string& value,
                 const std::vector<std::string>& choices, const std::string& help);
-
-// Explains a parse error of CLI11 in one line.
-std::string explain(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace octet::tool

@@ -4,6 +4,7 @@
 #include "tool/cases/cases.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
+#include "tool/options/command_text.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/files.hpp"
 #include "tool/suite/suite_runner.hpp"
