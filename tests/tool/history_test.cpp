@@ -2,6 +2,7 @@
 // history.
 #include "background_tool.hpp"
 #include "results.hpp"
+#include "tool/history/history.hpp"
 
 #include <algorithm>
 
@@ -178,14 +179,15 @@ TEST_F(ToolHistory, RefusesOneThingOfNoHistory) {
 }
 
 TEST_F(ToolHistory, IsOffWhenAskedTo) {
-  for (const std::string off : {"none", ""}) {
+  const std::string here = "cd " + folder_.path().string() + ";";
+  for (const std::string off : {"none", "", "off", "OFF", "no", "0"}) {
     const std::string home = " XDG_STATE_HOME=" + folder_.path().string();
-    const Outcome bench = run_tool(kTwo, "OCTET_HISTORY=" + off + home);
+    const Outcome bench = run_tool(kTwo, here + "OCTET_HISTORY=" + off + home);
     EXPECT_EQ(bench.status, 0);
     EXPECT_EQ(bench.err, "");
-    const Outcome list = run_tool("history list", "OCTET_HISTORY=" + off + home);
+    const Outcome list = run_tool("history list", here + "OCTET_HISTORY=" + off + home);
     EXPECT_EQ(list.status, 2);
-    EXPECT_TRUE(has(list.err, "the history is off")) << list.err;
+    EXPECT_TRUE(has(list.err, "the history is off: OCTET_HISTORY is \"" + off + "\"")) << list.err;
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
@@ -196,6 +198,42 @@ TEST_F(ToolHistory, IsInTheStateFolderOfTheUser) {
   EXPECT_TRUE(std::filesystem::exists(folder_.file(".local/state/octet/history.sqlite")));
   ASSERT_EQ(run_tool(kTwo, unset + "XDG_STATE_HOME=" + folder_.file("xdg")).status, 0);
   EXPECT_TRUE(std::filesystem::exists(folder_.file("xdg/octet/history.sqlite")));
+}
+
+TEST_F(ToolHistory, DoesNotCreateAHomeFolder) {
+  const std::string home = folder_.file("gone");
+  const std::string unset = "env -u OCTET_HISTORY -u XDG_STATE_HOME HOME=" + home;
+  const Outcome bench = run_tool(kTwo, unset);
+  EXPECT_EQ(bench.status, 0);
+  EXPECT_EQ(lines_with(bench.err, "the history is not written: there is no home folder " + home),
+            1u)
+      << bench.err;
+  EXPECT_FALSE(std::filesystem::exists(home));
+  EXPECT_EQ(run_tool("history list", unset).status, 2);
+}
+
+TEST_F(ToolHistory, IsWrittenThroughALink) {
+  const std::string link = folder_.file("link.sqlite");
+  const std::string real = folder_.file("real.sqlite");
+  std::filesystem::create_symlink("real.sqlite", link);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_tool(kTwo, "OCTET_HISTORY=" + link).err, "");
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+  }
+  EXPECT_EQ(lines_with(run_tool("history list", "OCTET_HISTORY=" + real).out, " gemm "), 2u);
+}
+
+TEST_F(ToolHistory, SaysWhereItIs) {
+  const auto place = [](const char* history, const char* home) {
+    setenv("OCTET_HISTORY", history, 1);
+    setenv("HOME", home, 1);
+    return history_place();
+  };
+  const std::string before = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  EXPECT_EQ(place("off", "/h"), "off");
+  EXPECT_EQ(place("/h/x.sqlite", "/h"), "~/x.sqlite");
+  EXPECT_EQ(place("/hx.sqlite", "/h"), "/hx.sqlite");
+  setenv("HOME", before.c_str(), 1);
 }
 
 TEST_F(ToolHistory, RefusesWhatIsNotThere) {

@@ -63,9 +63,9 @@ TEST(ToolSummarize, OtherFilesAreNamedAndSkipped) {
   const Outcome outcome = run_tool("summarize " + folder.path().string());
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err,
-            "skipped cases.csv: its columns are not those of octet bench\n"
-            "skipped none.csv: has no rows\n"
-            "skipped notes.txt: no CSV\n");
+            "ignored cases.csv (its columns are not those of octet bench)\n"
+            "ignored none.csv (no rows)\n"
+            "ignored notes.txt (not a CSV)\n");
 }
 
 TEST(ToolSummarize, ReadsThePublishedResults) {

@@ -1,14 +1,19 @@
 #include "tool/history/history.hpp"
 
+#include "tool/options/parse.hpp"
 #include "tool/results/command_line.hpp"
+#include "tool/results/files.hpp"
 #include "tool/results/json_rows.hpp"
 #include "tool/results/provenance.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <thread>
 
 namespace octet::tool {
@@ -33,6 +38,30 @@ constexpr const char* kTables = R"(
 const char* environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
+// A file with such a name is given as ./off.
+bool turns_it_off(std::string_view given) {
+  constexpr std::array<std::string_view, 5> kOff{"", "off", "none", "no", "0"};
+  return std::any_of(kOff.begin(), kOff.end(),
+                     [&](std::string_view off) { return same_name(off, given); });
+}
+
+// A missing home folder is not created: whoever removed it, or never made it, wants no files there.
+std::string home_folder() {
+  constexpr std::string_view kWayOut =
+      "OCTET_HISTORY=FILE names another place, OCTET_HISTORY=off turns it off";
+  const char* home = environment("HOME");
+  if (home == nullptr) {
+    throw DatabaseError(fmt::format("neither XDG_STATE_HOME nor HOME is set; {}", kWayOut),
+                        SQLITE_CANTOPEN);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(home, ignored)) {
+    throw DatabaseError(fmt::format("there is no home folder {}; {}", home, kWayOut),
+                        SQLITE_CANTOPEN);
+  }
+  return home;
 }
 
 bool is_empty(Database& database) {
@@ -95,19 +124,32 @@ std::string device_of(const bench::Record& record) {
 
 std::optional<std::string> history_path() {
   if (const char* given = std::getenv("OCTET_HISTORY"); given != nullptr) {
-    const std::string path = given;
-    return path.empty() || path == "none" ? std::nullopt : std::optional(path);
+    return turns_it_off(given) ? std::nullopt : std::optional<std::string>(given);
   }
   if (const char* state = environment("XDG_STATE_HOME")) {
     return fmt::format("{}/octet/history.sqlite", state);
   }
-  if (const char* home = environment("HOME")) {
-    return fmt::format("{}/.local/state/octet/history.sqlite", home);
+  return fmt::format("{}/.local/state/octet/history.sqlite", home_folder());
+}
+
+std::string history_place() {
+  try {
+    const auto path = history_path();
+    if (!path) return "off";
+    const char* home = environment("HOME");
+    const std::string start = home == nullptr ? "" : home + std::string("/");
+    const bool is_at_home = !start.empty() && path->rfind(start, 0) == 0;
+    return is_at_home ? "~/" + path->substr(start.size()) : *path;
+  } catch (const DatabaseError& error) {
+    return fmt::format("off ({})", error.what());
   }
-  throw DatabaseError("none of OCTET_HISTORY, XDG_STATE_HOME and HOME is set", SQLITE_CANTOPEN);
 }
 
 std::unique_ptr<Database> open_history(const std::string& path, bool create) {
+  if (const std::string what = special_file(path); !what.empty()) {
+    throw DatabaseError(fmt::format("{}: is {}, wanted a history of octet", path, what),
+                        SQLITE_CANTOPEN);
+  }
   if (create) make_parent(path);
   auto database = std::make_unique<Database>(path, create);
   if (is_empty(*database)) {

@@ -12,8 +12,11 @@
 namespace octet::tool {
 
 // $OCTET_HISTORY, else octet/history.sqlite in $XDG_STATE_HOME or ~/.local/state. Returns nullopt
-// if OCTET_HISTORY is empty or "none". Throws DatabaseError if there is no home folder either.
+// if OCTET_HISTORY is empty, off, none, no or 0. Throws DatabaseError if there is no home folder
+// either.
 std::optional<std::string> history_path();
+// For people: "~/.local/state/octet/history.sqlite", "off", or why there is none.
+std::string history_place();
 
 // Opens a history. If the file is missing or empty, creates it with `create` and returns null
 // without. Throws DatabaseError that names the file if it is some other file or was written by a

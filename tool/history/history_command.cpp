@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -24,7 +25,8 @@ std::string rate_text(double value, const std::string& unit) {
 
 std::string recorded_path() {
   const auto path = history_path();
-  if (!path) refuse_usage("the history is off: OCTET_HISTORY is empty or none");
+  if (!path)
+    refuse_usage("the history is off: OCTET_HISTORY is \"{}\"", std::getenv("OCTET_HISTORY"));
   return *path;
 }
 

@@ -51,7 +51,20 @@ class Parser {
 
 }  // namespace
 
+std::string special_file(const std::string& path) {
+  std::error_code ignored;
+  switch (std::filesystem::status(path, ignored).type()) {
+    case std::filesystem::file_type::directory: return "a folder";
+    case std::filesystem::file_type::fifo: return "a pipe";
+    case std::filesystem::file_type::character:
+    case std::filesystem::file_type::block: return "a device";
+    case std::filesystem::file_type::socket: return "a socket";
+    default: return "";
+  }
+}
+
 std::string text_if_any(const std::string& path) {
+  if (!special_file(path).empty()) return "";
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
@@ -59,10 +72,10 @@ std::string text_if_any(const std::string& path) {
 
 std::string read_text_file(const std::string& given, const std::string& path,
                            const std::string& wanted) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    refuse_usage("{}: is a folder, wanted {}", given, wanted);
+  if (const std::string what = special_file(path); !what.empty()) {
+    refuse_usage("{}: is {}, wanted {}", given, what, wanted);
   }
+  std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
   if (!error && bytes > kMostBytes) {
     refuse_usage("{}: {} bytes is too long for {}", given, bytes, wanted);
@@ -88,15 +101,12 @@ std::vector<bench::Row> parse_csv(std::string_view text, std::string_view source
 
 std::string beginning_to_replace(const std::string& option, const std::string& path,
                                  std::size_t bytes) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    refuse_usage("{} {}: is a folder, wanted a file to write", option, path);
-  }
-  if (!std::filesystem::exists(path, ignored)) return {};
   // Writing renames a file into place, which would replace a device or a pipe.
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    refuse_usage("{} {}: is not a regular file, wanted a file to write", option, path);
+  if (const std::string what = special_file(path); !what.empty()) {
+    refuse_usage("{} {}: is {}, wanted a file to write", option, path, what);
   }
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse_usage("{} {}: {}", option, path, std::strerror(errno));
   std::string beginning(bytes, '\0');

@@ -10,12 +10,16 @@
 
 namespace octet::tool {
 
-// Empty if the file is missing or cannot be read.
+// "a folder", "a pipe", "a device" or "a socket"; empty for a regular file and if there is no file.
+// Opening a pipe would wait for a writer, and a device such as /dev/zero never ends.
+std::string special_file(const std::string& path);
+
+// Empty if the file is missing, is no regular file or cannot be read.
 std::string text_if_any(const std::string& path);
 
 // The text of a file that a user names as `given`: "x.csv" or, for an option, "--suite x.csv".
 // Throws UsageError that begins with that name and says what was `wanted` ("a CSV file of cases")
-// if the file cannot be read or is far too long.
+// if it is no regular file, cannot be read or is far too long.
 std::string read_text_file(const std::string& given, const std::string& path,
                            const std::string& wanted);
 

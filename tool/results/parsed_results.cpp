@@ -112,16 +112,48 @@ class RowReader {
   std::size_t line_;  // the header is row 1
 };
 
+// Everything but folders, sorted.
 std::set<fs::path> files_below(const fs::path& folder) {
   std::set<fs::path> files;
   try {
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      if (entry.is_regular_file()) files.insert(entry.path());
+      if (!entry.is_directory()) files.insert(entry.path());
     }
   } catch (const fs::filesystem_error& error) {
     refuse_usage("{}: {}", error.path1().string(), error.code().message());
   }
   return files;
+}
+
+// Adds the file to the results, or to the skipped files with the reason.
+void add_file(ResultFolder& folder, const fs::path& file, const std::string& name) {
+  if (const std::string what = special_file(file.string()); !what.empty()) {
+    folder.skipped.push_back(fmt::format("{} ({})", name, what));
+  } else if (!fs::exists(file)) {
+    folder.skipped.push_back(name + " (a link to nothing)");
+  } else if (file.extension() != ".csv") {
+    folder.skipped.push_back(name + " (not a CSV)");
+  } else if (auto parsed = read_results_file(file.string()); !parsed) {
+    folder.skipped.push_back(name + " (its columns are not those of octet bench)");
+  } else if (parsed->rows.empty()) {
+    folder.skipped.push_back(name + " (no rows)");
+  } else {
+    folder.results.push_back(std::move(*parsed));
+    folder.names.push_back(name);
+  }
+}
+
+ResultFolder folder_of_one(const std::string& path) {
+  auto parsed = read_results_file(path);
+  if (!parsed) {
+    refuse_usage("{}: its columns are not those of octet bench, wanted a CSV of results", path);
+  }
+  if (parsed->rows.empty()) refuse_usage("{}: has no rows, wanted a CSV of results", path);
+  ResultFolder folder;
+  folder.results.push_back(std::move(*parsed));
+  folder.names.push_back(fs::path(path).filename().string());
+  folder.is_one_file = true;
+  return folder;
 }
 
 }  // namespace
@@ -163,33 +195,21 @@ const ParsedResults* ResultFolder::find(const std::string& name) const {
 
 ResultFolder read_results_folder(const std::string& path) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) refuse_usage("{}: there is no such folder", path);
-  if (!fs::is_directory(path, ignored)) {
-    refuse_usage("{}: is not a folder, wanted a folder with CSVs of octet bench", path);
-  }
+  if (!fs::exists(path, ignored)) refuse_usage("{}: there is no such file or folder", path);
+  if (!fs::is_directory(path, ignored)) return folder_of_one(path);
   ResultFolder folder;
   for (const fs::path& file : files_below(path)) {
-    const std::string name = file.lexically_relative(path).string();
-    if (file.extension() != ".csv") {
-      folder.skipped.push_back(name + ": no CSV");
-    } else if (auto parsed = read_results_file(file.string()); !parsed) {
-      folder.skipped.push_back(name + ": its columns are not those of octet bench");
-    } else if (parsed->rows.empty()) {
-      folder.skipped.push_back(name + ": has no rows");
-    } else {
-      folder.results.push_back(std::move(*parsed));
-      folder.names.push_back(name);
-    }
+    add_file(folder, file, file.lexically_relative(path).string());
   }
   if (folder.results.empty()) {
     refuse_usage("{}: has no results: wanted CSVs of octet bench{}{}", path,
-                 folder.skipped.empty() ? "" : "; skipped ", fmt::join(folder.skipped, "; "));
+                 folder.skipped.empty() ? "" : "; ignored ", fmt::join(folder.skipped, ", "));
   }
   return folder;
 }
 
 void print_skipped(const ResultFolder& folder) {
-  for (const std::string& line : folder.skipped) fmt::print(stderr, "skipped {}\n", line);
+  for (const std::string& line : folder.skipped) fmt::print(stderr, "ignored {}\n", line);
 }
 
 }  // namespace octet::tool

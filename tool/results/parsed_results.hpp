@@ -48,17 +48,18 @@ std::optional<ParsedResults> parse_results(std::string_view text, const std::str
 // The same for a file. Throws UsageError if it cannot be read.
 std::optional<ParsedResults> read_results_file(const std::string& path);
 
-// All result CSVs of a folder and its subfolders, sorted by name.
+// All result CSVs of a folder and its subfolders, sorted by name; or one file, as a folder of one.
 struct ResultFolder {
   std::vector<ParsedResults> results;
   std::vector<std::string> names;    // of the results: paths relative to the folder
-  std::vector<std::string> skipped;  // "peers.txt: no CSV"
+  std::vector<std::string> skipped;  // "peers.txt (not a CSV)"
+  bool is_one_file = false;          // a file was given, not a folder
 
   const ParsedResults* find(const std::string& name) const;  // nullptr if there is none
 };
 
-// Skips files of another kind. Throws UsageError if the folder is missing or has no results, or if
-// a file is broken.
+// `path` names a folder or one CSV. Skips files of another kind in a folder. Throws UsageError if
+// there is no such file or folder, if it has no results, or if a file is broken.
 ResultFolder read_results_folder(const std::string& path);
 
 // Prints one line per skipped file on stderr.
