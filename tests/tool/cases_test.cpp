@@ -117,6 +117,16 @@ TEST(Suites, RefuseWhatIsNoListOfSuites) {
       "s.yaml:1:25: suite a has the unknown key \"m\"; there are: about, mbs, models, source, "
       "tokens");
   EXPECT_EQ(refused("suites: {a: ["), "s.yaml:1:14: not YAML: end of sequence flow not found");
+  for (const std::string second : {"---\nsuites: {}\n", "--- # only a comment\n", "...\n---\n"}) {
+    const std::string line = second[0] == '.' ? "5" : "4";
+    EXPECT_EQ(refused("---\n# one\nsuites: {a: {source: x}}\n" + second),
+              "s.yaml:" + line + ":1: a second document begins here, wanted one");
+  }
+}
+
+TEST(Suites, OneDocumentMayHaveItsMarks) {
+  const std::string text = "# one\n---\nsuites: {a: {source: x, about: '---'}}\n...\n# the end\n";
+  EXPECT_EQ(parse_suites(text, "s.yaml").size(), 1u);
 }
 
 TEST(Suites, TokensReplaceM) {

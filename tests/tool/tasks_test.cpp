@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"NotYaml", "groups: {a: [", "t.yaml:1:14: not YAML: end of sequence flow not found"},
         Wrong{"BadIndentation", "groups:\n  a:\n tasks: 1\n",
               "t.yaml:3:2: not YAML: end of map not found"},
+        Wrong{"TwoDocuments", "groups: {g: {tasks: [{label: a, op: b}]}}\n---\ngroups: {}\n",
+              "t.yaml:2:1: a second document begins here, wanted one"},
         Wrong{"Empty", "", "t.yaml: the file must be a map"},
         Wrong{"AList", "- a\n", "t.yaml:1:1: the file must be a map"},
         Wrong{"SuitesOfCases", "suites: {}\n",

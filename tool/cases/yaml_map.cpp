@@ -1,9 +1,11 @@
 #include "tool/cases/yaml_map.hpp"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -23,6 +25,35 @@ YAML::Mark mark_of(const YAML::Exception& error, const std::string& text) {
   return mark;
 }
 
+// Notes where the latest document begins and ignores what is in it.
+class DocumentStart : public YAML::EventHandler {
+ public:
+  YAML::Mark mark;
+
+  void OnDocumentStart(const YAML::Mark& begin) override { mark = begin; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+  void OnAlias(const YAML::Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+  void OnScalar(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& /*value*/) override {}
+  void OnSequenceStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/,
+                       YAML::anchor_t /*anchor*/, YAML::EmitterStyle::value /*style*/) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::LoadAll would find further documents too, but never returns on some texts with a NUL.
+void require_one_document(const std::string& text, std::string_view source) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStart start;
+  if (parser.HandleNextDocument(start) && parser.HandleNextDocument(start)) {
+    refuse_usage("{}: a second document begins here, wanted one", place(start.mark, source));
+  }
+}
+
 }  // namespace
 
 std::string place_of(const YAML::Node& node, std::string_view source) {
@@ -31,8 +62,9 @@ std::string place_of(const YAML::Node& node, std::string_view source) {
 
 YAML::Node load_yaml(const std::string& text, std::string_view source) {
   try {
-    // Not LoadAll, which would report a second document but never returns on some texts with a NUL.
-    return YAML::Load(text);
+    YAML::Node node = YAML::Load(text);
+    require_one_document(text, source);
+    return node;
   } catch (const YAML::Exception& error) {
     refuse_usage("{}: not YAML: {}", place(mark_of(error, text), source), error.msg);
   }

@@ -24,7 +24,7 @@ template <class... Parts>
                fmt::format(format, std::forward<Parts>(parts)...));
 }
 
-// The first document of `text`.
+// The document of `text`; a second one is refused.
 YAML::Node load_yaml(const std::string& text, std::string_view source);
 
 std::string yaml_text(const YAML::Node& node, std::string_view source, std::string_view what);
