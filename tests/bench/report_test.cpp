@@ -161,6 +161,26 @@ TEST(ReplaceFile, LeavesTheNewFileOrTheOldOne) {
   fs::remove_all(folder);
 }
 
+TEST(ReplaceFile, WritesThroughALink) {
+  namespace fs = std::filesystem;
+  const fs::path folder = ::testing::TempDir() + "octet_links_" + std::to_string(::getpid());
+  fs::create_directories(folder / "away");
+  fs::create_symlink("away/real", folder / "link");
+  EXPECT_EQ(link_target(folder / "link"), (folder / "away/real").string());
+  EXPECT_EQ(link_target(folder / "none"), (folder / "none").string());
+  for (const std::string text : {"one", "two"}) {
+    EXPECT_EQ(replace_file(folder / "link", folder / "link.new", text), 0);
+    std::ifstream file(folder / "away/real");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+    EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "away"), {}), 1);
+  fs::create_symlink("loop", folder / "loop");
+  EXPECT_EQ(link_target(folder / "loop"), "");
+  EXPECT_EQ(replace_file(folder / "loop", folder / "loop.new", "three"), ELOOP);
+  fs::remove_all(folder);
+}
+
 TEST(Metrics, CountOperationsAndBytes) {
   EXPECT_DOUBLE_EQ(gemm_tflops(1000, 2000, 500, 0.002), 1);
   EXPECT_DOUBLE_EQ(gigabytes_per_second(3'000'000'000, 2), 1.5);

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <fstream>
 
 namespace octet::tool {
@@ -64,6 +65,42 @@ TEST(ToolJson, NeedsNoCsv) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
+TEST(ToolJson, ADashIsTheStandardOutput) {
+  const Folder folder;
+  const std::string rows = folder.file("x.csv");
+  const Outcome outcome =
+      run_tool(kOne + "--json - -o " + rows, "cd " + folder.path().string() + ";");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << "only JSON, got: " << outcome.out;
+  EXPECT_EQ(json.at("rows").size(), 1u);
+  EXPECT_NE(outcome.err.find("1 PASS, 0 FAIL, 0 ERROR"), std::string::npos) << outcome.err;
+  EXPECT_EQ(read_results(rows).records.size(), 1u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
+      << "no file is called -";
+  const Outcome full = run_tool(kOne + "--json - >/dev/full");
+  EXPECT_EQ(full.status, 2);
+  EXPECT_NE(full.err.find("--json -: No space left on device"), std::string::npos) << full.err;
+}
+
+// The score is the same quantity as in the history and in compare, in the unit of its operator.
+TEST(ToolJson, SaysTheUnitOfTheScore) {
+  const std::string brief = " --device cpu --warmup 1 --iters 5 --json -";
+  for (const auto& [command, unit, column] : std::vector<std::array<std::string, 3>>{
+           {"bench gemm --shape 8x16x32", "TFLOPS", "Combined Step TFLOPS"},
+           {"bench quantize --shape 64x256 --block 1x128", "TB/s", "GB/s"},
+           {"bench rms-norm --shape 16x256", "TB/s", "Combined Step GB/s"}}) {
+    const Json json = Json::parse(run_tool(command + brief).out);
+    EXPECT_EQ(json.at("score_unit"), unit);
+    EXPECT_EQ(json.at("score_column"), column);
+    ASSERT_EQ(json.at("rows").size(), 1u) << command;
+    const double per_unit = unit == "TB/s" ? 1000 : 1;
+    EXPECT_NEAR(json.at("score").get<double>() * per_unit,
+                json.at("rows")[0].at(column).get<double>(), 1e-9)
+        << command;
+  }
+}
+
 TEST(ToolJson, ReplacesNothingElse) {
   const Folder folder;
   const std::string path = folder.file("x.json");
@@ -87,6 +124,7 @@ TEST(ToolJson, ReplacesNothingElse) {
 TEST(ToolJson, IsNoFileOfTheCsv) {
   const Folder folder;
   std::filesystem::create_directory_symlink(folder.path(), folder.file("link"));
+  std::filesystem::create_symlink("target.csv", folder.file("dangling.csv"));
   const std::string here = folder.path().string();
   struct Pair {
     std::string rows;
@@ -96,6 +134,7 @@ TEST(ToolJson, IsNoFileOfTheCsv) {
        std::vector<Pair>{{"q.csv", "q.csv"},
                          {"q.csv", "./q.csv"},
                          {"q.csv", here + "/q.csv"},
+                         {"dangling.csv", "target.csv"},
                          {"./q.csv", "link/../" + here.substr(here.rfind('/') + 1) + "/q.csv"},
                          {"q.csv", "link/q.csv"},
                          {"q.csv", "q.csv.partial"},
@@ -109,8 +148,8 @@ TEST(ToolJson, IsNoFileOfTheCsv) {
               std::string::npos)
         << outcome.err;
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
-      << "nothing but the link";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2)
+      << "nothing but the links";
 }
 
 }  // namespace

@@ -90,6 +90,64 @@ TEST(ToolOutput, RefusesResultsThatItCouldNotKeep) {
   EXPECT_EQ(read_results(path).records.size(), 1u);
 }
 
+TEST(ToolOutput, IsWrittenThroughALink) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.file("away"));
+  const std::string real = folder.file("away/real.csv");
+  const std::string link = folder.file("link.csv");
+  // The links are relative, and the first leads to the second.
+  std::filesystem::create_symlink("away/link.csv", link);
+  std::filesystem::create_symlink("real.csv", folder.file("away/link.csv"));
+  const std::string more = "--shape 9x16x32 -o " + link + " --json " + folder.file("json");
+  std::filesystem::create_symlink("away/real.json", folder.file("json"));
+  ASSERT_EQ(run_tool(kOne + "-o " + link).status, 0) << "a link to nothing makes its target";
+  ASSERT_EQ(read_results(real).records.size(), 1u);
+  const Outcome again = run_tool(kOne + more);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_NE(again.out.find("1 of 2 cases "), std::string::npos) << again.out;
+  EXPECT_EQ(read_results(real).records.size(), 2u);
+  EXPECT_NE(read_file(folder.file("away/real.json")).find("\"rows\""), std::string::npos);
+  for (const char* name : {"link.csv", "away/link.csv", "json"}) {
+    EXPECT_TRUE(std::filesystem::is_symlink(folder.file(name))) << name;
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 3);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.file("away")), {}), 3);
+  const std::string page = folder.file("page.html");
+  std::filesystem::create_symlink("away/page.html", page);
+  ASSERT_EQ(run_tool("report " + folder.path().string() + " -o " + page).status, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(page));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder.file("away/page.html")));
+}
+
+TEST(ToolOutput, TakesUpAKilledRunUnderEveryNameOfAFile) {
+  const Folder folder;
+  const std::string real = folder.file("real.csv");
+  const std::string link = folder.file("link.csv");
+  ASSERT_EQ(run_tool(kOne + "-o " + real).status, 0);
+  std::filesystem::rename(real, real + ".partial");
+  std::filesystem::create_symlink("real.csv", link);
+  const Outcome again = run_tool(kOne + "-o " + link);
+  EXPECT_NE(again.out.find("1 of 1 "), std::string::npos) << again.out << again.err;
+  EXPECT_EQ(read_results(real).records.size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(real + ".partial"));
+}
+
+TEST(ToolOutput, LinksInALoopAreRefused) {
+  const Folder folder;
+  const std::string one = folder.file("a.csv");
+  std::filesystem::create_symlink("b.csv", one);
+  std::filesystem::create_symlink("a.csv", folder.file("b.csv"));
+  for (const std::string option : {"-o ", "--json "}) {
+    expect_refused(run_tool(kOne + option + one), option + one + ": Too many levels of symbolic");
+  }
+  const std::string rows = folder.file("rows.csv");
+  ASSERT_EQ(run_tool(kOne + "-o " + rows).status, 0);
+  expect_refused(run_tool("report " + rows + " -o " + one), "-o " + one + ": Too many levels");
+  expect_refused(run_tool("compare " + rows + " " + one), one + ": Too many levels of symbolic");
+  expect_refused(run_tool("summarize " + one), one + ": ");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 3);
+}
+
 TEST(ToolOutput, TwoRunsAtOnceDoNotWriteOneFile) {
   const Folder folder;
   const std::string path = folder.file("x.csv");

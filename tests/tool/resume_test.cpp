@@ -59,6 +59,25 @@ TEST_F(ToolResume, OtherSettingsAreMeasuredAnew) {
   }
 }
 
+TEST_F(ToolResume, SaysWhichSettingsTheReplacedRowsHad) {
+  const std::string one = "bench gemm --device cpu --shape 8x16x32 ";
+  const auto run = [&](const std::string& command) {
+    return run_tool(command + "-o " + path_).out;
+  };
+  const auto replaced = [](const std::string& text) {
+    const std::size_t begin = text.find("replaced ");
+    return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(replaced(run(kTwo + kBrief)), "") << "the rows are kept";
+  EXPECT_EQ(replaced(run(one + kBrief + "--seed 2 ")),
+            "replaced 1 row measured with other settings (seed 1, now 2)");
+  EXPECT_EQ(replaced(run(kTwo + "--warmup 1 --iters 4 --seed 2 ")),
+            "replaced 2 rows measured with other settings (--iters 3, now 4; seed 1, now 2)");
+  run(kTwo + kBrief + "--threads 1 ");
+  EXPECT_EQ(replaced(run(kTwo + kBrief + "--threads 2 ")),
+            "replaced 2 rows measured with other settings (threads 1, now 2)");
+}
+
 TEST_F(ToolResume, AnotherBuildsRowsAreMeasuredAnew) {
   std::string text = read_file(path_);
   const std::string commit = read_results(path_).records[0].at("Commit");

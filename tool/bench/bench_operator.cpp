@@ -153,6 +153,9 @@ void print_rest(std::size_t kept, std::size_t not_started, const ResultFile& fil
     fmt::print("{} of other cases kept in {} (--fresh drops them)\n", counted(file.others(), "row"),
                options.output);
   }
+  if (const std::string replaced = file.replaced_text(); !replaced.empty()) {
+    fmt::print("{}\n", replaced);
+  }
   if (not_started > 0) {
     fmt::print("{} of {} not started (--max-seconds reached){}\n", not_started,
                counted(total, "case"),

@@ -1,5 +1,7 @@
 #include "tool/options/timing_options.hpp"
 
+#include "bench/report/record.hpp"
+
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -16,12 +18,16 @@ std::filesystem::path whole_path(const std::string& path) {
   return error ? absolute.lexically_normal() : whole;
 }
 
-// Both also write temporary files next to their outputs, so compare all of those paths.
+// Both also write temporary files next to their outputs, so compare all of those paths. "-" is the
+// standard output.
 void require_two_files(const TimingOptions& options) {
-  if (options.json.empty() || options.output.empty()) return;
+  if (options.json.empty() || options.json == "-" || options.output.empty()) return;
   for (const std::string rows : {"", ".new", ".partial"}) {
     for (const std::string json : {"", ".new"}) {
-      if (whole_path(options.output + rows) != whole_path(options.json + json)) continue;
+      if (whole_path(bench::link_target(options.output) + rows) !=
+          whole_path(bench::link_target(options.json) + json)) {
+        continue;
+      }
       refuse_usage("-o and --json must be two files, got -o {} and --json {}: both write {}",
                    options.output, options.json, options.output + rows);
     }

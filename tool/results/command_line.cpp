@@ -78,6 +78,26 @@ bool has_option(const std::string& command, std::string_view option) {
   return std::find(words.begin(), words.end(), option) != words.end();
 }
 
+std::map<std::string, std::string> options_of(const std::string& command) {
+  std::map<std::string, std::string> options;
+  const Words words = words_of(command);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!is_option(words[i])) continue;
+    const bool has_value = i + 1 < words.size() && !is_option(words[i + 1]);
+    std::string& value = options[words[i]];
+    if (has_value) value += (value.empty() ? "" : ",") + words[i + 1];
+  }
+  return options;
+}
+
+std::vector<std::string> environment_of(const std::string& command) {
+  const Words words = words_of(command);
+  const auto program = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return word.find('=') == std::string::npos;
+  });
+  return {words.begin(), program};
+}
+
 std::string other_options(const std::string& problem) {
   Words words = without(words_of(problem), {"--shape", "--dtype", "--device"});
   if (!words.empty()) words.erase(words.begin());  // the operator

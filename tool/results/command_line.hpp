@@ -3,8 +3,10 @@
 // operator, "gemm --shape 8x16x32 ...".
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace octet::tool {
 
@@ -15,6 +17,11 @@ std::string operator_of(const std::string& command);
 // The value of an option; empty if it is not given.
 std::string option_of(const std::string& command, std::string_view option);
 bool has_option(const std::string& command, std::string_view option);
+// The options and their values by name; flags have an empty value, the values of a repeated option
+// are joined by commas.
+std::map<std::string, std::string> options_of(const std::string& command);
+// {"OCTET_GEMM_BACKEND=cublaslt"}: the variables of the environment before the program.
+std::vector<std::string> environment_of(const std::string& command);
 // The options of a problem except shape, dtype and device.
 std::string other_options(const std::string& problem);
 

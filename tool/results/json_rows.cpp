@@ -12,6 +12,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -58,9 +61,6 @@ std::string dump(const Json& json, int indent) {
 void require_json_or_nothing(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
-  if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path)) {
-    refuse_usage("--json {}: is not a regular file, wanted a file to write", path);
-  }
   const std::string text = read_text_file("--json " + path, path, "a file to write");
   if (text.empty()) return;
   const Json json = Json::parse(text, nullptr, false);
@@ -77,29 +77,39 @@ std::string row_as_json(const bench::Row& header, const bench::Row& row) {
 
 JsonFile::JsonFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
-  require_json_or_nothing(path);
-  if (!std::ofstream(path + ".new")) {
-    refuse_usage("--json {}: {}; wanted a file in a folder that exists and can be written", path,
-                 std::strerror(errno));
+  if (to_stdout()) {
+    // Lines that stdout still buffers go to stderr too.
+    stdout_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (stdout_ < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+      refuse_usage("--json -: {}", std::strerror(errno));
+    }
+    return;
   }
-  beside_ = path + ".new";
+  require_json_or_nothing(path);
+  const std::string target = bench::link_target(path);
+  if (target.empty() || !std::ofstream(target + ".new")) {
+    refuse_usage("--json {}: {}; wanted a file in a folder that exists and can be written", path,
+                 std::strerror(target.empty() ? ELOOP : errno));
+  }
+  beside_ = target + ".new";
 }
 
 JsonFile::~JsonFile() {
   if (!beside_.empty()) std::remove(beside_.c_str());
+  if (stdout_ >= 0) close(stdout_);
 }
 
 void JsonFile::write(const ResultKind& kind, const bench::Row& header,
                      const std::vector<std::optional<bench::Row>>& rows) {
   if (path_.empty()) return;
-  const char* score_column = kind.rates.back().column;
   std::vector<double> rates;
   Json list = Json::array();
   for (const auto& row : rows) {
     if (!row) continue;
     list.push_back(row_object(header, *row));
-    const double rate = bench::Record(header, *row).number(score_column);
-    if (!std::isnan(rate)) rates.push_back(rate);
+    const bench::Record record(header, *row);
+    const double rate = rate_of(kind, record);
+    if (record.at("Check") == "PASS" && !std::isnan(rate)) rates.push_back(rate);
   }
   Json json;
   json["octet"] =
@@ -109,9 +119,12 @@ void JsonFile::write(const ResultKind& kind, const bench::Row& header,
   json["time"] = utc_now();
   json["op"] = kind.op;
   json["score"] = bench::geometric_mean(rates);  // NaN becomes null
-  json["score_column"] = score_column;
+  json["score_unit"] = kind.unit;
+  json["score_column"] = kind.rates.back().column;
   json["rows"] = std::move(list);
-  const int reason = bench::replace_file(path_, beside_, dump(json, 2) + "\n");
+  const std::string text = dump(json, 2) + "\n";
+  const int reason = to_stdout() ? bench::write_all(stdout_, text)
+                                 : bench::replace_file(bench::link_target(path_), beside_, text);
   if (reason != 0) refuse_usage("--json {}: {}", path_, std::strerror(reason));
   beside_.clear();
 }

@@ -15,6 +15,10 @@ std::string row_as_json(const bench::Row& header, const bench::Row& row);
 
 // --json FILE: the rows of a run and their origin. Written to a temporary file and renamed, so that
 // a reader never sees half of it.
+//
+// --json -: written to the standard output. Once the JsonFile exists, everything else that the
+// process prints there goes to stderr, so that a pipe gets only JSON. Create it before the first
+// line is printed.
 class JsonFile {
  public:
   // Throws UsageError if `path` cannot be written or holds some other file.
@@ -23,6 +27,7 @@ class JsonFile {
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
 
+  bool to_stdout() const { return path_ == "-"; }
   // Throws UsageError if writing fails.
   void write(const ResultKind& kind, const bench::Row& header,
              const std::vector<std::optional<bench::Row>>& rows);
@@ -30,6 +35,7 @@ class JsonFile {
  private:
   std::string path_;    // empty: no --json
   std::string beside_;  // temporary file; empty once renamed to path_
+  int stdout_ = -1;     // of --json -: the standard output as the process got it
 };
 
 }  // namespace octet::tool

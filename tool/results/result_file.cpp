@@ -3,7 +3,10 @@
 #include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/result_kind.hpp"
+#include "tool/results/settings.hpp"
 #include "tool/results/stored_results.hpp"
+
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -48,7 +51,13 @@ bool still_has_its_name(int descriptor, const std::string& path) {
 
 }  // namespace
 
-PartialFile::PartialFile(const std::string& output) : output_(output), path_(output + ".partial") {
+std::string partial_path(const std::string& output) {
+  const std::string target = bench::link_target(output);
+  return target.empty() ? "" : target + ".partial";
+}
+
+PartialFile::PartialFile(const std::string& output) : output_(output), path_(partial_path(output)) {
+  if (path_.empty()) refuse(ELOOP);
   open_and_lock();
   const std::string text = text_if_any(path_);
   const std::size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
@@ -137,7 +146,7 @@ ResultFile::ResultFile(const std::string& path, const bench::Row& header,
     : path_(path), header_(header), rows_(planned.size()), earlier_(planned.size()) {
   if (path.empty()) return;
   require_results_or_nothing("-o", path);
-  require_results_or_nothing("-o", path + ".partial");
+  require_results_or_nothing("-o", partial_path(path));
   partial_.emplace(path);
   if (!fresh) take_up(planned);
   partial_->begin(header, fresh);
@@ -168,6 +177,26 @@ void ResultFile::add(std::size_t index, const bench::Row& row) {
     refuse_usage("-o {}: {}; the rows so far are in {}; rerun the same command to continue", path_,
                  std::strerror(errno), partial_->path());
   }
+}
+
+std::string ResultFile::replaced_text() const {
+  std::size_t count = 0;
+  std::vector<SettingChange> changes;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i]) continue;
+    for (const bench::Row& row : earlier_[i]) {
+      auto of_row = setting_changes(bench::Record(header_, row), bench::Record(header_, *rows_[i]));
+      // The configuration mostly follows from the other settings.
+      if (of_row.size() > 1) {
+        std::erase_if(of_row, [](const auto& change) { return change.name == "configuration"; });
+      }
+      count += of_row.empty() ? 0 : 1;
+      changes.insert(changes.end(), of_row.begin(), of_row.end());
+    }
+  }
+  if (count == 0) return "";
+  return fmt::format("replaced {} row{} measured with other settings ({})", count,
+                     count == 1 ? "" : "s", changes_text(changes));
 }
 
 void ResultFile::finish() {

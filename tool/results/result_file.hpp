@@ -18,6 +18,10 @@ namespace octet::tool {
 // The rows of the cases that have been run.
 std::vector<bench::Row> done_rows(const std::vector<std::optional<bench::Row>>& rows);
 
+// FILE.csv.partial, beside the target if FILE.csv is a symbolic link: two runs that reach one file by
+// different names must find each other's lock. Empty if the links form a loop.
+std::string partial_path(const std::string& output);
+
 // FILE.csv.partial: the rows of a run as they are measured. It is only appended to, so a run that
 // is killed and one that continues it lose nothing. While it is open no other run may write to
 // FILE.csv.
@@ -65,6 +69,9 @@ class ResultFile {
   const std::vector<std::optional<bench::Row>>& rows() const { return rows_; }
   // Number of kept rows of other cases.
   std::size_t others() const { return others_.size(); }
+  // "replaced 1 row measured with other settings (threads 1, now 2)": earlier rows of cases that
+  // were run. Empty if there are none.
+  std::string replaced_text() const;
   // Throws UsageError if writing fails.
   void add(std::size_t index, const bench::Row& row);
   void finish();

@@ -2,6 +2,7 @@
 
 #include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
+#include "tool/results/result_file.hpp"
 #include "tool/results/stored_results.hpp"
 
 #include <fmt/format.h>
@@ -87,7 +88,7 @@ std::string SuiteFolder::results(const Job& job) const {
 }
 
 std::vector<std::string> SuiteFolder::files(const Job& job) const {
-  return {results(job), results(job) + ".partial"};
+  return {results(job), partial_path(results(job))};
 }
 
 Checks SuiteFolder::checks(const Job& job) const {
@@ -96,7 +97,7 @@ Checks SuiteFolder::checks(const Job& job) const {
 
 Checks SuiteFolder::checks(const Task& task) const {
   const std::string path = results(task);
-  return count_checks(rows_of(merge_stored({path, path + ".partial"}), task.cases));
+  return count_checks(rows_of(merge_stored({path, partial_path(path)}), task.cases));
 }
 
 void SuiteFolder::merge(const Task& task) const {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 namespace octet::bench {
@@ -18,16 +19,6 @@ std::string csv_field(const std::string& field) {
   std::string quoted = "\"";
   for (const char letter : field) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
   return quoted + '"';
-}
-
-// Returns 0 or an errno.
-int write_to(int file, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t count = ::write(file, content.data(), content.size());
-    if (count < 0 && errno != EINTR) return errno;
-    if (count > 0) content.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return 0;
 }
 
 }  // namespace
@@ -44,13 +35,38 @@ std::string csv_text(const Row& header, const std::vector<Row>& rows) {
   return text;
 }
 
+int write_all(int file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(file, content.data(), content.size());
+    if (count < 0 && errno != EINTR) return errno;
+    if (count > 0) content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+std::string link_target(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code error;
+  std::filesystem::path target = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) return target.string();     // no link, or nothing
+    target = target.parent_path() / next;  // an absolute `next` replaces all
+  }
+  return {};
+}
+
 int replace_file(const std::string& path, const std::string& beside, std::string_view content) {
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const std::string target = link_target(path);
+  if (target.empty()) return ELOOP;
+  // A file cannot be renamed to another file system.
+  const std::string temporary = target == path ? beside : name_beside(target);
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return errno;
-  int reason = write_to(file, content);
+  int reason = write_all(file, content);
   if (::close(file) != 0 && reason == 0) reason = errno;
-  if (reason == 0 && std::rename(beside.c_str(), path.c_str()) != 0) reason = errno;
-  if (reason != 0) std::remove(beside.c_str());
+  if (reason == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) reason = errno;
+  if (reason != 0) std::remove(temporary.c_str());
   return reason;
 }
 

@@ -61,9 +61,17 @@ std::string csv_line(const Row& row);
 // The header and the rows.
 std::string csv_text(const Row& header, const std::vector<Row>& rows);
 
+// Writes all of `content` to an open file. Returns 0 or an errno.
+int write_all(int file, std::string_view content);
+
+// The file that `path` names: a symbolic link is followed to its end, which need not exist. Empty if
+// the links form a loop.
+std::string link_target(const std::string& path);
+
 // Writes `content` to the file `beside` and renames that to `path`: a reader sees the old file or
-// the new one, never half of it. Returns 0, or the errno of what failed; then `path` is unchanged
-// and `beside` is removed.
+// the new one, never half of it. If `path` is a symbolic link, it stays and its target is replaced,
+// from a file beside the target. Returns 0, or the errno of what failed; then `path` is unchanged
+// and the other file is removed.
 int replace_file(const std::string& path, const std::string& beside, std::string_view content);
 
 // A name beside `path` that no other writer uses, on any machine.
