@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "bench gemm --shape 1x1x1 -o /no/such/folder/x.csv",
                 {"/no/such/folder/x.csv", "folder that exists"}},
         Refusal{"OutputIsAFolder", "bench gemm --shape 1x1x1 -o /tmp", {"/tmp", "folder"}},
-        Refusal{"OutputIsADevice", "bench gemm --shape 1x1x1 -o /dev/null", {"regular file", "-o"}},
+        Refusal{"OutputIsADevice", "bench gemm --shape 1x1x1 -o /dev/null", {"is a device", "-o"}},
         Refusal{"UnknownBackend",
                 "bench gemm --shape 1x1x1 --backend nonsense",
                 {"nonsense", "cpu_reference"}},

@@ -144,7 +144,8 @@ void add_file(ResultFolder& folder, const fs::path& file, const std::string& nam
 }
 
 ResultFolder folder_of_one(const std::string& path) {
-  auto parsed = read_results_file(path);
+  auto parsed =
+      parse_results(read_text_file(path, path, "a CSV of results or a folder of them"), path);
   if (!parsed) {
     refuse_usage("{}: its columns are not those of octet bench, wanted a CSV of results", path);
   }
@@ -195,7 +196,6 @@ const ParsedResults* ResultFolder::find(const std::string& name) const {
 
 ResultFolder read_results_folder(const std::string& path) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) refuse_usage("{}: there is no such file or folder", path);
   if (!fs::is_directory(path, ignored)) return folder_of_one(path);
   ResultFolder folder;
   for (const fs::path& file : files_below(path)) {
