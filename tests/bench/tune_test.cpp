@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -213,6 +214,17 @@ TEST(Tune, AFileThatIsSomethingElseIsReportedAndNotChanged) {
   FakeKernel{{64, 1}}.tune(request_of({64}, cache.path()));
   EXPECT_EQ(cache.read(), "octet tuning cache 1\nsaxpy --n 8\tH200\t1\tblock=64\n")
       << "an empty file is an empty cache";
+}
+
+TEST(Tune, APipeIsNoCache) {
+  const CacheFile cache;
+  ASSERT_EQ(mkfifo(cache.path().c_str(), 0600), 0);  // opening it would wait for a writer
+  TuneRequest request = request_of({64}, cache.path());
+  std::string warning;
+  request.warn = [&](const std::string& message) { warning = message; };
+  EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
+  EXPECT_NE(warning.find("is not a tuning cache and is not changed"), std::string::npos) << warning;
+  EXPECT_TRUE(std::filesystem::is_fifo(cache.path()));
 }
 
 TEST(Tune, ACacheThatCannotBeWrittenCostsAWarning) {

@@ -40,9 +40,13 @@ std::optional<Choice> parse_choice(std::string_view line) {
 Cache read_cache(const std::string& path, const Warn& warn) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  std::ifstream file(path, std::ios::binary);
+  // Opening a pipe would wait for a writer, and a device such as /dev/zero never ends.
+  const bool is_file = std::filesystem::is_regular_file(path, ignored);
+  std::ifstream file;
+  if (is_file) file.open(path, std::ios::binary);
   std::string line;
-  if (!std::getline(file, line) && file.eof() && std::filesystem::file_size(path, ignored) == 0) {
+  if (is_file && !std::getline(file, line) && file.eof() &&
+      std::filesystem::file_size(path, ignored) == 0) {
     return {};
   }
   if (line != kFirstLine) {
