@@ -56,6 +56,12 @@ void clear_memory(void* memory, std::size_t bytes, Device device) {
   }
 }
 
+void check_dtype(std::string_view op, Dtype dtype) {
+  if (size_bytes(dtype) == 0) {
+    refuse_argument(op, ": no dtype has the number ", static_cast<std::int32_t>(dtype));
+  }
+}
+
 bool same_form(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.rank == b.rank && a.rank >= 0 && a.rank <= kMaxRank &&
          std::equal(a.shape.begin(), a.shape.begin() + a.rank, b.shape.begin());
@@ -122,9 +128,7 @@ void Buffer::release() noexcept {
 
 Tensor::Tensor(Dtype dtype, std::initializer_list<std::int64_t> shape, Device device,
                const Allocator& allocator) {
-  if (size_bytes(dtype) == 0) {
-    refuse_argument("tensor: no dtype has the number ", static_cast<std::int32_t>(dtype));
-  }
+  check_dtype("tensor", dtype);
   view_ = make_view(static_cast<void*>(nullptr), dtype, shape, device);
   std::int64_t elements = 1;
   for (std::int64_t extent : shape) check_extent("tensor", "every extent", extent);
@@ -140,9 +144,17 @@ void copy(const TensorView& from, const TensorView& to, void* stream) {
     refuse_argument("copy: from and to must have the same dtype and shape, got ", describe(from),
                     " and ", describe(to));
   }
-  std::size_t bytes = static_cast<std::size_t>(size_bytes(from.dtype));
-  for (int i = 0; i < from.rank; ++i) bytes *= static_cast<std::size_t>(from.shape[i]);
-  if (bytes == 0) return;
+  check_dtype("copy", from.dtype);
+  std::int64_t elements = 1;
+  for (int i = 0; i < from.rank; ++i) {
+    check_count("copy", "every extent", from.shape[i]);
+    if (__builtin_mul_overflow(elements, from.shape[i], &elements)) {
+      refuse_argument("copy: shape ", describe_shape(from), " passes 2^63 elements");
+    }
+  }
+  check_size("copy", elements, 1, from.dtype);
+  if (elements == 0) return;
+  const auto bytes = static_cast<std::size_t>(elements * size_bytes(from.dtype));
   for (const TensorView& view : {from, to}) {
     if (!is_dense(view)) refuse_argument("copy: tensors must be dense, got ", describe(view));
     if (view.data == nullptr) refuse_argument("copy: ", describe(view), " has no data");

@@ -122,6 +122,38 @@ TEST(MemoryBadInput, OwningTensorsRefuseBadShapes) {
   });
 }
 
+// Two views of the same form, which no other check of copy() tells from good ones.
+TEST(MemoryBadInput, CopyRefusesWhatIsNoTensor) {
+  float from[4] = {1, 2, 3, 4};
+  float to[4] = {};
+  const auto expect_copy_error = [&](const char* message, TensorView view) {
+    TensorView other = view;
+    view.data = from;
+    other.data = to;
+    expect_error(ErrorCode::invalid_argument, message, [&] { copy(view, other); });
+    EXPECT_EQ(to[0], 0) << message;
+  };
+  TensorView view = make_view(from, Dtype::f32, {4});
+  view.dtype = static_cast<Dtype>(77);
+  expect_copy_error("copy: no dtype has the number 77", view);
+  view.dtype = static_cast<Dtype>(-1);
+  expect_copy_error("copy: no dtype has the number -1", view);
+  expect_copy_error("copy: every extent must be at least 0, got -4",
+                    make_view(from, Dtype::f32, {-4}));
+  view = make_view(from, Dtype::f32, {1, 1});
+  view.shape = {std::int64_t{1} << 32, std::int64_t{1} << 32};
+  expect_copy_error("copy: shape [4294967296, 4294967296] passes 2^63 elements", view);
+  expect_copy_error(
+      "copy: a tensor of 4611686018427387904 x 1 has more than 2^58 elements, the most that octet "
+      "can address",
+      make_view(from, Dtype::f32, {std::int64_t{1} << 62}));
+}
+
+TEST(MemoryBadInput, CopyOfAnEmptyTensorDoesNothing) {
+  EXPECT_NO_THROW(copy(make_view(static_cast<void*>(nullptr), Dtype::f32, {0, 4}),
+                       make_view(static_cast<void*>(nullptr), Dtype::f32, {0, 4})));
+}
+
 // Whichever allocation inside a C call fails, the caller gets a status and a message, never a plan.
 TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
   Fp8LinearProblem problem;
