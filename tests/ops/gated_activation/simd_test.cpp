@@ -107,6 +107,35 @@ TEST(GatedActivationSimd, KeepsSmallValuesInTheTails) {
   }
 }
 
+// docs/numerics.md: gate^2 is rounded once and 2 gate is exact, so every implementation gives the
+// bits of these f32 operations, and f32 outputs are within three roundings.
+TEST(GatedActivationSimd, ReluSquaredIsRoundedOncePerOperation) {
+  constexpr double kRounding = 0x1p-24;
+  const GatedActivationProblem problem{5, 513, Dtype::f32, GateActivation::relu_squared, true};
+  const GatedActivationCase test(problem);
+  test.fill(11, 100);
+  const auto expect_roundings = [&](const std::string& path) {
+    for (std::int64_t r = 0; r < problem.rows; ++r) {
+      for (std::int64_t c = 0; c < problem.cols; ++c) {
+        const float up = at(test.up(), r, c), dy = at(test.dy(), r, c), p = test.weight(r);
+        const float g = std::max(0.0f, at(test.gate(), r, c));
+        const float square = g * g, weighted = dy * p;
+        ASSERT_EQ(at(test.y(), r, c), square * up * p) << path << ", gate " << g;
+        ASSERT_EQ(at(test.dgate(), r, c), weighted * up * (2 * g)) << path << ", gate " << g;
+        ASSERT_EQ(at(test.dup(), r, c), weighted * square) << path << ", gate " << g;
+        const double exact = double{g} * g * up * p;
+        ASSERT_NEAR(at(test.y(), r, c), exact, 3 * kRounding * std::fabs(exact)) << path;
+      }
+    }
+  };
+  test.run_both("cpu_reference");
+  expect_roundings("cpu_reference");
+  for (const InstructionSet instructions : instruction_sets()) {
+    test.run_both(instructions);
+    expect_roundings(name(instructions));
+  }
+}
+
 // Large enough for streaming stores, which must give the bits of small pieces.
 TEST(GatedActivationSimd, StreamsTheSameBits) {
   const GatedActivationProblem problem{1030, 4096, Dtype::bf16, GateActivation::silu, true};
