@@ -1,34 +1,64 @@
 #!/bin/sh
-# Installs octet to a fresh prefix, then builds and runs two C++ programs (through find_package), one
-# of them with a kernel of its own to time, and a C program (through pkg-config) outside the tree.
-# usage: installed.sh BUILD_DIR SOURCE_DIR CC CXX [FLAGS]
+# Installs octet to a fresh prefix, moves it, and uses it outside the tree: the octet command, the
+# programs of consumer/ and all examples through find_package with the shared and the static library,
+# and a C program through pkg-config with either, and linked statically as a whole.
+# usage: installed.sh BUILD_DIR SOURCE_DIR CC CXX WITH_CUDA [FLAGS]
 set -eu
-build=$1 source=$2 cc=$3 cxx=$4 flags=${5:-}
+build=$1 source=$2 cc=$3 cxx=$4 cuda=$5 flags=${6:-}
+here=$(dirname "$0")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for component in library bench; do
-  cmake --install "$build" --prefix "$work/prefix" --component $component >"$work/install.log" ||
-    { cat "$work/install.log"; exit 1; }
+die() { echo "installed: $*"; exit 1; }
+logged() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; die "failed: $*"; }; }
+expect() {  # TEXT COMMAND...
+  wanted=$1
+  shift
+  got=$("$@") || die "$* failed"
+  test "$got" = "$wanted" || die "$* printed \"$got\", wanted \"$wanted\""
+}
+
+for component in library bench tool; do
+  logged cmake --install "$build" --prefix "$work/prefix" --component $component
 done
 # The installed tree must work wherever it is put.
 mv "$work/prefix" "$work/moved"
+sh "$here/tree.sh" "$work/moved"
 libdir=$(dirname "$(find "$work/moved" -name liboctet.so)")
-test "$(readlink "$libdir/liboctet.so")" = liboctet.so.0
 
 cp -r "$source/tests/package/consumer" "$work/consumer"
-cp "$source/examples/bench_my_kernel.cpp" "$work/consumer"
-CXXFLAGS=$flags cmake -S "$work/consumer" -B "$work/build" -DCMAKE_CXX_COMPILER="$cxx" \
-  -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log" 2>&1 ||
-  { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
-test "$("$work/build/consumer")" = "consumer: all right"
-sh "$source/tests/package/bench_my_kernel.sh" "$work/build/bench_my_kernel"
+cp "$source"/examples/*.c "$source"/examples/*.cpp "$work/consumer"
+export CFLAGS="$flags" CXXFLAGS="$flags"
+logged cmake -S "$work/consumer" -B "$work/build" -DCMAKE_C_COMPILER="$cc" -DWITH_CUDA="$cuda" \
+  -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$work/moved"
+logged cmake --build "$work/build" -j 2
+for library in octet octet_static; do
+  expect "consumer: all right" "$work/build/main_cpp_$library"
+  expect "y 3584  dx 56  dw 8" "$work/build/linear_cpp_$library"
+  expect "y 3584" "$work/build/linear_c_$library"
+  expect "y 192  dx 1152  dw_gate_up 768  dw_down 32" "$work/build/mlp_cpp_$library"
+  if test "$cuda" = ON; then
+    status=0
+    "$work/build/linear_gpu_cpp_$library" >"$work/log" 2>&1 || status=$?
+    test $status = 0 || test $status = 77 || { cat "$work/log"; die "linear_gpu_cpp_$library: status $status"; }
+  fi
+done
+for program in "$work"/build/*_octet_static; do
+  ! readelf -d "$program" | grep -q 'NEEDED.*octet' || die "$program loads a shared octet"
+done
+sh "$here/bench_my_kernel.sh" "$work/build/bench_my_kernel"
 
-cp "$source/examples/linear.c" "$work/linear.c"
-octet_flags=$(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs octet)
-# shellcheck disable=SC2086  # flags are lists
-"$cc" -std=c99 -pedantic -Wall -Wextra -Werror $flags "$work/linear.c" $octet_flags \
-  -o "$work/linear"
-test "$(LD_LIBRARY_PATH=$libdir "$work/linear")" = "y 3584"
-echo "installed octet $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --modversion octet): C and C++ programs run"
+export PKG_CONFIG_PATH="$libdir/pkgconfig"
+compile() {  # PROGRAM FLAGS_OF_OCTET
+  # shellcheck disable=SC2086  # flags are lists
+  "$cc" -std=c99 -pedantic -Wall -Wextra -Werror $flags "$work/consumer/linear.c" $2 -o "$work/$1"
+}
+compile shared "$(pkg-config --cflags --libs octet)"
+LD_LIBRARY_PATH=$libdir expect "y 3584" "$work/shared"
+compile static "$(pkg-config --cflags --libs octet-static)"
+expect "y 3584" "$work/static"
+if test -z "$flags" && test "$cuda" = OFF; then  # no sanitizer, and no runtime that loads a driver
+  compile whole "-static $(pkg-config --static --cflags --libs octet)"
+  expect "y 3584" "$work/whole"
+fi
+echo "installed octet $(pkg-config --modversion octet): the command and all examples run, shared and static"

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Makes the .deb with cpack, unpacks it and runs the octet command in it.
+# usage: deb.sh BUILD_DIR
+set -eu
+build=$1
+here=$(dirname "$0")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() { echo "deb: $*"; exit 1; }
+umask 077  # must not show in the package
+cpack --config "$build/CPackConfig.cmake" -B "$work/packed" >"$work/log" 2>&1 ||
+  { cat "$work/log"; die "cpack failed"; }
+package=$work/packed/octet_0.1.0_$(dpkg --print-architecture).deb
+test -f "$package" || { ls "$work/packed"; die "no $(basename "$package")"; }
+
+test "$(dpkg-deb -f "$package" Package Version)" = "Package: octet
+Version: 0.1.0" || die "wrong name or version"
+dpkg-deb -f "$package" Description | grep -q FP8 || die "no description"
+depends=$(dpkg-deb -f "$package" Depends)
+for needed in libc6 libstdc++6; do
+  case $depends in
+    *$needed*) ;;
+    *) die "does not depend on $needed but on: $depends" ;;
+  esac
+done
+dpkg-deb -c "$package" | awk '$1 !~ /^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--|lrwxrwxrwx)$/ {print; bad = 1} END {exit bad}' ||
+  die "files with odd permissions"
+
+dpkg-deb -x "$package" "$work/root"
+sh "$here/tree.sh" "$work/root/usr"
+cmp -s "$work/root/usr/share/doc/octet/copyright" "$work/root/usr/share/doc/octet/LICENSE" ||
+  die "no licence in share/doc/octet/copyright"
+echo "$(basename "$package"), $(($(wc -c <"$package") / 1000)) kB, depends on $depends"
