@@ -29,6 +29,10 @@ dpkg-deb -c "$package" | awk '$1 !~ /^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--|lrwxrwxr
 
 dpkg-deb -x "$package" "$work/root"
 sh "$here/tree.sh" "$work/root/usr"
-cmp -s "$work/root/usr/share/doc/octet/copyright" "$work/root/usr/share/doc/octet/LICENSE" ||
-  die "no licence in share/doc/octet/copyright"
+doc=$work/root/usr/share/doc/octet
+head -c "$(wc -c <"$doc/LICENSE")" "$doc/copyright" | cmp -s - "$doc/LICENSE" ||
+  die "share/doc/octet/copyright does not begin with the licence"
+for part in libhwy-dev libjs-chart.js; do  # in the library, in the tool
+  grep -q "^Of code from $part:" "$doc/copyright" || die "no licence of $part"
+done
 echo "$(basename "$package"), $(($(wc -c <"$package") / 1000)) kB, depends on $depends"
