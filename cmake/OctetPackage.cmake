@@ -16,10 +16,11 @@ set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/debian_files.cmake)
 set(CPACK_OCTET_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 
 find_program(OCTET_SHLIBDEPS dpkg-shlibdeps)
-if(OCTET_SHLIBDEPS)
+find_program(OCTET_FILE file)  # cpack finds programs and libraries with it
+if(OCTET_SHLIBDEPS AND OCTET_FILE)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})  # liboctet_whole.so
-else()
-  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6, libfmt9")
+else()  # those of Debian 12
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libgcc-s1, libstdc++6, libfmt9")
 endif()
 include(CPack)
