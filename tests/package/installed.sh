@@ -29,10 +29,17 @@ libdir=$(dirname "$(find "$work/moved" -name liboctet.so)")
 cp -r "$source/tests/package/consumer" "$work/consumer"
 cp "$source"/examples/*.c "$source"/examples/*.cpp "$work/consumer"
 export CFLAGS="$flags" CXXFLAGS="$flags"
-logged cmake -S "$work/consumer" -B "$work/build" -DCMAKE_C_COMPILER="$cc" -DWITH_CUDA="$cuda" \
-  -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$work/moved"
-logged cmake --build "$work/build" -j 2
+build_consumer() {  # FOLDER OPTION...
+  folder=$1
+  shift
+  logged cmake -S "$work/consumer" -B "$folder" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_PREFIX_PATH="$work/moved" "$@"
+  logged cmake --build "$folder" -j 2
+}
+build_consumer "$work/build" -DWITH_CUDA="$cuda"
+build_consumer "$work/only_c" -DONLY_C=ON
 for library in octet octet_static; do
+  expect "y 3584" "$work/only_c/only_c_$library"
   expect "consumer: all right" "$work/build/main_cpp_$library"
   expect "y 3584  dx 56  dw 8" "$work/build/linear_cpp_$library"
   expect "y 3584" "$work/build/linear_c_$library"
