@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes the .deb with cpack, unpacks it and runs the octet command in it.
-# usage: deb.sh BUILD_DIR
+# usage: deb.sh BUILD_DIR VERSION
 set -eu
-build=$1
+build=$1 version=$2
 here=$(dirname "$0")
 
 work=$(mktemp -d)
@@ -11,11 +11,11 @@ die() { echo "deb: $*"; exit 1; }
 umask 077  # must not show in the package
 cpack --config "$build/CPackConfig.cmake" -B "$work/packed" >"$work/log" 2>&1 ||
   { cat "$work/log"; die "cpack failed"; }
-package=$work/packed/octet_0.1.0_$(dpkg --print-architecture).deb
+package=$work/packed/octet_${version}_$(dpkg --print-architecture).deb
 test -f "$package" || { ls "$work/packed"; die "no $(basename "$package")"; }
 
 test "$(dpkg-deb -f "$package" Package Version)" = "Package: octet
-Version: 0.1.0" || die "wrong name or version"
+Version: $version" || die "wrong name or version"
 dpkg-deb -f "$package" Description | grep -q FP8 || die "no description"
 depends=$(dpkg-deb -f "$package" Depends)
 for needed in libc6 libstdc++6; do
@@ -28,7 +28,7 @@ dpkg-deb -c "$package" | awk '$1 !~ /^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--|lrwxrwxr
   die "files with odd permissions"
 
 dpkg-deb -x "$package" "$work/root"
-sh "$here/tree.sh" "$work/root/usr"
+sh "$here/tree.sh" "$work/root/usr" "$version"
 doc=$work/root/usr/share/doc/octet
 head -c "$(wc -c <"$doc/LICENSE")" "$doc/copyright" | cmp -s - "$doc/LICENSE" ||
   die "share/doc/octet/copyright does not begin with the licence"

@@ -2,9 +2,9 @@
 # Installs octet to a fresh prefix, moves it, and uses it outside the tree: the octet command, the
 # programs of consumer/ and all examples through find_package with the shared and the static library,
 # and a C program through pkg-config with either, and linked statically as a whole.
-# usage: installed.sh BUILD_DIR SOURCE_DIR CC CXX WITH_CUDA [FLAGS]
+# usage: installed.sh BUILD_DIR SOURCE_DIR CC CXX VERSION WITH_CUDA [FLAGS]
 set -eu
-build=$1 source=$2 cc=$3 cxx=$4 cuda=$5 flags=${6:-}
+build=$1 source=$2 cc=$3 cxx=$4 version=$5 cuda=$6 flags=${7:-}
 here=$(dirname "$0")
 
 work=$(mktemp -d)
@@ -23,7 +23,7 @@ for component in library bench tool; do
 done
 # The installed tree must work wherever it is put.
 mv "$work/prefix" "$work/moved"
-sh "$here/tree.sh" "$work/moved"
+sh "$here/tree.sh" "$work/moved" "$version"
 libdir=$(dirname "$(find "$work/moved" -name liboctet.so)")
 
 cp -r "$source/tests/package/consumer" "$work/consumer"
@@ -68,4 +68,5 @@ if test -z "$flags" && test "$cuda" = OFF; then  # no sanitizer, and no runtime 
   compile whole "-static $(pkg-config --static --cflags --libs octet)"
   expect "y 3584" "$work/whole"
 fi
-echo "installed octet $(pkg-config --modversion octet): the command and all examples run, shared and static"
+expect "$version" pkg-config --modversion octet
+echo "installed octet $version: the command and all examples run, shared and static"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Checks an installed tree: every file is there, the octet command runs, and liboctet.a keeps the
 # CUDA runtime to itself.
-# usage: tree.sh PREFIX
+# usage: tree.sh PREFIX VERSION
 set -eu
-prefix=$1
+prefix=$1 version=$2
 die() { echo "$prefix: $*"; exit 1; }
 
 libdir=$(dirname "$(find "$prefix" -name liboctet.so)")
@@ -21,10 +21,10 @@ case $runpath in
   *) die "bin/octet looks for its libraries in \"$runpath\"" ;;
 esac
 export OCTET_HISTORY=none
-version=$("$prefix/bin/octet" --version) || die "octet --version failed"
-case $version in
-  "octet 0.1.0"*) ;;
-  *) die "octet --version printed \"$version\"" ;;
+said=$("$prefix/bin/octet" --version) || die "octet --version failed"
+case $said in
+  "octet $version"*) ;;
+  *) die "octet --version printed \"$said\"" ;;
 esac
 out=$("$prefix/bin/octet" check gemm --shape 64x64x64 --device cpu 2>&1) || die "octet check failed: $out"
 printf '%s\n' "$out" | grep -q '1 PASS, 0 FAIL' || die "octet check printed: $out"
