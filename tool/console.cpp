@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <new>
-#include <system_error>
 
 namespace octet::tool {
 
@@ -37,16 +33,6 @@ void print_markdown(const std::vector<bench::Row>& rows) {
     fmt::print("| {} |\n", fmt::join(rows[r], " | "));
     if (r == 0) fmt::print("|{}\n", fmt::join(bench::Row(rows[r].size(), "---|"), ""));
   }
-}
-
-std::FILE* take_stdout_for_data() {
-  std::fflush(stdout);
-  const int data = dup(STDOUT_FILENO);
-  std::FILE* stream = data < 0 ? nullptr : fdopen(data, "w");
-  if (stream == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-    throw std::system_error(errno, std::generic_category(), "standard output");
-  }
-  return stream;
 }
 
 }  // namespace octet::tool

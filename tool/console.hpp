@@ -4,7 +4,6 @@
 #include "bench/report/text_table.hpp"
 
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -27,9 +26,5 @@ std::string counted(std::size_t count, std::string_view noun);
 void print_table(const std::vector<bench::Row>& rows, std::size_t left_columns, bool wide = false);
 // The same in Markdown.
 void print_markdown(const std::vector<bench::Row>& rows);
-
-// Reserves stdout for data, as for --json -: from now on everything else printed there goes to
-// stderr. Returns the stream of the data, which the caller closes.
-std::FILE* take_stdout_for_data();
 
 }  // namespace octet::tool

@@ -180,7 +180,7 @@ std::string interrupt_text(std::size_t done, std::size_t wanted, const TimingOpt
 // Runs the cases of the shard that have no row from an earlier run, while time is left. Rows also
 // go to the history. At the end the result file is finished and the --json file is written.
 void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile& file,
-               const BenchCommand& command, const RunClock& clock) {
+               JsonFile& json, const BenchCommand& command, const RunClock& clock) {
   const Operator& op = *command.op;
   const ResultKind& kind = result_kind(op.name());
   std::size_t kept = 0;
@@ -192,7 +192,6 @@ void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile&
       wanted.push_back(i);
     }
   }
-  JsonFile json(command.timing.json);
   HistoryWriter history(kind, layout.header);
   std::vector<double> work;
   for (const std::size_t index : wanted) work.push_back(cases[index].result.chosen.work());
@@ -254,10 +253,11 @@ int bench_operator(const BenchCommand& command) {
     repeats.push_back(op.check_command(planned.result.chosen));
   }
   ResultFile file(command.timing.output, layout.header, planned_rows, command.timing.fresh);
+  JsonFile json(command.timing.json);  // takes stdout for itself if it is "-"
   fmt::print("{}\n{}\n", machine_headline(runs, op.data_options().threads),
              output_headline(command.timing));
   std::fflush(stdout);
-  run_cases(cases, layout, file, command, clock);
+  run_cases(cases, layout, file, json, command, clock);
   return print_summary(layout, file.rows(), repeats, command.timing.wide);
 }
 

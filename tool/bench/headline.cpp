@@ -33,14 +33,6 @@ void add_once(std::vector<std::string>& texts, const std::string& text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
 
-std::string describe_history() {
-  try {
-    return history_path().value_or("off");
-  } catch (const DatabaseError& error) {
-    return fmt::format("off ({})", error.what());
-  }
-}
-
 }  // namespace
 
 std::string machine_headline(const std::vector<PlannedRun>& cases, int threads) {
@@ -53,7 +45,7 @@ std::string machine_headline(const std::vector<PlannedRun>& cases, int threads) 
 std::string output_headline(const TimingOptions& timing) {
   return printable(fmt::format("rows: {} · history: {}",
                                timing.output.empty() ? "not kept (-o FILE.csv)" : timing.output,
-                               describe_history()));
+                               history_place()));
 }
 
 }  // namespace octet::tool
