@@ -5,6 +5,7 @@
 #include "dispatch/choose.hpp"
 #include "ops/gemm/problem.hpp"
 #include "ops/quantize/problem.hpp"
+#include "bench/report/text_table.hpp"
 
 #include <octet/octet.hpp>
 
@@ -155,7 +156,7 @@ TEST(ToolCheck, PrintsOneLinePerShapeAfterWhatRunsWhere) {
 }
 
 TEST(ToolOps, NamesEveryImplementation) {
-  const Outcome outcome = run_tool("ops");
+  const Outcome outcome = run_tool("ops --wide");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   for (const auto& entry : gemm_implementations()) {
     EXPECT_NE(outcome.out.find(entry.name), std::string::npos) << entry.name;
@@ -166,7 +167,20 @@ TEST(ToolOps, NamesEveryImplementation) {
   EXPECT_NE(outcome.out.find("no: blocks of a must be 1x128"), std::string::npos) << outcome.out;
   // Every device would refuse such a row.
   EXPECT_EQ(outcome.out.find("128x128 . 128x128"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("What no device takes is left out."), std::string::npos);
+  EXPECT_NE(outcome.out.find("Combinations that no device supports are not listed."),
+            std::string::npos);
+}
+
+TEST(ToolOps, FitsATerminalAndGivesTheReasonsBelow) {
+  const Outcome outcome = run_tool("ops", "COLUMNS=100");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("quantize +128x1 .* no \\(1\\)\n")))
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("\n(1) 128x1 blocks have no CUDA kernel"), std::string::npos);
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line) && line.rfind("(1)", 0) != 0;) {
+    EXPECT_LE(bench::width_of(line), 100u) << line;
+  }
 }
 
 TEST(ToolOps, MarkdownHasOneCellPerColumnInEveryRow) {

@@ -48,6 +48,23 @@ std::vector<Support> probe_everything() {
   return result;
 }
 
+// Joins columns of devices that have the same answers in every row: "cpu, AVX-512 or AVX2".
+void merge_devices(std::vector<bench::Row>& table, std::size_t first) {
+  for (std::size_t i = first; i + 1 < table[0].size();) {
+    const bool same = std::all_of(table.begin() + 1, table.end(),
+                                  [&](const bench::Row& row) { return row[i] == row[i + 1]; });
+    if (!same) {
+      ++i;
+      continue;
+    }
+    table[0][i] += " or " + table[0][i + 1].substr(table[0][i + 1].find(' ') + 1);
+    for (bench::Row& row : table) row.erase(row.begin() + static_cast<std::ptrdiff_t>(i + 1));
+  }
+}
+
+constexpr std::size_t kProblemColumns = 4;
+
+// Every implementation, by name.
 std::vector<bench::Row> support_table() {
   std::vector<bench::Row> table{{"operator", "blocks", "operands", "result"}};
   for (const ProbeDevice& probe : probe_devices()) table[0].push_back(probe.name);
@@ -55,16 +72,49 @@ std::vector<bench::Row> support_table() {
     table.push_back({support.op, support.blocks, support.dtypes, support.outputs});
     for (const std::string& answer : support.answers) table.back().push_back(answer);
   }
+  merge_devices(table, kProblemColumns);
   return table;
 }
 
-int ops(bool markdown) {
-  if (markdown) {
-    print_markdown(support_table());
-  } else {
-    print_table(support_table(), support_table()[0].size());
+// "yes", or "no (1)" with the reasons in `reasons`, for a CPU and for a GPU: a CPU that lacks AVX2
+// takes the same problems, only slower.
+std::vector<bench::Row> brief_support_table(std::vector<std::string>& reasons) {
+  const auto& probes = probe_devices();
+  std::vector<bench::Row> table{{"operator", "blocks", "operands", "result", "CPU", "Hopper GPU"}};
+  for (const Support& support : probe_everything()) {
+    table.push_back({support.op, support.blocks, support.dtypes, support.outputs});
+    for (const std::size_t device : {std::size_t{0}, probes.size() - 1}) {
+      const std::string& answer = support.answers[device];
+      if (!is_refusal(answer)) {
+        table.back().emplace_back("yes");
+        continue;
+      }
+      const std::string reason = answer.substr(answer.find(' ') + 1);
+      const auto known = std::find(reasons.begin(), reasons.end(), reason);
+      table.back().push_back(fmt::format("no ({})", known - reasons.begin() + 1));
+      if (known == reasons.end()) reasons.push_back(reason);
+    }
   }
-  fmt::print("\nWhat no device takes is left out.\n");
+  return table;
+}
+
+struct OpsOptions {
+  bool markdown = false;
+  bool wide = false;
+};
+
+int ops(const OpsOptions& options) {
+  if (options.markdown) {
+    print_markdown(support_table());
+  } else if (options.wide) {
+    print_table(support_table(), kProblemColumns, true);
+  } else {
+    std::vector<std::string> reasons;
+    print_table(brief_support_table(reasons), kProblemColumns);
+    for (std::size_t i = 0; i < reasons.size(); ++i) fmt::print("({}) {}\n", i + 1, reasons[i]);
+  }
+  fmt::print("\nCombinations that no device supports are not listed.{}\n",
+             options.wide || options.markdown ? "" : " --wide names the implementations.");
   return 0;
 }
 
@@ -90,10 +140,13 @@ const std::vector<ProbeDevice>& probe_devices() {
 }
 
 void add_ops(CLI::App& octet, Chosen& chosen) {
-  CLI::App& app = add_command(octet, "ops", "what is supported where");
-  const auto markdown = std::make_shared<bool>(false);
-  add_flag(app, "--markdown", *markdown, "as a Markdown table");
-  choose_when_given(app, chosen, [markdown] { return ops(*markdown); });
+  CLI::App& app = add_command(octet, "ops", "Print what is supported where.");
+  const auto options = std::make_shared<OpsOptions>();
+  add_flag(app, "--markdown", options->markdown, "Print all of it as a Markdown table.");
+  add_flag(app, "--wide", options->wide,
+           "Name the implementations, for every kind of device; the table is wide.");
+  add_examples(app, {"octet ops", "octet ops --wide | less -S"});
+  choose_when_given(app, chosen, [options] { return ops(*options); });
 }
 
 }  // namespace octet::tool
