@@ -4,7 +4,6 @@
 #include "tool/console.hpp"
 #include "tool/options/command_text.hpp"
 #include "tool/options/options.hpp"
-#include "tool/results/provenance.hpp"
 
 #include <octet/error.hpp>
 
@@ -40,26 +39,12 @@ void require_printed() {
 }
 
 int run_command(int argc, char** argv) {
-  CLI::App octet("FP8 training operators: benchmarks, correctness gates and what is supported.",
-                 "octet");
-  use_help_text(octet);
-  octet.set_version_flag("--version", version_text());
-  octet.require_subcommand(1);
+  CLI::App octet(
+      "octet benchmarks and checks FP8 training operators: linear layers, casts to FP8, RMSNorm, "
+      "rotary embedding and gated MLPs, on GPUs and CPUs.",
+      "octet");
   Chosen chosen;
-  CLI::App* bench = octet.add_subcommand(
-      "bench", "check an operator, then time it [default: the quick suite of gemm]");
-  CLI::App* check = octet.add_subcommand("check", "the correctness gates without the timing");
-  bench->require_subcommand(0, 1);
-  check->require_subcommand(1);
-  add_bench_operators(*bench, chosen);
-  add_check_operators(*check, chosen);
-  add_bench_suite(*bench, chosen);
-  add_summarize(octet, chosen);
-  add_compare(octet, chosen);
-  add_report(octet, chosen);
-  add_history(octet, chosen);
-  add_ops(octet, chosen);
-  add_doctor(octet, chosen);
+  add_commands(octet, chosen);
   try {
     octet.parse(argc, argv);
     const int status = chosen.run();

@@ -250,10 +250,10 @@ TEST(ToolDoctor, ShowsWhatIsWrongAndGoesOn) {
 
 TEST(Tool, PrintsItsVersionAndItsHelp) {
   EXPECT_EQ(run_tool("--version").status, 0);
-  const Outcome help = run_tool("bench gemm --help");
+  const Outcome help = run_tool("bench gemm --help", "COLUMNS=100");
   EXPECT_EQ(help.status, 0);
   for (const char* wanted : {"--shape", "--suite", "--baseline", "--prequantized", "--output",
-                             "0 for OCTET_NUM_THREADS, or every core"}) {
+                             "0 takes OCTET_NUM_THREADS, or one per core"}) {
     EXPECT_NE(help.out.find(wanted), std::string::npos) << wanted;
   }
 }

@@ -88,8 +88,9 @@ void add_check_operators(CLI::App& check, Chosen& chosen) {
   for (const MakeOperator make : operators()) {
     const auto command = std::make_shared<CheckCommand>(CheckCommand{make()});
     Operator& op = *command->op;
-    CLI::App& app = add_command(check, op.name(), op.about_check());
+    CLI::App& app = add_command(check, op.name(), op.about());
     op.add_options(app, false);
+    option_group(app, "Output");
     add_flag(app, "-v,--verbose", command->verbose,
              "Print every gate with its value and bound, not only those that failed.");
     choose_when_given(app, chosen, [command] { return check_operator(*command); });

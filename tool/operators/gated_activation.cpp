@@ -10,7 +10,12 @@ namespace {
 class GatedActivation : public ShapeOperator {
  public:
   const char* name() const override { return "gated-activation"; }
-  const char* about() const override { return "act(gate) * up, with FP8 output if asked"; }
+  const char* about() const override {
+    return "A gated activation, act(gate) * up, with FP8 output if asked.";
+  }
+  std::array<const char*, 2> examples(bool /*timed*/) const override {
+    return {"--shape 64x512", "--shape 64x512 --fp8 e4m3"};
+  }
 
   std::vector<Support> support() const override {
     return probe_rows("gated_activation", gated_activation_forward_implementations(),
@@ -18,12 +23,14 @@ class GatedActivation : public ShapeOperator {
   }
 
  private:
-  const char* shape_help() const override { return "rows x columns of gate; repeatable"; }
+  const char* shape_help() const override { return "A gate of R rows and C columns."; }
 
   void add_own_options(CLI::App& app, bool /*timed*/) override {
     add_gate_activation(app, activation_);
-    add_flag(app, "--row-weight", row_weight_, "times a weight per row");
-    add_fp8_options(app, fp8_, "write y and the gradients in this format instead");
+    add_flag(app, "--row-weight", row_weight_, "Multiply every row by a weight of its own.");
+    add_fp8_options(app, fp8_,
+                    "Write y and the gradients as block-scaled FP8 in this format, row-major and "
+                    "transposed. The options below need it.");
   }
 
   std::vector<Case> cases_on(Device device) const override {

@@ -65,7 +65,10 @@ class GatedMlp : public ShapeOperator {
  public:
   const char* name() const override { return "gated-mlp"; }
   const char* about() const override {
-    return "act(x Wg^T) * (x Wu^T), and the product that follows with --down";
+    return "A gated MLP, act(x Wg^T) * (x Wu^T), with the down projection if asked.";
+  }
+  std::array<const char*, 2> examples(bool /*timed*/) const override {
+    return {"--shape 64x256x128 --down", "--shape 64x256x128 --dtype bf16"};
   }
   RowKind rows() const override { return RowKind::mlp; }
   std::vector<std::string> chosen_operators() const override {
@@ -77,26 +80,32 @@ class GatedMlp : public ShapeOperator {
  private:
   const char* shape_form() const override { return "MxFxK"; }
   const char* shape_help() const override {
-    return "tokens x features between the products x features of x; repeatable";
+    return "A layer of M tokens, F features between the products and K features of x.";
   }
 
   void add_dtype_option(CLI::App& app) override {
-    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16", "f32"}, "of the products; fp8");
+    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16", "f32"}, "Precision of the products.");
   }
 
   void add_own_options(CLI::App& app, bool /*timed*/) override {
-    add_flag(app, "--down", down_, "with the down projection");
+    add_flag(app, "--down", down_, "Include the down projection.");
     add_gate_activation(app, activation_);
-    add_flag(app, "--unfused", unfused_, "FP8 through 16-bit tensors between the operators");
-    add_dtype(app, "--input", input_, kFloats, "of the tensors of an fp8 layer; bf16");
-    add_dtype(app, "--format", format_, kFp8, "of x, h and the weights; e4m3");
-    add_dtype(app, "--grad-format", grad_format_, kFp8, "of the gradients; e4m3");
+    add_flag(app, "--unfused", unfused_,
+             "Pass tensors of --input between the operators instead of FP8; for comparison.");
+    const GatedMlpProblem usual;
+    add_dtype(app, "--input", input_, kFloats,
+              with_default("Data type of the tensors of an FP8 layer.", usual.dtype));
+    add_dtype(app, "--format", format_, kFp8,
+              with_default("FP8 format of x, h and the weights.", usual.format));
+    add_dtype(app, "--grad-format", grad_format_, kFp8,
+              with_default("FP8 format of the gradients.", usual.grad_format));
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "x^T and h^T in 1x128 or in 128x128 blocks; 1d");
-    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block; 0");
-    add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
-    add_dtype(app, "--dw", dw_, kFloats, "of the weight gradients; bf16");
-    add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradients to dw");
+               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
+    add_scale_options(app, amax_floor_, pow2_scales_);
+    add_dtype(app, "--dw", dw_, kFloats,
+              with_default("Data type of the weight gradients.", usual.dw_dtype));
+    add_flag(app, "--accumulate-dw", accumulate_dw_,
+             "Add the weight gradients to dw instead of overwriting it.");
   }
 
   void check_options_fit() const {
@@ -119,16 +128,16 @@ class GatedMlp : public ShapeOperator {
       problem.f = shape.extents[1];
       problem.k = shape.extents[2];
       problem.fp8 = dtype_ == "fp8";
-      problem.dtype = problem.fp8 ? input_.value_or(Dtype::bf16) : *parse_dtype(dtype_);
+      problem.dtype = problem.fp8 ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
       problem.activation = chosen_activation(activation_, shape);
       problem.down = down_;
       problem.unfused = unfused_;
-      problem.format = format_.value_or(Dtype::e4m3);
-      problem.grad_format = grad_format_.value_or(Dtype::e4m3);
+      problem.format = format_.value_or(problem.format);
+      problem.grad_format = grad_format_.value_or(problem.grad_format);
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-      problem.amax_floor = amax_floor_.value_or(0);
+      problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
       problem.pow2_scales = pow2_scales_;
-      problem.dw_dtype = dw_.value_or(Dtype::bf16);
+      problem.dw_dtype = dw_.value_or(problem.dw_dtype);
       problem.accumulate_dw = accumulate_dw_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_gated_mlp));

@@ -24,6 +24,9 @@ constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input",
                                    "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
                                    "--amax-floor",  "--pow2-scales"};
 
+constexpr const char* kUsualSuite = "quick";
+constexpr const char* kModelSuite = "dense84";  // with --model or --mbs
+
 LayerCase case_of_shape(const std::string& text, std::size_t number) {
   std::int64_t shape[3] = {0, 0, 0};
   if (!parse_shape(text, shape, 3)) {
@@ -89,53 +92,75 @@ std::string describe_plain_layer(const Fp8LinearProblem& layer) {
 class Gemm : public Operator {
  public:
   const char* name() const override { return "gemm"; }
-  const char* about() const override { return "the linear layer: forward and backward"; }
-  const char* about_check() const override {
-    return "a linear layer, or one product (--a, --b, --out)";
+  const char* about() const override {
+    return "Linear layers in FP8 or 16 bits, forward and backward.";
+  }
+  std::array<const char*, 2> examples(bool timed) const override {
+    return {"--shape 512x1024x768", timed ? "--model Llama-3.1-8B --mbs 1"
+                                          : "--shape 64x256x128 --a e4m3:1x128 --b e4m3:128x128"};
   }
   RowKind rows() const override { return RowKind::layer; }
   std::vector<std::string> chosen_operators() const override { return {"gemm", "quantize"}; }
   // Sixteen cases of a suite with their gates fit in three minutes. A shape from the command line
   // may take longer.
-  double cpu_seconds() const override { return common_.shapes.empty() ? 1 : 5; }
+  double cpu_seconds() const override {
+    return common_.shapes.empty() ? kCpuSeconds : kCpuSecondsOfAShape;
+  }
 
   void add_options(CLI::App& app, bool timed) override {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     app_ = &app;
-    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "of the products [default: fp8]");
-    add_choice(app, "--granularity", granularity_, {"blockwise"},
-               "of the scales of fp8 [default: blockwise]");
+    const Fp8LinearProblem usual;
+    option_group(app, kCaseOptions);
     add_texts(app, "--shape", common_.shapes, "MxNxK",
-              "tokens x output x input features; repeatable");
-    add_texts(app, "--model", models_, "NAME", "the layers of a model; repeatable");
-    add_wholes(app, "--mbs", mbs_, 1, kMost, "the layers at this micro-batch size; repeatable");
-    add_text(app, "--suite", suite_, "NAME|FILE.csv", "a list of layers [default: quick]");
-    add_text(app, "--backend", data_.backend, "NAME",
-             "implementation of the products [default: the first that takes them]");
-    add_text(app, "--quantize-backend", data_.quantize_backend, "NAME",
-             "implementation of the casts [default: the first that takes them]");
-    add_device(app, common_.device);
+              "A layer of M tokens, N output features and K input features. Repeat it for several "
+              "shapes.");
+    add_texts(app, "--model", models_, "NAME",
+              "The layers of this model, such as Llama-3.1-8B. Repeat it for several models.");
+    add_wholes(app, "--mbs", mbs_, 1, kMost,
+               "Only layers at this micro-batch size, in sequences. Repeat it for several sizes.");
+    add_text(app, "--suite", suite_, "NAME|FILE.csv",
+             with_default("A list of layers: quick, dense84 or a file.",
+                          fmt::format("{}; {} with --model or --mbs", kUsualSuite, kModelSuite)));
+    option_group(app, kNumericOptions);
+    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
+    add_choice(app, "--granularity", granularity_, {"blockwise"},
+               "How FP8 scales are shared; there is one way.");
     add_dtype(app, "--input", input_, kFloats,
-              "of x, w, dy, y and dx of an fp8 layer [default: bf16]");
-    add_dtype(app, "--format", format_, kFp8, "of x and w [default: e4m3]");
-    add_dtype(app, "--grad-format", grad_format_, kFp8, "of dy [default: e4m3]");
+              with_default("Data type of x, w, dy, y and dx of an FP8 layer.", usual.dtype));
+    add_dtype(app, "--format", format_, kFp8, with_default("FP8 format of x and w.", usual.format));
+    add_dtype(app, "--grad-format", grad_format_, kFp8,
+              with_default("FP8 format of the output gradient dy.", usual.grad_format));
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "x^T in 1x128 (1d) or 128x128 (2d) blocks [default: 1d]");
-    add_dtype(app, "--dw", dw_, kFloats,
-              "of the weight gradient [default: bf16, or that of --dtype]");
-    add_flag(app, "--accumulate-dw", accumulate_dw_, "add the weight gradient to dw");
-    add_f32(app, "--amax-floor", amax_floor_, "least amax of a block [default: 0]");
-    add_flag(app, "--pow2-scales", pow2_scales_, "round scales up to powers of two");
-    add_data_options(app, data_);
+               "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
+    add_dtype(
+        app, "--dw", dw_, kFloats,
+        with_default("Data type of the weight gradient.",
+                     fmt::format("{} for fp8, else that of --dtype", octet::name(usual.dw_dtype))));
+    add_flag(app, "--accumulate-dw", accumulate_dw_,
+             "Add the weight gradient to dw instead of overwriting it.");
+    add_scale_options(app, amax_floor_, pow2_scales_);
     if (!timed) add_product_options(app);
+    option_group(app, kMachineOptions);
+    add_device(app, common_.device);
+    add_text(app, "--backend", data_.backend, "NAME",
+             with_default("Implementation of the products; octet ops lists them.",
+                          "the first that supports them"));
+    add_text(app, "--quantize-backend", data_.quantize_backend, "NAME",
+             with_default("Implementation of the casts.", "the first that supports them"));
+    add_data_options(app, data_);
+    add_op_examples(app, timed);
   }
 
   void add_bench_options(CLI::App& app) override {
-    add_flag(app, "--prequantized", prequantized_, "time only the products");
+    option_group(app, "Timing");
+    add_flag(app, "--prequantized", prequantized_,
+             "Time only the products; the operands are quantised beforehand.");
     // openblas: sgemm of the same products, on the CPU. cublaslt: the same layer with cuBLASLt's
     // products or, with --prequantized, only its products.
     add_choice(app, "--baseline", baseline_, {"openblas", "cublaslt"},
-               "time a peer interleaved and report its time over ours");
+               "Also time this library, interleaved, and report its time over octet's: openblas on "
+               "the CPU, cublaslt on a GPU.");
   }
 
   std::string bench_arguments() const override {
@@ -186,7 +211,7 @@ class Gemm : public Operator {
     }
     const bool filtered = !models_.empty() || !mbs_.empty();
     if (!cases.empty() && suite_.empty() && !filtered) return cases;
-    const std::string suite = !suite_.empty() ? suite_ : filtered ? "dense84" : "quick";
+    const std::string suite = !suite_.empty() ? suite_ : filtered ? kModelSuite : kUsualSuite;
     const std::vector<LayerCase> selected = select_cases(load_suite(suite), models_, mbs_);
     if (selected.empty()) {
       refuse_usage("--model and --mbs together leave no case of suite {}", suite);
@@ -211,13 +236,13 @@ class Gemm : public Operator {
     problem.m = layer.m;
     problem.n = layer.n;
     problem.k = layer.k;
-    problem.dtype = is_fp8() ? input_.value_or(Dtype::bf16) : *parse_dtype(dtype_);
-    problem.format = format_.value_or(Dtype::e4m3);
-    problem.grad_format = grad_format_.value_or(Dtype::e4m3);
-    problem.dw_dtype = dw_.value_or(is_fp8() ? Dtype::bf16 : problem.dtype);
+    problem.dtype = is_fp8() ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
+    problem.format = format_.value_or(problem.format);
+    problem.grad_format = grad_format_.value_or(problem.grad_format);
+    problem.dw_dtype = dw_.value_or(is_fp8() ? problem.dw_dtype : problem.dtype);
     problem.accumulate_dw = accumulate_dw_;
     problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-    problem.amax_floor = amax_floor_.value_or(0);
+    problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
     problem.pow2_scales = pow2_scales_;
     problem.device = device;
     return problem;
@@ -257,10 +282,14 @@ class Gemm : public Operator {
   }
 
   void add_product_options(CLI::App& app) {
-    add_text(app, "--a", a_, "DTYPE[:BLOCK|:mn]", "left operand of one product");
-    add_text(app, "--b", b_, "DTYPE[:BLOCK|:mn]", "right operand of one product");
-    add_dtype(app, "--out", out_, kFloats, "of one product; bf16");
-    add_flag(app, "--accumulate", accumulate_, "add one product to its output");
+    option_group(app, "One product instead of a layer");
+    add_text(app, "--a", a_, "DTYPE[:BLOCK|:mn]",
+             "Left operand: e4m3:1x128 has scales per block, bf16:mn is contiguous along M.");
+    add_text(app, "--b", b_, "DTYPE[:BLOCK|:mn]",
+             "Right operand, such as e4m3:128x128; :mn is contiguous along N.");
+    add_dtype(app, "--out", out_, kFloats,
+              with_default("Data type of the product.", GemmProblem{}.out_dtype));
+    add_flag(app, "--accumulate", accumulate_, "Add the product to its output.");
   }
 
   void check_product_options() const {
@@ -286,7 +315,7 @@ class Gemm : public Operator {
       problem.k = shape.k;
       problem.a = parse_operand("--a", a_);
       problem.b = parse_operand("--b", b_);
-      problem.out_dtype = out_.value_or(Dtype::bf16);
+      problem.out_dtype = out_.value_or(problem.out_dtype);
       problem.accumulate = accumulate_;
       problem.device = device;
       return problem;

@@ -48,6 +48,15 @@ std::string Operator::data_arguments() const {
   return result;
 }
 
+void Operator::add_op_examples(CLI::App& app, bool timed) const {
+  std::vector<std::string> lines;
+  for (const char* options : examples(timed)) {
+    lines.push_back(fmt::format("octet {} {} {}", timed ? "bench" : "check", name(), options));
+  }
+  if (timed) lines.back() += " -o rows.csv";
+  add_examples(app, lines);
+}
+
 std::string Operator::forced_backends() const {
   std::string forced;
   for (const std::string& op : chosen_operators()) {
@@ -59,16 +68,25 @@ std::string Operator::forced_backends() const {
 }
 
 void ShapeOperator::add_options(CLI::App& app, bool timed) {
-  add_texts(app, "--shape", common_.shapes, shape_form(), shape_help());
+  option_group(app, kCaseOptions);
+  add_texts(app, "--shape", common_.shapes, shape_form(),
+            with_default(fmt::format("{} Repeat it for several shapes.", shape_help()),
+                         "shapes of real models"));
+  option_group(app, kNumericOptions);
   add_dtype_option(app);
   add_own_options(app, timed);
-  add_text(app, "--backend", data_.backend, "NAME", "the implementation");
+  option_group(app, kMachineOptions);
   add_device(app, common_.device);
+  add_text(
+      app, "--backend", data_.backend, "NAME",
+      with_default("Implementation; octet ops lists them.", "the first that supports the case"));
   add_data_options(app, data_);
+  add_op_examples(app, timed);
 }
 
 void ShapeOperator::add_dtype_option(CLI::App& app) {
-  add_dtype(app, "--dtype", common_.dtype, kFloats, "of the tensors; bf16");
+  add_dtype(app, "--dtype", common_.dtype, kFloats,
+            with_default("Data type of the tensors.", kUsualDtype));
 }
 
 std::vector<ShapeCase> ShapeOperator::shapes_on(Device device) const {

@@ -13,6 +13,7 @@
 
 #include <octet/error.hpp>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,16 +50,17 @@ enum class RowKind { layer, cast, memory, mlp };
 class Operator {
  public:
   virtual ~Operator() = default;
-  virtual const char* name() const = 0;  // "rms-norm"
-  virtual const char* about() const = 0;
-  virtual const char* about_check() const { return about(); }
+  virtual const char* name() const = 0;   // "rms-norm"
+  virtual const char* about() const = 0;  // a sentence: "RMSNorm, forward and backward."
+  // Options of two runs, for the examples of the help. Those of octet check take seconds.
+  virtual std::array<const char*, 2> examples(bool timed) const = 0;
   virtual RowKind rows() const { return RowKind::memory; }
   // The library's operators whose implementations this one chooses: "rms_norm".
   virtual std::vector<std::string> chosen_operators() const;
   // The rows of the support table, for `octet ops`.
   virtual std::vector<Support> support() const = 0;
   // Time budget of a case on the CPU without --iters and --seconds-per-case.
-  virtual double cpu_seconds() const { return 1; }
+  virtual double cpu_seconds() const { return kCpuSeconds; }
 
   // `timed`: for octet bench, where every case needs a backward.
   virtual void add_options(CLI::App& app, bool timed) = 0;
@@ -82,6 +84,9 @@ class Operator {
   std::string check_command(const Case& one) const;
 
  protected:
+  // "octet check OP ..." of both examples, or "octet bench OP ...".
+  void add_op_examples(CLI::App& app, bool timed) const;
+
   // Options of every operator.
   struct CommonOptions {
     std::vector<std::string> shapes;
@@ -96,6 +101,11 @@ class Operator {
   std::string forced_backends() const;
 };
 
+inline constexpr Dtype kUsualDtype = Dtype::bf16;  // without --dtype
+// Groups of options, for the help.
+inline constexpr const char* kNumericOptions = "Numerics";
+inline constexpr const char* kMachineOptions = "Device";
+
 // An operator whose cases are shapes: those of --shape, or else those of cases/<operator>.csv.
 class ShapeOperator : public Operator {
  public:
@@ -105,13 +115,14 @@ class ShapeOperator : public Operator {
 
  protected:
   virtual const char* shape_form() const { return "RxC"; }
-  virtual const char* shape_help() const { return "rows x columns; repeatable"; }
+  // What the letters of the form mean.
+  virtual const char* shape_help() const { return "A tensor of R rows and C columns."; }
   virtual void add_dtype_option(CLI::App& app);
   virtual void add_own_options(CLI::App& app, bool timed) = 0;
   virtual std::vector<Case> cases_on(Device device) const = 0;
 
   std::vector<ShapeCase> shapes_on(Device device) const;
-  Dtype dtype() const { return common_.dtype.value_or(Dtype::bf16); }
+  Dtype dtype() const { return common_.dtype.value_or(kUsualDtype); }
 };
 
 // An operator on the heads of q and k.
@@ -119,7 +130,7 @@ class HeadsOperator : public ShapeOperator {
  protected:
   const char* shape_form() const override { return "BxSxH"; }
   const char* shape_help() const override {
-    return "sequences x tokens x features of q; repeatable";
+    return "B sequences of S tokens with H features of q.";
   }
 };
 

@@ -68,7 +68,12 @@ std::vector<Support> probe_copies() {
 class Quantize : public ShapeOperator {
  public:
   const char* name() const override { return "quantize"; }
-  const char* about() const override { return "block-scaled casts to FP8"; }
+  const char* about() const override {
+    return "Casts to block-scaled FP8, row-major and transposed.";
+  }
+  std::array<const char*, 2> examples(bool /*timed*/) const override {
+    return {"--shape 256x512", "--shape 256x512 --block 128x128"};
+  }
   RowKind rows() const override { return RowKind::cast; }
 
   std::vector<Support> support() const override {

@@ -10,7 +10,10 @@ namespace {
 class RmsNorm : public ShapeOperator {
  public:
   const char* name() const override { return "rms-norm"; }
-  const char* about() const override { return "RMSNorm, with residual and FP8 output if asked"; }
+  const char* about() const override { return "RMSNorm, with a residual and FP8 output if asked."; }
+  std::array<const char*, 2> examples(bool /*timed*/) const override {
+    return {"--shape 64x512", "--shape 64x512 --residual --fp8 e4m3"};
+  }
 
   std::vector<Support> support() const override {
     return probe_rows("rms_norm", rms_norm_forward_implementations(),
@@ -20,8 +23,10 @@ class RmsNorm : public ShapeOperator {
  private:
   void add_own_options(CLI::App& app, bool timed) override {
     add_norm_options(app, norm_, timed);
-    add_flag(app, "--residual", residual_, "norm x + residual, and write the sum");
-    add_fp8_options(app, fp8_, "write y in this format instead");
+    add_flag(app, "--residual", residual_, "Normalise x + residual, and write the sum as well.");
+    add_fp8_options(app, fp8_,
+                    "Write y as block-scaled FP8 in this format, row-major and transposed. The "
+                    "options below need it.");
   }
 
   std::vector<Case> cases_on(Device device) const override {

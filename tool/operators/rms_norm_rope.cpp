@@ -10,7 +10,12 @@ namespace {
 class RmsNormRope : public HeadsOperator {
  public:
   const char* name() const override { return "rms-norm-rope"; }
-  const char* about() const override { return "RMSNorm and rotation of q and k, fused"; }
+  const char* about() const override {
+    return "RMSNorm and rotary embedding of q and k in one call.";
+  }
+  std::array<const char*, 2> examples(bool /*timed*/) const override {
+    return {"--shape 2x32x512", "--shape 2x32x512 --norm head"};
+  }
 
   std::vector<Support> support() const override {
     std::vector<Support> result;
@@ -32,9 +37,10 @@ class RmsNormRope : public HeadsOperator {
  private:
   void add_own_options(CLI::App& app, bool timed) override {
     add_rope_options(app, rope_);
-    add_choice(app, "--norm", norm_scope_, {"row", "head"},
-               "over all heads of a token or over each; row, or that of the case");
     add_norm_options(app, norm_, timed);
+    add_choice(app, "--norm", norm_scope_, {"row", "head"},
+               with_default("Normalise over all heads of a token (row) or over each head.",
+                            "that of the case, or row"));
   }
 
   std::vector<Case> cases_on(Device device) const override {

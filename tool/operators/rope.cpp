@@ -10,7 +10,10 @@ namespace {
 class Rope : public HeadsOperator {
  public:
   const char* name() const override { return "rope"; }
-  const char* about() const override { return "rotary position embedding of q and k"; }
+  const char* about() const override { return "Rotary position embedding of q and k."; }
+  std::array<const char*, 2> examples(bool /*timed*/) const override {
+    return {"--shape 2x32x512", "--shape 2x32x512 --kv-heads 2 --style interleaved"};
+  }
 
   std::vector<Support> support() const override {
     std::vector<Support> result;

@@ -64,7 +64,9 @@ std::string no_such(const std::string& given, const std::vector<std::string>& wo
       std::min_element(words.begin(), words.end(), [&](const std::string& a, const std::string& b) {
         return distance(a, given) < distance(b, given);
       });
-  const bool is_near = nearest != words.end() && distance(*nearest, given) <= 2;
+  const std::size_t letters = given.size() - std::min(given.size(), given.find_first_not_of('-'));
+  const std::size_t most = std::min<std::size_t>(2, letters / 2);  // of a few letters, any is near
+  const bool is_near = nearest != words.end() && distance(*nearest, given) <= most;
   return fmt::format("there is no {}; {}", given,
                      is_near ? fmt::format("did you mean {}?", *nearest) : otherwise);
 }
@@ -122,6 +124,7 @@ CommandText command_text(const CLI::App& app) {
   text.path = command_path(app);
   text.about = app.get_description();
   text.group = app.get_group();
+  text.is_root = app.get_parent() == nullptr;
   for (const CLI::Option* option : app.get_options()) text.options.push_back(option_text(*option));
   for (const CLI::App* command : commands_of(app)) text.commands.push_back(command_text(*command));
   text.needs_command = app.get_require_subcommand_min() > 0;

@@ -30,6 +30,7 @@ struct CommandText {
   std::string path;  // "octet bench gemm"
   std::string about;
   std::string group;  // among the commands of its parent
+  bool is_root = false;
   std::vector<OptionText> options;
   std::vector<CommandText> commands;
   bool needs_command = false;

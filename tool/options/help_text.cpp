@@ -14,66 +14,6 @@
 namespace octet::tool {
 namespace {
 
-// The text in lines of at most `width`, all but the first behind `indent` blanks. A longer word has
-// a line of its own. "[default: 1x128]" is not torn apart.
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
-  std::string result;
-  std::size_t length = 0;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word == "[default:") {
-      std::string rest;
-      std::getline(words, rest);
-      if (word.size() + rest.size() <= width) {
-        word += rest;
-      } else {
-        words = std::istringstream(rest);
-      }
-    }
-    if (length > 0 && length + 1 + word.size() > width) {
-      result += "\n" + std::string(indent, ' ');
-      length = 0;
-    } else if (length > 0) {
-      result += ' ';
-      ++length;
-    }
-    result += word;
-    length += word.size();
-  }
-  return result;
-}
-
-struct Entry {
-  std::string name;
-  std::string about;
-};
-
-// Names on the left, texts on the right. A long name has its text on the next line.
-std::string list_text(const std::string& title, const std::vector<Entry>& entries,
-                      std::size_t columns) {
-  constexpr std::size_t kIndent = 2;
-  constexpr std::size_t kWidestName = 26;
-  std::size_t widest = 0;
-  for (const Entry& entry : entries) {
-    if (entry.name.size() <= kWidestName) widest = std::max(widest, entry.name.size());
-  }
-  const std::size_t left = kIndent + std::max<std::size_t>(widest, 8) + 2;
-  std::string result = fmt::format("\n{}:\n", title);
-  for (const Entry& entry : entries) {
-    const std::string name = std::string(kIndent, ' ') + entry.name;
-    result += name.size() + 2 <= left ? fmt::format("{:<{}}", name, left)
-                                      : name + "\n" + std::string(left, ' ');
-    result += wrapped(entry.about, columns - left, left) + "\n";
-  }
-  return result;
-}
-
-Entry option_entry(const OptionText& option) {
-  std::string name = fmt::format("{}", fmt::join(option.names, ", "));
-  if (!option.is_argument && !option.type.empty()) name += " " + option.type;
-  return {name, option.about};
-}
-
 // The titles in the order in which they first appear.
 template <class Item>
 std::vector<std::string> titles_of(const std::vector<Item>& items) {
@@ -87,6 +27,64 @@ std::vector<std::string> titles_of(const std::vector<Item>& items) {
 }
 
 }  // namespace
+
+std::string wrapped(const std::string& text, std::size_t columns, std::size_t indent) {
+  std::string result;
+  const std::size_t width = columns - indent;
+  std::size_t length = 0;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (word == "[default:") {  // not torn apart if it fits on a line
+      std::string rest;
+      std::getline(words, rest);
+      if (word.size() + rest.size() <= width) {
+        word += rest;
+      } else {
+        words = std::istringstream(rest);
+      }
+    }
+    if (std::string bound; (word == ">" || word == "<=") && words >> bound) word += " " + bound;
+    if (length > 0 && length + 1 + word.size() > width) {
+      result += "\n" + std::string(indent, ' ');
+      length = 0;
+    } else if (length > 0) {
+      result += ' ';
+      ++length;
+    }
+    result += word;
+    length += word.size();
+  }
+  return result;
+}
+
+std::string option_usage(const OptionText& option) {
+  std::string text = fmt::format("{}", fmt::join(option.names, ", "));
+  if (!option.is_argument && !option.type.empty()) text += " " + option.type;
+  return text;
+}
+
+std::string lists_text(const std::vector<HelpList>& lists, std::size_t columns) {
+  constexpr std::size_t kIndent = 2;
+  constexpr std::size_t kWidest = 24;  // a longer name has its text on the next line
+  std::size_t widest = 0;
+  for (const HelpList& list : lists) {
+    for (const HelpEntry& entry : list.entries) {
+      if (entry.name.size() <= kWidest) widest = std::max(widest, entry.name.size());
+    }
+  }
+  const std::size_t left = kIndent + widest + 2;
+  std::string result;
+  for (const HelpList& list : lists) {
+    result += "\n" + list.title + ":\n";
+    for (const HelpEntry& entry : list.entries) {
+      const std::string name = std::string(kIndent, ' ') + entry.name;
+      result += entry.name.size() <= widest ? fmt::format("{:<{}}", name, left)
+                                            : name + "\n" + std::string(left, ' ');
+      result += wrapped(entry.about, columns, left) + "\n";
+    }
+  }
+  return result;
+}
 
 std::vector<OptionSection> option_sections(const CommandText& command) {
   OptionSection arguments{"Arguments", {}};
@@ -122,36 +120,66 @@ std::string usage_text(const CommandText& command) {
 }
 
 std::size_t help_columns() {
-  constexpr std::size_t kUsual = 80;
-  constexpr std::size_t kFewest = 60;
-  constexpr std::size_t kMost = 100;
-  std::int64_t columns = kUsual;
+  constexpr std::int64_t kUsual = 80;
+  constexpr std::int64_t kFewest = 60;
+  constexpr std::int64_t kMost = 100;
   winsize size{};
-  if (const char* given = std::getenv("COLUMNS");
-      given != nullptr && parse_whole(given, 1, 10'000, columns)) {
-  } else if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    columns = size.ws_col;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return std::clamp<std::size_t>(size.ws_col, kFewest, kMost);
   }
-  return std::clamp<std::size_t>(static_cast<std::size_t>(columns), kFewest, kMost);
+  const char* given = std::getenv("COLUMNS");
+  std::int64_t columns = 0;
+  if (given == nullptr || !parse_number(given, columns) || columns <= 0) columns = kUsual;
+  return static_cast<std::size_t>(std::clamp(columns, kFewest, kMost));
+}
+
+std::vector<HelpList> general_notes() {
+  return {
+      {"Exit status",
+       {{"0", "Success."},
+        {fmt::to_string(kExitFailed),
+         "A gate failed, a case could not be run, or octet compare found a regression."},
+        {fmt::to_string(kExitUsage),
+         "The command line is wrong, or asks for what this machine or build does not have."},
+        {"128 + N", "Stopped by signal N; rerun the same command to continue."}}},
+      {"Environment",
+       {{"OCTET_NUM_THREADS", "CPU threads of a run without --threads. [default: one per core]"},
+        {"OCTET_<OP>_BACKEND",
+         "Implementation of an operator, such as OCTET_GEMM_BACKEND=cpu_reference."},
+        {"OCTET_LOG",
+         "With the value dispatch, every call reports on stderr which implementation it takes."},
+        {"OCTET_HISTORY",
+         "File to which every benchmark adds its rows; none keeps no history. [default: "
+         "octet/history.sqlite in XDG_STATE_HOME, or in .local/state of HOME]"},
+        {"CUDA_VISIBLE_DEVICES", "GPUs that octet may use, as in every CUDA program."},
+        {"NO_COLOR", "If not empty, no colours on a terminal."},
+        {"COLUMNS", "Width of the output. [default: that of the terminal]"}}},
+      {"Documentation",
+       {{"octet COMMAND --help", "Options and examples of a command."},
+        {"octet manual", "All of it as a manual page: octet manual | man -l -"},
+        {"docs/", "In the sources: benchmarking, reporting, gates, numerics."}}}};
 }
 
 std::string help_text(const CommandText& command, std::size_t columns) {
-  std::string result =
-      wrapped(command.about, columns, 0) + "\n\nUsage: " + usage_text(command) + "\n";
+  std::vector<HelpList> lists;
   for (const std::string& title : titles_of(command.commands)) {
-    std::vector<Entry> entries;
+    lists.push_back({title, {}});
     for (const CommandText& one : command.commands) {
-      if (one.group == title) entries.push_back({one.name, one.about});
+      if (one.group == title) lists.back().entries.push_back({one.name, one.about});
     }
-    result += list_text(title, entries, columns);
   }
   for (const OptionSection& section : option_sections(command)) {
-    std::vector<Entry> entries;
-    for (const OptionText& option : section.options) entries.push_back(option_entry(option));
-    result += list_text(section.title, entries, columns);
+    lists.push_back({section.title, {}});
+    for (const OptionText& option : section.options) {
+      lists.back().entries.push_back({option_usage(option), option.about});
+    }
   }
+  std::string result =
+      fmt::format("{}\n\nUsage: {}\n", wrapped(command.about, columns), usage_text(command));
+  result += lists_text(lists, columns);
   if (!command.examples.empty()) result += "\nExamples:\n";
   for (const std::string& example : command.examples) result += "  " + example + "\n";
+  if (command.is_root) result += lists_text(general_notes(), columns);
   return result;
 }
 

@@ -4,10 +4,16 @@
 
 #include "cpu/threads.hpp"
 
+#include <octet/ops/rms_norm.hpp>
+
+#include <fmt/format.h>
+
 #include <limits>
 
 namespace octet::tool {
 namespace {
+
+constexpr const char* kFp8Group = "FP8 output";
 
 using OptionalBlock = std::optional<BlockShape>;
 
@@ -24,7 +30,7 @@ OptionalBlock parse_optional_block(const std::string& option, const std::string&
 // `otherwise`: the block of a copy if its option is not given.
 Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) {
   Fp8Output fp8;
-  fp8.format = options.format.value_or(Dtype::e4m3);
+  fp8.format = options.format.value_or(fp8.format);
   fp8.block = parse_optional_block("--block", options.block, otherwise);
   fp8.transposed_block =
       parse_optional_block("--transposed-block", options.transposed_block, otherwise);
@@ -36,7 +42,7 @@ Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) 
         : options.transposed_block.empty() ? "--block none"
                                            : "none for both");
   }
-  fp8.amax_floor = options.amax_floor.value_or(0);
+  fp8.amax_floor = options.amax_floor.value_or(fp8.amax_floor);
   fp8.pow2_scales = options.pow2_scales;
   return fp8;
 }
@@ -44,11 +50,10 @@ Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) 
 // `otherwise`: the default, as the help prints it.
 void add_block_options(CLI::App& app, Fp8Options& options, const std::string& otherwise) {
   add_text(app, "--block", options.block, "1x128|128x1|128x128|none",
-           "block per scale of the row-major copy, or none " + otherwise);
+           with_default("Scale block of the row-major copy; none leaves it out.", otherwise));
   add_text(app, "--transposed-block", options.transposed_block, "1x128|128x1|128x128|none",
-           "block per scale of the transposed copy, or none " + otherwise);
-  add_f32(app, "--amax-floor", options.amax_floor, "least amax of a block [default: 0]");
-  add_flag(app, "--pow2-scales", options.pow2_scales, "round scales up to powers of two");
+           with_default("Scale block of the transposed copy; none leaves it out.", otherwise));
+  add_scale_options(app, options.amax_floor, options.pow2_scales);
 }
 
 bool no_block_is_given(const Fp8Options& options) {
@@ -57,6 +62,13 @@ bool no_block_is_given(const Fp8Options& options) {
 
 constexpr std::int64_t kMostFeatures = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kUsualHeadDim = 128;
+constexpr std::int64_t kUsualKvHeads = 0;
+
+// The default of an option that cases/<operator>.csv may set.
+template <class Value>
+std::string of_the_case(const Value& otherwise) {
+  return fmt::format("that of the case, or {}", otherwise);
+}
 
 // The option if given, else the value of the case, if any.
 std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
@@ -74,27 +86,40 @@ std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
 
 void add_data_options(CLI::App& app, DataOptions& data) {
   add_whole(app, "--threads", data.threads, 0, kMaxThreads,
-            "CPU threads; 0 for OCTET_NUM_THREADS, or every core [default: 0]");
+            fmt::format("CPU threads, at most {}; 0 takes OCTET_NUM_THREADS, or one per core.",
+                        kMaxThreads));
+  option_group(app, "Data");
   add_whole(app, "--seed", data.seed, 0, std::numeric_limits<std::int64_t>::max(),
-            "seed of the data [default: 1]");
+            "Seed of the random data.");
   add_choice(app, "--distribution", {"normal", "skewed"},
-             "of the data; skewed is N(0,1) times 2^-3..2^3 per block [default: normal]",
+             with_default("Distribution of the data: normal is N(0,1), skewed is N(0,1) times 2^-3 "
+                          "to 2^3 per block.",
+                          data.distribution == Distribution::skewed ? "skewed" : "normal"),
              [&data](const std::string& name) {
                data.distribution = name == "skewed" ? Distribution::skewed : Distribution::normal;
              });
 }
 
+void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& pow2_scales) {
+  add_f32(app, "--amax-floor", amax_floor,
+          with_default("Smallest amax that a block is scaled by.",
+                       fmt::format("{}", Fp8Output{}.amax_floor)));
+  add_flag(app, "--pow2-scales", pow2_scales, "Round scales up to powers of two.");
+}
+
 void add_cast_options(CLI::App& app, Fp8Options& options) {
-  add_dtype(app, "--format", options.format, kFp8, "of the output [default: e4m3]");
-  add_block_options(
-      app, options,
-      "[default: none if only the other is given; if neither is, 1x128 and 128x128 are "
-      "both run]");
+  option_group(app, kFp8Group);
+  add_dtype(app, "--format", options.format, kFp8,
+            with_default("FP8 format of the output.", Fp8Output{}.format));
+  add_block_options(app, options,
+                    "none if only the other is given; without both, a case of 1x128 and one of "
+                    "128x128");
 }
 
 void add_fp8_options(CLI::App& app, Fp8Options& options, const std::string& format_help) {
+  option_group(app, kFp8Group);
   add_dtype(app, "--fp8", options.format, kFp8, format_help);
-  add_block_options(app, options, "[default: 1x128]");
+  add_block_options(app, options, name(kBlock1x128));
 }
 
 Fp8Output cast_output(const Fp8Options& options) {
@@ -111,29 +136,40 @@ std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
 }
 
 void add_norm_options(CLI::App& app, NormOptions& options, bool timed) {
-  add_dtype(app, "--weight", options.weight, kFloats, "dtype of g [default: bf16]");
-  add_f32(app, "--eps", options.eps, "added to the mean of the squares [default: 1e-6]");
-  add_flag(app, "--one-plus-weight", options.one_plus_weight, "multiply by 1 + g");
-  add_dtype(app, "--dg", options.dg, kFloats, "dtype of the gradient of g [default: f32]");
-  if (!timed) add_flag(app, "--inference", options.inference, "write nothing for backward");
+  const RmsNormProblem usual;
+  option_group(app, "Norm");
+  add_dtype(app, "--weight", options.weight, kFloats,
+            with_default("Data type of the weight g.", usual.weight_dtype));
+  add_f32(app, "--eps", options.eps,
+          with_default("Number added to the mean of the squares.", fmt::format("{}", usual.eps)));
+  add_flag(app, "--one-plus-weight", options.one_plus_weight, "Multiply by 1 + g instead of g.");
+  add_dtype(app, "--dg", options.dg, kFloats,
+            with_default("Data type of the gradient of g.", usual.dg_dtype));
+  if (!timed) {
+    add_flag(app, "--inference", options.inference,
+             "Run forward only, and write nothing for backward.");
+  }
 }
 
 void add_rope_options(CLI::App& app, RopeOptions& options) {
+  option_group(app, "Heads and rotation");
   add_whole(app, "--head-dim", options.head_dim, 1, kMostFeatures,
-            "features of a head [default: that of the case, or 128]");
-  add_whole(app, "--heads", options.heads, 1, kMostFeatures, "heads of q, instead of --head-dim");
+            with_default("Features of a head.", of_the_case(kUsualHeadDim)));
+  add_whole(app, "--heads", options.heads, 1, kMostFeatures, "Heads of q, instead of --head-dim.");
   add_whole(app, "--kv-heads", options.kv_heads, 0, kMostFeatures,
-            "heads of k; 0 for no k [default: that of the case, or 0]");
+            with_default("Heads of k; 0 for no k.", of_the_case(kUsualKvHeads)));
   add_choice(app, "--style", options.style, {"rotate_half", "interleaved"},
-             "which elements form a pair [default: rotate_half]");
+             "Which elements form a pair: i and i + D/2 (rotate_half), or 2i and 2i + 1.");
   add_whole(app, "--rotary-dim", options.rotary_dim, 0, kMostFeatures,
-            "features of a head that are rotated; 0 for all [default: 0]");
+            "Features of a head that are rotated, an even number; 0 for all.");
   add_whole(app, "--cache-rows", options.cache_rows, 0, kMostFeatures,
-            "positions in the caches; 0 for S [default: 0]");
-  add_flag(app, "--full-cache", options.full_cache, "caches that hold every value twice");
-  add_dtype(app, "--cache", options.cache, kFloats, "dtype of the caches [default: f32]");
+            "Positions in the caches of cosines and sines; 0 for S.");
+  add_flag(app, "--full-cache", options.full_cache, "Give caches that hold every value twice.");
+  add_dtype(app, "--cache", options.cache, kFloats,
+            with_default("Data type of the caches.", Rotation{}.cache_dtype));
   add_dtype(app, "--positions", options.positions, {Dtype::i32, Dtype::i64},
-            "pass a position for every token, in this dtype");
+            with_default("Give a position for every token, in this data type.",
+                         "none, positions count from 0"));
 }
 
 HeadCounts head_counts(const RopeOptions& options, const ShapeCase& shape) {
@@ -152,7 +188,8 @@ HeadCounts head_counts(const RopeOptions& options, const ShapeCase& shape) {
   if (hidden % head_dim != 0) {
     refuse_usage("the H of --shape must be a multiple of --head-dim {}, got {}", head_dim, hidden);
   }
-  return {hidden / head_dim, number_of(options.kv_heads, shape, "kv-heads").value_or(0), head_dim};
+  return {hidden / head_dim, number_of(options.kv_heads, shape, "kv-heads").value_or(kUsualKvHeads),
+          head_dim};
 }
 
 Rotation rotation(const RopeOptions& options) {
@@ -161,21 +198,23 @@ Rotation rotation(const RopeOptions& options) {
   result.rotary_dim = options.rotary_dim;
   result.cache_rows = options.cache_rows;
   result.full_cache = options.full_cache;
-  result.cache_dtype = options.cache.value_or(Dtype::f32);
+  result.cache_dtype = options.cache.value_or(result.cache_dtype);
   result.positions_dtype = options.positions;
   return result;
 }
 
 void add_gate_activation(CLI::App& app, std::string& value) {
   add_choice(app, "--activation", value, {"silu", "gelu_tanh", "gelu_erf", "relu_squared"},
-             "activation of the gate [default: that of the case, or silu]");
+             with_default("Activation of the gate.",
+                          of_the_case(name(GatedActivationProblem{}.activation))));
 }
 
 GateActivation chosen_activation(const std::string& given, const ShapeCase& shape) {
   const auto of_case = shape.options.find("activation");
-  const std::string name = !given.empty()                   ? given
-                           : of_case != shape.options.end() ? of_case->second
-                                                            : "silu";
+  const std::string name = !given.empty() ? given
+                           : of_case != shape.options.end()
+                               ? of_case->second
+                               : std::string(octet::name(GatedActivationProblem{}.activation));
   const auto activation = parse_gate_activation(name);
   if (!activation) refuse_usage("{}: there is no activation \"{}\"", shape.name, name);
   return *activation;

@@ -18,6 +18,8 @@ inline const std::vector<Dtype> kFp8{Dtype::e4m3, Dtype::e5m2};
 
 // Options of every operator: --threads, --seed, --distribution.
 void add_data_options(CLI::App& app, DataOptions& data);
+// How scales are computed: --amax-floor, --pow2-scales.
+void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& pow2_scales);
 
 // Block-scaled FP8 copies: the outputs of a cast, or copies an operator writes next to its output.
 struct Fp8Options {

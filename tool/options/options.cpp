@@ -61,17 +61,27 @@ CLI::Option* add(CLI::App& app, const std::string& name, const std::string& type
       ->allow_extra_args(false);
 }
 
+// A positional argument. Calls `set` with it.
+template <class Set>
+CLI::Option* add_positional(CLI::App& app, const std::string& name, const std::string& type,
+                            const std::string& help, Set set) {
+  return app.add_option_function<std::string>(name, set, help)->type_name(type);
+}
+
 CLI::Option* add_path(CLI::App& app, const std::string& name, std::string& value,
                       const std::string& help) {
-  return app
-      .add_option_function<std::string>(
-          name,
-          [&value, name](const std::string& text) {
-            if (text.empty()) refuse_usage("{} must be given a path, got nothing", name);
-            value = text;
-          },
-          help)
-      ->type_name(kPath);
+  return add_positional(app, name, kPath, help, [&value, name](const std::string& text) {
+    if (text.empty()) refuse_usage("{} must be given a path, got nothing", name);
+    value = text;
+  });
+}
+
+const std::string& one_of(const std::string& name, const std::string& text,
+                          const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+    refuse_usage("{} must be one of {}, got \"{}\"", name, fmt::join(choices, ", "), text);
+  }
+  return text;
 }
 
 }  // namespace
@@ -79,11 +89,17 @@ CLI::Option* add_path(CLI::App& app, const std::string& name, std::string& value
 CLI::App& add_command(CLI::App& parent, const std::string& name, const std::string& about) {
   CLI::App& app = *parent.add_subcommand(name, about);
   app.footer("");  // CLI11 hands down the parent's
+  app.group(parent.get_parent() == nullptr ? parent.get_group() : "Commands");
   option_group(app, kNoGroup);
   return app;
 }
 
 void require_command(CLI::App& app) { app.require_subcommand(1); }
+
+void allow_command(CLI::App& app) { app.require_subcommand(0, 1); }
+
+// `octet` itself is in no list, so its own group is free to keep the title.
+void command_group(CLI::App& octet, const std::string& title) { octet.group(title); }
 
 void option_group(CLI::App& app, const std::string& title) { app.option_defaults()->group(title); }
 
@@ -157,9 +173,8 @@ void add_optional_argument(CLI::App& app, const std::string& name, std::string& 
   add_path(app, name, value, with_default(help, value));
 }
 
-void add_device(CLI::App& app, std::optional<Device>& value) {
-  add(app, "--device", "cpu|cuda[:i]",
-      "where to run [default: the best device that takes the problem]",
+void add_device(CLI::App& app, std::optional<Device>& value, const std::string& help) {
+  add(app, "--device", "cpu|cuda[:i]", help,
       [&value](const std::string& text) { value = parse_device(text); });
 }
 
@@ -184,21 +199,32 @@ void add_flag(CLI::App& app, const std::string& name, bool& value, const std::st
   });
 }
 
+void add_print_flag(CLI::App& app, const std::string& name,
+                    const std::function<std::string()>& text, const std::string& help) {
+  app.add_flag_callback(
+         name, [text] { throw CLI::CallForVersion(text(), 0); }, help)
+      ->group(kNoGroup);
+  for (CLI::App* command : app.get_subcommands({})) add_print_flag(*command, name, text, help);
+}
+
 void add_choice(CLI::App& app, const std::string& name, const std::vector<std::string>& choices,
                 const std::string& help, const std::function<void(const std::string&)>& set) {
   add(app, name, fmt::format("{}", fmt::join(choices, "|")), help,
-      [set, name, choices](const std::string& text) {
-        if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-          refuse_usage("{} must be one of {}, got \"{}\"", name, fmt::join(choices, ", "), text);
-        }
-        set(text);
-      });
+      [set, name, choices](const std::string& text) { set(one_of(name, text, choices)); });
 }
 
 void add_choice(CLI::App& app, const std::string& name, std::string& value,
                 const std::vector<std::string>& choices, const std::string& help) {
   add_choice(app, name, choices, with_default(help, value),
              [&value](const std::string& text) { value = text; });
+}
+
+void add_choice_argument(CLI::App& app, const std::string& name, std::string& value,
+                         const std::vector<std::string>& choices, const std::string& help) {
+  add_positional(
+      app, name, fmt::format("{}", fmt::join(choices, "|")), help,
+      [&value, name, choices](const std::string& text) { value = one_of(name, text, choices); })
+      ->required();
 }
 
 }  // namespace octet::tool

@@ -34,8 +34,11 @@ struct Chosen {
 // Adds a subcommand to `parent`. Few files call CLI11 itself, since each that does compiles much of
 // its header again.
 CLI::App& add_command(CLI::App& parent, const std::string& name, const std::string& about);
-// Exactly one subcommand must be given.
+// Exactly one subcommand must be given; at most one may be.
 void require_command(CLI::App& app);
+void allow_command(CLI::App& app);
+// Commands that are added to `octet` after this belong to the group: "Measure".
+void command_group(CLI::App& octet, const std::string& title);
 
 // What the help shows. Options that are added after this belong to the group: "Timing".
 void option_group(CLI::App& app, const std::string& title);
@@ -48,6 +51,9 @@ void choose_when_given(CLI::App& app, Chosen& chosen, std::function<int()> run,
 // The same, if no subcommand of `app` is given.
 void choose_without_command(CLI::App& app, Chosen& chosen, std::function<int()> run);
 
+// All of `octet`.
+void add_commands(CLI::App& octet, Chosen& chosen);
+
 // The commands, each defined in its own file. Each adds itself to its parent and, if it is given,
 // stores in `chosen` the function to run.
 void add_bench_operators(CLI::App& bench, Chosen& chosen);
@@ -59,6 +65,8 @@ void add_summarize(CLI::App& octet, Chosen& chosen);
 void add_ops(CLI::App& octet, Chosen& chosen);
 void add_history(CLI::App& octet, Chosen& chosen);
 void add_doctor(CLI::App& octet, Chosen& chosen);
+void add_manual(CLI::App& octet, Chosen& chosen);
+void add_completions(CLI::App& octet, Chosen& chosen);
 
 // The options. Help is whole sentences with units, and the default at the end: with_default() takes
 // it from the code. An option that is given twice has its last value.
@@ -102,14 +110,23 @@ void add_argument(CLI::App& app, const std::string& name, std::string& value,
 // The same, with the text of `value` as its default.
 void add_optional_argument(CLI::App& app, const std::string& name, std::string& value,
                            const std::string& help);
-void add_device(CLI::App& app, std::optional<Device>& value);
+void add_device(CLI::App& app, std::optional<Device>& value,
+                const std::string& help =
+                    "Device to run on. [default: the first GPU that supports "
+                    "the problem, else the CPU]");
 void add_dtype(CLI::App& app, const std::string& name, std::optional<Dtype>& value,
                const std::vector<Dtype>& choices, const std::string& help);
 void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
+// A flag that prints a text instead of running the command, for `app` and its subcommands so far.
+void add_print_flag(CLI::App& app, const std::string& name,
+                    const std::function<std::string()>& text, const std::string& help);
 // One of `choices`: calls `set` with it, or keeps it in `value`, whose text is the default.
 void add_choice(CLI::App& app, const std::string& name, const std::vector<std::string>& choices,
                 const std::string& help, const std::function<void(const std::string&)>& set);
 void add_choice(CLI::App& app, const std::string& name, std::string& value,
                 const std::vector<std::string>& choices, const std::string& help);
+// The same as a required positional argument.
+void add_choice_argument(CLI::App& app, const std::string& name, std::string& value,
+                         const std::vector<std::string>& choices, const std::string& help);
 
 }  // namespace octet::tool

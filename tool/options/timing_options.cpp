@@ -39,25 +39,37 @@ void require_two_files(const TimingOptions& options) {
 void add_timing_options(CLI::App& app, TimingOptions& options) {
   constexpr std::int64_t kMostCalls = 1'000'000'000;
   constexpr std::int64_t kMostShards = 1'000'000'000;
-  add_whole(app, "--warmup", options.warmup, 1, kMostCalls,
-            "calls before the timing, in at most a quarter of its time [default: 20]");
-  add_whole(app, "--iters", options.iterations, 1, kMostCalls,
-            "timed calls; beside a peer a multiple of five [default: 100, or what time allows]");
-  add_real(app, "--seconds-per-case", options.seconds_per_case,
-           "limit of the timed calls of a case; a noisy one takes it twice");
-  add_flag(app, "--cold", options.cold,
-           "empty the cache before every timed call; without it calls run back to back");
-  add_real(app, "--max-seconds", options.max_seconds, "start no further case after this time");
+  option_group(app, kCaseOptions);
   add_whole(app, "--num-shards", options.num_shards, 1, kMostShards,
-            "deal the cases to this many runs [default: 1]");
+            "Split the cases over this many runs.");
   add_whole(app, "--shard-id", options.shard_id, 0, kMostShards,
-            "which of them this is, from 0 [default: 0]");
+            "Which of these runs this is, counted from 0.");
+  option_group(app, "Timing");
+  add_whole(app, "--warmup", options.warmup, 1, kMostCalls,
+            "Warm-up calls per case, in at most 25 % of the time budget.");
+  add_whole(app, "--iters", options.iterations, 1, kMostCalls,
+            with_default("Timed calls per case, rounded to a multiple of 5 with --baseline.",
+                         fmt::format("{}, fewer if the time budget ends", kIterations)));
+  add_real(app, "--seconds-per-case", options.seconds_per_case,
+           with_default("Time budget of a case in seconds; a noisy case is measured twice.",
+                        fmt::format("no limit on a GPU or with --iters; on the CPU {}, or {} for a "
+                                    "--shape of gemm",
+                                    kCpuSeconds, kCpuSecondsOfAShape)));
+  add_real(app, "--max-seconds", options.max_seconds,
+           with_default("Start no further case after this many seconds; rerun the same command to "
+                        "continue.",
+                        "no limit"));
+  add_flag(app, "--cold", options.cold,
+           "Flush the caches before each timed call. Without it calls run back to back.");
+  option_group(app, "Output");
   add_text(app, "-o,--output", options.output, "FILE.csv",
-           "where the rows go; cases that have a row there are not run again");
+           "Keep the rows in this file. Cases that have a row there are not measured again; a row "
+           "with other settings is replaced.");
+  add_flag(app, "--fresh", options.fresh,
+           "Ignore existing rows: measure all cases and replace FILE.csv.");
   add_text(app, "--json", options.json, "FILE.json",
-           "where the rows go as JSON, written whole at the end");
-  add_flag(app, "--fresh", options.fresh, "run all cases again and replace the file");
-  add_flag(app, "--wide", options.wide, "Print the whole table, also if the terminal is narrower.");
+           "Also write the results as JSON when the run ends; - is the standard output.");
+  add_flag(app, "--wide", options.wide, "Print the whole table, even if the terminal is narrower.");
 }
 
 void check_timing_options(const TimingOptions& options) {
@@ -77,7 +89,7 @@ bench::Protocol make_protocol(const TimingOptions& options, Device device, doubl
   const bool on_cpu = device.type == DeviceType::cpu;
   bench::Protocol protocol;
   protocol.warmup = static_cast<int>(options.warmup);
-  protocol.iterations = static_cast<int>(options.iterations.value_or(100));
+  protocol.iterations = static_cast<int>(options.iterations.value_or(kIterations));
   protocol.seconds =
       options.seconds_per_case.value_or(on_cpu && !options.iterations ? cpu_seconds : kUnbounded);
   protocol.cold = options.cold;
@@ -86,7 +98,8 @@ bench::Protocol make_protocol(const TimingOptions& options, Device device, doubl
 
 std::string timing_arguments(const TimingOptions& options) {
   std::string result;
-  if (options.warmup != 20) result += fmt::format(" --warmup {}", options.warmup);
+  if (options.warmup != TimingOptions{}.warmup)
+    result += fmt::format(" --warmup {}", options.warmup);
   if (options.iterations) result += fmt::format(" --iters {}", *options.iterations);
   if (options.seconds_per_case) {
     result += fmt::format(" --seconds-per-case {}", *options.seconds_per_case);

@@ -10,9 +10,16 @@
 
 namespace octet::tool {
 
+inline constexpr const char* kCaseOptions = "Cases";  // the group of options that select cases
+
+inline constexpr std::int64_t kIterations = 100;  // without --iters, or fewer if time is short
+// The time budget of a case on the CPU, without --iters and --seconds-per-case.
+inline constexpr double kCpuSeconds = 1;
+inline constexpr double kCpuSecondsOfAShape = 5;  // of a gemm from the command line
+
 struct TimingOptions {
   std::int64_t warmup = 20;
-  std::optional<std::int64_t> iterations;  // default: 100, or fewer if time is short
+  std::optional<std::int64_t> iterations;
   std::optional<double> seconds_per_case;
   bool cold = false;
   std::optional<double> max_seconds;
@@ -31,7 +38,7 @@ void check_timing_options(const TimingOptions& options);
 bool in_shard(const TimingOptions& options, std::size_t index);
 
 // If only --iters is given, it is obeyed however long it takes. If neither --iters nor
-// --seconds-per-case is given, a case takes `cpu_seconds` on the CPU and 100 iterations on a GPU.
+// --seconds-per-case is given, a case takes `cpu_seconds` on the CPU and kIterations on a GPU.
 bench::Protocol make_protocol(const TimingOptions& options, Device device, double cpu_seconds);
 
 // " --warmup ... --iters ... --seconds-per-case ... --cold", only those that were given.
