@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <system_error>
 
 namespace octet::tool {
@@ -27,9 +28,20 @@ int exit_status(const Error& error) {
   }
 }
 
+// `message` has no control characters: it may quote what was given.
 int complain(const CLI::App& octet, const std::string& message, int status) {
   fmt::print(stderr, "{}: {}\n", command_path(innermost_given(octet)), message);
   return status;
+}
+
+// An error of the library may list the implementations that refused a problem, a line for each.
+std::string printable_lines(const std::string& text) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    result += (result.empty() ? "" : "\n") + printable(line);
+  }
+  return result;
 }
 
 // Output may still be buffered. A full disk shows only when it is flushed.
@@ -53,15 +65,15 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {
     return octet.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return complain(octet, explain(innermost_given(octet), error), kExitUsage);
+    return complain(octet, printable(explain(innermost_given(octet), error)), kExitUsage);
   } catch (const UsageError& error) {
-    return complain(octet, error.what(), kExitUsage);
+    return complain(octet, printable(error.what()), kExitUsage);
   } catch (const Error& error) {
-    return complain(octet, error.what(), exit_status(error));
+    return complain(octet, printable_lines(error.what()), exit_status(error));
   } catch (const std::system_error& error) {  // from a file, for example on a full disk
-    return complain(octet, error.what(), kExitUsage);
+    return complain(octet, printable(error.what()), kExitUsage);
   } catch (const std::exception& error) {
-    return complain(octet, explain(error), kExitFailed);
+    return complain(octet, printable_lines(explain(error)), kExitFailed);
   }
 }
 

@@ -36,8 +36,7 @@ std::vector<CommandText> all_commands() {
 std::vector<CommandText> worded_commands() {
   std::vector<CommandText> commands = all_commands();
   std::erase_if(commands, [](const CommandText& command) {
-    static const std::regex others(
-        "octet (bench suite|summarize|compare|report|history|ops|doctor).*");
+    static const std::regex others("octet (summarize|compare|report|history).*");
     return std::regex_match(command.path, others);
   });
   return commands;

@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"ShapeWhoseProductOverflows",
                 "bench gemm --shape 4000000000x4000000000x4000000000",
                 {"4000000000 x 4000000000", "2^58 elements"}},
-        Refusal{"MissingShape", "bench gemm --shape", {"--shape", "MxNxK"}},
+        Refusal{"MissingShape", "bench gemm --shape", {"--shape needs a value: MxNxK", "gemm"}},
+        Refusal{"MissingOutput", "bench gemm -o", {"--output needs a value: FILE.csv", "gemm"}},
         Refusal{"QuantizeShape", "bench quantize --shape 1x2x3", {"RxC", "1x2x3"}},
         Refusal{"QuantizeBlock", "check quantize --block 7", {"--block", "128x128"}},
         Refusal{"QuantizeNothing",
@@ -205,6 +206,19 @@ INSTANTIATE_TEST_SUITE_P(
                 "bench gemm --shape 1x1x1 --dw f16 --accumulate-dw",
                 {"f32 or bf16", "f16"}}),
     [](const testing::TestParamInfo<Refusal>& refusal) { return std::string(refusal.param.name); });
+
+// A message quotes what was given, which must not reach the terminal as a command.
+TEST(Tool, EscapesControlCharactersOfWhatItRefuses) {
+  for (const char* place : {"bench gemm --shape ", "bench gemm --zz", "check gemm --shape 1x1x1 ",
+                            "", "summarize no/", "bench gemm --shape 1x1x1 --backend "}) {
+    const Outcome outcome =
+        run_tool(std::string(place) + "\"$(printf '\\033[31mred\\007\\nline')\"");
+    SCOPED_TRACE(place);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.err.find_first_of("\033\007"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("\\x1b[31mred\\x07"), std::string::npos) << outcome.err;
+  }
+}
 
 TEST(Tool, NamesThePackageOfAMissingBaseline) {
   const Folder folder;

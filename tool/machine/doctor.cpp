@@ -250,15 +250,19 @@ int measure_first_call(Device device) {
 }  // namespace
 
 void add_doctor(CLI::App& octet, Chosen& chosen) {
-  CLI::App& app = add_command(octet, "doctor", "what this machine has");
+  CLI::App& app = add_command(
+      octet, "doctor",
+      "Show what this machine has that octet can use: CPU, GPUs, libraries, environment.");
   struct Options {
     bool first_call = false;
     std::optional<Device> device;
   };
   const auto options = std::make_shared<Options>();
   add_flag(app, "--first-call", options->first_call,
-           "what the host pays on a GPU: the first call of a process, a plan, a run of gemm");
-  add_device(app, options->device);
+           "Measure what the host pays on a GPU instead: the first call of a process, a plan and a "
+           "run of gemm.");
+  add_device(app, options->device, "GPU of --first-call. [default: cuda:0]");
+  add_examples(app, {"octet doctor", "octet doctor --first-call --device cuda:0"});
   choose_when_given(app, chosen, [options] {
     if (options->first_call) {
       return measure_first_call(options->device.value_or(Device{DeviceType::cuda, 0}));

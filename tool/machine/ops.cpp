@@ -140,12 +140,13 @@ const std::vector<ProbeDevice>& probe_devices() {
 }
 
 void add_ops(CLI::App& octet, Chosen& chosen) {
-  CLI::App& app = add_command(octet, "ops", "Print what is supported where.");
+  CLI::App& app = add_command(
+      octet, "ops", "List the operators: which data types and blocks run on which device.");
   const auto options = std::make_shared<OpsOptions>();
   add_flag(app, "--markdown", options->markdown, "Print all of it as a Markdown table.");
   add_flag(app, "--wide", options->wide,
            "Name the implementations, for every kind of device; the table is wide.");
-  add_examples(app, {"octet ops", "octet ops --wide | less -S"});
+  add_examples(app, {"octet ops", "octet ops --markdown > support.md"});
   choose_when_given(app, chosen, [options] { return ops(*options); });
 }
 

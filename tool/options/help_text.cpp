@@ -2,13 +2,11 @@
 
 #include "tool/options/parse.hpp"
 
+#include "bench/report/text_table.hpp"
+
 #include <fmt/format.h>
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 
 namespace octet::tool {
@@ -120,17 +118,11 @@ std::string usage_text(const CommandText& command) {
 }
 
 std::size_t help_columns() {
-  constexpr std::int64_t kUsual = 80;
-  constexpr std::int64_t kFewest = 60;
-  constexpr std::int64_t kMost = 100;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    return std::clamp<std::size_t>(size.ws_col, kFewest, kMost);
-  }
-  const char* given = std::getenv("COLUMNS");
-  std::int64_t columns = 0;
-  if (given == nullptr || !parse_number(given, columns) || columns <= 0) columns = kUsual;
-  return static_cast<std::size_t>(std::clamp(columns, kFewest, kMost));
+  constexpr std::size_t kUsual = 80;
+  constexpr std::size_t kFewest = 60;
+  constexpr std::size_t kMost = 100;
+  const std::size_t width = bench::stdout_width();
+  return std::clamp(width == 0 ? kUsual : width, kFewest, kMost);
 }
 
 std::vector<HelpList> general_notes() {

@@ -112,19 +112,27 @@ int bench_suite(const BenchSuiteOptions& options) {
 }  // namespace
 
 void add_bench_suite(CLI::App& bench, Chosen& chosen) {
-  CLI::App& app = add_command(bench, "suite", "a batch of benchmarks from a YAML file");
+  CLI::App& app = add_command(
+      bench, "suite", "Run a batch of benchmarks from a YAML file, distributed over the GPUs.");
   const auto options = std::make_shared<BenchSuiteOptions>();
   constexpr std::int64_t kMostSlots = 1024;
   add_text(app, "FILE", options->file, "FILE.yaml",
-           "the tasks [default: those that ship with octet]");
+           "The tasks. [default: those that ship with octet, as cases/tasks.yaml]");
   add_text(app, "-d", options->folder, "DIR",
-           "where rows and logs go; a rerun continues from them");
+           "Where rows and logs go; required. The same command continues a run that was stopped.");
   add_texts(app, "-g", options->groups, "GROUP",
-            "run this group; repeatable [default: all of FILE, or quick of those that ship]");
-  add_whole(app, "-n", options->gpus, 0, kMostSlots, "GPUs to use; 0 for the CPU [default: all]");
+            "Run this group of tasks. Repeat it for several groups. [default: all of FILE; quick "
+            "without FILE]");
+  add_whole(app, "-n", options->gpus, 0, kMostSlots,
+            "Number of GPUs to use; 0 runs on the CPU. [default: all]");
   add_whole(app, "--cpu-slots", options->cpu_slots, 1, kMostSlots,
-            "tasks at a time on the CPU, whose threads fill the machine [default: 1]");
-  add_real(app, "--max-seconds", options->max_seconds, "start no further case after this time");
+            "Tasks at a time on the CPU; the threads of each fill the machine.");
+  add_real(app, "--max-seconds", options->max_seconds,
+           "Start no further case after this many seconds; rerun the same command to continue. "
+           "[default: no "
+           "limit]");
+  add_examples(app,
+               {"octet bench suite -d results", "octet bench suite -d results -g dense84 -n 4"});
   choose_when_given(app, chosen, [options] { return bench_suite(*options); });
 }
 
