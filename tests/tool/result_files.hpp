@@ -79,6 +79,31 @@ inline std::string memory_csv(const std::vector<MemoryLine>& lines) {
   return text;
 }
 
+// A row of tools/peers.py --op gemm. The rate is in TFLOPS.
+struct PeerLine {
+  std::string library;
+  int m;
+  double rate;
+  std::string check = "PASS";
+  std::string product = "forward";
+  std::string note{};
+};
+
+inline std::string peers_csv(const std::vector<PeerLine>& lines) {
+  std::string text =
+      "M,N,K,Dtype,Product,Library,Version,Check,Time (ms),TFLOPS,Ratio,Spread "
+      "(%),GPU,Commit,Note,Command\n";
+  for (const PeerLine& line : lines) {
+    const bool passed = line.check == "PASS";
+    text += fmt::format(
+        "{},64,64,fp8,{},{},,{},{},{},,0.1,Test GPU,abc,{},tools/peers.py --op gemm --shape "
+        "{}x64x64\n",
+        line.m, line.product, line.library, line.check, passed ? fmt::to_string(1 / line.rate) : "",
+        passed ? fmt::to_string(line.rate) : "", line.note, line.m);
+  }
+  return text;
+}
+
 inline std::string write(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << text;

@@ -105,8 +105,8 @@ TEST(ToolSummarize, TakesOneFile) {
   write(folder.file("b.csv"), gemm_csv({{"Model-A x", 1, 200}}));
   const Outcome outcome = run_tool("summarize " + path);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(has_text(outcome.out, " 100 ")) << outcome.out;
-  EXPECT_FALSE(has_text(outcome.out, " 200 ")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, " 100.0 ")) << outcome.out;
+  EXPECT_FALSE(has_text(outcome.out, " 200.0 ")) << outcome.out;
   const Outcome empty = run_tool("summarize " + write(folder.file("c.csv"), kGemmColumns));
   EXPECT_EQ(empty.status, 2);
   EXPECT_TRUE(has_text(empty.err, "c.csv: has no rows")) << empty.err;

@@ -1,8 +1,12 @@
-// octet summarize: one table over a folder, and refusals that all readers of results share.
+// octet summarize: octet's rates and octet beside its peers, and refusals that all readers of results
+// share.
 #include "result_files.hpp"
+
+#include "bench/report/text_table.hpp"
 
 #include <algorithm>
 #include <regex>
+#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -26,11 +30,121 @@ TEST(ToolSummarize, CountsAndAveragesPerOperatorAndModel) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   // 317.5 is the cube root of 100 * 400 * 800; forward is 1.1 and backward 0.9 times that.
   EXPECT_EQ(line_of(outcome.out, "gemm"),
-            "gemm fp8 Test GPU cuda_test 5 3 1 1 349.2 285.7 317.5 TFLOPS");
-  EXPECT_EQ(line_of(outcome.out, " Model-A"), " Model-A 2 2 0 0 220 180 200 TFLOPS");
-  EXPECT_EQ(line_of(outcome.out, " Model-B"), " Model-B 3 1 1 1 880 720 800 TFLOPS");
+            "gemm fp8 317.5 TFLOPS 349.2 285.7 - 3 PASS, 1 FAIL, 1 ERROR");
+  EXPECT_EQ(line_of(outcome.out, " Model-A"), " Model-A 200.0 TFLOPS 220.0 180.0 - 2 PASS");
+  EXPECT_EQ(line_of(outcome.out, " Model-B"),
+            " Model-B 800.0 TFLOPS 880.0 720.0 - 1 PASS, 1 FAIL, 1 ERROR");
+  // Rates of 1 and 4 TB/s beside a copy of 5 TB/s.
   EXPECT_EQ(line_of(outcome.out, "quantize"),
-            "quantize bf16 block=1x128 Test GPU cuda_test 2 2 0 0 - - 2 TB/s");
+            "quantize bf16 block=1x128 2.000 TB/s - - 40.0 % 2 PASS");
+  EXPECT_EQ(outcome.out.rfind("Test GPU: 7 rows in 3 files\n", 0), 0u) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "\noctet: 5 PASS, 1 FAIL, 1 ERROR\n")) << outcome.out;
+}
+
+TEST(ToolSummarize, AModelWithOneShapeHasNoMean) {
+  const Folder folder;
+  write(folder.file("a.csv"), gemm_csv({{"Model-A x", 1, 100}, {"Model-B x", 2, 400}}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_FALSE(has_text(outcome.out, "Model-")) << outcome.out;
+}
+
+TEST(ToolSummarize, UnitsFitTheRates) {
+  const Folder folder;
+  write(folder.file("a.csv"), gemm_csv({{"Model-A x", 1, 0.05}, {"Model-A y", 2, 0.2}}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(line_of(outcome.out, "gemm"), "gemm fp8 100.0 GFLOPS 110.0 90.00 2 PASS");
+}
+
+// The peer is faster on average over its own shapes, and slower on those that both passed.
+TEST(ToolSummarize, ComparesPeersOnlyOverShapesBothPassed) {
+  const Folder folder;
+  write(folder.file("peers.csv"), peers_csv({{"octet", 16, 100},
+                                             {"rival", 16, 0, "ERROR"},
+                                             {"octet", 64, 200},
+                                             {"rival", 64, 0, "FAIL"},
+                                             {"octet", 4096, 1000},
+                                             {"rival", 4096, 500},
+                                             {"octet", 8192, 1000},
+                                             {"rival", 8192, 800},
+                                             {"octet", 9000, 0, "FAIL"},
+                                             {"rival", 9000, 900}}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "octet beside its peers\n")) << outcome.out;
+  // The geometric mean of 2 and 1.25.
+  EXPECT_EQ(line_of(outcome.out, "gemm"),
+            "gemm fp8 forward rival 2 1.581x 1.250x 2.000x 1 FAIL, 1 ERROR");
+  EXPECT_FALSE(has_text(outcome.out, "TFLOPS")) << "no mean of one side only\n" << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "octet: 4 PASS, 1 FAIL; peers: 3 PASS, 1 FAIL, 1 ERROR\n"))
+      << outcome.out;
+}
+
+TEST(ToolSummarize, PairsOnlyTheSameProductInTheSameFile) {
+  const Folder folder;
+  write(folder.file("a.csv"), peers_csv({{"octet", 16, 100},
+                                         {"octet", 16, 300, "PASS", "dgrad"},
+                                         {"rival", 16, 100, "PASS", "dgrad"}}));
+  write(folder.file("b.csv"), peers_csv({{"rival", 16, 10}}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(line_of(outcome.out, "gemm dgrad"), "gemm dgrad rival 1 3.000x 3.000x 3.000x -");
+  EXPECT_EQ(line_of(outcome.out, "gemm forward"), "gemm forward rival 0 - - - -");
+}
+
+// A copy is a bound, and another way of octet's own is ours.
+TEST(ToolSummarize, VariantsOfOctetAndCopiesAreNoPeers) {
+  const Folder folder;
+  write(
+      folder.file("a.csv"),
+      peers_csv({{"octet", 16, 100}, {"octet unfused", 16, 0, "ERROR"}, {"device copy", 16, 200}}));
+  const std::string command = "summarize " + folder.path().string();
+  const Outcome outcome = run_tool(command);
+  EXPECT_TRUE(has_text(outcome.out, "octet: 1 PASS, 1 ERROR; peers: 1 PASS\n")) << outcome.out;
+  EXPECT_FALSE(has_text(outcome.out, "device copy")) << outcome.out;
+  EXPECT_TRUE(has_text(run_tool(command + " --wide").out, "device copy"));
+}
+
+TEST(ToolSummarize, ProblemsAreNamedByWhatTellsThemApart) {
+  const Folder folder;
+  GemmLine one{"Model-A x", 1, 100};
+  one.options = " --wgrad-blocks 1d";
+  GemmLine two{"Model-A x", 1, 400};
+  two.options = " --wgrad-blocks 2d";
+  write(folder.file("a.csv"), gemm_csv({one, two}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(line_of(outcome.out, "gemm 1d"), "gemm 1d 100.0 TFLOPS 110.0 90.00 1 PASS");
+  EXPECT_TRUE(has_text(outcome.out, "Every gemm: fp8\n")) << outcome.out;
+  const Outcome wide = run_tool("summarize --wide " + folder.path().string());
+  EXPECT_EQ(line_of(wide.out, "gemm fp8 2d"),
+            "gemm fp8 2d cuda_test Test GPU 400.0 TFLOPS 440.0 360.0 1 PASS");
+}
+
+TEST(ToolSummarize, TakesAFileAndTheFolderItStandsIn) {
+  const Folder folder;
+  const std::string path = write(folder.file("in/a.csv"), gemm_csv({{}}));
+  const std::string expected = run_tool("summarize " + folder.file("in")).out;
+  EXPECT_EQ(expected.rfind("Test GPU: 1 row in 1 file\n", 0), 0u) << expected;
+  EXPECT_EQ(run_tool("summarize " + path).out, expected);
+  EXPECT_EQ(run_tool("summarize", "cd " + folder.file("in") + ";").out, expected);
+}
+
+TEST(ToolSummarize, ControlCharactersOfAFileAreEscaped) {
+  const Folder folder;
+  GemmLine line{"Model-\x1b[31mA x"};
+  line.gpu = "GPU\a";
+  write(folder.file("a.csv"), gemm_csv({line, {"Model-B x", 2}, {"Model-B y", 3}}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_TRUE(has_text(outcome.out, "GPU\\x07")) << outcome.out;
+  for (const char c : outcome.out) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ');
+}
+
+TEST(ToolSummarize, FitsAHundredColumns) {
+  const std::string results = std::string(OCTET_SOURCE_DIR) + "/results/h200";
+  const Outcome outcome = run_tool("summarize " + results, "COLUMNS=100");
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(bench::width_of(line), 100u) << line;
+  }
+  EXPECT_TRUE(has_text(outcome.out, "1d prequantized")) << outcome.out;
 }
 
 TEST(ToolSummarize, OptionsWithTheSameValueAreOtherProblems) {
@@ -41,17 +155,15 @@ TEST(ToolSummarize, OptionsWithTheSameValueAreOtherProblems) {
   wide_input.options = " --input f32";
   write(folder.file("a.csv"), gemm_csv({wide_gradient, wide_input}));
   const Outcome outcome = run_tool("summarize " + folder.path().string());
-  EXPECT_EQ(line_of(outcome.out, "gemm fp8 dw"),
-            "gemm fp8 dw=f32 Test GPU cuda_test 1 1 0 0 110 90 100 TFLOPS");
-  EXPECT_EQ(line_of(outcome.out, "gemm fp8 input"),
-            "gemm fp8 input=f32 Test GPU cuda_test 1 1 0 0 440 360 400 TFLOPS");
+  EXPECT_EQ(line_of(outcome.out, "gemm dw"), "gemm dw=f32 100.0 TFLOPS 110.0 90.00 1 PASS");
+  EXPECT_EQ(line_of(outcome.out, "gemm input"), "gemm input=f32 400.0 TFLOPS 440.0 360.0 1 PASS");
 }
 
 TEST(ToolSummarize, NothingIsAveragedWhereAllFailed) {
   const Folder folder;
   write(folder.file("a.csv"), gemm_csv({{"Model-A x", 1, 0, "FAIL"}}));
   const Outcome outcome = run_tool("summarize " + folder.path().string());
-  EXPECT_EQ(line_of(outcome.out, "gemm"), "gemm fp8 Test GPU cuda_test 1 0 1 0 - - - TFLOPS");
+  EXPECT_EQ(line_of(outcome.out, "gemm"), "gemm fp8 - TFLOPS - - 0 PASS, 1 FAIL");
 }
 
 TEST(ToolSummarize, OtherFilesAreNamedAndSkipped) {

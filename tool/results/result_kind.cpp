@@ -108,7 +108,7 @@ ResultKind gated_mlp_kind() {
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
-          .baselines = {{"Combined Ratio", nullptr, "unfused chain"}},
+          .baselines = {{"Combined Ratio", nullptr, "octet unfused"}},
           .intensity = mlp_intensity,
           .intensity_text = "the operations of its products over the bytes of every launch"};
 }

@@ -67,6 +67,7 @@ struct Checks {
   void count(const std::string& check) {
     ++(check == "PASS" ? passed : check == "FAIL" ? failed : errors);
   }
+  std::size_t total() const { return passed + failed + errors; }
   bool all_passed() const { return failed + errors == 0; }
   std::string text() const;  // "3 PASS, 0 FAIL, 0 ERROR"
 };

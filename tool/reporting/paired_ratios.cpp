@@ -1,0 +1,153 @@
+#include "tool/reporting/paired_ratios.hpp"
+
+#include "tool/results/command_line.hpp"
+
+#include "bench/timing/timing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace octet::tool {
+namespace {
+
+constexpr const char* kOctet = "octet";
+
+// The row of octet for the same case, in the same file; nullptr if there is none.
+const ParsedRow* octet_row(const ParsedResults& results, const ParsedRow& peer) {
+  const auto found = std::find_if(results.rows.begin(), results.rows.end(), [&](const auto& row) {
+    return row.backend == kOctet && row.shape == peer.shape && row.name == peer.name &&
+           row.problem == peer.problem && row.device == peer.device;
+  });
+  return found == results.rows.end() ? nullptr : &*found;
+}
+
+// A row beside a peer, before the ratios are averaged.
+struct Member {
+  PairedRatio key;  // its names
+  std::vector<double> ratios;
+};
+
+bool same_key(const PairedRatio& a, const PairedRatio& b) {
+  return a.title == b.title && a.problem == b.problem && a.device == b.device && a.peer == b.peer;
+}
+
+Member& member_of(std::vector<Member>& members, const PairedRatio& key) {
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const Member& one) { return same_key(one.key, key); });
+  if (found != members.end()) return *found;
+  return members.emplace_back(Member{key, {}});
+}
+
+// The position of an operator in result_kinds(); unknown ones come last.
+std::ptrdiff_t position(const std::string& op) {
+  const auto& kinds = result_kinds();
+  return std::find_if(kinds.begin(), kinds.end(),
+                      [&](const ResultKind& kind) { return kind.op == op; }) -
+         kinds.begin();
+}
+
+PairedRatio averaged(const Member& member) {
+  PairedRatio ratio = member.key;
+  ratio.cases = member.ratios.size();
+  ratio.mean = bench::geometric_mean(member.ratios);
+  if (member.ratios.empty()) {
+    ratio.worst = ratio.best = std::nan("");
+  } else {
+    const auto [worst, best] = std::minmax_element(member.ratios.begin(), member.ratios.end());
+    ratio.worst = *worst;
+    ratio.best = *best;
+  }
+  return ratio;
+}
+
+}  // namespace
+
+Role role_of(const std::string& contender) {
+  if (contender == kOctet) return Role::octet;
+  if (contender.rfind("octet ", 0) == 0) return Role::variant;
+  const bool is_copy = contender == "device copy" || contender == "copy of the same bytes";
+  return is_copy ? Role::copy : Role::peer;
+}
+
+const char* name(Role role) {
+  constexpr std::array<const char*, 4> kNames{"octet", "variant", "copy", "peer"};
+  return kNames.at(static_cast<std::size_t>(role));
+}
+
+std::string contender_of(const ResultKind& kind, const ParsedRow& row) {
+  return kind.backend_is_key ? row.backend : kOctet;
+}
+
+std::string operator_of_row(const ParsedResults& results, std::size_t index) {
+  if (!results.kind->backend_is_key) return results.kind->op;
+  const std::string op = operator_of(results.record(index).at("Command"));
+  return op.empty() ? results.kind->op : op;
+}
+
+std::string title_of_row(const ParsedResults& results, std::size_t index) {
+  return operator_of_row(results, index) + (results.kind->backend_is_key ? " vs peers" : "");
+}
+
+std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t index) {
+  const ParsedRow& row = results.rows[index];
+  if (!row.passed()) return {};
+  std::vector<PairedCase> pairs;
+  const bench::Record record = results.record(index);
+  for (const BaselineColumn& baseline : results.kind->baselines) {
+    const double ratio = record.number(baseline.ratio);
+    if (!(ratio > 0)) continue;
+    const std::string peer =
+        baseline.name_column == nullptr ? baseline.name : record.at(baseline.name_column);
+    pairs.push_back({peer, ratio, row.step_rate() / ratio});
+  }
+  if (!results.kind->backend_is_key || row.backend == kOctet) return pairs;
+  const ParsedRow* octet = octet_row(results, row);
+  if (octet != nullptr && octet->passed()) {
+    pairs.push_back({row.backend, octet->step_rate() / row.step_rate(), row.step_rate()});
+  }
+  return pairs;
+}
+
+std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by) {
+  std::vector<Member> members;
+  for (const ParsedResults& results : folder.results) {
+    for (std::size_t i = 0; i < results.rows.size(); ++i) {
+      const ParsedRow& row = results.rows[i];
+      const std::string contender = contender_of(*results.kind, row);
+      PairedRatio key{.op = operator_of_row(results, i),
+                      .title = title_of_row(results, i),
+                      .problem = by == PairedBy::problem ? row.problem : "",
+                      .device = row.device,
+                      .peer = contender};
+      if (contender != kOctet) member_of(members, key).key.checks.count(row.check);
+      for (const PairedCase& pair : paired_cases(results, i)) {
+        key.peer = pair.peer;
+        Member& member = member_of(members, key);
+        // A baseline of octet's own row has no row, and so no check, of its own.
+        if (contender == kOctet) member.key.checks.count(row.check);
+        member.ratios.push_back(pair.ratio);
+      }
+    }
+  }
+  std::vector<PairedRatio> ratios;
+  ratios.reserve(members.size());
+  std::transform(members.begin(), members.end(), std::back_inserter(ratios), averaged);
+  std::stable_sort(ratios.begin(), ratios.end(), [](const PairedRatio& a, const PairedRatio& b) {
+    return position(a.op) < position(b.op);
+  });
+  return ratios;
+}
+
+ChecksBySide checks_by_side(const ResultFolder& folder) {
+  ChecksBySide checks;
+  for (const ParsedResults& results : folder.results) {
+    for (const ParsedRow& row : results.rows) {
+      const bool ours = is_ours(role_of(contender_of(*results.kind, row)));
+      (ours ? checks.octet : checks.peers).count(row.check);
+    }
+  }
+  return checks;
+}
+
+}  // namespace octet::tool

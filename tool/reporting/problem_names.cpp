@@ -1,0 +1,59 @@
+#include "tool/reporting/problem_names.hpp"
+
+#include "tool/reporting/paired_ratios.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
+namespace octet::tool {
+namespace {
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+bool is_in(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+}  // namespace
+
+ProblemNames::ProblemNames(const ResultFolder& folder) {
+  for (const ParsedResults& results : folder.results) {
+    for (std::size_t i = 0; i < results.rows.size(); ++i) {
+      Problems& problems = by_title_[title_of_row(results, i)];
+      const std::string& problem = results.rows[i].problem;
+      if (!is_in(problems.all, problem)) problems.all.push_back(problem);
+    }
+  }
+  for (auto& [title, problems] : by_title_) {
+    problems.shared = words_of(problems.all.front());
+    for (const std::string& problem : problems.all) {
+      std::erase_if(problems.shared,
+                    [words = words_of(problem)](const auto& word) { return !is_in(words, word); });
+    }
+  }
+}
+
+std::string ProblemNames::brief(const std::string& title, const std::string& problem) const {
+  std::vector<std::string> words = words_of(problem);
+  std::erase_if(words, [&shared = by_title_.at(title).shared](const std::string& word) {
+    return is_in(shared, word);
+  });
+  return words.empty() ? problem : joined(words);
+}
+
+std::string ProblemNames::shared(const std::string& title) const {
+  const Problems& problems = by_title_.at(title);
+  return problems.all.size() < 2 ? "" : joined(problems.shared);
+}
+
+}  // namespace octet::tool
