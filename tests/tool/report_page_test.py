@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Opens a page of `octet report` in Chromium and uses it: charts, sorting, filter, theme.
+"""Opens pages of `octet report` in Chromium, uses them as a reader would and measures them.
 
     report_page_test.py OCTET RESULTS     RESULTS: a folder with CSVs of octet bench
 
-A script put into a copy of the page watches for errors from the first line on, uses the page as a
-reader would and leaves what it saw in the document, which Chromium prints. Exit status 77, which
-ctest reports as skipped, where there is no Chromium.
+A script put into a copy of each page watches for errors from the first line on, uses the page and
+sends what it saw to the document around it, which has a frame for each page, as wide as a desk or a
+phone. Chromium prints that document. Exit status 77, which ctest reports as skipped, where there is
+no Chromium.
 """
+import collections
 import csv
 import html
 import json
@@ -25,54 +27,116 @@ addEventListener("error", (event) => problems.push(String(event.message || event
 addEventListener("unhandledrejection", (event) => problems.push(String(event.reason)));
 for (const level of ["error", "warn"]) console[level] = (...words) => problems.push(words.join(" "));
 </script>"""
+# Chart.js tells what a chart draws; a canvas nobody sees is still painted.
 USE = """<script>
 const seen = {};
-function column(title) {
-  const heads = [...document.querySelectorAll("#all-rows th")];
-  const index = heads.findIndex((head) => head.textContent === title);
-  return {head: heads[index], cells: () => [...document.querySelectorAll("#all-rows tbody tr")].map((row) => row.cells[index].textContent)};
+function table(id) {
+  const heads = [...document.querySelectorAll(`#${id} th`)];
+  return (title) => {
+    const index = heads.findIndex((head) => head.textContent === title);
+    return {head: heads[index], cells: () => [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => row.cells[index].textContent)};
+  };
 }
-// Charts of a window nobody sees are still painted: pixels of more than a few colours.
-function colours(canvas) {
+function paint(canvas) {
   const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
   return new Set(pixels).size;
 }
+// Everything a chart can show: each choice of its list, with the values and colours of its sets.
+function choices(canvas) {
+  const list = canvas.closest(".card").querySelector("select");
+  return (list ? [...list.options].map((option) => option.value) : [null]).map((value) => {
+    if (list) {
+      list.value = value;
+      list.dispatchEvent(new Event("change"));
+    }
+    const sets = Chart.getChart(canvas).data.datasets;
+    return {section: canvas.closest("section").id, label: canvas.getAttribute("aria-label"), paint: paint(canvas),
+            text: canvas.closest(".card").innerText,
+            sets: sets.map((set) => ({label: set.label, values: set.data.filter((one) => one !== null).length,
+                                      colour: [set.backgroundColor, set.borderColor, set.pointStyle, set.borderDash].join(" "), fill: String(set.backgroundColor)}))};
+  });
+}
+function variables() {
+  const names = ["octet", "copy", ...Array.from({length: 12}, (_, i) => `peer-${i + 1}`)];
+  return names.map((name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim());
+}
+function measure() {
+  const root = document.documentElement;
+  seen.height = root.scrollHeight;
+  seen.width = [root.scrollWidth, document.body.scrollWidth, innerWidth];
+  seen.open = document.querySelectorAll("details[open]").length;
+  seen.sections = [...document.querySelectorAll("section")].map(({id}) => id);
+  seen.facts = Object.fromEntries([...document.querySelectorAll(".fact")].map((fact) => [fact.children[0].innerText, fact.children[1].innerText]));
+  seen.factsClass = [...document.querySelectorAll(".fact")].map((fact) => fact.className);
+  seen.tiles = [...document.querySelectorAll(".tile")].map((tile) => tile.innerText);
+  seen.bars = [...document.querySelectorAll(".ratios .card")].flatMap((card) => [...card.querySelectorAll(".ratio:not(.axis)")].map((bar) => ({
+    op: card.querySelector("h3").innerText, peer: bar.querySelector(".peer").innerText, ratio: bar.querySelector("b").innerText,
+    note: bar.lastElementChild.innerText, fill: bar.querySelector(".dot").style.backgroundColor, line: bar.querySelector(".one") !== null,
+    bottom: bar.getBoundingClientRect().bottom + scrollY})));
+  seen.links = [...document.querySelectorAll("nav a")].filter((link) => link.offsetHeight > 0).length;
+  seen.stepsEnd = Math.max(...[...document.querySelectorAll("#summary tbody tr")].map((row) => row.cells[1].getBoundingClientRect().right));
+  seen.summary = document.querySelector("#summary").innerText;
+  seen.moved = [...document.querySelectorAll("#what-moved tbody tr")].map((row) => row.innerText);
+}
+function use() {
+  document.querySelectorAll("details").forEach(openFold);
+  document.querySelectorAll("details").forEach(openFold);  // those inside the ones just filled
+  seen.charts = [...document.querySelectorAll("canvas")].flatMap(choices);
+  seen.widthOpen = [document.documentElement.scrollWidth, innerWidth];
+  const column = table("all-rows");
+  const step = column("Step");
+  seen.unsorted = step.cells();
+  step.head.querySelector("button").click();
+  seen.ascending = step.cells();
+  step.head.querySelector("button").click();
+  seen.descending = step.cells();
+  seen.checks = column("Check").cells();
+  seen.ratios = column("Ratio").cells();
+  seen.firstColumns = [...document.querySelectorAll("#all-rows th")].slice(0, 6).map((head) => head.innerText);
+  const search = document.querySelector("input[type=search]");
+  search.value = "hostile";
+  search.dispatchEvent(new Event("input"));
+  seen.found = column("Case").cells();
+  const canvas = document.querySelector("canvas");
+  const themes = () => [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor, Chart.getChart(canvas).options.color];
+  const names = Object.keys(report.contenders);
+  seen.before = themes();
+  seen.light = variables();
+  seen.colours = Object.fromEntries(names.map((name) => [name, {role: report.contenders[name], name: colourNames.get(name), value: contenderColour(name)}]));
+  document.getElementById("theme").click();
+  seen.after = themes();
+  seen.dark = variables();
+  document.getElementById("theme").click();
+  seen.again = themes();
+  seen.owned = window.owned ?? 0;
+  seen.images = document.images.length;
+}
 addEventListener("load", () => {
   try {
-    const canvases = [...document.querySelectorAll("canvas")];
-    seen.charts = canvases.map((canvas) => ({title: canvas.getAttribute("aria-label"), colours: colours(canvas)}));
-    seen.points = canvases.map((canvas) => Chart.getChart(canvas).data.datasets.reduce((sum, set) => sum + set.data.length, 0));
-    seen.sections = [...document.querySelectorAll("section h2")].map((head) => head.textContent);
-    seen.tiles = [...document.querySelectorAll(".tile")].map((tile) => tile.innerText);
-    const step = column("Step");
-    seen.unsorted = step.cells();
-    step.head.querySelector("button").click();
-    seen.ascending = step.cells();
-    step.head.querySelector("button").click();
-    seen.descending = step.cells();
-    const search = document.querySelector("input[type=search]");
-    search.value = "hostile";
-    search.dispatchEvent(new Event("input"));
-    seen.found = column("Case").cells();
-    const themes = () => [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor, Chart.getChart(canvases[0]).options.color];
-    seen.before = themes();
-    document.getElementById("theme").click();
-    seen.after = themes();
-    document.getElementById("theme").click();
-    seen.again = themes();
-    seen.owned = window.owned ?? 0;
-    seen.images = document.images.length;
+    measure();
+    use();
   } catch (error) {
     problems.push("the test's own script: " + error.stack);
   }
   seen.problems = problems;
-  document.body.append(Object.assign(document.createElement("pre"), {id: "seen", textContent: JSON.stringify(seen)}));
+  parent.postMessage(JSON.stringify({name: location.pathname.split("/").pop(), seen}), "*");
+});
+</script>"""
+AROUND = """<!DOCTYPE html><body><script>
+const all = {};
+addEventListener("message", ({data}) => {
+  const {name, seen} = JSON.parse(data);
+  all[name] = seen;
+  if (Object.keys(all).length === FRAMES) {
+    document.body.append(Object.assign(document.createElement("pre"), {id: "seen", textContent: JSON.stringify(all)}));
+  }
 });
 </script>"""
 
 
 def copy_with_changes(folder, target):
-    """A second run of the files: one case slower, one whose name and note are hostile."""
+    """A second run of the files: one case slower, one whose name and note are hostile, one whose
+    name is very long."""
     shutil.copytree(folder, target)
     path = target / "dense84.csv"
     with path.open(newline="") as file:
@@ -80,7 +144,7 @@ def copy_with_changes(folder, target):
     rows[0]["Combined Step TFLOPS"] = str(float(rows[0]["Combined Step TFLOPS"]) / 2)
     hostile = dict(rows[1], Case="hostile " + HOSTILE, Check="FAIL", Note=HOSTILE)
     hostile.update({column: "" for column in rows[1] if "Time" in column or "TFLOPS" in column})
-    rows.append(hostile)
+    rows += [hostile, dict(rows[2], Case="n" * 5000)]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
@@ -88,14 +152,18 @@ def copy_with_changes(folder, target):
     return rows
 
 
-def open_in_chromium(page, folder):
+def open_in_chromium(frames, folder):
+    """frames: [(file name, width, height)]. What each page saw, by its file name."""
+    around = folder / "around.html"
+    around.write_text(AROUND.replace("FRAMES", str(len(frames))) + "".join(
+        f'<iframe src="{name}" style="border:0;width:{width}px;height:{height}px"></iframe>' for name, width, height in frames))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder}/profile",
-               "--window-size=1300,900", "--virtual-time-budget=10000", "--dump-dom", page.as_uri()]
+               "--hide-scrollbars", "--window-size=1500,1000", "--virtual-time-budget=10000", "--dump-dom", around.as_uri()]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     match = re.search(r'<pre id="seen">(.*?)</pre>', result.stdout, re.DOTALL)
     if not match:
-        sys.exit(f"the page did not come to its end: {' '.join(command)}\n{result.stderr[-2000:]}")
+        sys.exit(f"the pages did not come to their end: {' '.join(command)}\n{result.stderr[-2000:]}")
     return json.loads(html.unescape(match[1]))
 
 
@@ -103,18 +171,56 @@ def numbers(cells):
     return [float(cell) for cell in cells if cell != "–"]
 
 
-def check(seen, rows):
+def mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def peer_rows(results):
+    for path in sorted(pathlib.Path(results).glob("*.csv")):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if "Library" in row:
+                    yield path.name, row
+
+
+def expected_ratios(results):
+    """{(operator, peer): "1.12×"}: the peer's time over octet's where both passed, from the CSVs."""
+    times = {}
+    for name, row in peer_rows(results):
+        if row["Check"] == "PASS":
+            shape = tuple(row.get(column) for column in ("M", "N", "K", "Rows", "Cols", "Batch", "Seq", "Hidden"))
+            op = re.search(r"--op (\S+)", row["Command"])[1]
+            times[name, op, row["Dtype"], row["Product"], shape, row["Library"]] = 1 / float(row.get("TFLOPS") or row["TB/s"])
+    ratios = collections.defaultdict(list)
+    for (*case, library), time in times.items():
+        octet = times.get((*case, "octet"))
+        if octet and library not in ("octet", "device copy"):
+            ratios[case[1], library].append(time / octet)
+    return {key: mean(values) for key, values in ratios.items()}
+
+
+def expected_checks(results):
+    """("355 of 355 PASS", "215 of 233 PASS"): of octet and of its peers."""
+    passed, total = collections.Counter(), collections.Counter()
+    for path in pathlib.Path(results).glob("*.csv"):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if "Check" in row:
+                    side = "octet" if row.get("Library", "octet").startswith("octet") else "peers"
+                    total[side] += 1
+                    passed[side] += row["Check"] == "PASS"
+    return [f"{passed[side]} of {total[side]} PASS" for side in ("octet", "peers")]
+
+
+def check_use(seen, rows):
     rates = [float(row["Combined Step TFLOPS"]) for row in rows if row["Check"] == "PASS"]
-    score = math.exp(sum(map(math.log, rates)) / len(rates))
     ascending, descending = numbers(seen["ascending"]), numbers(seen["descending"])
     return {
-        "every section": {"Difference", "Summary", "Roofline", "Models", "Shapes", "Errors",
-                          "Clock and power", "Rows", "Environment"} <= set(seen["sections"]),
-        "charts": len(seen["charts"]) >= 10,
-        "charts are painted": all(chart["colours"] > 8 for chart in seen["charts"]),
-        "charts have data": all(count > 0 for count in seen["points"]),
-        "the score": any(f"{score:.0f} TFLOPS" in tile for tile in seen["tiles"]),
-        "the regression": any("Regression" in tile for tile in seen["tiles"]),
+        "the score": any(f"{mean(rates):.0f} TFLOPS" in tile for tile in seen["tiles"]),
+        "octet's failure is octet's": seen["facts"]["octet's checks"].startswith("356 of 357 PASS") and "fact bad" in seen["factsClass"],
+        "what moved comes first": seen["sections"][0] == "difference",
+        "what moved is one table": len(seen["moved"]) == 1 and all(
+            text in seen["moved"][0] for text in ("dense84.csv", "Regression", "1 slower by more than 5 %", "(+2 −0)")),
         "a click sorts": ascending == sorted(ascending) != numbers(seen["unsorted"]),
         "a second click sorts back": descending == ascending[::-1],
         "no row is lost": len(seen["ascending"]) == len(seen["unsorted"]) > len(rows),
@@ -126,30 +232,97 @@ def check(seen, rows):
     }
 
 
+def colours_of_contenders(seen):
+    """Every colour that a contender has in the charts of shapes and in the ratio bars."""
+    colours = collections.defaultdict(set)
+    for chart in seen["charts"]:
+        for one in chart["sets"] if chart["section"] == "shapes" else []:
+            name = one["label"].split(",")[0]
+            if "," not in one["label"] or one["label"] == "octet, step":
+                colours["a copy" if seen["colours"][name]["role"] == "copy" else name].add(one["fill"])
+    for bar in seen["bars"]:
+        name = re.fullmatch(r"var\(--(.*)\)", bar["fill"])[1]
+        colours[bar["peer"]].add(next(one["value"] for one in seen["colours"].values() if one["name"] == name))
+    return colours
+
+
+def check_contents(seen, results):
+    ratios, (octet, peers) = expected_ratios(results), expected_checks(results)
+    shown = {(bar["op"], bar["peer"]): bar for bar in seen["bars"]}
+    colours = colours_of_contenders(seen)
+    own = seen["colours"]["octet"]["value"]
+    others = [colour for name, all_of_it in colours.items() if name != "octet" for colour in all_of_it]
+    errors = [text for text in seen["checks"] if text.startswith("ERROR")]
+    roofline = next(chart for chart in seen["charts"] if chart["section"] == "roofline")
+    return {
+        "every section": ["peers", "summary", "roofline", "models", "shapes", "errors", "clocks", "rows", "environment"] == seen["sections"],
+        "errors, clocks and rows are folded": seen["open"] == 0,
+        "charts are painted": all(chart["paint"] > 8 for chart in seen["charts"]),
+        "no chart has a single point": all(sum(one["values"] for one in chart["sets"]) > 1 for chart in seen["charts"]),
+        "a contender has one colour": len(colours) >= 8 and all(len(all_of_it) == 1 for all_of_it in colours.values()),
+        "two contenders have two colours": len(set(others)) == len(colours) - 1,
+        "octet's colour is its own": colours["octet"] == {own} and own not in others,
+        "roofline: no two series look alike": len({one["colour"] for one in roofline["sets"]}) == len(roofline["sets"]) >= 8,
+        "twelve peers would have twelve colours, light and dark": all(len(set(seen[theme])) == 14 for theme in ("light", "dark")),
+        "the ratio of every peer": len(ratios) >= 14 and all(
+            shown[key]["ratio"] == (f"{value:.1f}×" if value >= 10 else f"{value:.2f}×") for key, value in ratios.items()),
+        "a 1x line in every bar": all(bar["line"] for bar in seen["bars"]),
+        "ratios count the cases in common": shown["gemm", "cublaslt"]["note"] == "63 of 76 cases",
+        "a chart of peers says the paired ratio": any(
+            "cublaslt takes 1.1" in chart["text"] and "shapes both passed" in chart["text"] for chart in seen["charts"]),
+        "no mean of a peer beside octet's": all(name not in seen["summary"] for name in ("cublaslt", "deep_gemm", "torch", "triton")),
+        "octet's checks": seen["facts"]["octet's checks"].startswith(octet) and "fact bad" not in seen["factsClass"],
+        "peers' failures are counted apart": seen["facts"]["Peers' checks"].startswith(peers) and "4 FAIL, 14 ERROR" in seen["facts"]["Peers' checks"],
+        "rows of peers have a ratio": sum(cell != "–" for cell in seen["ratios"]) > 200,
+        "the reason of an ERROR is beside it": len(errors) == 14 and all(len(text) > len("ERROR ") + 20 for text in errors),
+        "important columns first": [title.strip("↕ ") for title in seen["firstColumns"]] == ["Check", "Operator", "Problem", "Contender", "Case", "Shape"],
+        "units fit": not re.search(r"\b0\.0\d", seen["summary"]),
+        "the first screen has every ratio": all(bar["bottom"] < 900 for bar in seen["bars"]),
+        "under 8 screens": seen["height"] < 8 * 900,
+    }
+
+
+def check_phone(seen):
+    return {
+        "phone: under 16 screens": seen["height"] < 13500,
+        "phone: no sideways scrolling": max(seen["width"]) == seen["width"][2] == 390 and seen["widthOpen"] == [390, 390],
+        "phone: section links": seen["links"] == len(seen["sections"]),
+        "phone: the summary shows numbers": 0 < seen["stepsEnd"] < 390,
+    }
+
+
 def main():
     octet, results = sys.argv[1:]
     if not shutil.which("chromium"):
         print("skipped: there is no chromium; ./dev test installs it")
         sys.exit(77)
+    outside = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        rows = copy_with_changes(pathlib.Path(results), folder / "new")
-        page = folder / "report.html"
-        subprocess.run([octet, "report", folder / "new", "--against", results, "-o", page], check=True)
-        text = page.read_text()
-        outside = re.findall(r"""(?:src|href)=["']?(?:https?:)?//[^\s>]*|@import|url\(""", text)
-        text = text.replace("<head>", "<head>" + WATCH, 1).replace("</body>", USE + "</body>", 1)
-        page.write_text(text)
-        seen = open_in_chromium(page, folder)
-    if seen["problems"]:
-        sys.exit("FAILED  the page has errors:\n" + "\n".join(seen["problems"]))
-    checks = check(seen, rows)
+        new = folder / ("a_path_without_a_place_to_break_" * 3)
+        rows = copy_with_changes(pathlib.Path(results), new)
+        frames = [("desk.html", 1400, 900), ("phone.html", 390, 844), ("desk_against.html", 1400, 900), ("phone_against.html", 390, 844)]
+        for page, *_ in frames:
+            against = [new, "--against", results] if "against" in page else [results]
+            subprocess.run([octet, "report", *against, "-o", folder / page], check=True, capture_output=True)
+            text = (folder / page).read_text()
+            outside += re.findall(r"""(?:src|href)=["']?(?:https?:)?//[^\s>]*|@import|url\(""", text)
+            (folder / page).write_text(text.replace("<head>", "<head>" + WATCH, 1).replace("</body>", USE + "</body>", 1))
+        seen = open_in_chromium(frames, folder)
+    problems = [f"{page}: {problem}" for page, one in seen.items() for problem in one["problems"]]
+    if problems:
+        sys.exit("FAILED  the page has errors:\n" + "\n".join(problems))
+    checks = check_contents(seen["desk.html"], results) | check_phone(seen["phone.html"]) | check_use(seen["desk_against.html"], rows)
+    checks |= {"against, " + name: passed for name, passed in check_phone(seen["phone_against.html"]).items()}
+    checks["no sideways scrolling at a desk"] = all(one["width"][0] <= 1400 for one in seen.values())
     checks["nothing is loaded from elsewhere"] = outside == []
     failed = [name for name, passed in checks.items() if not passed]
     for name, passed in checks.items():
         print(("ok      " if passed else "FAILED  ") + name)
     if failed:
-        sys.exit(json.dumps(seen, indent=1))
+        for one in seen.values():
+            one["charts"] = [{**chart, "text": ""} for chart in one["charts"]][:3]
+        sys.exit(json.dumps(seen, indent=None)[:20000])
 
 
 main()

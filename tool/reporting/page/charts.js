@@ -1,30 +1,62 @@
-// Every chart is described by a function that is called again when the theme changes, so that all
-// colours follow the theme.
+// Every chart is described by a function that is called again when the theme or the choice changes,
+// so that all colours follow the theme.
 
 const charts = [];  // {canvas, describe, chart}
 
-// Adds a card with a chart. `describe` returns the configuration for Chart.js. `size`: "", "half"
-// or "third".
-function addChart(parent, title, text, describe, {size = "", tall = false} = {}) {
-  const canvas = make("canvas", {role: "img", "aria-label": title});
-  const plot = make("div", {class: "plot" + (tall ? " tall" : "")}, canvas);
-  parent.append(make("div", {class: "card " + size}, make("h3", {}, title), make("p", {class: "small"}, text), plot));
-  charts.push({canvas, describe, chart: null});
+function drawChart(entry) {
+  entry.chart?.destroy();
+  entry.chart = new Chart(entry.canvas, entry.describe());
 }
 
-// A half card with no neighbour takes the whole row.
-function fillRow(cards) {
-  let left = 0;
-  for (const card of cards.children) {
-    const half = card.classList.contains("half");
-    if (!half && left % 2 === 1) card.previousElementSibling.classList.remove("half");
-    left = half ? left + 1 : 0;
+function redrawCharts() {
+  setDefaults();
+  charts.forEach(drawChart);
+}
+
+// Adds a card with one chart. `choices`: {label, group, text, height, describe}; `describe` returns
+// the configuration for Chart.js. A list chooses among several; `title` is the card's heading.
+function addChart(parent, title, choices) {
+  const canvas = make("canvas", {role: "img", "aria-label": title});
+  const plot = make("div", {class: "plot"}, canvas);
+  const text = make("p", {class: "small"});
+  const entry = {canvas, describe: null, chart: null};
+  const show = (choice) => {
+    text.textContent = choice.text;
+    plot.style.height = (choice.height ?? 300) + "px";
+    canvas.setAttribute("aria-label", `${title}: ${choice.label}`);
+    entry.describe = choice.describe;
+    drawChart(entry);
+  };
+  const head = make("div", {class: "head"}, make("h3", {}, choices.length > 1 ? title : choices[0].label));
+  if (choices.length > 1) head.append(makeChooser(title, choices, show));
+  parent.append(make("div", {class: "card"}, head, text, plot));
+  charts.push(entry);
+  show(choices[0]);
+}
+
+// A list of the choices by group, with a button to each side for the neighbours.
+function makeChooser(title, choices, show) {
+  const list = make("select", {"aria-label": `What to show in ${title}`});
+  for (const [group, all] of groupBy([...choices.keys()], (i) => choices[i].group ?? "")) {
+    const options = all.map((i) => make("option", {value: i}, shorten(choices[i].label, 80)));
+    if (group === "") list.append(...options);
+    else list.append(make("optgroup", {label: shorten(group, 60)}, ...options));
   }
-  if (left % 2 === 1) cards.lastElementChild.classList.remove("half");
+  list.value = "0";
+  list.addEventListener("change", () => show(choices[Number(list.value)]));
+  const step = (by, text, label) => {
+    const button = make("button", {type: "button", class: "button", "aria-label": label}, text);
+    button.addEventListener("click", () => {
+      list.value = String((Number(list.value) + by + choices.length) % choices.length);
+      show(choices[Number(list.value)]);
+    });
+    return button;
+  };
+  return make("div", {class: "chooser"}, step(-1, "‹", "Previous"), list, step(1, "›", "Next"));
 }
 
 // Adds space between the legend and the plot.
-const legendRoom = {
+Chart.register({
   id: "legendRoom",
   beforeInit(chart) {
     const fit = chart.legend.fit;
@@ -33,8 +65,7 @@ const legendRoom = {
       this.height += 10;
     };
   },
-};
-Chart.register(legendRoom);
+});
 
 function setDefaults() {
   const defaults = Chart.defaults;
@@ -61,21 +92,9 @@ function setDefaults() {
   });
 }
 
-function redrawCharts() {
-  setDefaults();
-  for (const entry of charts) {
-    if (entry.chart) entry.chart.destroy();
-    entry.chart = new Chart(entry.canvas, entry.describe());
-  }
-}
-
-function series(index) {
-  return colour("series-" + (index % 5 + 1));
-}
-
 function barSet(label, data, fill) {
-  return {label, data, backgroundColor: fill, borderRadius: 2, maxBarThickness: 26, categoryPercentage: 0.72,
-          barPercentage: 0.92, pointStyle: "rect"};
+  return {label, data, backgroundColor: fill, borderRadius: 2, maxBarThickness: 26, categoryPercentage: 0.78,
+          barPercentage: 0.94, pointStyle: "rect"};
 }
 
 function pointSet(label, data, fill, more = {}) {
@@ -83,8 +102,8 @@ function pointSet(label, data, fill, more = {}) {
           pointHoverRadius: 5, pointStyle: "circle", ...more};
 }
 
-function lineSet(label, data, fill) {
-  return {type: "line", label, data, borderColor: fill, backgroundColor: fill, borderWidth: 1.5, pointRadius: 1.5, pointStyle: "line"};
+function lineSet(label, data, fill, more = {}) {
+  return {type: "line", label, data, borderColor: fill, backgroundColor: fill, borderWidth: 1.5, pointRadius: 1.5, pointStyle: "line", ...more};
 }
 
 // A constant level across the whole width, drawn as a dashed line.
@@ -98,22 +117,20 @@ function valueAxis(title, more = {}) {
           ticks: {format: {useGrouping: false}, maxTicksLimit: 8}, ...more};
 }
 
-// Labels of cases. If there are many, only the models fit; each label is in the middle of its
-// cases.
+// An axis of many cases has room for the names of models only; each is in the middle of its cases.
 function caseAxis(rows) {
   const models = rows.map((row) => row.model);
   const middle = new Map([...groupBy(rows.keys(), (i) => models[i])].map(([model, all]) =>
       [all[Math.floor((all.length - 1) / 2)], model]));
-  const byModel = rows.length > 12 && distinct(models).length > 1;
+  const byModel = distinct(models).length > 1;
+  const turn = innerWidth < 1000 || distinct(models).length > 8 ? 90 : 0;
   return {
-    labels: rows.map((row) => row.label),
-    axis: {
-      grid: {display: false},
-      ticks: {
-        autoSkip: !byModel,
-        maxRotation: byModel ? 0 : 60,
-        callback: (value, index) => byModel ? middle.get(index) ?? "" : rows[index].label,
-      },
+    grid: {display: false},
+    ticks: {
+      autoSkip: !byModel,
+      minRotation: byModel ? turn : 0,
+      maxRotation: byModel ? turn : 90,
+      callback: (value, index) => shorten(byModel ? middle.get(index) ?? "" : rows[index].label, 24),
     },
   };
 }

@@ -1,34 +1,50 @@
-// One table of all rows, sortable by any column; the environment; the commands.
+// One table of all rows, sortable by any column; the environment; the commands. Folded away.
 
-// Title, value of a row, whether it is a number (then right-aligned), digits after the point.
-const rowColumns = [
-  {title: "Operator", value: ({table}) => table.op},
-  {title: "Case", value: ({row}) => row.name},
-  {title: "Shape", value: ({row}) => row.shape},
-  {title: "Check", value: ({row}) => row.check},
-  ...["forward", "backward", "step"].map((part) => ({
+const tableUnits = new Map(report.tables.map((table) => [table, fittingUnit(table.unit, table.rows.map(stepRate))]));
+
+function rateColumn(part) {
+  return {
     title: part[0].toUpperCase() + part.slice(1),
     number: true,
     value: ({table, row}) => row.rates[table.rates.indexOf(part)] ?? null,
-  })),
-  {title: "Unit", value: ({table}) => table.unit},
-  {title: "Ratio", number: true, digits: 3, value: ({row}) => row.baselines[0]?.ratio ?? null},
+    text: ({table}, value) => isNumber(value) ? fourDigits(value * tableUnits.get(table).factor) : "–",
+  };
+}
+
+// Title, value of a row, whether it is a number (then right-aligned), digits after the point.
+const rowColumns = [
+  {title: "Check", value: ({row}) => row.check},
+  {title: "Operator", value: ({row}) => row.title},
+  {title: "Problem", value: ({row}) => row.brief},
+  {title: "Contender", value: ({row}) => row.contender},
+  {title: "Case", value: ({row}) => row.name},
+  {title: "Shape", value: ({row}) => row.shape},
+  rateColumn("step"),
+  {title: "Unit", value: ({table}) => tableUnits.get(table).name},
+  {title: "Ratio", number: true, digits: 3, value: ({row}) => row.ratio},
+  rateColumn("forward"),
+  rateColumn("backward"),
   {title: "Spread %", number: true, digits: 2, value: ({row}) => row.spreadPercent},
   {title: "Lowest SNR dB", number: true, digits: 1, value: ({row}) => row.snrs.some(isNumber) ? Math.min(...row.snrs.filter(isNumber)) : null},
   {title: "MHz", number: true, value: ({row}) => row.clock},
   {title: "W", number: true, value: ({row}) => row.power},
-  {title: "Problem", value: ({row}) => row.problem},
-  {title: "Backend", value: ({row}) => row.backend},
   {title: "File", value: ({table}) => table.name},
+  {title: "Backend", value: ({row}) => row.backend},
   {title: "Note", value: ({row}) => row.note},
 ];
 
+// The reason why a row did not pass stands below its check.
+function checkCell(row) {
+  if (row.check === "PASS") return make("td", {}, checkBadge(row.check));
+  return make("td", {class: "verdict"}, checkBadge(row.check), make("div", {class: "small"}, row.note || "a gate was not met"));
+}
+
 function cellOf(column, item) {
   const value = column.value(item);
-  if (column.title === "Check") return make("td", {}, checkBadge(value));
-  if (!column.number) return make("td", {}, value);
-  const text = column.digits && isNumber(value) ? value.toFixed(column.digits) : brief(value);
-  return make("td", {class: "number"}, text);
+  if (column.title === "Check") return checkCell(item.row);
+  if (!column.number) return textCell(value);
+  if (column.text) return numberCell(column.text(item, value));
+  return numberCell(column.digits && isNumber(value) ? value.toFixed(column.digits) : brief(value));
 }
 
 // Missing values sort last in both directions; equal ones keep their order.
@@ -42,18 +58,17 @@ function compareBy(column, direction) {
   };
 }
 
-function addRows() {
-  const section = makeSection("rows", "Rows", "Every row of every file. A header sorts by its column; the ratio is a baseline's time over ours, above 1 we are faster.");
+function fillRows(parent) {
   const items = everyRow.map((item) => ({...item, element: make("tr", {}, ...rowColumns.map((column) => cellOf(column, item)))}));
   const body = make("tbody");
   const count = make("span", {class: "small"});
-  const search = make("input", {type: "search", placeholder: "Filter, as 405B or noisy", "aria-label": "Filter the rows"});
+  const search = make("input", {type: "search", placeholder: "Filter, e.g. 405B", "aria-label": "Filter the rows"});
   let shown = items;
   const show = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const visible = shown.filter(({element}) => words.every((word) => element.textContent.toLowerCase().includes(word)));
     body.replaceChildren(...visible.map(({element}) => element));
-    count.textContent = `${visible.length} of ${items.length} rows`;
+    count.textContent = `${visible.length} of ${counted(items.length, "row")}`;
   };
   search.addEventListener("input", show);
   const heads = rowColumns.map((column) => {
@@ -69,21 +84,28 @@ function addRows() {
     return head;
   });
   show();
-  section.append(make("div", {class: "tools"}, search, count),
-      make("div", {class: "scroll long"}, make("table", {id: "all-rows"}, make("thead", {}, make("tr", {}, ...heads)), body)));
+  parent.append(make("p", {class: "lead"}, "Click a header to sort. Ratio = time of the peer or baseline / time of octet (above 1: octet is faster)."),
+      make("div", {class: "tools"}, search, count),
+      makeScroller(make("table", {id: "all-rows"}, make("thead", {}, make("tr", {}, ...heads)), body), "long"));
 }
 
-function addEnvironment() {
-  const section = makeSection("environment", "Environment", "What the rows say of where they come from, and the exact commands that repeat them.");
-  const columns = ["GPU", "CPU", "Commit", "Device Sources", "Backend", "Configuration", "Threads", "Warmup", "Iterations", "Seed", "Throttle"];
+function addRows() {
+  makeFoldedSection("rows", "Rows", `${counted(everyRow.length, "row")}, sortable`, fillRows);
+}
+
+function fillEnvironment(parent) {
+  const columns = ["GPU", "Driver", "CPU", "Commit", "Device Sources", "Backend", "Configuration", "Threads", "Warmup", "Iterations", "Seed", "Throttle"];
   const rows = columns.map((column) => [column, distinctColumn(column)]).filter(([, values]) => values.length > 0);
   rows.push(["Report", [report.tool, report.made]], ["Command of the report", [report.command]]);
   if (report.skipped.length > 0) rows.push(["Skipped files", report.skipped]);
-  section.append(make("div", {class: "scroll"}, make("table", {}, make("tbody", {}, ...rows.map(([name, values]) =>
-      make("tr", {}, make("td", {}, name), make("td", {class: "wide"}, values.join(name === "Configuration" ? "; " : ", "))))))), make("p"));
+  parent.append(make("div", {class: "scroll"}, make("table", {}, make("tbody", {}, ...rows.map(([name, values]) =>
+      make("tr", {}, make("td", {}, name), make("td", {class: "wide"}, values.join(name === "Configuration" ? "; " : ", "))))))));
   for (const table of report.tables) {
     const commands = distinct(table.rows.map((row) => row.command));
-    section.append(make("details", {}, make("summary", {}, `${table.name}: ${counted(commands.length, "command")}`),
-        make("pre", {}, commands.join("\n"))));
+    parent.append(makeFold(table.name, counted(commands.length, "command"), (body) => body.append(make("pre", {}, commands.join("\n")))));
   }
+}
+
+function addEnvironment() {
+  makeFoldedSection("environment", "Environment", "where the rows come from, and the commands that repeat them", fillEnvironment);
 }

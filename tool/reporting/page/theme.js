@@ -1,5 +1,5 @@
-// Light and dark themes. The system's choice applies until the switch is used; print is always
-// light.
+// Light and dark themes, and the colours of contenders. The system's choice applies until the switch
+// is used; print is always light, with the parts that are open.
 
 const themeKey = "octet-report-theme";
 
@@ -40,7 +40,31 @@ function startTheme() {
   addEventListener("afterprint", () => setTheme(onScreen));
 }
 
-// The current value of a CSS variable: colour("series-1").
+// The current value of a CSS variable: colour("octet").
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+// The CSS variable of every contender, dealt by name once for the whole page. octet's own is nobody
+// else's; its variants have shades of it, and a copy, which is no contender, is grey.
+const colourNames = (() => {
+  const most = {variant: 3, peer: 12};
+  const dealt = {variant: 0, peer: 0};
+  const names = new Map();
+  for (const [contender, role] of Object.entries(report.contenders)) {
+    names.set(contender, role in most ? `${role}-${dealt[role]++ % most[role] + 1}` : role);
+  }
+  return names;
+})();
+
+// octet first, then the others as they appear in the files.
+const contendersInOrder = [...colourNames.keys()].sort((a, b) => (b === "octet") - (a === "octet"));
+
+function contenderColour(contender) {
+  return colour(colourNames.get(contender));
+}
+
+// The parts of octet's step, in shades of its colour.
+function partColour(part) {
+  return colour({step: "octet", forward: "variant-1", backward: "variant-2"}[part] ?? "octet");
 }
