@@ -109,7 +109,7 @@ TEST(Help, GroupsTheOptionsOfEveryOperator) {
       EXPECT_LE(section.options.size(), 14u) << command.path << ": " << section.title;
     }
     ASSERT_EQ(sections.back().title, "Other") << command.path;
-    EXPECT_EQ(label(sections.back().options.front()), "-h,--help") << command.path;
+    EXPECT_EQ(label(sections.back().options.back()), "-h,--help") << command.path;
   }
 }
 
@@ -235,6 +235,7 @@ TEST(Completions, OfBashCompleteCommandsOptionsValuesAndFiles) {
   EXPECT_EQ(bash_offers("octet check gemm --seed 7 --dev"), Words{"--device"});
   EXPECT_EQ(bash_offers("octet check gemm --device c"), (Words{"cpu", "cuda"}));
   EXPECT_EQ(bash_offers("octet bench gemm --shape ''"), Words{""});
+  EXPECT_EQ(bash_offers("octet bench gemm --suite qu"), Words{"quick"});
   EXPECT_EQ(bash_offers("octet completions z"), Words{"zsh"});
   const Folder folder;
   std::ofstream(folder.file("two words.csv")) << "";

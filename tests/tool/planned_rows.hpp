@@ -41,7 +41,7 @@ inline std::optional<PlannedRow> planned_row(const std::string& gpu, const std::
   CLI::App app;
   TimingOptions timing;
   op->add_options(app, true);
-  add_timing_options(app, timing);
+  add_timing_options(app, timing, op->cpu_seconds_text());
   op->add_bench_options(app);
   app.parse(command.substr(command.find(name) + name.size()), false);
   const std::vector<Case> cases = op->chosen_cases();

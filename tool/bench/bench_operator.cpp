@@ -269,7 +269,7 @@ void add_bench_operators(CLI::App& bench, Chosen& chosen) {
     Operator& op = *command->op;
     CLI::App& app = add_command(bench, op.name(), op.about());
     op.add_options(app, true);
-    add_timing_options(app, command->timing);
+    add_timing_options(app, command->timing, op.cpu_seconds_text());
     op.add_bench_options(app);
     choose_when_given(
         app, chosen, [command] { return bench_operator(*command); },

@@ -24,6 +24,7 @@ constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input",
                                    "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
                                    "--amax-floor",  "--pow2-scales"};
 
+constexpr double kCpuSecondsOfAShape = 5;  // from the command line
 constexpr const char* kUsualSuite = "quick";
 constexpr const char* kModelSuite = "dense84";  // with --model or --mbs
 
@@ -106,6 +107,9 @@ class Gemm : public Operator {
   double cpu_seconds() const override {
     return common_.shapes.empty() ? kCpuSeconds : kCpuSecondsOfAShape;
   }
+  std::string cpu_seconds_text() const override {
+    return fmt::format("{}, or {} for a --shape", kCpuSeconds, kCpuSecondsOfAShape);
+  }
 
   void add_options(CLI::App& app, bool timed) override {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -119,8 +123,8 @@ class Gemm : public Operator {
               "The layers of this model, such as Llama-3.1-8B. Repeat it for several models.");
     add_wholes(app, "--mbs", mbs_, 1, kMost,
                "Only layers at this micro-batch size, in sequences. Repeat it for several sizes.");
-    add_text(app, "--suite", suite_, "NAME|FILE.csv",
-             with_default("A list of layers: quick, dense84 or a file.",
+    add_text(app, "--suite", suite_, fmt::format("{}|{}|FILE.csv", kUsualSuite, kModelSuite),
+             with_default("A list of layers, built in or from a file.",
                           fmt::format("{}; {} with --model or --mbs", kUsualSuite, kModelSuite)));
     option_group(app, kNumericOptions);
     add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");

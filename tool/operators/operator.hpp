@@ -13,6 +13,8 @@
 
 #include <octet/error.hpp>
 
+#include <fmt/core.h>
+
 #include <array>
 #include <functional>
 #include <memory>
@@ -61,6 +63,7 @@ class Operator {
   virtual std::vector<Support> support() const = 0;
   // Time budget of a case on the CPU without --iters and --seconds-per-case.
   virtual double cpu_seconds() const { return kCpuSeconds; }
+  virtual std::string cpu_seconds_text() const { return fmt::format("{}", kCpuSeconds); }
 
   // `timed`: for octet bench, where every case needs a backward.
   virtual void add_options(CLI::App& app, bool timed) = 0;

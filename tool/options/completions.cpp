@@ -18,7 +18,7 @@ struct Values {
   bool files = false;
 };
 
-// From its type: "fp8|bf16" and "cpu|cuda[:i]" list the choices, "NAME|FILE.csv", "DIR" and
+// From its type: "fp8|bf16" and "cpu|cuda[:i]" list the choices, "quick|FILE.csv", "DIR" and
 // "RESULTS" take a path, "MxNxK" is free text.
 Values values_of(const std::string& type) {
   Values values;
@@ -60,7 +60,7 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-// "'octet bench' | 'octet bench gemm'", for a case of the shell.
+// "'octet bench'|'octet bench gemm'", for a case of the shell.
 std::string paths_below(const std::vector<CommandText>& commands, const char* separator) {
   std::vector<std::string> paths;
   for (const CommandText& command : commands) {
@@ -75,7 +75,7 @@ std::string option_patterns(const CommandText& command, const OptionText& option
   for (const std::string& name : option.names) {
     patterns.push_back(fmt::format("'{} {}'", command.path, name));
   }
-  return fmt::format("{}", fmt::join(patterns, " | "));
+  return fmt::format("{}", fmt::join(patterns, "|"));
 }
 
 std::string bash_offer(const Values& values) {
@@ -105,7 +105,7 @@ _octet() {
   fi
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$command ${COMP_WORDS[i]}" in
-      )" + paths_below(commands, " | ") +
+      )" + paths_below(commands, "|") +
                        R"() command+=" ${COMP_WORDS[i]}" ;;
     esac
   done
@@ -183,7 +183,7 @@ _octet() {
   fi
   for ((i = 2; i < CURRENT; ++i)); do
     case "$command ${words[i]}" in
-      ()" + paths_below(commands, " | ") +
+      )" + paths_below(commands, "|") +
                        R"() command+=" ${words[i]}" ;;
     esac
   done
@@ -192,13 +192,13 @@ _octet() {
   for (const CommandText& command : commands) {
     for (const OptionText& option : command.options) {
       if (!takes_value(option)) continue;
-      script += fmt::format("    ({}){} return ;;\n", option_patterns(command, option),
+      script += fmt::format("    {}){} return ;;\n", option_patterns(command, option),
                             zsh_offer(values_of(option.type)));
     }
   }
   script += "  esac\n  case \"$command\" in\n";
   for (const CommandText& command : commands) {
-    script += fmt::format("    ('{}')\n      octet_options=(", command.path);
+    script += fmt::format("    '{}')\n      octet_options=(", command.path);
     for (const OptionText& option : command.options) {
       if (option.is_argument) continue;
       for (const std::string& name : option.names) {
@@ -254,7 +254,7 @@ complete -c octet -f
 )";
   for (const CommandText& command : commands) {
     const std::string begin =
-        fmt::format("complete -c octet -n 'test \"$(__octet_command)\" = \"{}\"'", command.path);
+        fmt::format("complete -c octet -n 'test (__octet_command) = \"{}\"'", command.path);
     for (const CommandText& below : command.commands) {
       script += fmt::format("{} -a {} -d {}\n", begin, below.name,
                             quoted(first_sentence(below.about), "\\'"));

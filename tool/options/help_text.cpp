@@ -96,6 +96,10 @@ std::vector<OptionSection> option_sections(const CommandText& command) {
     }
     if (title == kNoGroup) {
       others.options = section.options;
+      std::stable_partition(others.options.begin(), others.options.end(),
+                            [](const OptionText& one) {
+                              return one.names.back() != "--help";  // to the end
+                            });
     } else if (!section.options.empty()) {
       grouped.push_back(section);
     }

@@ -36,7 +36,7 @@ void require_two_files(const TimingOptions& options) {
 
 }  // namespace
 
-void add_timing_options(CLI::App& app, TimingOptions& options) {
+void add_timing_options(CLI::App& app, TimingOptions& options, const std::string& cpu_seconds) {
   constexpr std::int64_t kMostCalls = 1'000'000'000;
   constexpr std::int64_t kMostShards = 1'000'000'000;
   option_group(app, kCaseOptions);
@@ -48,13 +48,11 @@ void add_timing_options(CLI::App& app, TimingOptions& options) {
   add_whole(app, "--warmup", options.warmup, 1, kMostCalls,
             "Warm-up calls per case, in at most 25 % of the time budget.");
   add_whole(app, "--iters", options.iterations, 1, kMostCalls,
-            with_default("Timed calls per case, rounded to a multiple of 5 with --baseline.",
+            with_default("Timed calls per case; next to a baseline or a copy, a multiple of 5.",
                          fmt::format("{}, fewer if the time budget ends", kIterations)));
   add_real(app, "--seconds-per-case", options.seconds_per_case,
            with_default("Time budget of a case in seconds; a noisy case is measured twice.",
-                        fmt::format("no limit on a GPU or with --iters; on the CPU {}, or {} for a "
-                                    "--shape of gemm",
-                                    kCpuSeconds, kCpuSecondsOfAShape)));
+                        "no limit on a GPU or with --iters; on the CPU " + cpu_seconds));
   add_real(app, "--max-seconds", options.max_seconds,
            with_default("Start no further case after this many seconds; rerun the same command to "
                         "continue.",

@@ -15,7 +15,6 @@ inline constexpr const char* kCaseOptions = "Cases";  // the group of options th
 inline constexpr std::int64_t kIterations = 100;  // without --iters, or fewer if time is short
 // The time budget of a case on the CPU, without --iters and --seconds-per-case.
 inline constexpr double kCpuSeconds = 1;
-inline constexpr double kCpuSecondsOfAShape = 5;  // of a gemm from the command line
 
 struct TimingOptions {
   std::int64_t warmup = 20;
@@ -31,7 +30,8 @@ struct TimingOptions {
   bool wide = false;   // print tables wider than the terminal
 };
 
-void add_timing_options(CLI::App& app, TimingOptions& options);
+// `cpu_seconds`: the time budget of a case on the CPU, for the help.
+void add_timing_options(CLI::App& app, TimingOptions& options, const std::string& cpu_seconds);
 // Throws UsageError if the shard is out of range, or if -o and --json would write the same file.
 void check_timing_options(const TimingOptions& options);
 // Cases are dealt to the shards in turn, so that each shard gets its share of the large ones.
