@@ -4,6 +4,10 @@
 #include "results.hpp"
 #include "tool/history/history.hpp"
 
+#include "bench/report/text_table.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace octet::tool {
@@ -40,10 +44,10 @@ TEST_F(ToolHistory, HasTheRowsOfEveryRun) {
   ASSERT_EQ(run("bench quantize --device cpu --shape 8x16 --warmup 1 --iters 5").status, 0);
   const Outcome list = run("history list");
   EXPECT_EQ(list.status, 0) << list.err;
-  EXPECT_EQ(lines_with(list.out, " TFLOPS"), 1u) << list.out;
-  EXPECT_EQ(lines_with(list.out, " TB/s"), 1u) << list.out;
-  EXPECT_EQ(lines_with(run("history list --last 1").out, " TB/s"), 1u);
-  EXPECT_EQ(lines_with(run("history list --last 1").out, " TFLOPS"), 0u);
+  EXPECT_EQ(lines_with(list.out, "FLOPS"), 1u) << list.out;
+  EXPECT_EQ(lines_with(list.out, "B/s"), 1u) << list.out;
+  EXPECT_EQ(lines_with(run("history list --last 1").out, "B/s"), 1u);
+  EXPECT_EQ(lines_with(run("history list --last 1").out, "FLOPS"), 0u);
   const Outcome show = run("history show 1");
   EXPECT_TRUE(has(show.out, "run 1 of gemm")) << show.out << show.err;
   EXPECT_EQ(lines_with(show.out, "PASS"), 2u) << show.out;
@@ -58,7 +62,7 @@ TEST_F(ToolHistory, ComparesWhatCanBeCompared) {
   EXPECT_EQ(lines_with(best.out, "8x16x32"), 2u) << "one for each --wgrad-blocks\n" << best.out;
   const Outcome trend = run("history trend --shape 8x16x32");
   EXPECT_EQ(trend.status, 0) << trend.err;
-  EXPECT_EQ(lines_with(trend.out, " TFLOPS"), 2u) << trend.out;
+  EXPECT_EQ(lines_with(trend.out, "FLOPS"), 2u) << trend.out;
 }
 
 TEST_F(ToolHistory, WhatTheEnvironmentForcedIsASetting) {
@@ -70,14 +74,14 @@ TEST_F(ToolHistory, WhatTheEnvironmentForcedIsASetting) {
   const Outcome show = run("history show 2");
   EXPECT_EQ(lines_with(show.out, forced + "--granularity blockwise --format e4m3"), 2u) << show.out;
   const Outcome trend = run("history trend --shape 8x16x32");
-  EXPECT_EQ(lines_with(trend.out, " TFLOPS"), 2u) << trend.out;
+  EXPECT_EQ(lines_with(trend.out, "FLOPS"), 2u) << trend.out;
 }
 
 TEST_F(ToolHistory, RecordsWhatIsMeasuredAndNotWhatIsTakenUp) {
   const std::string command = kTwo + "-o " + folder_.file("x.csv");
   ASSERT_EQ(run(command).status, 0);
   ASSERT_EQ(run(command).status, 0);
-  EXPECT_EQ(lines_with(run("history list").out, " TFLOPS"), 1u);
+  EXPECT_EQ(lines_with(run("history list").out, "FLOPS"), 1u);
 }
 
 TEST_F(ToolHistory, ManyWritersLoseNothing) {
@@ -89,7 +93,7 @@ TEST_F(ToolHistory, ManyWritersLoseNothing) {
   ASSERT_EQ(std::system((all + "wait").c_str()), 0);
   EXPECT_EQ(read_file(folder_.file("err")), "");
   const std::string list = run("history list").out;
-  EXPECT_EQ(lines_with(list, " TFLOPS"), std::size_t{kWriters}) << list;
+  EXPECT_EQ(lines_with(list, "FLOPS"), std::size_t{kWriters}) << list;
   for (int i = 1; i <= kWriters; ++i) {
     EXPECT_EQ(lines_with(run("history show " + std::to_string(i)).out, "PASS"), 2u) << i;
   }
@@ -148,7 +152,7 @@ TEST_F(ToolHistory, AnEmptyFileIsAnEmptyHistory) {
   }
   EXPECT_EQ(std::filesystem::file_size(empty), 0u) << "asking makes no history";
   EXPECT_EQ(run_tool(kTwo, history).err, "");
-  EXPECT_EQ(lines_with(run_tool("history list", history).out, " TFLOPS"), 1u);
+  EXPECT_EQ(lines_with(run_tool("history list", history).out, "FLOPS"), 1u);
 }
 
 TEST_F(ToolHistory, NamesTheFileThatIsDamaged) {
@@ -221,6 +225,48 @@ TEST_F(ToolHistory, IsWrittenThroughALink) {
     EXPECT_TRUE(std::filesystem::is_symlink(link));
   }
   EXPECT_EQ(lines_with(run_tool("history list", "OCTET_HISTORY=" + real).out, " gemm "), 2u);
+}
+
+// The score is that of the JSON: the step's rate, whatever the unit that fits it.
+TEST_F(ToolHistory, HasTheScoreOfTheJson) {
+  const std::string json = folder_.file("x.json");
+  ASSERT_EQ(
+      run("bench rms-norm --device cpu --shape 16x256 --warmup 1 --iters 5 --json " + json).status,
+      0);
+  const std::string text = read_file(json);
+  const std::string key = "\"score\": ";
+  const double score = std::stod(text.substr(text.find(key) + key.size()));  // in TB/s
+  const std::string list = run("history list").out;
+  const bool shown = has(list, fmt::format("{:.4g} GB/s", score * 1e3)) ||
+                     has(list, fmt::format("{:.4g} MB/s", score * 1e6));
+  EXPECT_TRUE(shown) << score << " TB/s\n" << list;
+}
+
+TEST_F(ToolHistory, EscapesControlCharacters) {
+  const std::string cases = folder_.file("cases.csv");
+  std::ofstream(cases) << "test_id,model,op,mbs,M,N,K\nid\x1b[31m,m,up,1,8,16,32\n";
+  ASSERT_EQ(run("bench gemm --device cpu --warmup 1 --iters 3 --suite " + cases).status, 0);
+  const Outcome show = run("history show 1");
+  EXPECT_EQ(lines_with(show.out, "id\\x1b[31m"), 1u) << show.out;
+  EXPECT_FALSE(has(show.out, "\x1b")) << show.out;
+}
+
+TEST_F(ToolHistory, TablesFitTheTerminalUnlessWide) {
+  ASSERT_EQ(run(kTwo).status, 0);
+  const auto widest = [&](const std::string& arguments) {
+    std::istringstream text(run_tool(arguments, environment() + " COLUMNS=80").out);
+    std::size_t most = 0;
+    for (std::string line; std::getline(text, line);) {
+      const bool is_headline = has(line, " · ") || has(line, "run 1 of gemm");
+      if (!is_headline) most = std::max(most, bench::width_of(line));
+    }
+    return most;
+  };
+  for (const std::string command :
+       {"history list", "history show 1", "history best", "history trend --shape 8x16x32"}) {
+    EXPECT_LE(widest(command), 80u) << command;
+  }
+  EXPECT_GT(widest("history best --wide"), 100u);
 }
 
 TEST_F(ToolHistory, SaysWhereItIs) {

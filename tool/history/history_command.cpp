@@ -17,10 +17,16 @@
 namespace octet::tool {
 namespace {
 
-std::string digits(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
+// "97.6 GFLOPS": in a unit that fits the value, given in "TFLOPS" or "TB/s".
+std::string rate_text(double value, const std::string& base) {
+  const bench::Unit unit = bench::fitting_unit(base, {value});
+  return std::isnan(value) ? "-" : fmt::format("{} {}", unit.text(value), unit.name);
+}
 
-std::string rate_text(double value, const std::string& unit) {
-  return std::isnan(value) ? "-" : fmt::format("{} {}", digits(value), unit);
+// The database has "1 threads" too, by which rows are grouped.
+std::string device_text(std::string device) {
+  if (device.ends_with(", 1 threads")) device.pop_back();
+  return device;
 }
 
 std::string recorded_path() {
@@ -36,6 +42,7 @@ std::unique_ptr<Database> recorded(const std::string& path) {
   return std::filesystem::exists(path, ignored) ? open_history(path, false) : nullptr;
 }
 
+// The geometric mean of the step's rate over the rows that passed, as everywhere.
 double score(Database& database, std::int64_t run) {
   Statement rates(database, "SELECT rate FROM results WHERE run = ?1 AND result = 'PASS'");
   rates.give(run);
@@ -46,7 +53,7 @@ double score(Database& database, std::int64_t run) {
   return bench::geometric_mean(values);
 }
 
-void list_runs(Database& database, std::int64_t last) {
+void list_runs(Database& database, std::int64_t last, bool wide) {
   Statement runs(database,
                  "SELECT * FROM (SELECT runs.id, began, commit_id, device, op, count(results.id), "
                  "unit FROM runs JOIN results ON run = runs.id GROUP BY runs.id ORDER BY runs.id "
@@ -54,32 +61,33 @@ void list_runs(Database& database, std::int64_t last) {
   runs.give(last);
   std::vector<bench::Row> table{{"run", "time", "commit", "device", "op", "rows", "score"}};
   while (runs.step()) {
-    table.push_back({runs.text(0), runs.text(1), runs.text(2), runs.text(3), runs.text(4),
-                     runs.text(5), rate_text(score(database, runs.whole(0)), runs.text(6))});
+    table.push_back({runs.text(0), runs.text(1), runs.text(2), device_text(runs.text(3)),
+                     runs.text(4), runs.text(5),
+                     rate_text(score(database, runs.whole(0)), runs.text(6))});
   }
-  print_table(table, 5);
+  print_table(table, 5, wide);
 }
 
-void show_run(Database& database, std::int64_t id) {
+void show_run(Database& database, std::int64_t id, bool wide) {
   Statement run(database, "SELECT began, commit_id, device, op, unit FROM runs WHERE id = ?1");
   run.give(id);
-  if (!run.step()) refuse_usage("there is no run {}; octet history list has those there are", id);
-  fmt::print("run {} of {}, {}, commit {}, {}\n", id, run.text(3), run.text(0), run.text(1),
-             run.text(2));
+  if (!run.step()) refuse_usage("there is no run {}; octet history list prints the runs", id);
+  fmt::print("run {} of {}, {}, commit {}, {}\n", id, printable(run.text(3)),
+             printable(run.text(0)), printable(run.text(1)), printable(device_text(run.text(2))));
   Statement rows(database,
                  "SELECT test_id, shape, dtype, result, rate, settings FROM results WHERE run = ?1 "
                  "ORDER BY id");
   rows.give(id);
-  std::vector<bench::Row> table{{"test", "shape", "dtype", "check", "settings", run.text(4)}};
+  std::vector<bench::Row> table{{"test", "shape", "dtype", "check", "settings", "rate"}};
   while (rows.step()) {
     table.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(5),
-                     digits(rows.real(4))});
+                     rate_text(rows.real(4), run.text(4))});
   }
-  print_table(table, 5);
+  print_table(table, 5, wide);
 }
 
 // In a group with max(), SQLite takes the other columns from the row with the maximum.
-void best_rows(Database& database) {
+void best_rows(Database& database, bool wide) {
   Statement rows(
       database,
       "SELECT op, shape, dtype, device, settings, commit_id, time, unit, max(rate) "
@@ -89,10 +97,11 @@ void best_rows(Database& database) {
   std::vector<bench::Row> table{
       {"op", "shape", "dtype", "device", "settings", "commit", "time", "best"}};
   while (rows.step()) {
-    table.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(4),
-                     rows.text(5), rows.text(6), rate_text(rows.real(8), rows.text(7))});
+    table.push_back({rows.text(0), rows.text(1), rows.text(2), device_text(rows.text(3)),
+                     rows.text(4), rows.text(5), rows.text(6),
+                     rate_text(rows.real(8), rows.text(7))});
   }
-  print_table(table, 7);
+  print_table(table, 7, wide);
 }
 
 void require_runs_of(Database& database, const std::string& op) {
@@ -105,7 +114,7 @@ void require_runs_of(Database& database, const std::string& op) {
   }
 }
 
-void show_trend(Database& database, const std::string& op, const std::string& shape) {
+void show_trend(Database& database, const std::string& op, const std::string& shape, bool wide) {
   require_runs_of(database, op);
   Statement rows(
       database,
@@ -122,14 +131,14 @@ void show_trend(Database& database, const std::string& op, const std::string& sh
     const std::string name = rows.text(0) + '\n' + rows.text(1) + '\n' + rows.text(2);
     const double rate = rows.real(7);
     const bool goes_on = name == series;
-    table.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(4), rows.text(3),
-                     rows.text(5), rate_text(rate, rows.text(6)),
+    table.push_back({device_text(rows.text(0)), rows.text(1), rows.text(2), rows.text(4),
+                     rows.text(3), rows.text(5), rate_text(rate, rows.text(6)),
                      goes_on ? fmt::format("{:+.1f} %", (rate / before - 1) * 100) : ""});
     series = name;
     before = rate;
   }
   if (table.size() == 1) refuse_usage("no row of {} that passed has the shape {}", op, shape);
-  print_table(table, 5);
+  print_table(table, 5, wide);
 }
 
 // A command that lists the whole history prints that it is empty; one that names a run or a shape
@@ -145,7 +154,7 @@ int print_history(EmptyHistory if_empty, Print print) {
     } else if (if_empty == EmptyHistory::refused) {
       refuse_usage("no run is recorded in {} yet", path);
     } else {
-      fmt::print("no run is recorded in {} yet\n", path);
+      fmt::print("no run is recorded in {} yet\n", printable(path));
     }
     return 0;
   } catch (const DatabaseError& error) {
@@ -161,35 +170,50 @@ void add_history(CLI::App& octet, Chosen& chosen) {
     std::int64_t id = 0;
     std::string shape;
     std::string op = "gemm";
+    bool wide = false;
   };
   constexpr std::int64_t kLastId = std::numeric_limits<std::int64_t>::max();
   const auto options = std::make_shared<Options>();
-  CLI::App& history = add_command(octet, "history", "what was measured on this machine");
+  const auto add_wide = [options](CLI::App& app) {
+    add_flag(app, "--wide", options->wide, "Cut no table to the width of the terminal.");
+  };
+  CLI::App& history = add_command(octet, "history", "List what was measured on this machine.");
   require_command(history);
 
-  CLI::App& list = add_command(history, "list", "the runs");
-  add_whole(list, "--last", options->last, 1, kLastId, "how many of the latest [default: 50]");
+  CLI::App& list = add_command(history, "list", "List the runs: time, commit, device and score.");
+  add_whole(list, "--last", options->last, 1, kLastId,
+            "How many of the latest runs to list. [default: 50]");
+  add_wide(list);
   choose_when_given(list, chosen, [options] {
-    return print_history(EmptyHistory::printed, [&](Database& d) { list_runs(d, options->last); });
+    return print_history(EmptyHistory::printed,
+                         [&](Database& d) { list_runs(d, options->last, options->wide); });
   });
 
-  CLI::App& show = add_command(history, "show", "the rows of a run");
-  add_whole(show, "ID", options->id, 1, kLastId, "as octet history list prints it");
+  CLI::App& show = add_command(history, "show", "Show the rows of one run.");
+  add_whole(show, "ID", options->id, 1, kLastId, "The run, as octet history list prints it.");
+  add_wide(show);
   choose_when_given(show, chosen, [options] {
-    if (options->id == 0) refuse_usage("ID must be given, as octet history list has it");
-    return print_history(EmptyHistory::refused, [&](Database& d) { show_run(d, options->id); });
+    if (options->id == 0) refuse_usage("ID must be given, as octet history list prints it");
+    return print_history(EmptyHistory::refused,
+                         [&](Database& d) { show_run(d, options->id, options->wide); });
   });
 
-  CLI::App& best = add_command(history, "best", "the best row of every shape, and its commit");
-  choose_when_given(best, chosen, [] { return print_history(EmptyHistory::printed, best_rows); });
+  CLI::App& best =
+      add_command(history, "best", "Show the best row of every shape, with its commit.");
+  add_wide(best);
+  choose_when_given(best, chosen, [options] {
+    return print_history(EmptyHistory::printed, [&](Database& d) { best_rows(d, options->wide); });
+  });
 
-  CLI::App& trend = add_command(history, "trend", "a shape, commit by commit");
-  add_text(trend, "--shape", options->shape, "MxNxK", "the shape, as octet bench takes it");
-  add_text(trend, "--op", options->op, "OP", "the operator [default: gemm]");
+  CLI::App& trend = add_command(history, "trend", "Show the best row of a shape for each commit.");
+  add_text(trend, "--shape", options->shape, "MxNxK", "The shape, as octet bench takes it.");
+  add_text(trend, "--op", options->op, "OP", "The operator. [default: gemm]");
+  add_wide(trend);
   choose_when_given(trend, chosen, [options] {
     if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
-    return print_history(EmptyHistory::refused,
-                         [&](Database& d) { show_trend(d, options->op, options->shape); });
+    return print_history(EmptyHistory::refused, [&](Database& d) {
+      show_trend(d, options->op, options->shape, options->wide);
+    });
   });
 }
 
