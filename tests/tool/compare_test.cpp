@@ -1,10 +1,13 @@
-// octet compare names the cases that got slower or broke, and returns 1 only for those.
+// octet compare names the settings that differ and the cases that got slower or broke. It returns 1
+// for those, and 2 if the settings forbid a verdict.
 #include "result_files.hpp"
 #include "tool/results/files.hpp"
 
-#include "bench/report/record.hpp"
+#include "bench/report/text_table.hpp"
 
 #include <algorithm>
+#include <regex>
+#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -14,6 +17,14 @@ Outcome compare(const std::string& before, const std::string& after,
   const Folder folder;
   return run_tool("compare " + write(folder.file("old.csv"), before) + " " +
                   write(folder.file("new.csv"), after) + " " + options);
+}
+
+// The cells of the first line that begins with `start`, separated by one space.
+std::string line_of(const std::string& text, const std::string& start) {
+  const std::string squeezed = std::regex_replace(text, std::regex(" +"), " ");
+  const std::size_t begin = ("\n" + squeezed).find("\n" + start);
+  if (begin == std::string::npos) return "";
+  return squeezed.substr(begin, squeezed.find('\n', begin) - begin);
 }
 
 std::vector<GemmLine> lines(std::size_t count) {
@@ -84,8 +95,55 @@ TEST(ToolCompare, AScoreThatFallsBeyondTheNoiseIsARegression) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(has_text(outcome.out, "REGRESSION: the score fell\n")) << outcome.out;
   EXPECT_TRUE(has_text(outcome.out, "score: 100 -> 98 TFLOPS, -2.00 %")) << outcome.out;
-  EXPECT_TRUE(has_text(outcome.out, "beyond 1 % and the noise: 4 slower, 0 faster of 4"));
-  EXPECT_TRUE(has_text(outcome.out, "beyond 5 % and the noise: 0 slower, 0 faster of 4"));
+  // Median, mean, quartiles, then how many are slower by more than 1 and 5 %, and faster.
+  EXPECT_EQ(line_of(outcome.out, "step"), "step -2.00 % -2.00 % -2.00 to -2.00 % 4, 0 0, 0");
+}
+
+TEST(ToolCompare, ShowsForwardBackwardAndStep) {
+  std::vector<GemmLine> after = lines(4);
+  after[0].rate = 90;
+  after[1].rate = 110;
+  after[3].forward = 1.21;  // the forward pass of one case is 10 % faster
+  const Outcome outcome = compare(gemm_csv(lines(4)), gemm_csv(after));
+  EXPECT_EQ(line_of(outcome.out, "forward"), "forward +5.00 % +2.15 % -5.00 to +10.00 % 1, 1 2, 2");
+  EXPECT_EQ(line_of(outcome.out, "backward"),
+            "backward +0.00 % -0.25 % -5.00 to +5.00 % 1, 1 1, 1");
+  EXPECT_EQ(line_of(outcome.out, "step"), "step +0.00 % -0.25 % -5.00 to +5.00 % 1, 1 1, 1");
+  const Outcome casts = compare(quantize_csv({3000}), quantize_csv({3000}));
+  EXPECT_EQ(line_of(casts.out, "forward"), "") << "a cast has one rate";
+  EXPECT_EQ(line_of(casts.out, "step"), "step +0.00 % +0.00 % +0.00 to +0.00 % 0, 0 0, 0");
+}
+
+TEST(ToolCompare, HasALinePerModel) {
+  std::vector<GemmLine> before = lines(3);
+  before[2].name = "Model-B mlp";
+  std::vector<GemmLine> after = before;
+  after[2].rate = 150;
+  const Outcome outcome = compare(gemm_csv(before), gemm_csv(after));
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_EQ(line_of(outcome.out, "Model-A"), "Model-A 100 100 +0.00 % 0 0 2");
+  EXPECT_EQ(line_of(outcome.out, "Model-B"), "Model-B 100 150 +50.00 % 0 1 1");
+}
+
+TEST(ToolCompare, NamesTheBestAndTheWorst) {
+  std::vector<GemmLine> after = lines(30);
+  for (std::size_t i = 0; i < 20; ++i) after[i].rate = 102 + 0.1 * static_cast<double>(i);
+  after[25].rate = 98;
+  const Outcome outcome = compare(gemm_csv(lines(30)), gemm_csv(after));
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "slower")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "256x1049x512")) << "the worst\n" << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "256x1043x512")) << "the best\n" << outcome.out;
+  EXPECT_FALSE(has_text(outcome.out, "256x1030x512")) << "only five of 20\n" << outcome.out;
+}
+
+TEST(ToolCompare, UnitsFitTheValues) {
+  std::vector<GemmLine> before = lines(2);
+  for (GemmLine& line : before) line.rate = 0.0975;
+  const Outcome outcome = compare(gemm_csv(before), gemm_csv(before));
+  EXPECT_TRUE(has_text(outcome.out, "score: 97.5 -> 97.5 GFLOPS")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "2 cases in both")) << outcome.out;
+  EXPECT_TRUE(has_text(compare(gemm_csv(lines(1)), gemm_csv(lines(1))).out, "1 case in both"));
 }
 
 TEST(ToolCompare, PassThatBecameFailIsARegression) {
@@ -110,25 +168,113 @@ TEST(ToolCompare, CasesInOnlyOneFileAreListed) {
   EXPECT_TRUE(has_text(outcome.out, "only in the new: Model-B mlp 256x4096x512")) << outcome.out;
 }
 
-TEST(ToolCompare, OtherProblemsOfOneShapeAreNotCompared) {
-  std::vector<GemmLine> after = lines(1);
-  after[0].options = " --prequantized";
-  const Outcome outcome = compare(gemm_csv(lines(1)), gemm_csv(after));
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_TRUE(has_text(outcome.err, "no case in common")) << outcome.err;
-  std::vector<GemmLine> before = lines(1);
-  before[0].options = " --dw f32";
-  after[0].options = " --input f32";
-  EXPECT_TRUE(has_text(compare(gemm_csv(before), gemm_csv(after)).err, "no case in common"));
-  after[0].options = " --iters 7 --seed 3";
-  EXPECT_EQ(compare(gemm_csv(lines(1)), gemm_csv(after)).status, 0);
+// The table is printed, there is no verdict and the status is 2, unless --any-settings is given.
+void expect_no_verdict(const std::string& before, const std::string& after,
+                       const std::string& difference) {
+  const Outcome outcome = compare(before, after);
+  EXPECT_EQ(outcome.status, 2) << outcome.out << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "score: 100 -> 50 TFLOPS, -50.00 %")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "no verdict, the settings differ: " + difference))
+      << outcome.out;
+  EXPECT_FALSE(has_text(outcome.out, "REGRESSION")) << outcome.out;
+  const Outcome any = compare(before, after, "--any-settings");
+  EXPECT_EQ(any.status, 1) << any.out;
+  EXPECT_TRUE(has_text(any.out, "REGRESSION: the score fell")) << any.out;
+  EXPECT_FALSE(has_text(any.out, "no verdict")) << any.out;
 }
 
-TEST(ToolCompare, WhatTheEnvironmentForcedIsNoOtherProblem) {
+std::string replaced(std::string text, const std::string& part, const std::string& other) {
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + other.size())) {
+    text.replace(at, part.size(), other);
+  }
+  return text;
+}
+
+std::string half_as_fast() {
+  GemmLine line;
+  line.rate = 50;
+  return gemm_csv({line});
+}
+
+TEST(ToolCompare, OtherOptionsAreNotJudged) {
   const std::string before = gemm_csv(lines(1));
-  std::string after = before;
-  after.insert(after.find("octet bench"), "OCTET_GEMM_BACKEND=cublaslt ");
-  EXPECT_EQ(compare(before, after).status, 0) << "as with --backend";
+  const std::string after = half_as_fast();
+  const auto with = [](const std::string& text, const std::string& options) {
+    return replaced(text, "--device cuda:0", "--device cuda:0" + options);
+  };
+  expect_no_verdict(before, with(after, " --prequantized"),
+                    "--prequantized not given, now given; ");
+  expect_no_verdict(with(before, " --dw f32"), with(after, " --input f32"),
+                    "--dw f32, now not given; --input not given, now f32; ");
+  expect_no_verdict(before, with(after, " --cold"), "clock mode sustained, now cold; ");
+  expect_no_verdict(with(before, " --baseline cublaslt"), after,
+                    "--baseline cublaslt, now not given; ");
+  EXPECT_EQ(compare(before, with(before, " --iters 7 --seed 3")).status, 0);
+}
+
+TEST(ToolCompare, OtherBackendsAreNotJudged) {
+  const std::string before = gemm_csv(lines(1));
+  const std::string after = half_as_fast();
+  expect_no_verdict(before,
+                    replaced(after, "octet bench", "OCTET_GEMM_BACKEND=cublaslt octet bench"),
+                    "forced backend not forced, now OCTET_GEMM_BACKEND=cublaslt; ");
+  expect_no_verdict(before, replaced(after, "--device", "--backend cublaslt --device"),
+                    "forced backend not forced, now --backend cublaslt; ");
+  const std::string other = replaced(after, "cuda_test", "cuda_other");
+  expect_no_verdict(before, other, "backend cuda_test, now cuda_other; ");
+  // A backend that another commit chose by itself is judged.
+  const Outcome chosen = compare(before, replaced(other, ",abc,", ",def,"));
+  EXPECT_EQ(chosen.status, 1) << chosen.out;
+  EXPECT_EQ(line_of(chosen.out, "backend"), "backend cuda_test cuda_other 1");
+}
+
+TEST(ToolCompare, OtherThreadsAreNotJudgedOnACpu) {
+  const auto with_threads = [](const std::string& text, const std::string& threads) {
+    return replaced(replaced(text, "Backend,Spread", "Backend,Threads,Spread"), "cuda_test,",
+                    "cuda_test," + threads + ",");
+  };
+  const std::string before = with_threads(gemm_csv(lines(1)), "2");
+  const std::string after = with_threads(half_as_fast(), "1");
+  const Outcome gpu = compare(before, after);
+  EXPECT_EQ(gpu.status, 1) << "the threads of the host are named, and a GPU's rows judged";
+  EXPECT_EQ(line_of(gpu.out, "threads"), "threads 2 1 1");
+  const auto on_cpu = [](const std::string& text) {
+    return replaced(text, "1,cuda,Test GPU", "1,cpu,none");
+  };
+  expect_no_verdict(on_cpu(before), on_cpu(after), "threads 2, now 1; ");
+}
+
+TEST(ToolCompare, NamesEverySettingThatDiffers) {
+  const std::string before = gemm_csv(lines(3));
+  const std::string after =
+      replaced(replaced(replaced(before, ",abc,", ",def,"), "Test CPU", "Other CPU"),
+               "--device cuda:0", "--device cuda:1 --seed 3 --iters 7 --seconds-per-case 0.5");
+  const Outcome outcome = compare(before, after);
+  EXPECT_EQ(outcome.status, 0) << "named and judged\n" << outcome.out;
+  for (const char* line :
+       {"commit abc def 3", "CPU Test CPU Other CPU 3", "seed 1 3 3", "--iters not given 7 3",
+        "--seconds-per-case not given 0.5 3", "--device cuda:0 cuda:1 3"}) {
+    EXPECT_EQ(line_of(outcome.out, line), line) << outcome.out;
+  }
+  EXPECT_FALSE(has_text(compare(before, before).out, "settings"));
+}
+
+TEST(ToolCompare, EscapesControlCharactersOfFiles) {
+  std::vector<GemmLine> before = lines(2);
+  before[0].name = "Evil \x1b[31m\a";
+  before[0].options = " --format \x1b[1m";
+  std::vector<GemmLine> after = before;
+  after[0].check = "FAIL";
+  after[1].name = "New \x1b]0;title\a";
+  for (const auto& [one, other] : {std::pair(before, after), std::pair(after, before)}) {
+    const Outcome outcome = compare(gemm_csv(one), gemm_csv(other));
+    EXPECT_TRUE(has_text(outcome.out, "Evil \\x1b[31m\\x07")) << outcome.out;
+    for (const char control : {'\x1b', '\a'}) {
+      EXPECT_EQ(outcome.out.find(control), std::string::npos) << outcome.out;
+      EXPECT_EQ(outcome.err.find(control), std::string::npos) << outcome.err;
+    }
+  }
 }
 
 TEST(ToolCompare, OtherDevicesAreRefusedUnlessAskedFor) {
@@ -143,9 +289,6 @@ TEST(ToolCompare, OtherDevicesAreRefusedUnlessAskedFor) {
 }
 
 TEST(ToolCompare, OtherCpusAreRefusedForRowsOfACpu) {
-  const auto replaced = [](std::string text, const std::string& part, const std::string& other) {
-    return text.replace(text.find(part), part.size(), other);
-  };
   const std::string gpu = gemm_csv(lines(1));
   EXPECT_EQ(compare(gpu, replaced(gpu, "Test CPU", "Other CPU")).status, 0) << "the GPU's rows";
   const std::string cpu = replaced(gpu, "1,cuda,Test GPU", "1,cpu,none");
@@ -158,7 +301,7 @@ TEST(ToolCompare, CastsHaveTheirOwnRate) {
   const Outcome outcome =
       compare(quantize_csv({3000, 3500, 3600}), quantize_csv({3000, 3100, 3600}));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(has_text(outcome.out, "2048x64 bf16 block=1x128")) << outcome.out;
+  EXPECT_EQ(line_of(outcome.out, " 2048x64"), " 2048x64 bf16 block=1x128 3.5 3.1 -11.43 % 0.10 %");
   EXPECT_TRUE(has_text(outcome.out, "-11.43 %")) << outcome.out;
   EXPECT_TRUE(has_text(outcome.out, "TB/s")) << outcome.out;
   EXPECT_EQ(compare(quantize_csv({1}), gemm_csv(lines(1))).status, 2);
@@ -174,11 +317,61 @@ TEST(ToolCompare, FoldersAreComparedFileByFile) {
   const std::string command = "compare " + folder.file("old") + " " + folder.file("new");
   const Outcome outcome = run_tool(command);
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  EXPECT_TRUE(has_text(outcome.out, "a.csv: gemm, 2 cases in both")) << outcome.out;
-  EXPECT_TRUE(has_text(outcome.out, "-33.33 %")) << outcome.out;
-  EXPECT_TRUE(has_text(outcome.out, "more.csv: nothing to compare")) << outcome.out;
+  EXPECT_EQ(line_of(outcome.out, "a.csv"), "a.csv same 2 100 100 TFLOPS +0.00 % 0 0 0");
+  EXPECT_EQ(line_of(outcome.out, "q.csv"), "q.csv REGRESSION 1 3 2 TB/s -33.33 % 1 0 0");
+  EXPECT_EQ(line_of(outcome.out, "more.csv"), "more.csv only in the new - - - - - - -");
+  EXPECT_FALSE(has_text(outcome.out, "new/a.csv")) << "one line says that it is the same";
+  EXPECT_TRUE(has_text(outcome.out, "old/q.csv -> ")) << outcome.out;
+  const std::string verdict =
+      "REGRESSION: " + folder.file("new/q.csv") + " (the score fell, 1 slower by more than 5 %)\n";
+  EXPECT_TRUE(outcome.out.ends_with(verdict)) << outcome.out;
   write(folder.file("new/q.csv"), quantize_csv({3000}));
-  EXPECT_EQ(run_tool(command).status, 0);
+  const Outcome same = run_tool(command);
+  EXPECT_EQ(same.status, 0);
+  EXPECT_TRUE(same.out.ends_with("\nno regression in 2 files\n")) << same.out;
+  write(folder.file("new/a.csv"), replaced(gemm_csv(lines(2)), "--device", "--cold --device"));
+  const Outcome cold = run_tool(command);
+  EXPECT_EQ(cold.status, 2) << cold.out;
+  EXPECT_EQ(line_of(cold.out, "a.csv").substr(0, 16), "a.csv no verdict");
+  write(folder.file("new/q.csv"), quantize_csv({2000}));
+  EXPECT_EQ(run_tool(command).status, 1) << "a regression counts beside a file without a verdict";
+}
+
+TEST(ToolCompare, FoldersWithoutACommonNameAreRefusedBriefly) {
+  const Folder folder;
+  for (char name = 'a'; name <= 'z'; ++name) {
+    write(folder.file(std::string("old/") + name + ".csv"), gemm_csv(lines(1)));
+  }
+  write(folder.file("new/other.csv"), gemm_csv(lines(1)));
+  const Outcome outcome = run_tool("compare " + folder.file("old") + " " + folder.file("new"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(has_text(outcome.err,
+                       "no file of the old results (a.csv, b.csv, c.csv and 23 more) has the name "
+                       "of one of the new (other.csv): wanted two runs of the same files"))
+      << outcome.err;
+}
+
+TEST(ToolCompare, TablesFitTheTerminalUnlessWide) {
+  const Folder folder;
+  std::vector<GemmLine> before = lines(2);
+  for (GemmLine& line : before) line.name = "Model-" + std::string(200, 'x') + " attn";
+  std::vector<GemmLine> after = before;
+  after[0].rate = 150;
+  const auto widest = [&](const std::string& options) {
+    const Outcome outcome =
+        run_tool("compare " + write(folder.file("old.csv"), gemm_csv(before)) + " " +
+                     write(folder.file("new.csv"), gemm_csv(after)) + options,
+                 "cd " + folder.path().string() + "; COLUMNS=80");
+    std::istringstream text(outcome.out);
+    std::size_t most = 0;
+    for (std::string line; std::getline(text, line);) {
+      if (line.find(".csv") != std::string::npos) continue;  // the paths
+      most = std::max(most, bench::width_of(line));
+    }
+    return most;
+  };
+  EXPECT_LE(widest(""), 80u);
+  EXPECT_GT(widest(" --wide"), 200u);
 }
 
 }  // namespace

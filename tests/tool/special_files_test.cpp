@@ -99,6 +99,14 @@ INSTANTIATE_TEST_SUITE_P(
                     SpecialFile{"Socket", "a socket"}, SpecialFile{"Folder", "a folder"}),
     [](const testing::TestParamInfo<SpecialFile>& file) { return std::string(file.param.name); });
 
+TEST(ToolSummarize, EscapesTheNamesOfIgnoredFiles) {
+  const Folder folder;
+  write(folder.file("a.csv"), gemm_csv({{}}));
+  write(folder.file("x\x1b[31m.txt"), "");
+  EXPECT_EQ(run_tool("summarize " + folder.path().string()).err,
+            "ignored x\\x1b[31m.txt (not a CSV)\n");
+}
+
 TEST(ToolSummarize, TakesOneFile) {
   const Folder folder;
   const std::string path = write(folder.file("a.csv"), gemm_csv({{"Model-A x", 1, 100}}));

@@ -154,7 +154,7 @@ void print_rest(std::size_t kept, std::size_t not_started, const ResultFile& fil
                options.output);
   }
   if (const std::string replaced = file.replaced_text(); !replaced.empty()) {
-    fmt::print("{}\n", replaced);
+    fmt::print("{}\n", printable(replaced));
   }
   if (not_started > 0) {
     fmt::print("{} of {} not started (--max-seconds reached){}\n", not_started,

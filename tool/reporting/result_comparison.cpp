@@ -33,15 +33,38 @@ void check_comparable(const ParsedResults& before, const ParsedResults& after, b
   }
 }
 
-// Rows by key. A second row with the same key is a case of its own.
-std::map<std::string, ParsedRow> by_key(const ParsedResults& results) {
-  std::map<std::string, ParsedRow> rows;
-  for (const ParsedRow& row : results.rows) {
-    std::string key = row.key;
-    for (int again = 2; rows.count(key) > 0; ++again) key = fmt::format("{} #{}", row.key, again);
-    rows.emplace(key, row);
+using Places = std::map<std::string, std::size_t>;  // index of a row by its key
+
+// A second row with the same key is a case of its own.
+template <class KeyOf>
+Places places_of(const ParsedResults& results, KeyOf key_of) {
+  Places places;
+  for (std::size_t i = 0; i < results.rows.size(); ++i) {
+    const std::string first = key_of(results.rows[i]);
+    std::string key = first;
+    for (int again = 2; places.count(key) > 0; ++again) key = fmt::format("{} #{}", first, again);
+    places.emplace(key, i);
   }
-  return rows;
+  return places;
+}
+
+bool have_common_key(const Places& a, const Places& b) {
+  return std::any_of(a.begin(), a.end(), [&](const auto& row) { return b.count(row.first) > 0; });
+}
+
+// The rows of both files by the same key.
+struct KeyedRows {
+  Places before;
+  Places after;
+};
+
+KeyedRows keyed_rows(const ParsedResults& before, const ParsedResults& after) {
+  const auto whole = [](const ParsedRow& row) { return row.key; };
+  KeyedRows rows{places_of(before, whole), places_of(after, whole)};
+  // Rows of a kind with a variant hold several products of one shape.
+  if (have_common_key(rows.before, rows.after) || !before.kind->variant.empty()) return rows;
+  const auto without_options = [](const ParsedRow& row) { return row.label(); };
+  return {places_of(before, without_options), places_of(after, without_options)};
 }
 
 Change change_of(const ParsedRow& before, const ParsedRow& after) {
@@ -52,8 +75,27 @@ Change change_of(const ParsedRow& before, const ParsedRow& after) {
   if (!std::isnan(before.time_ms)) {
     change.delta = std::min(change.delta, before.time_ms / after.time_ms - 1);
   }
+  for (std::size_t i = 0; i < before.rates.size(); ++i) {
+    change.deltas.push_back(after.rates[i] / before.rates[i] - 1);
+  }
+  change.deltas.back() = change.delta;
   change.noise = (before.spread + after.spread) / 2;
   return change;
+}
+
+void add_settings(ResultComparison& comparison, const std::vector<SettingChange>& changes) {
+  std::vector<ComparedSetting>& settings = comparison.settings;
+  for (const SettingChange& change : changes) {
+    auto same = std::find_if(settings.begin(), settings.end(), [&](const ComparedSetting& setting) {
+      return setting.change.name == change.name;
+    });
+    if (same == settings.end()) same = settings.insert(settings.end(), {change});
+    ++same->cases;
+    if (change.before != same->change.before || change.after != same->change.after) {
+      ++same->other_cases;
+    }
+    same->decides |= change.decides;
+  }
 }
 
 void score(ResultComparison& comparison) {
@@ -70,6 +112,14 @@ void score(ResultComparison& comparison) {
   comparison.score_noise = bench::median(noise);
 }
 
+// "a.csv, b.csv, c.csv and 17 more"
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  const auto shown = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  const std::string list = fmt::format("{}", fmt::join(names.begin(), shown, ", "));
+  return names.size() <= kMost ? list : fmt::format("{} and {} more", list, names.size() - kMost);
+}
+
 template <class Wanted>
 std::vector<Change> changes_that(const std::vector<Change>& changes, Wanted wanted) {
   std::vector<Change> some;
@@ -78,6 +128,11 @@ std::vector<Change> changes_that(const std::vector<Change>& changes, Wanted want
 }
 
 }  // namespace
+
+bool ResultComparison::can_be_judged() const {
+  return std::none_of(settings.begin(), settings.end(),
+                      [](const ComparedSetting& setting) { return setting.decides; });
+}
 
 std::vector<Change> ResultComparison::timed() const {
   return changes_that(changes, [](const Change& change) { return change.both_passed(); });
@@ -108,18 +163,18 @@ Quartiles quartiles(std::vector<double> values) {
 ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
                                  bool any_device) {
   check_comparable(before, after, any_device);
-  const std::map<std::string, ParsedRow> old_rows = by_key(before);
-  const std::map<std::string, ParsedRow> new_rows = by_key(after);
+  const auto [old_rows, new_rows] = keyed_rows(before, after);
   ResultComparison comparison;
-  for (const auto& [key, row] : old_rows) {
+  for (const auto& [key, place] : old_rows) {
     const auto found = new_rows.find(key);
     if (found == new_rows.end()) {
       comparison.only_old.push_back(key);
-    } else {
-      comparison.changes.push_back(change_of(row, found->second));
+      continue;
     }
+    comparison.changes.push_back(change_of(before.rows[place], after.rows[found->second]));
+    add_settings(comparison, setting_changes(before.record(place), after.record(found->second)));
   }
-  for (const auto& [key, row] : new_rows) {
+  for (const auto& [key, place] : new_rows) {
     if (old_rows.count(key) == 0) comparison.only_new.push_back(key);
   }
   if (comparison.changes.empty()) {
@@ -129,6 +184,9 @@ ResultComparison compare_results(const ParsedResults& before, const ParsedResult
   }
   std::stable_sort(comparison.changes.begin(), comparison.changes.end(),
                    [](const Change& a, const Change& b) { return a.delta < b.delta; });
+  std::stable_sort(
+      comparison.settings.begin(), comparison.settings.end(),
+      [](const ComparedSetting& a, const ComparedSetting& b) { return a.decides && !b.decides; });
   score(comparison);
   return comparison;
 }
@@ -136,6 +194,13 @@ ResultComparison compare_results(const ParsedResults& before, const ParsedResult
 ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& after,
                                 bool any_device) {
   ComparedFolders compared;
+  if (before.is_one_file && after.is_one_file) {
+    const ParsedResults& old_results = before.results.front();
+    const ParsedResults& new_results = after.results.front();
+    compared.pairs.push_back(
+        {&old_results, &new_results, compare_results(old_results, new_results, any_device)});
+    return compared;
+  }
   for (std::size_t i = 0; i < before.results.size(); ++i) {
     const ParsedResults* other = after.find(before.names[i]);
     if (other == nullptr) {
@@ -150,8 +215,10 @@ ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& 
       compared.unpaired.push_back(after.results[i].source);
   }
   if (compared.pairs.empty()) {
-    refuse_usage("no two files have one name, wanted a run of the same files: {}",
-                 fmt::join(compared.unpaired, ", "));
+    refuse_usage(
+        "no file of the old results ({}) has the name of one of the new ({}): wanted two runs of "
+        "the same files",
+        some_of(before.names), some_of(after.names));
   }
   return compared;
 }

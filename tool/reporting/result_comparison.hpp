@@ -6,6 +6,7 @@
 #pragma once
 
 #include "tool/results/parsed_results.hpp"
+#include "tool/results/settings.hpp"
 
 #include <string>
 #include <vector>
@@ -20,10 +21,20 @@ struct Change {
   ParsedRow after;
   double delta = 0;  // of the step's rate: -0.07 is 7 % slower; 0 unless both are PASS
   double noise = 0;
+  std::vector<double> deltas{};  // of every rate, the step's last; empty unless both are PASS
 
   bool both_passed() const { return before.passed() && after.passed(); }
   bool beyond_noise() const { return delta > noise || delta < -noise; }
   bool broke() const { return before.passed() && !after.passed(); }
+};
+
+// A setting in which cases of two runs differ.
+struct ComparedSetting {
+  SettingChange change;         // of the first such case
+  std::size_t cases = 0;        // that differ in it
+  std::size_t other_cases = 0;  // of those, the ones with other values than the first
+
+  bool decides = false;  // in any case
 };
 
 struct ResultComparison {
@@ -33,7 +44,10 @@ struct ResultComparison {
   double score_before = 0;  // geometric means over the rows that are PASS in both
   double score_after = 0;
   double score_noise = 0;
+  std::vector<ComparedSetting> settings{};  // those that differ, the ones that decide first
 
+  // Whether a difference says something about the code: no setting that decides differs.
+  bool can_be_judged() const;
   std::vector<Change> timed() const;  // PASS in both
   // Cases slower by more than `threshold` and the noise.
   std::vector<Change> lost(double threshold) const;
@@ -48,8 +62,9 @@ struct Quartiles {
 };
 Quartiles quartiles(std::vector<double> values);  // needs at least one value
 
-// Throws UsageError if the results are of different kinds or devices (unless any_device), or have
-// no case in common.
+// Rows are one case if shape, name and problem agree. If no two rows do, those of one shape and name
+// are compared, and the options are among the settings that differ. Throws UsageError if the
+// results are of different kinds or devices (unless any_device), or have no case in common.
 ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
                                  bool any_device);
 
@@ -64,7 +79,8 @@ struct ComparedFolders {
   std::vector<std::string> unpaired;   // paths of files in only one folder
 };
 
-// Throws UsageError if no two files have the same name, or two that do cannot be compared.
+// Two single files are compared whatever their names. Throws UsageError if no two files have the
+// same name, or two that do cannot be compared.
 ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& after,
                                 bool any_device);
 

@@ -208,8 +208,4 @@ ResultFolder read_results_folder(const std::string& path) {
   return folder;
 }
 
-void print_skipped(const ResultFolder& folder) {
-  for (const std::string& line : folder.skipped) fmt::print(stderr, "ignored {}\n", line);
-}
-
 }  // namespace octet::tool

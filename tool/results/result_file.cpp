@@ -1,5 +1,6 @@
 #include "tool/results/result_file.hpp"
 
+#include "tool/console.hpp"
 #include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/result_kind.hpp"
@@ -195,8 +196,8 @@ std::string ResultFile::replaced_text() const {
     }
   }
   if (count == 0) return "";
-  return fmt::format("replaced {} row{} measured with other settings ({})", count,
-                     count == 1 ? "" : "s", changes_text(changes));
+  return fmt::format("replaced {} measured with other settings ({})", counted(count, "row"),
+                     changes_text(changes));
 }
 
 void ResultFile::finish() {
