@@ -177,7 +177,7 @@ TEST(ToolMemoryOps, TheirResultsAreSummarizedComparedAndReported) {
   const Outcome summary = run_tool("summarize " + folder.path().string());
   EXPECT_EQ(summary.status, 0) << summary.err;
   EXPECT_EQ(summary.err, "");
-  for (const char* wanted : {"rms-norm", "gated-activation", "silu", "TB/s"}) {
+  for (const char* wanted : {"rms-norm", "gated-activation", "silu", "B/s"}) {
     EXPECT_TRUE(has_text(summary.out, wanted)) << wanted << summary.out;
   }
   const std::string norm = folder.file("rms-norm.csv");

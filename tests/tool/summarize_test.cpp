@@ -180,6 +180,15 @@ TEST(ToolSummarize, OtherFilesAreNamedAndSkipped) {
             "ignored notes.txt (not a CSV)\n");
 }
 
+TEST(ToolSummarize, ManyOtherFilesAreCounted) {
+  const Folder folder;
+  write(folder.file("a.csv"), gemm_csv({{}}));
+  for (int i = 0; i < 9; ++i) write(folder.file(fmt::format("b{}.txt", i)), "hello\n");
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 6) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.err, "ignored b4.txt (not a CSV)\nignored 4 more\n")) << outcome.err;
+}
+
 TEST(ToolSummarize, ReadsThePublishedResults) {
   const Outcome outcome = run_tool("summarize " + std::string(OCTET_SOURCE_DIR) + "/results");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -62,7 +62,7 @@ struct ResultFolder {
 // there is no such file or folder, if it has no results, or if a file is broken.
 ResultFolder read_results_folder(const std::string& path);
 
-// Prints one line per skipped file on stderr.
+// Prints one line per skipped file on stderr, and the number of those after the fifth.
 void print_skipped(const ResultFolder& folder);
 
 }  // namespace octet::tool

@@ -97,7 +97,7 @@ function fillEnvironment(parent) {
   const columns = ["GPU", "Driver", "CPU", "Commit", "Device Sources", "Backend", "Configuration", "Threads", "Warmup", "Iterations", "Seed", "Throttle"];
   const rows = columns.map((column) => [column, distinctColumn(column)]).filter(([, values]) => values.length > 0);
   rows.push(["Report", [report.tool, report.made]], ["Command of the report", [report.command]]);
-  if (report.skipped.length > 0) rows.push(["Skipped files", report.skipped]);
+  if (report.skipped.length > 0) rows.push(["Ignored files", report.skipped.slice(0, 20).concat(report.skipped.length > 20 ? [`and ${report.skipped.length - 20} more`] : [])]);
   parent.append(make("div", {class: "scroll"}, make("table", {}, make("tbody", {}, ...rows.map(([name, values]) =>
       make("tr", {}, make("td", {}, name), make("td", {class: "wide"}, values.join(name === "Configuration" ? "; " : ", "))))))));
   for (const table of report.tables) {
