@@ -175,15 +175,18 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   constexpr std::int64_t kLastId = std::numeric_limits<std::int64_t>::max();
   const auto options = std::make_shared<Options>();
   const auto add_wide = [options](CLI::App& app) {
-    add_flag(app, "--wide", options->wide, "Cut no table to the width of the terminal.");
+    add_flag(app, "--wide", options->wide,
+             "Show every column in full, however wide the table gets.");
   };
   CLI::App& history = add_command(octet, "history", "List what was measured on this machine.");
   require_command(history);
+  add_examples(history, {"octet history list --last 10", "octet history best"});
 
   CLI::App& list = add_command(history, "list", "List the runs: time, commit, device and score.");
   add_whole(list, "--last", options->last, 1, kLastId,
             "How many of the latest runs to list. [default: 50]");
   add_wide(list);
+  add_examples(list, {"octet history list", "octet history list --last 10 --wide"});
   choose_when_given(list, chosen, [options] {
     return print_history(EmptyHistory::printed,
                          [&](Database& d) { list_runs(d, options->last, options->wide); });
@@ -192,6 +195,7 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   CLI::App& show = add_command(history, "show", "Show the rows of one run.");
   add_whole(show, "ID", options->id, 1, kLastId, "The run, as octet history list prints it.");
   add_wide(show);
+  add_examples(show, {"octet history show 12", "octet history show 12 --wide"});
   choose_when_given(show, chosen, [options] {
     if (options->id == 0) refuse_usage("ID must be given, as octet history list prints it");
     return print_history(EmptyHistory::refused,
@@ -201,6 +205,7 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   CLI::App& best =
       add_command(history, "best", "Show the best row of every shape, with its commit.");
   add_wide(best);
+  add_examples(best, {"octet history best", "octet history best --wide"});
   choose_when_given(best, chosen, [options] {
     return print_history(EmptyHistory::printed, [&](Database& d) { best_rows(d, options->wide); });
   });
@@ -209,6 +214,8 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   add_text(trend, "--shape", options->shape, "MxNxK", "The shape, as octet bench takes it.");
   add_text(trend, "--op", options->op, "OP", "The operator. [default: gemm]");
   add_wide(trend);
+  add_examples(trend, {"octet history trend --shape 4096x4096x4096",
+                       "octet history trend --op rms-norm --shape 16384x4096"});
   choose_when_given(trend, chosen, [options] {
     if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
     return print_history(EmptyHistory::refused, [&](Database& d) {

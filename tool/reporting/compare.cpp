@@ -171,7 +171,10 @@ void add_compare(CLI::App& octet, Chosen& chosen) {
   add_flag(app, "--any-device", options->any_device, "Compare results of different devices too.");
   add_flag(app, "--any-settings", options->judge.any_settings,
            "Judge runs with other threads, backends, clock modes or options too.");
-  add_flag(app, "--wide", options->judge.wide, "Cut no table to the width of the terminal.");
+  add_flag(app, "--wide", options->judge.wide,
+           "Show every column in full, however wide the table gets.");
+  add_examples(app, {"octet compare before.csv after.csv",
+                     "octet compare results/h200 out --threshold 3 --any-settings"});
   choose_when_given(app, chosen, [options] { return compare(*options); });
 }
 

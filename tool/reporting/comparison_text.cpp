@@ -1,6 +1,7 @@
 #include "tool/reporting/comparison_text.hpp"
 
 #include "tool/console.hpp"
+#include "tool/reporting/paired_ratios.hpp"
 
 #include "bench/timing/timing.hpp"
 
@@ -221,7 +222,7 @@ void print_comparison(const ComparedResults& pair, const JudgeOptions& options) 
   const std::vector<Change> timed = comparison.timed();
   const Unit unit = unit_of(pair);
   fmt::print("{} -> {}: {}, {} in both\n", printable(pair.before->source),
-             printable(pair.after->source), pair.before->kind->op,
+             printable(pair.after->source), printable(title_of_row(*pair.before, 0)),
              counted(comparison.changes.size(), "case"));
   print_settings(comparison, options.wide);
   print_score(comparison, unit);
