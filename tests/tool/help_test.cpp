@@ -32,16 +32,6 @@ std::vector<CommandText> all_commands() {
   return with_all_below(command_text(octet));
 }
 
-// Those whose texts and examples are whole sentences already.
-std::vector<CommandText> worded_commands() {
-  std::vector<CommandText> commands = all_commands();
-  std::erase_if(commands, [](const CommandText& command) {
-    static const std::regex others("octet (summarize|compare|report|history).*");
-    return std::regex_match(command.path, others);
-  });
-  return commands;
-}
-
 std::string without_octet(const std::string& command) {
   return command == "octet" ? "" : command.substr(std::string("octet ").size());
 }
@@ -64,7 +54,7 @@ std::string label(const OptionText& option) {
 }
 
 TEST(Help, OfEveryCommandFitsTheTerminalAndHasTwoExamples) {
-  for (const CommandText& command : worded_commands()) {
+  for (const CommandText& command : all_commands()) {
     for (const int columns : {80, 100}) {
       const Outcome outcome =
           run_tool(without_octet(command.path) + " --help", fmt::format("COLUMNS={}", columns));
@@ -82,7 +72,7 @@ TEST(Help, OfEveryCommandFitsTheTerminalAndHasTwoExamples) {
 }
 
 TEST(Help, TextsAreSentencesWithTheDefaultAtTheEnd) {
-  for (const CommandText& command : worded_commands()) {
+  for (const CommandText& command : all_commands()) {
     EXPECT_TRUE(is_sentence(command.about)) << command.path << ": " << command.about;
     for (const OptionText& option : command.options) {
       EXPECT_TRUE(is_sentence(option.about))
@@ -92,7 +82,7 @@ TEST(Help, TextsAreSentencesWithTheDefaultAtTheEnd) {
 }
 
 TEST(Help, SaysWhichOptionsMayBeRepeated) {
-  for (const CommandText& command : worded_commands()) {
+  for (const CommandText& command : all_commands()) {
     for (const OptionText& option : command.options) {
       EXPECT_EQ(option.about.find("Repeat it for") != std::string::npos, option.is_repeatable)
           << command.path << " " << label(option) << ": " << option.about;

@@ -183,8 +183,7 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   add_examples(history, {"octet history list --last 10", "octet history best"});
 
   CLI::App& list = add_command(history, "list", "List the runs: time, commit, device and score.");
-  add_whole(list, "--last", options->last, 1, kLastId,
-            "How many of the latest runs to list. [default: 50]");
+  add_whole(list, "--last", options->last, 1, kLastId, "How many of the latest runs to list.");
   add_wide(list);
   add_examples(list, {"octet history list", "octet history list --last 10 --wide"});
   choose_when_given(list, chosen, [options] {
@@ -212,7 +211,7 @@ void add_history(CLI::App& octet, Chosen& chosen) {
 
   CLI::App& trend = add_command(history, "trend", "Show the best row of a shape for each commit.");
   add_text(trend, "--shape", options->shape, "MxNxK", "The shape, as octet bench takes it.");
-  add_text(trend, "--op", options->op, "OP", "The operator. [default: gemm]");
+  add_text(trend, "--op", options->op, "OP", "The operator.");
   add_wide(trend);
   add_examples(trend, {"octet history trend --shape 4096x4096x4096",
                        "octet history trend --op rms-norm --shape 16384x4096"});

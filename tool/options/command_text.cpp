@@ -158,12 +158,15 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   }
   if (missing_command) return fmt::format("wanted one of: {}", fmt::join(command_names(app), ", "));
   std::string line = error.what();
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) !=
-      nullptr) {  // "--iters: 1 required N ..."
-    const std::string name = line.substr(0, line.find(':'));
-    const CLI::Option* option = app.get_option_no_throw(name);
-    if (option != nullptr)
+  // "OLD is required", "--iters: 1 required N missing"
+  const std::string name = line.substr(0, line.find_first_of(" :"));
+  if (const CLI::Option* option = app.get_option_no_throw(name); option != nullptr) {
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+      return fmt::format("{}: {}", line, option->get_description());
+    }
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
       return fmt::format("{} needs a value: {}", name, option->get_type_name());
+    }
   }
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;

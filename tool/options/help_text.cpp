@@ -136,7 +136,8 @@ std::vector<HelpList> general_notes() {
         {fmt::to_string(kExitFailed),
          "A gate failed, a case could not be run, or octet compare found a regression."},
         {fmt::to_string(kExitUsage),
-         "The command line is wrong, or asks for what this machine or build does not have."},
+         "The command line is wrong, asks for what this machine or build does not have, or "
+         "compares runs whose settings differ."},
         {"128 + N", "Stopped by signal N; rerun the same command to continue."}}},
       {"Environment",
        {{"OCTET_NUM_THREADS", "CPU threads of a run without --threads. [default: one per core]"},

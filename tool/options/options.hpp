@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -80,12 +81,16 @@ inline std::string with_default(const std::string& help, Dtype dtype) {
 // A whole number in [least, most]: calls `set` with every one that is given.
 void add_number(CLI::App& app, const std::string& name, std::int64_t least, std::int64_t most,
                 const std::string& help, const std::function<void(std::int64_t)>& set);
-// The same, into a number, whose value is the default, or into an optional one.
+// The same, into a number, whose value is the default if it is in the range, or into an optional one.
 template <class Whole>
 void add_whole(CLI::App& app, const std::string& name, Whole& value, std::int64_t least,
                std::int64_t most, const std::string& help) {
   std::string text;
-  if constexpr (std::is_integral_v<Whole>) text = std::to_string(value);
+  if constexpr (std::is_integral_v<Whole>) {
+    if (std::cmp_greater_equal(value, least) && std::cmp_less_equal(value, most)) {
+      text = std::to_string(value);
+    }
+  }
   add_number(app, name, least, most, with_default(help, text),
              [&value](std::int64_t given) { value = static_cast<Whole>(given); });
 }

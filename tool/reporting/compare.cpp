@@ -167,7 +167,8 @@ void add_compare(CLI::App& octet, Chosen& chosen) {
   add_argument(app, "OLD", options->before, "A CSV of results, or a folder of them.");
   add_argument(app, "NEW", options->after, "The results to compare with OLD.");
   add_real(app, "--threshold", options->threshold_percent,
-           "Slowdown of one case, in percent, that counts as a regression. [default: 5]");
+           with_default("Slowdown of one case, in percent, that counts as a regression.",
+                        fmt::format("{}", kThresholdPercent)));
   add_flag(app, "--any-device", options->any_device, "Compare results of different devices too.");
   add_flag(app, "--any-settings", options->judge.any_settings,
            "Judge runs with other threads, backends, clock modes or options too.");

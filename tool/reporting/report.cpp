@@ -120,8 +120,7 @@ void add_report(CLI::App& octet, Chosen& chosen) {
                         "A CSV of octet bench or a folder with such files.");
   add_text(app, "--against", options->against, "RESULTS",
            "Earlier results: the page begins with what moved since then.");
-  add_text(app, "-o,--output", options->output, "FILE.html",
-           "Where to write the page. [default: report.html]");
+  add_text(app, "-o,--output", options->output, "FILE.html", "Where to write the page.");
   add_flag(app, "--any-device", options->any_device,
            "Compare with --against also where the devices differ.");
   add_examples(app, {"octet report results/h200", "octet report new --against old -o new.html"});
