@@ -84,7 +84,7 @@ TEST(ToolReport, ShowsTheDifferenceOfTwoRuns) {
   const std::string command =
       "report " + folder.file("new") + " --against " + folder.file("old") + " -o " + page;
   ASSERT_EQ(run_tool(command).status, 0);
-  EXPECT_TRUE(has_text(read_file(page), "\"regression\":true"));
+  EXPECT_TRUE(has_text(read_file(page), "\"verdict\":\"regression\""));
   EXPECT_TRUE(has_text(read_file(page), "\"before\":100.0,\"after\":90.0"));
   write(folder.file("old/a.csv"), gemm_csv({{"Model-A y", 2, 90, "PASS", 1, "Other GPU"}}));
   const Outcome other = run_tool(command);
@@ -92,6 +92,19 @@ TEST(ToolReport, ShowsTheDifferenceOfTwoRuns) {
   EXPECT_TRUE(has_text(other.err, "--any-device")) << other.err;
   EXPECT_TRUE(has_text(read_file(page), "\"before\":100.0")) << "the page before is still there";
   EXPECT_EQ(run_tool(command + " --any-device").status, 0);
+}
+
+TEST(ToolReport, GivesNoVerdictWhereTheSettingsDiffer) {
+  const Folder folder;
+  GemmLine cold{"Model-A y", 2, 50};
+  cold.options = " --cold";
+  write(folder.file("old/a.csv"), gemm_csv({{"Model-A y", 2, 100}}));
+  write(folder.file("new/a.csv"), gemm_csv({cold}));
+  const std::string page = folder.file("report.html");
+  const Outcome outcome =
+      run_tool("report " + folder.file("new") + " --against " + folder.file("old") + " -o " + page);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(read_file(page), "\"verdict\":\"none\",\"reason\":\"clock mode"));
 }
 
 TEST(ToolReport, AnOutputThatCannotBeWrittenIsRefused) {

@@ -1,5 +1,6 @@
 #include "tool/reporting/report_data.hpp"
 
+#include "tool/reporting/comparison_text.hpp"
 #include "tool/reporting/paired_ratios.hpp"
 #include "tool/reporting/problem_names.hpp"
 #include "tool/reporting/result_groups.hpp"
@@ -145,8 +146,18 @@ Json change_json(const Change& change) {
           {"checkAfter", change.after.check}};
 }
 
+const char* name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::regression: return "regression";
+    case Verdict::none: return "none";
+    case Verdict::moved: return "moved";
+    default: return "same";
+  }
+}
+
 Json pair_json(const ComparedResults& pair, const std::string& file) {
   const ResultComparison& comparison = pair.comparison;
+  const JudgeOptions judge;
   Json json{{"file", file},
             {"title", title_of_row(*pair.after, 0)},
             {"isOfPeers", pair.after->kind->backend_is_key},
@@ -154,9 +165,9 @@ Json pair_json(const ComparedResults& pair, const std::string& file) {
             {"scoreBefore", comparison.score_before},
             {"scoreAfter", comparison.score_after},
             {"scoreNoise", comparison.score_noise},
-            {"scoreFell", comparison.score_fell()},
-            {"regression", comparison.is_regression(kThresholdPercent / 100)},
-            {"lost", comparison.lost(kThresholdPercent / 100).size()},
+            {"verdict", name(verdict_of(comparison, judge))},
+            {"reason", reason_of(comparison, judge)},
+            {"lost", comparison.lost(judge.threshold).size()},
             {"broken", comparison.broken().size()},
             {"onlyOld", comparison.only_old},
             {"onlyNew", comparison.only_new},

@@ -1,14 +1,6 @@
 // The difference from another run, judged as `octet compare` does: one table of what moved, then the
 // cases of each file, folded.
 
-function verdict(pair) {
-  const reasons = [];
-  if (pair.scoreFell) reasons.push("score fell beyond the noise");
-  if (pair.lost > 0) reasons.push(`${pair.lost} slower by more than ${report.threshold * 100} %`);
-  if (pair.broken > 0) reasons.push(`${pair.broken} no longer PASS`);
-  return reasons.join(", ");
-}
-
 function scoreChange(pair) {
   return pair.scoreAfter / pair.scoreBefore - 1;
 }
@@ -23,14 +15,15 @@ function isFaster(pair) {
 }
 
 function verdictBadge(pair) {
-  if (pair.regression) return make("span", {class: "badge bad"}, "Regression");
+  if (pair.verdict === "regression") return make("span", {class: "badge bad"}, "Regression");
+  if (pair.verdict === "none") return make("span", {class: "badge quiet"}, "No verdict");
   return isFaster(pair) ? make("span", {class: "badge good"}, "Faster") : make("span", {class: "badge quiet"}, "No regression");
 }
 
 function pairRow(pair) {
   const unit = fittingUnit(pair.unit, [pair.scoreBefore, pair.scoreAfter]);
   const change = scoreChange(pair);
-  const reason = verdict(pair);
+  const reason = pair.verdict === "none" ? "other settings: " + pair.reason : pair.reason;
   const cases = pair.changes.length + (pair.onlyOld.length + pair.onlyNew.length > 0 ? ` (+${pair.onlyNew.length} −${pair.onlyOld.length})` : "");
   return make("tr", {},
       make("td", {class: "what"}, make("b", {}, pair.title), " ", make("span", {class: "small"}, pair.file)),
@@ -90,7 +83,7 @@ function addPair(section, pair) {
 }
 
 function hasMoved(pair) {
-  return pair.regression || isFaster(pair) || notable(pair.changes).length > 0 || pair.onlyOld.length + pair.onlyNew.length > 0;
+  return ["regression", "none"].includes(pair.verdict) || isFaster(pair) || notable(pair.changes).length > 0 || pair.onlyOld.length + pair.onlyNew.length > 0;
 }
 
 function pairTable(pairs, attributes = {}) {
@@ -102,9 +95,9 @@ function pairTable(pairs, attributes = {}) {
 function addDifference() {
   if (!report.against) return;
   const {folder, pairs, unpaired} = report.against;
-  const lost = pairs.filter((pair) => pair.regression).length;
+  const lost = pairs.filter((pair) => pair.verdict === "regression").length;
   const section = makeSection("difference", "What moved", `${report.folder} against ${folder}, files of the same name: ${lost > 0 ? `${counted(lost, "file")} of ${pairs.length} with a regression` : "no regression"}. Lost: cases slower by more than ${report.threshold * 100} % and their noise. Broken: no longer PASS.`);
-  const moved = pairs.filter(hasMoved).sort((a, b) => b.regression - a.regression || Math.abs(scoreChange(b)) - Math.abs(scoreChange(a)) || 0);
+  const moved = pairs.filter(hasMoved).sort((a, b) => (b.verdict === "regression") - (a.verdict === "regression") || Math.abs(scoreChange(b)) - Math.abs(scoreChange(a)) || 0);
   const still = pairs.filter((pair) => !hasMoved(pair));
   if (moved.length > 0) section.append(pairTable(moved, {id: "what-moved"}));
   else section.append(make("p", {}, "Nothing moved beyond its noise."));

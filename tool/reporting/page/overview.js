@@ -58,7 +58,7 @@ function addScores(parent) {
     const unit = fittingUnit(group.unit, [group.means.step]);
     const share = isNumber(group.copyShare) ? `${(group.copyShare * 100).toFixed(0)} % of copy, ` : "";
     tiles.append(make("div", {class: "tile"},
-        make("div", {class: "what"}, `${group.op} score` + (severalDevices ? `, ${group.device}` : "")),
+        make("div", {class: "what"}, group.op + (severalDevices ? `, ${group.device}` : "")),
         make("div", {class: "value"}, brief(group.means.step * unit.factor), make("span", {class: "unit"}, " " + unit.name)),
         make("div", {class: "small"}, `${counted(group.checks.passed, "shape")}, ${share}${group.brief}`)));
   }
