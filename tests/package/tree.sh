@@ -30,17 +30,15 @@ out=$("$prefix/bin/octet" check gemm --shape 64x64x64 --device cpu 2>&1) || die 
 printf '%s\n' "$out" | grep -q '1 PASS, 0 FAIL' || die "octet check printed: $out"
 
 # As the command prints them; cpack packs the manual.
-if "$prefix/bin/octet" manual >/dev/null 2>&1; then
-  manual=$prefix/share/man/man1/octet.1
-  test ! -f "$manual.gz" || manual=$manual.gz
-  test "$(zcat -f "$manual")" = "$("$prefix/bin/octet" manual)" || die "no manual in share/man/man1"
-  for shell in bash:bash-completion/completions/octet zsh:zsh/site-functions/_octet \
-    fish:fish/vendor_completions.d/octet.fish; do
-    test -s "$prefix/share/${shell#*:}" || die "no share/${shell#*:}"
-    test "$(cat "$prefix/share/${shell#*:}")" = "$("$prefix/bin/octet" completions "${shell%%:*}")" ||
-      die "share/${shell#*:} is not what octet completions ${shell%%:*} prints"
-  done
-fi
+manual=$prefix/share/man/man1/octet.1
+test ! -f "$manual.gz" || manual=$manual.gz
+test "$(zcat -f "$manual")" = "$("$prefix/bin/octet" manual)" || die "no manual in share/man/man1"
+for shell in bash:bash-completion/completions/octet zsh:zsh/site-functions/_octet \
+  fish:fish/vendor_completions.d/octet.fish; do
+  test -s "$prefix/share/${shell#*:}" || die "no share/${shell#*:}"
+  test "$(cat "$prefix/share/${shell#*:}")" = "$("$prefix/bin/octet" completions "${shell%%:*}")" ||
+    die "share/${shell#*:} is not what octet completions ${shell%%:*} prints"
+done
 
 # Names of the CUDA runtime and the driver: cuda*, __cuda*, cu*.
 names='^(__)?cu(da)?[A-Z]'
