@@ -67,6 +67,20 @@ TEST(TextTable, MovesConstantColumnsAboveBeforeItCuts) {
   EXPECT_EQ(lines[2], "Llama-3.1-8B attention    cuda_sm90_wgmma    1234  noisy");
 }
 
+TEST(TextTable, TheLinesAboveFitToo) {
+  std::vector<Row> rows{{"case", "device", "implementation", "commit", "TFLOPS"}};
+  for (const char* name : {"one", "two"}) {
+    rows.push_back({name, "NVIDIA H200", "cuda_sm90_wgmma", "0123456789ab", "1"});
+  }
+  EXPECT_EQ(table_text(rows, {1, false, 34}),
+            "device NVIDIA H200\n"
+            "implementation cuda_sm90_wgmma\n"
+            "commit 0123456789ab · TFLOPS 1\n"
+            "case\n"
+            "one\n"
+            "two\n");
+}
+
 TEST(TextTable, CutsTheWidestTextsAndNeverANumber) {
   const std::vector<std::string> lines = lines_of(table_text(kWide, {3, false, 40}));
   ASSERT_EQ(lines.size(), 4u);

@@ -230,8 +230,8 @@ void print_comparison(const ComparedResults& pair, const JudgeOptions& options) 
   print_models(timed, unit, options.wide);
   print_changes("slower", movers(timed, -1, options.threshold), unit, options.wide);
   print_changes("faster", movers(timed, 1, options.threshold), unit, options.wide);
-  print_changes("slower by more than the threshold, but not than the noise",
-                hidden_by_noise(timed, options.threshold), unit, options.wide);
+  print_changes("slower, but within the noise", hidden_by_noise(timed, options.threshold), unit,
+                options.wide);
   print_checks(comparison);
 }
 

@@ -75,15 +75,23 @@ void erase_column(std::vector<Row>& rows, std::size_t column) {
 }
 
 // Removes the columns that have one value in all of several rows. Returns "device NVIDIA H200 ·
-// FAIL 0". The first column names the rows and stays.
-std::string take_constant_columns(std::vector<Row>& rows, std::size_t& left_columns) {
+// FAIL 0" in lines of `width`. The first column names the rows and stays.
+std::string take_constant_columns(std::vector<Row>& rows, std::size_t& left_columns,
+                                  std::size_t width) {
   std::string headline;
   if (rows.size() < 3) return headline;
-  for (std::size_t i = rows[0].size(); i-- > 1;) {
-    if (!is_constant(rows, i)) continue;
-    const std::string fact = rows[0][i] + " " + rows[1][i];
+  std::size_t line_width = 0;
+  for (std::size_t i = 1; i < rows[0].size();) {
+    if (!is_constant(rows, i)) {
+      ++i;
+      continue;
+    }
+    const std::string fact = cut(rows[0][i] + " " + rows[1][i], width);
     if (!rows[1][i].empty() && rows[1][i] != "-") {
-      headline = headline.empty() ? fact : fact + " · " + headline;
+      const bool fits = line_width + 3 + width_of(fact) <= width;
+      headline += headline.empty() ? "" : fits ? " · " : "\n";
+      line_width = (fits && line_width > 0 ? line_width + 3 : 0) + width_of(fact);
+      headline += fact;
     }
     erase_column(rows, i);
     if (i < left_columns) --left_columns;
@@ -223,7 +231,7 @@ std::string table_text(std::vector<Row> rows, const TableStyle& style) {
   const bool fits = style.width == 0 || table_width(column_widths(rows)) <= style.width;
   if (fits || rows.empty()) return lines_of(rows, style);
   TableStyle narrowed = style;
-  std::string text = take_constant_columns(rows, narrowed.left_columns);
+  std::string text = take_constant_columns(rows, narrowed.left_columns, style.width);
   if (!text.empty()) text += '\n';
   const Row left_out = take_last_columns(rows, style.width);
   cut_texts(rows, style.width);
