@@ -285,8 +285,8 @@ TEST_F(ToolHistory, SaysWhereItIs) {
 TEST_F(ToolHistory, RefusesWhatIsNotThere) {
   ASSERT_EQ(run(kTwo).status, 0);
   EXPECT_TRUE(has(run("history show 99").err, "there is no run 99"));
-  EXPECT_TRUE(has(run("history show").err, "ID must be given"));
-  EXPECT_TRUE(has(run("history trend").err, "--shape must be given"));
+  EXPECT_TRUE(has(run("history show").err, "ID is required: The run"));
+  EXPECT_TRUE(has(run("history trend").err, "--shape is required: The shape"));
   EXPECT_TRUE(has(run("history trend --shape 1x1x1").err, "no row of gemm that passed has"));
   EXPECT_EQ(run("history show 99").status, 2);
   ASSERT_EQ(run("bench quantize --device cpu --shape 8x16 --warmup 1 --iters 5").status, 0);

@@ -158,6 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"ShowTwoRuns", "history show 1 2", {"\"2\" is an argument too many", "wanted ID"}},
         Refusal{"SummarizeAnEmptyPath", "summarize ''", {"RESULTS", "got nothing"}},
         Refusal{"CompareWithOneFile", "compare a.csv", {"NEW is required: The", "to compare with"}},
+        Refusal{"SuiteWithoutAFolder", "bench suite", {"-d is required: Where rows", "suite"}},
         Refusal{"CompareWithoutAFile", "compare no/a.csv no/b.csv", {"no/a.csv", "No such file"}},
         Refusal{"CompareAFolderWithAFile",
                 "compare /tmp no/b.csv",

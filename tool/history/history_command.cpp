@@ -193,10 +193,10 @@ void add_history(CLI::App& octet, Chosen& chosen) {
 
   CLI::App& show = add_command(history, "show", "Show the rows of one run.");
   add_whole(show, "ID", options->id, 1, kLastId, "The run, as octet history list prints it.");
+  require_option(show, "ID");
   add_wide(show);
   add_examples(show, {"octet history show 12", "octet history show 12 --wide"});
   choose_when_given(show, chosen, [options] {
-    if (options->id == 0) refuse_usage("ID must be given, as octet history list prints it");
     return print_history(EmptyHistory::refused,
                          [&](Database& d) { show_run(d, options->id, options->wide); });
   });
@@ -211,12 +211,12 @@ void add_history(CLI::App& octet, Chosen& chosen) {
 
   CLI::App& trend = add_command(history, "trend", "Show the best row of a shape for each commit.");
   add_text(trend, "--shape", options->shape, "MxNxK", "The shape, as octet bench takes it.");
+  require_option(trend, "--shape");
   add_text(trend, "--op", options->op, "OP", "The operator.");
   add_wide(trend);
   add_examples(trend, {"octet history trend --shape 4096x4096x4096",
                        "octet history trend --op rms-norm --shape 16384x4096"});
   choose_when_given(trend, chosen, [options] {
-    if (options->shape.empty()) refuse_usage("--shape must be given, as octet bench takes it");
     return print_history(EmptyHistory::refused, [&](Database& d) {
       show_trend(d, options->op, options->shape, options->wide);
     });

@@ -113,9 +113,11 @@ std::vector<OptionSection> option_sections(const CommandText& command) {
 std::string usage_text(const CommandText& command) {
   std::string result = command.path + " [OPTIONS]";
   for (const OptionText& option : command.options) {
-    if (!option.is_argument) continue;
-    const std::string& name = option.names.front();
-    result += option.is_required ? " " + name : " [" + name + "]";
+    if (option.is_required) {
+      result += " " + option_usage(option);
+    } else if (option.is_argument) {
+      result += " [" + option.names.front() + "]";
+    }
   }
   if (!command.commands.empty()) result += command.needs_command ? " COMMAND" : " [COMMAND]";
   return result;

@@ -23,7 +23,7 @@ struct OptionSection {
 };
 std::vector<OptionSection> option_sections(const CommandText& command);
 
-// "octet bench gemm [OPTIONS]", "octet compare [OPTIONS] OLD NEW"
+// "octet bench gemm [OPTIONS]", "octet history trend [OPTIONS] --shape MxNxK"
 std::string usage_text(const CommandText& command);
 
 // A name and what it means: an option, a command, a variable of the environment.

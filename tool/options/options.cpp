@@ -173,6 +173,8 @@ void add_optional_argument(CLI::App& app, const std::string& name, std::string& 
   add_path(app, name, value, with_default(help, value));
 }
 
+void require_option(CLI::App& app, const std::string& name) { app.get_option(name)->required(); }
+
 void add_device(CLI::App& app, std::optional<Device>& value, const std::string& help) {
   add(app, "--device", "cpu|cuda[:i]", help,
       [&value](const std::string& text) { value = parse_device(text); });

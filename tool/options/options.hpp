@@ -115,6 +115,8 @@ void add_argument(CLI::App& app, const std::string& name, std::string& value,
 // The same, with the text of `value` as its default.
 void add_optional_argument(CLI::App& app, const std::string& name, std::string& value,
                            const std::string& help);
+// An option or argument that was added must be given.
+void require_option(CLI::App& app, const std::string& name);
 void add_device(CLI::App& app, std::optional<Device>& value,
                 const std::string& help =
                     "Device to run on. [default: the first GPU that supports "

@@ -67,7 +67,7 @@ void add_timing_options(CLI::App& app, TimingOptions& options, const std::string
            "Ignore existing rows: measure all cases and replace FILE.csv.");
   add_text(app, "--json", options.json, "FILE.json",
            "Also write the results as JSON when the run ends; - is the standard output.");
-  add_flag(app, "--wide", options.wide, "Print the whole table, even if the terminal is narrower.");
+  add_flag(app, "--wide", options.wide, "Show every column in full, however wide the table gets.");
 }
 
 void check_timing_options(const TimingOptions& options) {

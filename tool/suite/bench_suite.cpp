@@ -98,7 +98,6 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
 }
 
 int bench_suite(const BenchSuiteOptions& options) {
-  if (options.folder.empty()) refuse_usage("-d DIR must be given: where rows and logs are to go");
   const RunClock clock(options.max_seconds);
   std::vector<Task> tasks = chosen_tasks(options);
   const std::vector<Slot> slots = suite_slots(options.gpus, options.cpu_slots);
@@ -119,7 +118,8 @@ void add_bench_suite(CLI::App& bench, Chosen& chosen) {
   add_text(app, "FILE", options->file, "FILE.yaml",
            "The tasks. [default: those that ship with octet, as cases/tasks.yaml]");
   add_text(app, "-d", options->folder, "DIR",
-           "Where rows and logs go; required. The same command continues a run that was stopped.");
+           "Where rows and logs go. The same command continues a run that was stopped.");
+  require_option(app, "-d");
   add_texts(app, "-g", options->groups, "GROUP",
             "Run this group of tasks. Repeat it for several groups. [default: all of FILE; quick "
             "without FILE]");
@@ -129,8 +129,7 @@ void add_bench_suite(CLI::App& bench, Chosen& chosen) {
             "Tasks at a time on the CPU; the threads of each fill the machine.");
   add_real(app, "--max-seconds", options->max_seconds,
            "Start no further case after this many seconds; rerun the same command to continue. "
-           "[default: no "
-           "limit]");
+           "[default: no limit]");
   add_examples(app,
                {"octet bench suite -d results", "octet bench suite -d results -g dense84 -n 4"});
   choose_when_given(app, chosen, [options] { return bench_suite(*options); });
