@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <sstream>
 #include <system_error>
 
@@ -52,8 +53,8 @@ void require_printed() {
 
 int run_command(int argc, char** argv) {
   CLI::App octet(
-      "octet benchmarks and checks FP8 training operators: linear layers, casts to FP8, RMSNorm, "
-      "rotary embedding and gated MLPs, on GPUs and CPUs.",
+      "octet benchmarks and checks FP8 training operators: linear layers, casts to FP8, and the "
+      "norms, rotations and gated MLPs around them, on GPUs and CPUs.",
       "octet");
   Chosen chosen;
   add_commands(octet, chosen);
@@ -63,7 +64,9 @@ int run_command(int argc, char** argv) {
     require_printed();
     return status;
   } catch (const CLI::Success& wanted) {
-    return octet.exit(wanted);
+    const int status = octet.exit(wanted);
+    if (std::cout.flush()) return status;
+    return complain(octet, "standard output: the help could not be written", kExitUsage);
   } catch (const CLI::ParseError& error) {
     return complain(octet, printable(explain(innermost_given(octet), error)), kExitUsage);
   } catch (const UsageError& error) {

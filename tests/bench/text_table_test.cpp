@@ -88,6 +88,14 @@ TEST(TextTable, CutsTheWidestTextsAndNeverANumber) {
   EXPECT_EQ(lines[2], "Llama-3.1-…  cuda_sm90_w…    1234  noisy");
 }
 
+TEST(TextTable, NeverCutsAShape) {
+  EXPECT_EQ(
+      table_text({{"shape", "problem", "us"}, {"16384x53248x16384", "a long description", "12"}},
+                 {1, false, 32}),
+      "shape              problem    us\n"
+      "16384x53248x16384  a long d…  12\n");
+}
+
 TEST(TextTable, NamesTheColumnsThatDoNotFit) {
   const std::vector<std::string> lines = lines_of(table_text(kWide, {3, false, 24}));
   ASSERT_EQ(lines.size(), 5u);

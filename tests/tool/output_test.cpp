@@ -198,6 +198,7 @@ TEST(ToolOutput, APrintoutThatDoesNotArriveIsAnError) {
   const Folder folder;
   const std::string path = folder.file("x.csv");
   expect_refused(run_tool(kOne + "-o " + path + " >/dev/full"), "No space left on device");
+  expect_refused(run_tool("--help >/dev/full"), "standard output: the help could not be written");
   EXPECT_EQ(read_results(path).records.size(), 1u) << "the rows are kept";
 }
 

@@ -215,7 +215,7 @@ void add_history(CLI::App& octet, Chosen& chosen) {
   add_text(trend, "--op", options->op, "OP", "The operator.");
   add_wide(trend);
   add_examples(trend, {"octet history trend --shape 4096x4096x4096",
-                       "octet history trend --op rms-norm --shape 16384x4096"});
+                       "octet history trend --op quantize --shape 16384x4096"});
   choose_when_given(trend, chosen, [options] {
     return print_history(EmptyHistory::refused, [&](Database& d) {
       show_trend(d, options->op, options->shape, options->wide);

@@ -17,7 +17,7 @@ void add_bench(CLI::App& octet, Chosen& chosen) {
   add_bench_operators(bench, chosen);
   add_bench_suite(bench, chosen);
   add_examples(bench, {"octet bench gemm --shape 512x1024x768",
-                       "octet bench rms-norm --dtype bf16 -o rms_norm.csv"});
+                       "octet bench rope --dtype bf16 -o rope.csv"});
 }
 
 void add_check(CLI::App& octet, Chosen& chosen) {
@@ -57,7 +57,7 @@ void add_commands(CLI::App& octet, Chosen& chosen) {
   add_manual(octet, chosen);
   add_completions(octet, chosen);
   add_examples(octet, {"octet bench gemm --shape 512x1024x768 -o results/gemm.csv",
-                       "octet check rms-norm --shape 64x512 --residual",
+                       "octet check quantize --shape 64x512 --block 1x128",
                        "octet report results -o report.html"});
 }
 

@@ -4,7 +4,7 @@
 
 #include "cpu/threads.hpp"
 
-#include <octet/ops/rms_norm.hpp>
+#include <octet/ops/rms_norm_rope.hpp>
 
 #include <fmt/format.h>
 
@@ -136,7 +136,7 @@ std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
 }
 
 void add_norm_options(CLI::App& app, NormOptions& options, bool timed) {
-  const RmsNormProblem usual;
+  const RmsNormRopeProblem usual;  // the norm by itself has the same defaults
   option_group(app, "Norm");
   add_dtype(app, "--weight", options.weight, kFloats,
             with_default("Data type of the weight g.", usual.weight_dtype));

@@ -65,6 +65,12 @@ bool is_number(std::string_view cell) {
   return cell.find_first_not_of("0123456789.+-%() ") == std::string_view::npos;
 }
 
+// "512x1024x768": the key of a row, never cut.
+bool is_shape(std::string_view cell) {
+  return cell.find('x') != std::string_view::npos &&
+         cell.find_first_not_of("0123456789x") == std::string_view::npos;
+}
+
 bool has_text(const std::vector<Row>& rows, std::size_t column) {
   return !rows.empty() && std::any_of(rows.begin() + 1, rows.end(),
                                       [&](const Row& row) { return !is_number(row[column]); });
@@ -101,7 +107,10 @@ std::string take_constant_columns(std::vector<Row>& rows, std::size_t& left_colu
 
 // The width of a column if its texts are cut as far as they may be.
 std::size_t least_width(const std::vector<Row>& rows, std::size_t column, std::size_t width) {
-  return has_text(rows, column) ? std::min(width, kLeastWidth) : width;
+  const bool may_be_cut = std::any_of(rows.begin() + 1, rows.end(), [&](const Row& row) {
+    return !is_number(row[column]) && !is_shape(row[column]);
+  });
+  return may_be_cut ? std::min(width, kLeastWidth) : width;
 }
 
 // Removes columns at the right end until the others can be cut to fit. Returns their titles.
@@ -238,8 +247,10 @@ std::string table_text(std::vector<Row> rows, const TableStyle& style) {
   text += lines_of(rows, narrowed);
   if (left_out.empty()) return text;
   std::string names;
-  for (const std::string& title : left_out) names += (names.empty() ? "" : ", ") + title;
-  return text + "not shown: " + names + " (--wide shows all)\n";
+  for (const std::string& title : left_out) {
+    if (!title.empty()) names += (names.empty() ? ": " : ", ") + title;
+  }
+  return text + "not shown" + names + " (--wide shows all)\n";
 }
 
 bool stdout_has_colours() {
