@@ -71,7 +71,7 @@ TEST(ToolCompare, AFallInsideTheSpreadIsNone) {
   EXPECT_EQ(compare(gemm_csv(before), gemm_csv(after)).status, 1);
   before[2].spread_percent = after[2].spread_percent = 9;
   const Outcome noisy = compare(gemm_csv(before), gemm_csv(after), "--threshold 3");
-  EXPECT_TRUE(has_text(noisy.out, "but not than the noise")) << noisy.out;
+  EXPECT_TRUE(has_text(noisy.out, "slower, but within the noise")) << noisy.out;
   EXPECT_TRUE(has_text(noisy.out, "the score fell"))
       << "8 % of one of 4 is beyond 1 %" << noisy.out;
   for (GemmLine& line : before) line.spread_percent = 9;
