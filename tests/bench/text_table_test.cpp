@@ -67,6 +67,13 @@ TEST(TextTable, MovesConstantColumnsAboveBeforeItCuts) {
   EXPECT_EQ(lines[2], "Llama-3.1-8B attention    cuda_sm90_wgmma    1234  noisy");
 }
 
+TEST(TextTable, LeavesOutEmptyColumnsFirst) {
+  EXPECT_EQ(
+      table_text({{"shape", "options", "note"}, {"64x64", "--weight bf16", ""}}, {1, false, 22}),
+      "shape  options\n"
+      "64x64  --weight bf16\n");
+}
+
 TEST(TextTable, TheLinesAboveFitToo) {
   std::vector<Row> rows{{"case", "device", "implementation", "commit", "TFLOPS"}};
   for (const char* name : {"one", "two"}) {

@@ -59,6 +59,7 @@ inline std::string tool_path() {
 inline Outcome run_tool(const std::string& arguments, const std::string& environment = "") {
   const Folder folder;
   setenv("OCTET_HISTORY", "none", 1);
+  unsetenv("COLUMNS");  // tables are whole unless a test says otherwise
   const std::string command = "(" + environment + " " + tool_path() + " " + arguments + ") >" +
                               folder.file("out") + " 2>" + folder.file("err") + " </dev/null";
   const int status = std::system(command.c_str());

@@ -78,6 +78,9 @@ TEST_F(ToolSuite, WritesTheRowsOfEveryTaskInOrder) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.err, "") << "no progress bar on a pipe";
   EXPECT_EQ(outcome.out.find_first_of("\033\r"), std::string::npos) << "no colour on a pipe";
+  EXPECT_TRUE(has(outcome.out,
+                  " · 5 cases of 2 tasks on cpu\nrows and logs: " + out() + " · history: off\n"))
+      << outcome.out;
   EXPECT_TRUE(has(outcome.out, "layers.1 starts on cpu\n")) << outcome.out;
   EXPECT_TRUE(has(outcome.out, "3/3 casts on cpu: 2 PASS, 0 FAIL, 0 ERROR")) << outcome.out;
   expect_test_ids(read_results(out("layers.csv")), 3);

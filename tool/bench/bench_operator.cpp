@@ -194,6 +194,7 @@ void run_cases(std::vector<Planned>& cases, const RowLayout& layout, ResultFile&
   }
   HistoryWriter history(kind, layout.header);
   std::vector<double> work;
+  work.reserve(wanted.size());
   for (const std::size_t index : wanted) work.push_back(cases[index].result.chosen.work());
   Progress progress(work);
   InterruptMessage interrupt;

@@ -3,10 +3,12 @@
 // rest.
 #include "tool/cases/cases.hpp"
 #include "tool/console.hpp"
+#include "tool/history/history.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/command_text.hpp"
 #include "tool/options/options.hpp"
 #include "tool/results/files.hpp"
+#include "tool/results/provenance.hpp"
 #include "tool/suite/suite_runner.hpp"
 
 #include <CLI/CLI.hpp>
@@ -97,12 +99,27 @@ int print_suite_summary(const std::vector<Task>& tasks, const SuiteFolder& folde
   return troubles.empty() ? 0 : kExitFailed;
 }
 
+// What runs where, and where rows, logs and history go.
+void print_headline(const std::vector<Task>& tasks, const std::vector<Slot>& slots,
+                    const std::string& folder) {
+  std::size_t cases = 0;
+  for (const Task& task : tasks) cases += task.cases.size();
+  std::vector<std::string> names;
+  names.reserve(slots.size());
+  for (const Slot& slot : slots) names.push_back(slot.name);
+  fmt::print("{} · {} of {} on {}\nrows and logs: {} · history: {}\n", version_text(),
+             counted(cases, "case"), counted(tasks.size(), "task"), fmt::join(names, ", "),
+             printable(folder), printable(history_place()));
+  std::fflush(stdout);
+}
+
 int bench_suite(const BenchSuiteOptions& options) {
   const RunClock clock(options.max_seconds);
   std::vector<Task> tasks = chosen_tasks(options);
   const std::vector<Slot> slots = suite_slots(options.gpus, options.cpu_slots);
   for (Task& task : tasks) task.cases = cases_of(task, slots.front().device);
   const SuiteFolder folder(options.folder, tasks);
+  print_headline(tasks, slots, options.folder);
   SuiteRunner runner(tasks, slots, folder, clock);
   runner.run();
   return print_suite_summary(tasks, folder, runner);

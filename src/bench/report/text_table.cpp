@@ -80,6 +80,15 @@ void erase_column(std::vector<Row>& rows, std::size_t column) {
   for (Row& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
 }
 
+void erase_empty_columns(std::vector<Row>& rows, std::size_t& left_columns) {
+  for (std::size_t i = rows[0].size(); i-- > 1;) {
+    const bool empty = rows.size() > 1 && is_constant(rows, i) && rows[1][i].empty();
+    if (!empty) continue;
+    erase_column(rows, i);
+    if (i < left_columns) --left_columns;
+  }
+}
+
 // Removes the columns that have one value in all of several rows. Returns "device NVIDIA H200 ·
 // FAIL 0" in lines of `width`. The first column names the rows and stays.
 std::string take_constant_columns(std::vector<Row>& rows, std::size_t& left_columns,
@@ -240,6 +249,8 @@ std::string table_text(std::vector<Row> rows, const TableStyle& style) {
   const bool fits = style.width == 0 || table_width(column_widths(rows)) <= style.width;
   if (fits || rows.empty()) return lines_of(rows, style);
   TableStyle narrowed = style;
+  erase_empty_columns(rows, narrowed.left_columns);
+  if (table_width(column_widths(rows)) <= style.width) return lines_of(rows, narrowed);
   std::string text = take_constant_columns(rows, narrowed.left_columns, style.width);
   if (!text.empty()) text += '\n';
   const Row left_out = take_last_columns(rows, style.width);
