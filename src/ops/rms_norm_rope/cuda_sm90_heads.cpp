@@ -12,10 +12,11 @@ std::string refuse(const RmsNormRopeProblem& problem, const Machine& machine) {
   return refuse_heads_on_hopper(rotated_heads(problem), machine);
 }
 
-std::size_t backward_workspace(const RmsNormRopeProblem& problem, std::int64_t blocks) {
+std::size_t backward_workspace(const RmsNormRopeProblem& problem, int multiprocessors) {
   std::size_t bytes = 0;
   for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
     if (heads == 0) continue;
+    const std::int64_t blocks = rms_norm_rope_backward_blocks(problem, heads, multiprocessors);
     bytes += aligned_bytes(static_cast<std::size_t>(blocks * weight_length(problem, heads)) *
                            sizeof(float));
   }
@@ -24,8 +25,12 @@ std::size_t backward_workspace(const RmsNormRopeProblem& problem, std::int64_t b
 
 }  // namespace
 
-std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors) {
-  return std::min<std::int64_t>(problem.batch * problem.seq, 4 * multiprocessors);
+// Two blocks per multiprocessor, dealt to q and k by their heads, so that both end together.
+std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, std::int64_t heads,
+                                           int multiprocessors) {
+  const std::int64_t share =
+      2 * std::int64_t{multiprocessors} * heads / (problem.q_heads + problem.k_heads);
+  return std::min(problem.batch * problem.seq, std::max<std::int64_t>(share, 1));
 }
 
 constinit const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Heads{
@@ -36,11 +41,18 @@ constinit const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Head
 
 constinit const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCudaSm90Heads{
     "cuda_sm90_heads", refuse, [](const RmsNormRopeProblem& problem, const Machine& machine) {
-      const std::int64_t blocks = rms_norm_rope_backward_blocks(problem, machine.multiprocessors);
+      const int multiprocessors = machine.multiprocessors;
+      std::string configuration = "ring of units";
+      for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
+        if (heads == 0) continue;
+        configuration +=
+            text(", ", rms_norm_rope_backward_blocks(problem, heads, multiprocessors), " blocks");
+      }
       return Planned<RmsNormRopeBackwardArgs>{
-          text("units of eight pairs, ", blocks, " blocks"), backward_workspace(problem, blocks),
-          [problem, blocks](const RmsNormRopeBackwardArgs& args, const RunContext& context) {
-            launch_sm90_rms_norm_rope(problem, blocks, args, context);
+          configuration, backward_workspace(problem, multiprocessors),
+          [problem, multiprocessors](const RmsNormRopeBackwardArgs& args,
+                                     const RunContext& context) {
+            launch_sm90_rms_norm_rope(problem, multiprocessors, args, context);
           }};
     }};
 

@@ -58,15 +58,16 @@ inline std::int64_t weight_length(const RmsNormRopeProblem& problem, std::int64_
   return heads_per_norm(problem, heads) * problem.head_dim;
 }
 
-// The blocks of backward on Hopper for each of q and k, each of which writes a line of partial
+// The blocks of backward on Hopper for q or k, which has `heads`. Each writes a line of partial
 // sums.
-std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, int multiprocessors);
+std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, std::int64_t heads,
+                                           int multiprocessors);
 
 // The launchers of the Hopper kernels. Arguments are checked already. Throw Error if CUDA reports
 // one.
 void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem,
                                const RmsNormRopeForwardArgs& args, const RunContext& context);
-void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, std::int64_t blocks,
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, int multiprocessors,
                                const RmsNormRopeBackwardArgs& args, const RunContext& context);
 
 }  // namespace octet

@@ -86,6 +86,7 @@ struct RotateCall {
 
 // The same for backward of rms_norm_rope.
 struct RotatedBackSide : BackwardSide {
+  std::int64_t blocks = 0;
   float* partials = nullptr;  // [blocks, columns of dg]
 };
 
@@ -93,7 +94,6 @@ struct RotateBackCall {
   RotatedHeads heads;
   RotationArgs rotation;
   bool one_plus_weight = false;
-  std::int64_t blocks = 0;  // of each of q and k
   std::vector<RotatedBackSide> sides;
   void* stream = nullptr;
 };

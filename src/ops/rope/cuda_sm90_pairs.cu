@@ -73,7 +73,7 @@ void launch_rotate_pairs_back(const RotateBackCall& call, HeadNorm norm) {
     tensor.g = {side.g.data, side.g.dtype};
     tensor.rstd = static_cast<float*>(side.rstd.data);
     tensor.partials = side.partials;
-    tensor.blocks = static_cast<unsigned>(call.blocks);
+    tensor.blocks = static_cast<unsigned>(side.blocks);
   }
   launch(reinterpret_cast<const void*>(rotate_pairs_back_kernel), params, call.stream);
 }
