@@ -7,8 +7,8 @@ void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, const RmsNormRopeForwa
                                const RunContext&) {
   fail(ErrorCode::no_device, "rms_norm_rope: this build of octet has no CUDA");
 }
-void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, std::int64_t,
-                               const RmsNormRopeBackwardArgs&, const RunContext&) {
+void launch_sm90_rms_norm_rope(const RmsNormRopeProblem&, int, const RmsNormRopeBackwardArgs&,
+                               const RunContext&) {
   fail(ErrorCode::no_device, "rms_norm_rope: this build of octet has no CUDA");
 }
 
