@@ -1,0 +1,90 @@
+#include "torch/quantized.hpp"
+
+#include "torch/error.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace octet_torch {
+
+namespace {
+
+struct Extents {
+  std::int64_t rows, cols;
+};
+
+Extents physical_values(const octet_quantized_layout& layout) {
+  return {layout.rows, layout.pitch};
+}
+
+// Of the two strides of the scales one is 1, the other the padded length of a line.
+Extents physical_scales(const octet_quantized_layout& layout) {
+  const int contiguous = layout.scale_strides[0] == 1 ? 0 : 1;
+  return {layout.scale_shape[1 - contiguous], layout.scale_strides[1 - contiguous]};
+}
+
+std::string text_of(Extents extents) {
+  return "[" + std::to_string(extents.rows) + ", " + std::to_string(extents.cols) + "]";
+}
+
+// The data of a dense matrix of exactly these extents.
+void* dense_data(const Tensor& tensor, std::int32_t dtype, Extents wanted, const std::string& name,
+                 const char* dtype_name) {
+  std::int32_t given = 0;
+  std::int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
+  void* data = nullptr;
+  shim.get_dtype(tensor.get(), &given);
+  shim.get_dim(tensor.get(), &rank);
+  shim.get_sizes(tensor.get(), &sizes);
+  shim.get_strides(tensor.get(), &strides);
+  shim.get_data(tensor.get(), &data);
+  const bool shape = rank == 2 && sizes[0] == wanted.rows && sizes[1] == wanted.cols;
+  const bool dense = shape && strides[1] == 1 && (wanted.rows == 1 || strides[0] == wanted.cols);
+  if (given == dtype && dense) return data;
+  std::string shape_given = "[";
+  for (std::int64_t i = 0; i < rank; ++i) {
+    shape_given += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  }
+  refuse("octet: " + name + " must be a contiguous " + dtype_name + " tensor of shape " +
+         text_of(wanted) + ", got " + shape_given + "]" +
+         (given != dtype ? " of another dtype"
+          : shape        ? " with other strides"
+                         : ""));
+}
+
+}  // namespace
+
+octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dtype format,
+                                 octet_block block) {
+  octet_quantized_layout layout;
+  OCTET_INIT(&layout);
+  check(octet_make_quantized_layout(rows, cols, format, block, &layout));
+  return layout;
+}
+
+Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like) {
+  const Extents values = physical_values(layout), scales = physical_scales(layout);
+  return {empty({values.rows, values.cols}, shim.u8, like),
+          empty({scales.rows, scales.cols}, shim.f32, like)};
+}
+
+octet_quantized view_of(const Quantized& quantized, const octet_quantized_layout& layout,
+                        const char* name) {
+  const std::string text = name;
+  void* const values =
+      dense_data(quantized.values, shim.u8, physical_values(layout), text + ".values", "uint8");
+  void* const scales =
+      dense_data(quantized.scales, shim.f32, physical_scales(layout), text + ".scales", "float32");
+  const octet_device device = view_of(quantized.scales, name).device;
+  octet_quantized view{};
+  view.values = octet_matrix(values, layout.dtype, layout.rows, layout.cols, device);
+  view.values.strides[0] = layout.pitch;
+  view.scales =
+      octet_matrix(scales, OCTET_F32, layout.scale_shape[0], layout.scale_shape[1], device);
+  std::copy_n(layout.scale_strides, 2, view.scales.strides);
+  view.block = layout.block;
+  view.owns_padding = 1;
+  return view;
+}
+
+}  // namespace octet_torch

@@ -1,0 +1,117 @@
+// rms_norm: each row divided by its root mean square, times a weight per column; the input may be
+// the sum of x and a residual.
+#include "torch/error.hpp"
+#include "torch/operators.hpp"
+#include "torch/plan_cache.hpp"
+#include "torch/tensor.hpp"
+
+namespace octet_torch {
+
+namespace {
+
+octet_rms_norm_problem problem_of(const octet_tensor& x, const octet_tensor& g, double eps) {
+  octet_rms_norm_problem problem;
+  octet_init_rms_norm_problem(&problem);
+  problem.dtype = x.dtype;
+  problem.rows = x.shape[0];
+  problem.cols = x.shape[1];
+  problem.weight_dtype = g.dtype;
+  problem.dg_dtype = g.dtype;
+  problem.eps = static_cast<float>(eps);
+  problem.device = x.device;
+  return problem;
+}
+
+struct Forward {
+  Tensor y, sum, rstd;
+};
+
+Forward forward(const Tensor& x, const Tensor* residual, const Tensor& g, double eps) {
+  octet_rms_norm_forward_args args;
+  OCTET_INIT(&args);
+  args.x = view_of(x, "x", 2);
+  args.g = view_of(g, "g", 1);
+  octet_rms_norm_problem problem = problem_of(args.x, args.g, eps);
+  problem.residual = residual != nullptr ? 1 : 0;
+  const CachedPlan plan = find_plan(problem, octet_make_rms_norm_forward_plan);
+  const std::int32_t dtype = torch_dtype(problem.dtype);
+  Forward out{empty({problem.rows, problem.cols}, dtype, x), Tensor(),
+              empty({problem.rows}, shim.f32, x)};
+  args.y = view_of(out.y, "y");
+  args.rstd = view_of(out.rstd, "rstd");
+  if (residual != nullptr) {
+    out.sum = empty({problem.rows, problem.cols}, dtype, x);
+    args.residual = view_of(*residual, "residual", 2);
+    args.sum = view_of(out.sum, "sum");
+  }
+  const Workspace workspace(plan.workspace_bytes, x);
+  check(octet_run_rms_norm_forward(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                                   current_stream(problem.device)));
+  return out;
+}
+
+struct Backward {
+  Tensor dx, dg;
+};
+
+// h is x, or the sum that forward wrote.
+Backward backward(const Tensor& dy, const Tensor* dsum, const Tensor& h, const Tensor& g,
+                  const Tensor& rstd, double eps) {
+  octet_rms_norm_backward_args args;
+  OCTET_INIT(&args);
+  args.dy = view_of(dy, "dy", 2);
+  args.h = view_of(h, "h", 2);
+  args.g = view_of(g, "g", 1);
+  args.rstd = view_of(rstd, "rstd", 1);
+  octet_rms_norm_problem problem = problem_of(args.h, args.g, eps);
+  if (dsum != nullptr) {
+    problem.residual = 1;
+    args.dsum = view_of(*dsum, "dsum", 2);
+  }
+  const CachedPlan plan = find_plan(problem, octet_make_rms_norm_backward_plan);
+  Backward out{empty({problem.rows, problem.cols}, torch_dtype(problem.dtype), dy),
+               empty({problem.cols}, torch_dtype(problem.dg_dtype), dy)};
+  args.dx = view_of(out.dx, "dx");
+  args.dg = view_of(out.dg, "dg");
+  const Workspace workspace(plan.workspace_bytes, dy);
+  check(octet_run_rms_norm_backward(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                                    current_stream(problem.device)));
+  return out;
+}
+
+}  // namespace
+
+// (x, g, eps) -> y, rstd
+void rms_norm(StackValue* stack) {
+  const Tensor x(stack[0]), g(stack[1]);
+  Forward out = forward(x, nullptr, g, double_at(stack, 2));
+  stack[0] = out.y.release();
+  stack[1] = out.rstd.release();
+}
+
+// (x, residual, g, eps) -> y, sum, rstd
+void rms_norm_residual(StackValue* stack) {
+  const Tensor x(stack[0]), residual(stack[1]), g(stack[2]);
+  Forward out = forward(x, &residual, g, double_at(stack, 3));
+  stack[0] = out.y.release();
+  stack[1] = out.sum.release();
+  stack[2] = out.rstd.release();
+}
+
+// (dy, x, g, rstd, eps) -> dx, dg
+void rms_norm_backward(StackValue* stack) {
+  const Tensor dy(stack[0]), x(stack[1]), g(stack[2]), rstd(stack[3]);
+  Backward out = backward(dy, nullptr, x, g, rstd, double_at(stack, 4));
+  stack[0] = out.dx.release();
+  stack[1] = out.dg.release();
+}
+
+// (dy, dsum, sum, g, rstd, eps) -> dx, dg
+void rms_norm_residual_backward(StackValue* stack) {
+  const Tensor dy(stack[0]), dsum(stack[1]), sum(stack[2]), g(stack[3]), rstd(stack[4]);
+  Backward out = backward(dy, &dsum, sum, g, rstd, double_at(stack, 5));
+  stack[0] = out.dx.release();
+  stack[1] = out.dg.release();
+}
+
+}  // namespace octet_torch

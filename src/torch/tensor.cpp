@@ -1,0 +1,121 @@
+#include "torch/tensor.hpp"
+
+#include "torch/error.hpp"
+
+#include <string>
+
+namespace octet_torch {
+
+namespace {
+
+void require(ShimStatus status, const char* what) {
+  if (status != 0) throw Failure(OCTET_INTERNAL, std::string("octet: torch failed in ") + what);
+}
+
+octet_device device_of(const Tensor& tensor) {
+  std::int32_t type = 0, index = 0;
+  require(shim.get_device_type(tensor.get(), &type), "get_device_type");
+  require(shim.get_device_index(tensor.get(), &index), "get_device_index");
+  return type == shim.cuda ? octet_cuda(index) : octet_cpu();
+}
+
+std::string text_of(octet_device device) {
+  return device.type == OCTET_CUDA ? "cuda:" + std::to_string(device.index) : "cpu";
+}
+
+}  // namespace
+
+Tensor::~Tensor() {
+  if (handle_ != nullptr) shim.delete_tensor(handle_);
+}
+
+octet_tensor view_of(const Tensor& tensor, const char* name) {
+  octet_tensor view{};
+  std::int32_t dtype = 0;
+  std::int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
+  require(shim.get_dtype(tensor.get(), &dtype), "get_dtype");
+  require(shim.get_dim(tensor.get(), &rank), "get_dim");
+  require(shim.get_sizes(tensor.get(), &sizes), "get_sizes");
+  require(shim.get_strides(tensor.get(), &strides), "get_strides");
+  require(shim.get_data(tensor.get(), &view.data), "get_data_ptr");
+  if (dtype == shim.f32) {
+    view.dtype = OCTET_F32;
+  } else if (dtype == shim.f16) {
+    view.dtype = OCTET_F16;
+  } else if (dtype == shim.bf16) {
+    view.dtype = OCTET_BF16;
+  } else {
+    refuse(std::string("octet: ") + name + " must be float32, float16 or bfloat16");
+  }
+  if (rank > OCTET_MAX_RANK) {
+    refuse(std::string("octet: ") + name + " has " + std::to_string(rank) +
+           " dimensions, at most 6 are supported");
+  }
+  view.rank = static_cast<std::int32_t>(rank);
+  for (int i = 0; i < view.rank; ++i) {
+    view.shape[i] = sizes[i];
+    view.strides[i] = strides[i];
+  }
+  view.device = device_of(tensor);
+  return view;
+}
+
+octet_tensor view_of(const Tensor& tensor, const char* name, int rank) {
+  const octet_tensor view = view_of(tensor, name);
+  if (view.rank != rank) {
+    refuse(std::string("octet: ") + name + " must have " + std::to_string(rank) +
+           " dimensions, got " + std::to_string(view.rank));
+  }
+  return view;
+}
+
+std::int32_t torch_dtype(octet_dtype dtype) {
+  switch (dtype) {
+    case OCTET_F32: return shim.f32;
+    case OCTET_F16: return shim.f16;
+    case OCTET_BF16: return shim.bf16;
+    default: refuse("octet: dtype number " + std::to_string(dtype) + " is not f32, f16 or bf16");
+  }
+}
+
+Tensor empty(std::initializer_list<std::int64_t> shape, std::int32_t dtype, const Tensor& like) {
+  std::int64_t strides[OCTET_MAX_RANK], dense = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = dense;
+    dense *= shape.begin()[i];
+  }
+  std::int32_t type = 0, index = 0;
+  require(shim.get_device_type(like.get(), &type), "get_device_type");
+  require(shim.get_device_index(like.get(), &index), "get_device_index");
+  TensorHandle handle = nullptr;
+  if (shim.empty_strided(static_cast<std::int64_t>(shape.size()), shape.begin(), strides, dtype,
+                         type, index, &handle) != 0) {
+    throw Failure(OCTET_OUT_OF_MEMORY, "octet: torch could not allocate " + std::to_string(dense) +
+                                           " elements on " + text_of(device_of(like)));
+  }
+  return Tensor(reinterpret_cast<StackValue>(handle));
+}
+
+Tensor absent(std::int32_t dtype, const Tensor& like) { return empty({0}, dtype, like); }
+
+Workspace::Workspace(std::size_t bytes, const Tensor& like) {
+  if (bytes == 0) return;
+  memory_ = empty({static_cast<std::int64_t>(bytes) + OCTET_ALIGNMENT - 1}, shim.u8, like);
+  void* start = nullptr;
+  require(shim.get_data(memory_.get(), &start), "get_data_ptr");
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  const std::uintptr_t mask = OCTET_ALIGNMENT - 1;
+  data_ = reinterpret_cast<void*>((address + mask) & ~mask);
+}
+
+void* current_stream(octet_device device) {
+  if (device.type != OCTET_CUDA) return nullptr;
+  if (shim.current_cuda_stream == nullptr) {
+    throw Failure(OCTET_NO_DEVICE, "octet: this torch has no CUDA streams");
+  }
+  void* stream = nullptr;
+  require(shim.current_cuda_stream(device.index, &stream), "get_current_cuda_stream");
+  return stream;
+}
+
+}  // namespace octet_torch
