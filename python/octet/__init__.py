@@ -1,0 +1,5 @@
+"""octet: operators for training in FP8. ``import octet.torch as ot`` has those for PyTorch."""
+
+from octet._library import __version__, library_path
+
+__all__ = ["__version__", "library_path"]

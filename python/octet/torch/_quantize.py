@@ -1,0 +1,115 @@
+"""Block-scaled FP8 tensors."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from octet.torch._formats import BLOCKS, DTYPES, FLOAT8, FORMATS, check_dtype, empty_quantized, number, rows_of
+from octet.torch._operators import call, ops
+
+
+@torch.library.register_fake("octet::quantize")
+def _(
+    x: Tensor, format: int, block_rows: int, block_cols: int, transposed: bool, pow2_scales: bool, amax_floor: float
+) -> tuple[Tensor, Tensor]:
+    rows, cols = (x.shape[1], x.shape[0]) if transposed else x.shape
+    return empty_quantized(rows, cols, (block_rows, block_cols), x)
+
+
+@torch.library.register_fake("octet::dequantize")
+def _(
+    values: Tensor,
+    scales: Tensor,
+    rows: int,
+    cols: int,
+    format: int,
+    block_rows: int,
+    block_cols: int,
+    dtype: int,
+) -> Tensor:
+    return values.new_empty(rows, cols, dtype={number: torch_dtype for torch_dtype, number in DTYPES.items()}[dtype])
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A matrix ``[rows, cols]`` in FP8 with one f32 scale per block: ``x = value * scale``.
+
+    ``data`` and ``scale_data`` are what octet's operators read and write, padding included (docs/numerics.md);
+    ``values`` and ``scales`` are views of the logical extents.
+    """
+
+    data: Tensor  # uint8 [rows, cols padded to 128]
+    scale_data: Tensor  # float32
+    rows: int
+    cols: int
+    format: str
+    block: str
+
+    @property
+    def values(self) -> Tensor:
+        """``[rows, cols]``, float8_e4m3fn or float8_e5m2."""
+        return self.data.view(FLOAT8[self.format])[:, : self.cols]
+
+    @property
+    def scales(self) -> Tensor:
+        """``[ceil(rows / block rows), ceil(cols / block cols)]``, float32."""
+        block_rows, block_cols = BLOCKS[self.block]
+        shape = (-(-self.rows // block_rows), -(-self.cols // block_cols))
+        logical = self.scale_data.t() if self.block == "1x128" else self.scale_data
+        return logical[: shape[0], : shape[1]]
+
+
+def quantize(
+    x: Tensor,
+    block: str = "1x128",
+    *,
+    format: str = "e4m3",
+    transposed: bool = False,
+    pow2_scales: bool = False,
+    amax_floor: float = 0.0,
+) -> Quantized:
+    """x in FP8, with the largest magnitude of each block at the format's largest number.
+
+    Args:
+        x: ``[rows, cols]``, float32, float16 or bfloat16.
+        block: that shares a scale: ``"1x128"``, ``"128x1"`` or ``"128x128"``, in the coordinates of the result.
+        format: ``"e4m3"`` or ``"e5m2"``.
+        transposed: quantise x^T ``[cols, rows]``, as the weight gradient reads it.
+        pow2_scales: round scales up to powers of two.
+        amax_floor: smallest magnitude that a block's scale is made for, 0 to 1e18.
+
+    Not differentiable.
+    """
+    check_dtype("x", x)
+    block_rows, block_cols = number("block", block, BLOCKS)
+    if x.dim() != 2:
+        raise ValueError(f"octet: x must be a matrix [rows, cols], got {list(x.shape)}")
+    data, scale_data = call(
+        ops.quantize,
+        rows_of(x.detach()),
+        number("format", format, FORMATS),
+        block_rows,
+        block_cols,
+        transposed,
+        pow2_scales,
+        amax_floor,
+    )
+    rows, cols = (x.shape[1], x.shape[0]) if transposed else (x.shape[0], x.shape[1])
+    return Quantized(data, scale_data, rows, cols, format, block)
+
+
+def dequantize(q: Quantized, dtype: torch.dtype = torch.float32) -> Tensor:
+    """``value * scale``, ``[rows, cols]`` in float32, float16 or bfloat16."""
+    if not isinstance(q, Quantized):
+        raise TypeError(f"octet: q must be an octet.torch.Quantized, got {type(q).__name__}")
+    return call(
+        ops.dequantize,
+        q.data,
+        q.scale_data,
+        q.rows,
+        q.cols,
+        number("format", q.format, FORMATS),
+        *number("block", q.block, BLOCKS),
+        number("dtype", dtype, DTYPES),
+    )

@@ -1,0 +1,70 @@
+"""Data and models that the tests share."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def exact(rows: int, cols: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    """Integers that FP8 holds exactly: of magnitude 1, 2, 4 or 7, one 7 in every 1x128 and 128x1 block.
+
+    The scale of a block with a 7 is 7 / 448, a power of two.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    choices = torch.tensor([-7, -4, -2, -1, 0, 1, 2, 4, 7], dtype=torch.float32)
+    x = choices[torch.randint(len(choices), (rows, cols), generator=generator)]
+    x[::128, :] = 7
+    x[:, ::128] = -7
+    return x.to(dtype)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def snr(got: Tensor, want: Tensor) -> float:
+    """Signal over noise in dB."""
+    want = want.double()
+    return (10 * torch.log10(want.square().sum() / (got.double() - want).square().sum())).item()
+
+
+class Block(nn.Module):
+    """A transformer layer of two heads."""
+
+    def __init__(self, width: int = 128, hidden: int = 192) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, seq, width = x.shape
+        q, k, v = (t.view(batch, seq, 2, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        attention = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attention.transpose(1, 2).reshape(batch, seq, width))
+        normed = self.norm2(x)
+        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+
+
+def make_model(layers: int = 1) -> nn.Sequential:
+    torch.manual_seed(1)
+    return nn.Sequential(*[Block() for _ in range(layers)])
+
+
+def step(model, x: Tensor) -> list[Tensor]:
+    """Output, gradient of x and gradients of the parameters of one pass."""
+    x = x.clone().requires_grad_()
+    y = model(x)
+    y.float().square().mean().backward()
+    owner = getattr(model, "owner", model)
+    grads = [p.grad.clone() for p in owner.parameters()]
+    owner.zero_grad()
+    return [y.detach(), x.grad, *grads]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    yield
+    torch._dynamo.reset()

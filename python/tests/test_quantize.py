@@ -1,0 +1,95 @@
+"""Quantised tensors: exact values, layouts, errors."""
+
+import ctypes
+
+import pytest
+import torch
+from conftest import exact, normal, snr
+
+import octet.torch as ot
+from octet._library import liboctet
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("block", ["1x128", "128x1", "128x128"])
+@pytest.mark.parametrize("shape", [(1, 1), (40, 256), (130, 300)])
+def test_integers_survive(shape, block, transposed, dtype):
+    x = exact(*shape, dtype)
+    q = ot.quantize(x, block, transposed=transposed)
+    want = x.t() if transposed else x
+    assert q.values.dtype == torch.float8_e4m3fn and q.values.shape == want.shape
+    assert torch.equal(ot.dequantize(q, dtype), want)
+
+
+def test_scales_are_the_largest_magnitude_over_448():
+    x = normal(130, 300)
+    q = ot.quantize(x)
+    amax = torch.stack([x[:, i : i + 128].abs().amax(1) for i in range(0, 300, 128)], 1)
+    torch.testing.assert_close(q.scales, amax / 448, rtol=3e-7, atol=0)
+    values = q.values.float() * q.scales.repeat_interleave(128, 1)[:, :300]
+    assert torch.equal(values, ot.dequantize(q))
+    assert snr(values, x) > 28
+
+
+def test_options():
+    x = normal(10, 128)
+    assert ot.quantize(x, format="e5m2").values.dtype == torch.float8_e5m2
+    scales = ot.quantize(x, pow2_scales=True).scales
+    assert torch.equal(scales, scales.log2().round().exp2())
+    assert torch.equal(ot.quantize(x, amax_floor=448.0).scales, torch.ones(10, 1))
+    assert not ot.quantize(x.requires_grad_()).scales.requires_grad
+
+
+@pytest.mark.parametrize(
+    "call, kind, text",
+    [
+        (lambda x: ot.quantize(x, "2x2"), ValueError, "octet: block must be one of '1x128', '128x1', '128x128'"),
+        (lambda x: ot.quantize(x[0]), ValueError, "octet: x must be a matrix [rows, cols], got [128]"),
+        (lambda x: ot.quantize(x.int()), TypeError, "octet: x must be float32, float16 or bfloat16"),
+        (lambda x: ot.quantize(x, amax_floor=-1.0), ValueError, "quantize: amax_floor"),
+        (lambda x: ot.dequantize(x), TypeError, "octet: q must be an octet.torch.Quantized, got Tensor"),
+        (lambda x: ot.dequantize(ot.quantize(x), torch.int8), ValueError, "octet: dtype must be one of torch.float32"),
+    ],
+)
+def test_bad_input_is_refused_in_words(call, kind, text):
+    with pytest.raises(kind) as error:
+        call(normal(10, 128))
+    assert str(error.value).startswith(text)
+
+
+def test_layouts_are_those_of_the_c_library():
+    """Shapes and strides from octet_make_quantized_layout, through ctypes."""
+    library = liboctet()
+    library.octet_last_error.restype = ctypes.c_char_p
+
+    class Layout(ctypes.Structure):
+        _fields_ = [
+            ("struct_size", ctypes.c_uint32),
+            ("dtype", ctypes.c_int32),
+            ("rows", ctypes.c_int64),
+            ("cols", ctypes.c_int64),
+            ("block", ctypes.c_int64 * 2),
+            ("pitch", ctypes.c_int64),
+            ("scale_shape", ctypes.c_int64 * 2),
+            ("scale_strides", ctypes.c_int64 * 2),
+            ("scales_offset", ctypes.c_uint64),
+            ("bytes", ctypes.c_uint64),
+            ("reserved", ctypes.c_uint64 * 4),
+        ]
+
+    class Pair(ctypes.Structure):
+        _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
+
+    for rows, cols in [(1, 1), (3, 129), (130, 300), (128, 512)]:
+        for name, block in {"1x128": (1, 128), "128x1": (128, 1), "128x128": (128, 128)}.items():
+            layout = Layout(struct_size=ctypes.sizeof(Layout))
+            status = library.octet_make_quantized_layout(
+                ctypes.c_int64(rows), ctypes.c_int64(cols), 4, Pair(*block), ctypes.byref(layout)
+            )
+            assert status == 0, library.octet_last_error()
+            q = ot.quantize(normal(rows, cols), name)
+            assert q.data.shape == (rows, layout.pitch)
+            assert tuple(q.scales.shape) == tuple(layout.scale_shape)
+            for i in range(2):
+                assert layout.scale_shape[i] == 1 or q.scales.stride(i) == layout.scale_strides[i]
