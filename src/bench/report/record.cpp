@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 
 namespace octet::bench {
 namespace {
@@ -71,8 +71,10 @@ int replace_file(const std::string& path, const std::string& beside, std::string
 }
 
 std::string name_beside(const std::string& path) {
-  std::random_device random;
-  return text(path, '.', random(), random(), ".new");
+  // Not std::random_device, which in a static C++ runtime needs glibc 2.36.
+  std::uint64_t number = 0;
+  if (::getentropy(&number, sizeof number) != 0) number = static_cast<std::uint64_t>(::getpid());
+  return text(path, '.', number, ".new");
 }
 
 }  // namespace octet::bench
