@@ -1,0 +1,83 @@
+"""The package in processes of its own: imports in any order, exceptions, what the libraries export and need."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import octet
+from octet._library import folder, library_path
+
+
+def run(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=dict(os.environ)
+    ).stdout
+
+
+# torch's message was cut in half where a C++ runtime was visible, and the first error aborted with a static libgcc.
+THROW = """
+try: torch.ones(2, 3) @ torch.ones(2, 3)
+except RuntimeError as e: print(e)
+try: torch.ops.octet.linear_forward(torch.ones(2, 3), torch.ones(2, 5), 4, 4, 1, True)
+except RuntimeError as e: print(e)
+try: ot.linear(torch.ones(2, 3), torch.ones(2, 5))
+except ValueError as e: print(e)
+print(torch.arange(2) * 1.5)
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch, octet.torch as ot",
+        "import octet.torch as ot, torch",
+        "import octet, octet._library as l; l.liboctet(); import torch; import octet.torch as ot",
+    ],
+)
+def test_imports_in_any_order_and_throws(imports):
+    first, *lines = run(imports + THROW).splitlines()
+    assert first.endswith("mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)")
+    assert lines == [
+        "fp8_linear_forward: w must be [N, K] = [2, 3], got [2, 5]",
+        "fp8_linear_forward: w must be [N, K] = [2, 3], got [2, 5]",
+        "tensor([0.0000, 1.5000])",
+    ]
+
+
+def test_octet_alone_does_not_import_torch():
+    assert run("import octet, sys; print(octet.__version__, 'torch' in sys.modules)").split() == [
+        octet.__version__,
+        "False",
+    ]
+
+
+def test_version_is_that_of_the_headers():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", octet.__version__)
+
+
+@pytest.mark.parametrize("name, prefix", [("liboctet.so.0", "octet_"), ("liboctet_torch.so", "octet_torch_")])
+def test_libraries_show_nothing_of_the_cpp_runtime(name, prefix):
+    path = os.fspath(library_path(name))
+    symbols = subprocess.run(["nm", "-D", path], check=True, capture_output=True, text=True).stdout
+    # Names of the runtime that are imported would bind to what libtorch exports.
+    assert not [line for line in symbols.splitlines() if " _Z" in line]
+    defined = [line.split()[-1] for line in symbols.splitlines() if " T " in line]
+    assert defined and all(symbol.startswith(prefix) for symbol in defined)
+    dynamic = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    assert "libgcc_s.so.1" in needed
+    assert needed <= {"liboctet.so.0", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
+
+
+def test_command():
+    if not (folder() / "bin" / "octet").exists():
+        pytest.skip("this package has no octet command")
+    for command in ([sys.executable, "-m", "octet"], [os.path.join(os.path.dirname(sys.executable), "octet")]):
+        if not os.path.exists(command[0]):
+            pytest.skip("the package is not installed")
+        out = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True).stdout
+        assert out.startswith(f"octet {octet.__version__}")
+    subprocess.run([sys.executable, "-m", "octet", "doctor"], check=True, capture_output=True)
