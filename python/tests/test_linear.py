@@ -45,9 +45,7 @@ def test_equals_the_product_of_what_quantize_gives(wgrad, formats):
     x_t = real(x, block, format=format, transposed=True)
     dy_q = real(dy, format=grad_format)
     dy_t = real(dy, format=grad_format, transposed=True)
-    got = gradients(
-        lambda x, w: ot.linear(x, w, wgrad=wgrad, format=format, grad_format=grad_format), x, w, dy=dy
-    )
+    got = gradients(lambda x, w: ot.linear(x, w, wgrad=wgrad, format=format, grad_format=grad_format), x, w, dy=dy)
     for a, b in zip(got, [x_q @ w_q.t(), dy_q @ w_q, dy_t @ x_t.t()], strict=True):
         assert snr(a, b) > 110
 
@@ -198,7 +196,11 @@ def test_threads_share_the_plans():
         (lambda x, w: ot.linear(x.double(), w), TypeError, "octet: x must be float32, float16 or bfloat16"),
         (lambda x, w: ot.linear(x.bfloat16(), w), TypeError, "octet: x and w must have the same dtype"),
         (lambda x, w: ot.linear([1.0], w), TypeError, "octet: x must be a torch.Tensor, got list"),
-        (lambda x, w: ot.linear(x, w[0]), ValueError, "octet: x must be [..., K] and w [N, K], got [40, 256] and [256]"),
+        (
+            lambda x, w: ot.linear(x, w[0]),
+            ValueError,
+            "octet: x must be [..., K] and w [N, K], got [40, 256] and [256]",
+        ),
         (lambda x, w: ot.linear(x, w, wgrad="3d"), ValueError, "octet: wgrad must be one of '1d', '2d', got '3d'"),
         (lambda x, w: ot.linear(x, w, format="fp8"), ValueError, "octet: format must be one of 'e4m3', 'e5m2'"),
     ],
@@ -216,5 +218,7 @@ def test_refused_backward_writes_nothing():
     with pytest.raises(RuntimeError, match=r"fp8_linear_backward: dw must be \[N, K\] = \[130, 256\]"):
         ops.linear_backward_main_grad(torch.ones(40, 130), x_t, x_t_scales, w, main_grad, 4, 4, 1, True)
     assert torch.equal(main_grad, torch.full((130, 200), 3.0))
-    with pytest.raises(RuntimeError, match=r"octet: x_t.values must be a contiguous uint8 tensor of shape \[256, 128\]"):
+    with pytest.raises(
+        RuntimeError, match=r"octet: x_t.values must be a contiguous uint8 tensor of shape \[256, 128\]"
+    ):
         ops.linear_backward(torch.ones(40, 130), x_t[:100], x_t_scales, w, 4, 4, 1, True, True)

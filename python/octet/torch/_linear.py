@@ -105,9 +105,7 @@ def _backward_main_grad(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor |
     return (dx if need_dx else None, None, None, None, None, None)
 
 
-torch.library.register_autograd(
-    "octet::linear_forward_main_grad", _backward_main_grad, setup_context=_setup_main_grad
-)
+torch.library.register_autograd("octet::linear_forward_main_grad", _backward_main_grad, setup_context=_setup_main_grad)
 
 
 @register_flop_formula([ops.linear_forward, ops.linear_forward_main_grad])

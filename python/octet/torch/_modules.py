@@ -24,7 +24,7 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         main_grad = getattr(self.weight, "main_grad", None)
         if main_grad is not None and not torch.compiler.is_compiling():
-            self.weight.grad_added_to_main_grad = True
+            setattr(self.weight, "grad_added_to_main_grad", True)  # noqa: B010
         return linear(
             x,
             self.weight,
@@ -64,5 +64,6 @@ def convert(
             continue
         if filter(name, module) if filter is not None else name.rpartition(".")[2] != "lm_head":
             module.__class__ = Linear
-            module.wgrad, module.format, module.grad_format = wgrad, format, grad_format
+            for option, value in (("wgrad", wgrad), ("format", format), ("grad_format", grad_format)):
+                setattr(module, option, value)
     return model
