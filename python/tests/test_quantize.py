@@ -8,6 +8,7 @@ from conftest import exact, normal, snr
 
 import octet.torch as ot
 from octet._library import liboctet
+from octet.torch._quantize import _dequantize_with_torch
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -30,6 +31,13 @@ def test_scales_are_the_largest_magnitude_over_448():
     values = q.values.float() * q.scales.repeat_interleave(128, 1)[:, :300]
     assert torch.equal(values, ot.dequantize(q))
     assert snr(values, x) > 28
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("block", ["1x128", "128x1", "128x128"])
+def test_the_way_around_the_missing_cuda_kernel_has_the_same_bits(block, dtype):
+    q = ot.quantize(normal(130, 300), block)
+    assert torch.equal(_dequantize_with_torch(q).to(dtype), ot.dequantize(q, dtype))
 
 
 def test_options():

@@ -99,10 +99,19 @@ def quantize(
     return Quantized(data, scale_data, rows, cols, format, block)
 
 
+def _dequantize_with_torch(q: Quantized) -> Tensor:
+    block_rows, block_cols = BLOCKS[q.block]
+    scales = q.scales.repeat_interleave(block_rows, 0).repeat_interleave(block_cols, 1)
+    return q.values.float() * scales[: q.rows, : q.cols]
+
+
 def dequantize(q: Quantized, dtype: torch.dtype = torch.float32) -> Tensor:
     """``value * scale``, ``[rows, cols]`` in float32, float16 or bfloat16."""
     if not isinstance(q, Quantized):
         raise TypeError(f"octet: q must be an octet.torch.Quantized, got {type(q).__name__}")
+    dtype_number = number("dtype", dtype, DTYPES)
+    if q.data.is_cuda:  # octet has no kernel for it
+        return _dequantize_with_torch(q).to(dtype)
     return call(
         ops.dequantize,
         q.data,
@@ -111,5 +120,5 @@ def dequantize(q: Quantized, dtype: torch.dtype = torch.float32) -> Tensor:
         q.cols,
         number("format", q.format, FORMATS),
         *number("block", q.block, BLOCKS),
-        number("dtype", dtype, DTYPES),
+        dtype_number,
     )
