@@ -147,8 +147,6 @@ Gradients backward(const Tensor& dy, const Quantized& x_t, const Tensor& w, cons
   return out;
 }
 
-}  // namespace
-
 void linear_forward(StackValue* stack) {
   const Tensor x(stack[0]), w(stack[1]);
   forward(stack, x, w, Recipe(stack, 2), bool_at(stack, 5));
@@ -174,5 +172,25 @@ void linear_backward_main_grad(StackValue* stack) {
   Gradients out = backward(dy, x_t, w, &main_grad, Recipe(stack, 5), bool_at(stack, 8), true);
   stack[0] = out.dx.release();
 }
+
+// format, grad_format: e4m3 (4) or e5m2 (5). wgrad: x^T in 1x128 (1) or 128x128 (2) blocks.
+constexpr Operator kOperators[] = {
+    {"linear_forward(Tensor x, Tensor w, int format, int grad_format, int wgrad, bool save_x) -> "
+     "(Tensor y, Tensor x_t, Tensor x_t_scales)",
+     &boxed<linear_forward>},
+    {"linear_forward_main_grad(Tensor x, Tensor w, Tensor main_grad, int format, int grad_format, "
+     "int wgrad) -> (Tensor y, Tensor x_t, Tensor x_t_scales)",
+     &boxed<linear_forward_main_grad>},
+    {"linear_backward(Tensor dy, Tensor x_t, Tensor x_t_scales, Tensor w, int format, "
+     "int grad_format, int wgrad, bool need_dx, bool need_dw) -> (Tensor dx, Tensor dw)",
+     &boxed<linear_backward>},
+    {"linear_backward_main_grad(Tensor dy, Tensor x_t, Tensor x_t_scales, Tensor w, "
+     "Tensor(a!) main_grad, int format, int grad_format, int wgrad, bool need_dx) -> Tensor dx",
+     &boxed<linear_backward_main_grad>},
+};
+
+}  // namespace
+
+Operators linear_operators() { return kOperators; }
 
 }  // namespace octet_torch

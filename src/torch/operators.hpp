@@ -1,10 +1,11 @@
-// The kernels of torch.ops.octet. Each takes its arguments from the stack, in the order of its
-// schema (operators.cpp), and leaves its results there.
+// How an operator of torch.ops.octet is written: a kernel that takes its arguments from the stack, in
+// the order of its schema, and leaves its results there; and an entry in the table of its file.
 #pragma once
 
 #include "torch/shim.hpp"
 
 #include <bit>
+#include <span>
 
 namespace octet_torch {
 
@@ -14,19 +15,21 @@ inline std::int64_t int_at(const StackValue* stack, int i) {
 inline bool bool_at(const StackValue* stack, int i) { return (stack[i] & 0xff) != 0; }
 inline double double_at(const StackValue* stack, int i) { return std::bit_cast<double>(stack[i]); }
 
-void linear_forward(StackValue* stack);
-void linear_forward_main_grad(StackValue* stack);
-void linear_backward(StackValue* stack);
-void linear_backward_main_grad(StackValue* stack);
-void quantize(StackValue* stack);
-void dequantize(StackValue* stack);
-void rms_norm(StackValue* stack);
-void rms_norm_residual(StackValue* stack);
-void rms_norm_backward(StackValue* stack);
-void rms_norm_residual_backward(StackValue* stack);
-void rope(StackValue* stack);
-void rope_backward(StackValue* stack);
-void swiglu(StackValue* stack);
-void swiglu_backward(StackValue* stack);
+// Null, or why the kernel failed.
+const char* run_kernel(void (*kernel)(StackValue*), StackValue* stack);
+
+// libtorch throws through this frame: it holds nothing that has a destructor.
+template <void (*kernel)(StackValue*)>
+void boxed(StackValue* stack, std::uint64_t, std::uint64_t) {
+  if (const char* text = run_kernel(kernel, stack)) shim.check(false, "", "octet", 0, text);
+}
+
+// Optional tensors, strings and lists are slow in the shim, so no schema has them. Formats, blocks
+// and dtypes are the numbers of octet's C API.
+struct Operator {
+  const char* schema;  // the name is what stands before the parenthesis
+  BoxedKernel kernel;
+};
+using Operators = std::span<const Operator>;
 
 }  // namespace octet_torch

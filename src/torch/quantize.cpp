@@ -6,6 +6,8 @@
 
 namespace octet_torch {
 
+namespace {
+
 // (x, format, block_rows, block_cols, transposed, pow2_scales, amax_floor) -> values, scales
 void quantize(StackValue* stack) {
   const Tensor x(stack[0]);
@@ -64,5 +66,18 @@ void dequantize(StackValue* stack) {
                              current_stream(problem.device)));
   stack[0] = x.release();
 }
+
+constexpr Operator kOperators[] = {
+    {"quantize(Tensor x, int format, int block_rows, int block_cols, bool transposed, "
+     "bool pow2_scales, float amax_floor) -> (Tensor values, Tensor scales)",
+     &boxed<quantize>},
+    {"dequantize(Tensor values, Tensor scales, SymInt rows, SymInt cols, int format, "
+     "int block_rows, int block_cols, int dtype) -> Tensor",
+     &boxed<dequantize>},
+};
+
+}  // namespace
+
+Operators quantize_operators() { return kOperators; }
 
 }  // namespace octet_torch

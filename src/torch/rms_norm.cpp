@@ -79,8 +79,6 @@ Backward backward(const Tensor& dy, const Tensor* dsum, const Tensor& h, const T
   return out;
 }
 
-}  // namespace
-
 // (x, g, eps) -> y, rstd
 void rms_norm(StackValue* stack) {
   const Tensor x(stack[0]), g(stack[1]);
@@ -113,5 +111,22 @@ void rms_norm_residual_backward(StackValue* stack) {
   stack[0] = out.dx.release();
   stack[1] = out.dg.release();
 }
+
+constexpr Operator kOperators[] = {
+    {"rms_norm(Tensor x, Tensor g, float eps) -> (Tensor y, Tensor rstd)", &boxed<rms_norm>},
+    {"rms_norm_residual(Tensor x, Tensor residual, Tensor g, float eps) -> "
+     "(Tensor y, Tensor sum, Tensor rstd)",
+     &boxed<rms_norm_residual>},
+    {"rms_norm_backward(Tensor dy, Tensor x, Tensor g, Tensor rstd, float eps) -> "
+     "(Tensor dx, Tensor dg)",
+     &boxed<rms_norm_backward>},
+    {"rms_norm_residual_backward(Tensor dy, Tensor dsum, Tensor sum, Tensor g, Tensor rstd, "
+     "float eps) -> (Tensor dx, Tensor dg)",
+     &boxed<rms_norm_residual_backward>},
+};
+
+}  // namespace
+
+Operators rms_norm_operators() { return kOperators; }
 
 }  // namespace octet_torch

@@ -52,8 +52,6 @@ struct Rotation {
   }
 };
 
-}  // namespace
-
 void rope(StackValue* stack) {
   Rotation call(stack);
   const CachedPlan plan = find_plan(call.problem, octet_make_rope_forward_plan);
@@ -85,5 +83,18 @@ void rope_backward(StackValue* stack) {
                                 current_stream(call.problem.device)));
   call.leave(stack);
 }
+
+constexpr Operator kOperators[] = {
+    {"rope(Tensor q, Tensor k, Tensor cos, Tensor sin, bool interleaved) -> "
+     "(Tensor q_out, Tensor k_out)",
+     &boxed<rope>},
+    {"rope_backward(Tensor dq_out, Tensor dk_out, Tensor cos, Tensor sin, bool interleaved) -> "
+     "(Tensor dq, Tensor dk)",
+     &boxed<rope_backward>},
+};
+
+}  // namespace
+
+Operators rope_operators() { return kOperators; }
 
 }  // namespace octet_torch

@@ -38,7 +38,6 @@ const char* load_shim() {
   need("aoti_torch_get_device_index", shim.get_device_index);
   need("aoti_torch_delete_tensor_object", shim.delete_tensor);
   need("aoti_torch_empty_strided", shim.empty_strided);
-  need("aoti_torch_zero_", shim.zero);
   need("aoti_torch_library_init_def", shim.library_define);
   need("aoti_torch_library_init_impl", shim.library_implement);
   need("aoti_torch_library_def", shim.define);

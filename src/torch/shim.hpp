@@ -26,7 +26,6 @@ struct Shim {
   ShimStatus (*empty_strided)(std::int64_t rank, const std::int64_t* sizes,
                               const std::int64_t* strides, std::int32_t dtype,
                               std::int32_t device_type, std::int32_t device_index, TensorHandle*);
-  ShimStatus (*zero)(TensorHandle);
   ShimStatus (*library_define)(const char* space, const char* file, std::uint32_t line,
                                LibraryHandle*);
   ShimStatus (*library_implement)(const char* space, const char* key, const char* file,

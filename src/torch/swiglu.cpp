@@ -40,8 +40,6 @@ octet_gated_activation_problem problem_of(const octet_tensor& gate) {
   return problem;
 }
 
-}  // namespace
-
 // (gate_up) -> y
 void swiglu(StackValue* stack) {
   const Tensor gate_up(stack[0]);
@@ -80,5 +78,14 @@ void swiglu_backward(StackValue* stack) {
                                             plan.workspace_bytes, current_stream(problem.device)));
   stack[0] = d_gate_up.release();
 }
+
+constexpr Operator kOperators[] = {
+    {"swiglu(Tensor gate_up) -> Tensor", &boxed<swiglu>},
+    {"swiglu_backward(Tensor dy, Tensor gate_up) -> Tensor", &boxed<swiglu_backward>},
+};
+
+}  // namespace
+
+Operators swiglu_operators() { return kOperators; }
 
 }  // namespace octet_torch
