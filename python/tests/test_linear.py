@@ -2,6 +2,7 @@
 
 import threading
 
+import c_api
 import pytest
 import torch
 from conftest import exact, normal, snr
@@ -30,6 +31,20 @@ def test_integers_are_exact(m, n, k, wgrad, dtype):
     for a, b in zip(got, want, strict=True):
         assert a.dtype == dtype
         assert torch.equal(a, b.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("wgrad", ["1d", "2d"])
+@pytest.mark.parametrize("m, n, k", SHAPES)
+def test_same_bits_as_the_c_api(m, n, k, wgrad, dtype):
+    """Of random data. w^T is cast in backward here and in forward there."""
+    x, w, dy = (normal(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate([(m, k), (n, k), (m, n)]))
+    recipe = (4, 5, {"1d": 1, "2d": 2}[wgrad])
+    want_y, want_x_t, *want = c_api.linear(x, w, dy, *recipe)
+    y, dx, dw = gradients(lambda x, w: ot.linear(x, w, wgrad=wgrad, grad_format="e5m2"), x, w, dy=dy)
+    _, x_t, _ = ops.linear_forward(x, w, *recipe, True)
+    assert torch.equal(y, want_y) and torch.equal(x_t, want_x_t)
+    assert torch.equal(dx, want[0]) and torch.equal(dw, want[1])
 
 
 @pytest.mark.parametrize("formats", [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e5m2")])

@@ -4,6 +4,7 @@ import ctypes
 
 import pytest
 import torch
+from c_api import Layout, check, sized
 from conftest import exact, normal, snr
 
 import octet.torch as ot
@@ -66,36 +67,17 @@ def test_bad_input_is_refused_in_words(call, kind, text):
     assert str(error.value).startswith(text)
 
 
+class Pair(ctypes.Structure):
+    _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
+
+
 def test_layouts_are_those_of_the_c_library():
     """Shapes and strides from octet_make_quantized_layout, through ctypes."""
-    library = liboctet()
-    library.octet_last_error.restype = ctypes.c_char_p
-
-    class Layout(ctypes.Structure):
-        _fields_ = [
-            ("struct_size", ctypes.c_uint32),
-            ("dtype", ctypes.c_int32),
-            ("rows", ctypes.c_int64),
-            ("cols", ctypes.c_int64),
-            ("block", ctypes.c_int64 * 2),
-            ("pitch", ctypes.c_int64),
-            ("scale_shape", ctypes.c_int64 * 2),
-            ("scale_strides", ctypes.c_int64 * 2),
-            ("scales_offset", ctypes.c_uint64),
-            ("bytes", ctypes.c_uint64),
-            ("reserved", ctypes.c_uint64 * 4),
-        ]
-
-    class Pair(ctypes.Structure):
-        _fields_ = [("rows", ctypes.c_int64), ("cols", ctypes.c_int64)]
-
     for rows, cols in [(1, 1), (3, 129), (130, 300), (128, 512)]:
         for name, block in {"1x128": (1, 128), "128x1": (128, 1), "128x128": (128, 128)}.items():
-            layout = Layout(struct_size=ctypes.sizeof(Layout))
-            status = library.octet_make_quantized_layout(
-                ctypes.c_int64(rows), ctypes.c_int64(cols), 4, Pair(*block), ctypes.byref(layout)
-            )
-            assert status == 0, library.octet_last_error()
+            layout = sized(Layout)
+            make = liboctet().octet_make_quantized_layout
+            check(make(ctypes.c_int64(rows), ctypes.c_int64(cols), 4, Pair(*block), ctypes.byref(layout)))
             q = ot.quantize(normal(rows, cols), name)
             assert q.data.shape == (rows, layout.pitch)
             assert tuple(q.scales.shape) == tuple(layout.scale_shape)
