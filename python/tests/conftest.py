@@ -32,7 +32,7 @@ def snr(got: Tensor, want: Tensor) -> float:
 class Block(nn.Module):
     """A transformer layer of two heads."""
 
-    def __init__(self, width: int = 128, hidden: int = 192) -> None:
+    def __init__(self, width: int = 128, hidden: int = 256) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)

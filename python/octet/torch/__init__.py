@@ -6,12 +6,17 @@
 The operators below the functions are ``torch.ops.octet.*``: functional, with fake kernels and FLOP formulas.
 """
 
+import torch.distributed
+
 from octet.torch._linear import linear
 from octet.torch._modules import Linear, convert
 from octet.torch._norm import rms_norm
 from octet.torch._quantize import Quantized, dequantize, quantize
 from octet.torch._rope import rope
 from octet.torch._swiglu import swiglu
+
+if torch.distributed.is_available():
+    from octet.torch import _sharding  # noqa: F401
 
 __all__ = [
     "Linear",

@@ -1,0 +1,38 @@
+"""FSDP2 and tensor parallel, as two gloo processes on the CPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# The smallest signal over noise of any gradient, in dB. Ranks of FSDP do the arithmetic of one process; the parts of a
+# layer on DTensors are quantised in blocks of their own.
+WANTED = {
+    "fsdp": 90,
+    "fsdp-compiled": 20,
+    "fsdp-bf16": 20,
+    "layer-1d": 20,
+    "layer-2d": 20,
+    "tp": 18,
+    "tp-2d": 18,
+    "tp-compiled": 18,
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, float]:
+    worker = Path(__file__).with_name("distributed.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", worker, *WANTED]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("result ")]  # gloo prints as well
+    return {mode: float(value) for _, mode, value in lines}
+
+
+@pytest.mark.parametrize("mode", WANTED)
+def test_gradients_are_those_of_one_process(mode, results):
+    assert results[mode] > WANTED[mode]
