@@ -69,14 +69,16 @@ def test_converted_model_trains(wgrad):
         if name == "octet":
             ot.convert(model, wgrad=wgrad)
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        losses[name] = []
         for _ in range(25):
             loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        losses[name] = loss.item()
-    assert losses["octet"] < 1.0
-    assert abs(losses["octet"] - losses["torch"]) < 0.1
+            losses[name].append(loss.item())
+    assert losses["octet"][-1] < 1.0
+    # Later the loss oscillates, in either precision.
+    assert losses["octet"][10] == pytest.approx(losses["torch"][10], rel=0.02)
 
 
 def test_compiles_whole():
