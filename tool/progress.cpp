@@ -5,12 +5,10 @@
 #include <fmt/format.h>
 
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <string_view>
@@ -21,14 +19,10 @@ namespace {
 constexpr std::string_view kClearLine = "\r\033[K";
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-bool stderr_redraws() {
-  const char* term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && (term == nullptr || std::string_view(term) != "dumb");
-}
-
 std::size_t stderr_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  constexpr std::size_t kUsualWidth = 80;
+  const std::size_t width = bench::terminal_width(STDERR_FILENO);
+  return width > 0 ? width : kUsualWidth;
 }
 
 double sum_of_first(const std::vector<double>& values, std::size_t count) {
@@ -63,7 +57,7 @@ std::string progress_line(double fraction, std::size_t done, std::size_t total,
 }
 
 Progress::Progress(std::vector<double> work)
-    : work_(std::move(work)), on_terminal_(stderr_redraws()) {
+    : work_(std::move(work)), on_terminal_(bench::takes_escapes(STDERR_FILENO)) {
   if (on_terminal_) redraw_ = std::thread([this] { redraw_every_second(); });
 }
 
@@ -165,7 +159,7 @@ InterruptMessage::~InterruptMessage() {
 }
 
 void InterruptMessage::set(const std::string& text) {
-  texts_.push_back((stderr_redraws() ? std::string(kClearLine) : "") + text);
+  texts_.push_back((bench::takes_escapes(STDERR_FILENO) ? std::string(kClearLine) : "") + text);
   interrupt_text = text.empty() ? nullptr : texts_.back().c_str();
 }
 

@@ -92,6 +92,20 @@ std::string bash_offer(const Values& values) {
   return text;
 }
 
+// The cases, of bash and of zsh, of the options that take a value: what `offer` makes of its values.
+std::string value_cases(const std::vector<CommandText>& commands,
+                        std::string (*offer)(const Values&)) {
+  std::string cases;
+  for (const CommandText& command : commands) {
+    for (const OptionText& option : command.options) {
+      if (!takes_value(option)) continue;
+      cases += fmt::format("    {}){} return ;;\n", option_patterns(command, option),
+                           offer(values_of(option.type)));
+    }
+  }
+  return cases;
+}
+
 std::string bash_completions(const std::vector<CommandText>& commands) {
   std::string script = R"(# bash completions of octet, printed by: octet completions bash
 _octet() {
@@ -111,13 +125,7 @@ _octet() {
   done
   case "$command $before" in
 )";
-  for (const CommandText& command : commands) {
-    for (const OptionText& option : command.options) {
-      if (!takes_value(option)) continue;
-      script += fmt::format("    {}){} return ;;\n", option_patterns(command, option),
-                            bash_offer(values_of(option.type)));
-    }
-  }
+  script += value_cases(commands, bash_offer);
   script += "  esac\n  case \"$command\" in\n";
   for (const CommandText& command : commands) {
     std::vector<std::string> options;
@@ -189,13 +197,7 @@ _octet() {
   done
   case "$command $before" in
 )";
-  for (const CommandText& command : commands) {
-    for (const OptionText& option : command.options) {
-      if (!takes_value(option)) continue;
-      script += fmt::format("    {}){} return ;;\n", option_patterns(command, option),
-                            zsh_offer(values_of(option.type)));
-    }
-  }
+  script += value_cases(commands, zsh_offer);
   script += "  esac\n  case \"$command\" in\n";
   for (const CommandText& command : commands) {
     script += fmt::format("    '{}')\n      octet_options=(", command.path);

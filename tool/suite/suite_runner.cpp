@@ -64,8 +64,8 @@ std::vector<std::string> arguments_of(const Job& job, const Slot& slot, const st
 std::vector<Slot> suite_slots(std::optional<std::int64_t> gpus, std::int64_t cpu_slots) {
   const std::int64_t there = cuda_device_count();
   if (gpus && *gpus > there) {
-    refuse_usage("-n {}: this machine has {} GPU{}; -n 0 runs on the CPU", *gpus, there,
-                 there == 1 ? "" : "s");
+    refuse_usage("-n {}: this machine has {}; -n 0 runs on the CPU", *gpus,
+                 counted(static_cast<std::size_t>(there), "GPU"));
   }
   std::vector<Slot> slots;
   // A process sees only its own GPU, as cuda:0. So a row is the same on whichever GPU it was

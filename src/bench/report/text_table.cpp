@@ -178,11 +178,6 @@ std::string lines_of(const std::vector<Row>& rows, const TableStyle& style) {
   return text;
 }
 
-bool is_dumb_terminal() {
-  const char* term = std::getenv("TERM");
-  return term != nullptr && std::string_view(term) == "dumb";
-}
-
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -264,18 +259,23 @@ std::string table_text(std::vector<Row> rows, const TableStyle& style) {
   return text + "not shown" + names + " (--wide shows all)\n";
 }
 
+bool takes_escapes(int file) {
+  const char* term = std::getenv("TERM");
+  return isatty(file) == 1 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
+std::size_t terminal_width(int file) {
+  winsize size{};
+  return isatty(file) == 1 && ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 bool stdout_has_colours() {
   const char* refused = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0') &&
-         !is_dumb_terminal();
+  return takes_escapes(STDOUT_FILENO) && (refused == nullptr || *refused == '\0');
 }
 
 std::size_t stdout_width() {
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-      size.ws_col > 0) {
-    return size.ws_col;
-  }
+  if (const std::size_t width = terminal_width(STDOUT_FILENO); width > 0) return width;
   const char* columns = std::getenv("COLUMNS");
   const std::string_view text = columns == nullptr ? "" : columns;
   std::size_t width = 0;

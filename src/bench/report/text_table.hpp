@@ -41,7 +41,11 @@ struct TableStyle {
 // right end are left out and named below if need be, and long texts are cut.
 std::string table_text(std::vector<Row> rows, const TableStyle& style);
 
-// Whether stdout is a terminal that takes colours: NO_COLOR is not set, TERM is not dumb.
+// Whether a stream is a terminal that takes escape sequences: TERM is not dumb.
+bool takes_escapes(int file);
+// The width of the terminal that a stream is; 0 if it is none, or does not say.
+std::size_t terminal_width(int file);
+// Whether stdout is a terminal that takes colours, and NO_COLOR is not set.
 bool stdout_has_colours();
 // The width of the terminal that is stdout. If it is none: COLUMNS if set, else 0 (unlimited).
 std::size_t stdout_width();
