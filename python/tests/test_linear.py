@@ -5,7 +5,7 @@ import threading
 import c_api
 import pytest
 import torch
-from conftest import exact, normal, snr
+from conftest import exact, linear_inputs, normal, snr
 from torch.utils.flop_counter import FlopCounterMode
 
 import octet.torch as ot
@@ -42,7 +42,7 @@ def test_same_bits_as_the_c_api(m, n, k, wgrad, dtype):
     recipe = (4, 5, {"1d": 1, "2d": 2}[wgrad])
     want_y, want_x_t, *want = c_api.linear(x, w, dy, *recipe)
     y, dx, dw = gradients(lambda x, w: ot.linear(x, w, wgrad=wgrad, grad_format="e5m2"), x, w, dy=dy)
-    _, x_t, _ = ops.linear_forward(x, w, *recipe, True)
+    _, x_t, _ = ops.linear_forward(*linear_inputs(x, w), *recipe, True)
     assert torch.equal(y, want_y) and torch.equal(x_t, want_x_t)
     assert torch.equal(dx, want[0]) and torch.equal(dw, want[1])
 
@@ -206,7 +206,7 @@ def test_threads_share_the_plans():
         (
             lambda x, w: ot.linear(x, w[:, :8].contiguous()),
             ValueError,
-            "fp8_linear_forward: w must be [N, K] = [130, 256], got [130, 8]",
+            "octet: w must be [N, K] = [130, 256], got [130, 8]",
         ),
         (lambda x, w: ot.linear(x.double(), w), TypeError, "octet: x must be float32, float16 or bfloat16"),
         (lambda x, w: ot.linear(x.bfloat16(), w), TypeError, "octet: x and w must have the same dtype"),
@@ -228,12 +228,12 @@ def test_bad_input_is_refused_in_words(call, kind, text):
 
 def test_refused_backward_writes_nothing():
     x, w = exact(40, 256), exact(130, 256)
-    _, x_t, x_t_scales = ops.linear_forward(x, w, 4, 4, 1, True)
+    _, x_t, x_t_scales = ops.linear_forward(*linear_inputs(x, w), 4, 4, 1, True)
     main_grad = torch.full((130, 200), 3.0)  # too small
-    with pytest.raises(RuntimeError, match=r"fp8_linear_backward: dw must be \[N, K\] = \[130, 256\]"):
-        ops.linear_backward_main_grad(torch.ones(40, 130), x_t, x_t_scales, w, main_grad, 4, 4, 1, True)
+    with pytest.raises(RuntimeError, match=r"octet: main_grad must be \[N, K\] = \[130, 256\], got \[130, 200\]"):
+        ops.linear_backward_main_grad(torch.ones(40, 130), x_t, x_t_scales, w, None, None, main_grad, 4, 4, 1, True)
     assert torch.equal(main_grad, torch.full((130, 200), 3.0))
     with pytest.raises(
         RuntimeError, match=r"octet: x_t.values must be a contiguous uint8 tensor of shape \[256, 128\]"
     ):
-        ops.linear_backward(torch.ones(40, 130), x_t[:100], x_t_scales, w, 4, 4, 1, True, True)
+        ops.linear_backward(torch.ones(40, 130), x_t[:100], x_t_scales, w, None, None, 4, 4, 1, True, True)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import normal
+from conftest import linear_inputs, normal
 
 import octet.torch  # noqa: F401
 
@@ -15,26 +15,65 @@ def x_and_w(dtype):
     return normal(40, 256, dtype=dtype).requires_grad_(), normal(130, 256, dtype=dtype, seed=1).requires_grad_()
 
 
+def quantized_weight(w):
+    """w and w^T in FP8, by the operator that refreshes cached weights."""
+    w = w.detach()
+    out = [t for shape, block in ((w, False), (w, True)) for t in ops.quantize(shape, 4, 128, 128, block, False, 0.0)]
+    buffers = [torch.zeros_like(t) for t in out]
+    ops.cast_weight_(w, *buffers, 4)
+    assert all(map(torch.equal, buffers, out))
+    return buffers
+
+
+def mlp_inputs(x, w_gate_up, w_down, main_grads=(None, None)):
+    none = (None,) * 4
+    return x, *none, w_gate_up, *none, w_down, *none, *main_grads
+
+
+@pytest.mark.parametrize("wgrad", [1, 2])
+def test_gated_mlp(wgrad):
+    x, w_gate_up = normal(40, 256).requires_grad_(), normal(96, 256, seed=1).requires_grad_()
+    w_down, dy = normal(256, 48, seed=2).requires_grad_(), normal(40, 256, seed=3)
+    inputs = mlp_inputs(x, w_gate_up, w_down)
+    for save_h in (True, False):
+        opcheck(ops.gated_mlp_forward.default, (*inputs, 4, 4, wgrad, True, True, save_h))
+    x, w_gate_up, w_down = (t.detach() for t in (x, w_gate_up, w_down))
+    copies = ops.cast_activation(x, 4, wgrad, True)
+    caches = quantized_weight(w_gate_up), quantized_weight(w_down)
+    _, gate_up, *saved = ops.gated_mlp_forward(*mlp_inputs(x, w_gate_up, w_down), 4, 4, wgrad, True, True, True)
+    fp8 = (x, *copies, w_gate_up, *caches[0], w_down, *caches[1], None, None, 4, 4, wgrad, True, True, False)
+    opcheck(ops.gated_mlp_forward.default, fp8)
+    given = (dy, gate_up, *saved, w_gate_up, *caches[0][2:], w_down, *caches[1][2:])
+    plain = (dy, gate_up, *saved[:2], None, None, w_gate_up, None, None, w_down, None, None)
+    for tensors in (given, plain):
+        opcheck(ops.gated_mlp_backward.default, (*tensors, 4, 5, wgrad, True, True))
+        main_grads = torch.zeros(96, 256), torch.zeros(256, 48)
+        opcheck(ops.gated_mlp_backward_main_grad.default, (*tensors, *main_grads, 4, 5, wgrad, True))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wgrad", [1, 2])
 def test_linear_forward(wgrad, dtype):
     x, w = x_and_w(dtype)
-    opcheck(ops.linear_forward.default, (x, w, 4, 4, wgrad, True))
-    opcheck(ops.linear_forward.default, (x, w.detach(), 4, 4, wgrad, False))
-    opcheck(ops.linear_forward_main_grad.default, (x, w.detach(), torch.zeros(130, 256), 4, 4, wgrad))
+    opcheck(ops.linear_forward.default, (*linear_inputs(x, w), 4, 4, wgrad, True))
+    opcheck(ops.linear_forward.default, (*linear_inputs(x, w.detach()), 4, 4, wgrad, False))
+    opcheck(ops.linear_forward.default, (*linear_inputs(x, w.detach(), torch.zeros(130, 256)), 4, 4, wgrad, True))
+    given = ops.cast_activation(x.detach(), 4, wgrad, True)
+    opcheck(ops.linear_forward.default, (x, *given, w, *quantized_weight(w), None, 4, 4, wgrad, True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wgrad", [1, 2])
 def test_linear_backward(wgrad, dtype):
     x, w = (t.detach() for t in x_and_w(dtype))
-    y, x_t, x_t_scales = ops.linear_forward(x, w, 4, 4, wgrad, True)
+    y, x_t, x_t_scales = ops.linear_forward(*linear_inputs(x, w), 4, 4, wgrad, True)
     dy = torch.ones_like(y)
     for need in [(True, True), (True, False), (False, True)]:
-        opcheck(ops.linear_backward.default, (dy, x_t, x_t_scales, w, 4, 5, wgrad, *need))
+        opcheck(ops.linear_backward.default, (dy, x_t, x_t_scales, w, None, None, 4, 5, wgrad, *need))
+    opcheck(ops.linear_backward.default, (dy, None, None, w, *quantized_weight(w)[2:], 4, 5, wgrad, True, False))
     main_grad = torch.zeros(130, 256)
     for need_dx in (True, False):
-        args = (dy, x_t, x_t_scales, w, main_grad, 4, 5, wgrad, need_dx)
+        args = (dy, x_t, x_t_scales, w, None, None, main_grad, 4, 5, wgrad, need_dx)
         opcheck(ops.linear_backward_main_grad.default, args)
 
 
@@ -44,6 +83,9 @@ def test_quantize_and_dequantize(transposed, block):
     x = normal(40, 300)
     args = (x, 4, *block, transposed, False, 0.0)
     opcheck(ops.quantize.default, args)
+    opcheck(ops.cast_activation.default, (x, 4, 2, True))
+    opcheck(ops.cast_activation.default, (x, 5, 1, False))
+    opcheck(ops.cast_weight_.default, (x, *quantized_weight(x), 4))
     extents = (300, 40) if transposed else (40, 300)
     opcheck(ops.dequantize.default, (*ops.quantize(*args), *extents, 4, *block, 3))
 
@@ -54,6 +96,9 @@ def test_rms_norm(dtype):
     residual = normal(6, 40, dtype=dtype, seed=2).requires_grad_()
     opcheck(ops.rms_norm.default, (x, g, 1e-6))
     opcheck(ops.rms_norm_residual.default, (x, residual, g, 1e-6))
+    for h in (residual, None):
+        opcheck(ops.rms_norm_quantized.default, (x, h, g, 1e-6, 4, 1, True))
+    opcheck(ops.rms_norm_quantized.default, (x, None, g, 1e-6, 4, 2, False))
     x, g, dy = x.detach(), g.detach(), residual.detach()
     _, rstd = ops.rms_norm(x, g, 1e-6)
     opcheck(ops.rms_norm_backward.default, (dy, x, g, rstd, 1e-6))
@@ -64,19 +109,29 @@ def test_rms_norm(dtype):
 def test_rope(interleaved):
     q, k = normal(2, 5, 4, 8).requires_grad_(), normal(2, 5, 2, 8, seed=1).requires_grad_()
     cos, sin = normal(5, 4, seed=2), normal(5, 4, seed=3)
-    opcheck(ops.rope.default, (q, k, cos, sin, interleaved))
-    opcheck(ops.rope_backward.default, (q.detach(), k.detach(), cos, sin, interleaved))
+    positions = torch.tensor([[4, 3, 2, 1, 0], [0, 0, 1, 1, 4]])
+    qkv, dv = normal(2, 5, 64).requires_grad_(), normal(2, 5, 2, 8, seed=4)
+    for rows in (None, positions):
+        angles = (cos, sin, rows, interleaved)
+        opcheck(ops.rope.default, (q, k, *angles))
+        opcheck(ops.rope_backward.default, (q.detach(), k.detach(), *angles))
+        opcheck(ops.rope_qkv.default, (qkv, 4, 2, *angles))
+        opcheck(ops.rope_qkv_backward.default, (q.detach(), k.detach(), dv, *angles))
 
 
 def test_swiglu():
-    gate_up = normal(6, 40).requires_grad_()
-    opcheck(ops.swiglu.default, (gate_up,))
-    opcheck(ops.swiglu_backward.default, (normal(6, 20), gate_up.detach()))
+    gate_up, up = normal(6, 40).requires_grad_(), normal(6, 40, seed=1).requires_grad_()
+    for inputs in ((gate_up, None), (gate_up, up)):
+        opcheck(ops.swiglu.default, inputs)
+        opcheck(ops.swiglu_quantized.default, (*inputs, 4, 1, True))
+        opcheck(ops.swiglu_quantized.default, (*inputs, 5, 2, False))
+    opcheck(ops.swiglu_backward.default, (normal(6, 20), gate_up.detach(), None))
+    opcheck(ops.swiglu_backward.default, (normal(6, 40), gate_up.detach(), up.detach()))
 
 
 def test_every_operator_is_checked_here():
     source = open(__file__).read()
     names = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("octet::")}
-    assert len(names) == 14
+    assert len(names) == 22
     for name in names:
         assert f"ops.{name}.default" in source, name

@@ -21,7 +21,7 @@ def run(code: str) -> str:
 THROW = """
 try: torch.ones(2, 3) @ torch.ones(2, 3)
 except RuntimeError as e: print(e)
-try: torch.ops.octet.linear_forward(torch.ones(2, 3), torch.ones(2, 5), 4, 4, 1, True)
+try: torch.ops.octet.swiglu(torch.ones(2, 3), None)
 except RuntimeError as e: print(e)
 try: ot.linear(torch.ones(2, 3), torch.ones(2, 5))
 except ValueError as e: print(e)
@@ -41,8 +41,8 @@ def test_imports_in_any_order_and_throws(imports):
     first, *lines = run(imports + THROW).splitlines()
     assert first.endswith("mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)")
     assert lines == [
-        "fp8_linear_forward: w must be [N, K] = [2, 3], got [2, 5]",
-        "fp8_linear_forward: w must be [N, K] = [2, 3], got [2, 5]",
+        "octet: gate_up must have an even number of columns, gate | up, got 3",
+        "octet: w must be [N, K] = [2, 3], got [2, 5]",
         "tensor([0.0000, 1.5000])",
     ]
 

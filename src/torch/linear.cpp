@@ -1,104 +1,44 @@
 // linear: y = x w^T, dx = dy w, dw = dy^T x, with the casts to FP8 inside.
 //
-// Saved between the passes: x^T in FP8, an output of forward, and w itself. Backward casts w^T
-// again, which gives the same bits as a copy made in forward and does not keep one byte per weight
-// alive per call.
+// x and w may be given in FP8 as well: x by the operator that made it, w where it is cast once per
+// step of the optimiser. Then x is only looked at for its shape, and w not at all.
+// Saved between the passes: x^T in FP8, an output of forward or given, and w itself. Backward casts
+// w^T again, which gives the same bits as a copy made in forward and does not keep one byte per
+// weight alive per call.
 #include "torch/error.hpp"
-#include "torch/operators.hpp"
-#include "torch/plan_cache.hpp"
-#include "torch/quantized.hpp"
+#include "torch/layer.hpp"
 
 namespace octet_torch {
 
 namespace {
 
-const octet_block kSquare = octet_block_of(128, 128);
+// (x, x_values, x_scales, x_t, x_t_scales, w, w_values, w_scales, w_t, w_t_scales, main_grad,
+//  format, grad_format, wgrad, save_x) -> y, x_t, x_t_scales
+void linear_forward(StackValue* stack) {
+  const Tensor x(stack[0]), w(stack[5]);
+  Quantized given_x{optional_at(stack, 1), optional_at(stack, 2)};
+  const Quantized given_x_t{optional_at(stack, 3), optional_at(stack, 4)};
+  Quantized given_w{optional_at(stack, 6), optional_at(stack, 7)};
+  const Quantized given_w_t{optional_at(stack, 8), optional_at(stack, 9)};  // for backward
+  const Tensor main_grad = optional_at(stack, 10);                          // for backward
+  const Recipe recipe(stack, 11);
+  const bool save_x = bool_at(stack, 14);
 
-// The three options of a layer, as they stand in the schemas.
-struct Recipe {
-  octet_dtype format;
-  octet_dtype grad_format;
-  octet_wgrad_blocks wgrad;
-
-  Recipe(const StackValue* stack, int first)
-      : format(static_cast<octet_dtype>(int_at(stack, first))),
-        grad_format(static_cast<octet_dtype>(int_at(stack, first + 1))),
-        wgrad(static_cast<octet_wgrad_blocks>(int_at(stack, first + 2))) {}
-
-  octet_block x_t_block() const {
-    return wgrad == OCTET_WGRAD_SQUARE ? kSquare : octet_block_of(1, 128);
-  }
-};
-
-octet_fp8_linear_problem problem_of(std::int64_t m, std::int64_t n, std::int64_t k,
-                                    const octet_tensor& like, const Recipe& recipe) {
-  octet_fp8_linear_problem problem;
-  octet_init_fp8_linear_problem(&problem);
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
-  problem.dtype = like.dtype;
-  problem.dw_dtype = like.dtype;
-  problem.format = recipe.format;
-  problem.grad_format = recipe.grad_format;
-  problem.wgrad_blocks = recipe.wgrad;
-  problem.device = like.device;
-  return problem;
-}
-
-// x [M, K], w [N, K] -> y [M, N], x^T [K, M]
-void forward(StackValue* stack, const Tensor& x, const Tensor& w, const Recipe& recipe,
-             bool save_x) {
   const octet_tensor x_view = view_of(x, "x", 2), w_view = view_of(w, "w", 2);
-  octet_fp8_linear_problem problem =
-      problem_of(x_view.shape[0], w_view.shape[0], x_view.shape[1], x_view, recipe);
-  problem.training = save_x ? 1 : 0;
-  problem.need_dx = 0;  // w^T is not saved
-  const CachedPlan plan = find_plan(problem, octet_make_fp8_linear_forward_plan);
-
-  octet_fp8_linear_forward_args args;
-  OCTET_INIT(&args);
-  Tensor y = empty({problem.m, problem.n}, torch_dtype(problem.dtype), x);
-  Quantized x_t;
-  if (save_x) {
-    const auto layout = layout_of(problem.k, problem.m, recipe.format, recipe.x_t_block());
-    x_t = empty_quantized(layout, x);
-    args.saved.x_t = view_of(x_t, layout, "x_t");
-  } else {
-    x_t = {absent(shim.u8, x), absent(shim.f32, x)};
+  const std::int64_t m = x_view.shape[0], n = w_view.shape[0], k = x_view.shape[1];
+  check_shape(w_view, "w", "[N, K]", n, k);
+  Copies cast_x;
+  cast_x.row = given_fp8(std::move(given_x), m, k, recipe.format, row_block(), "x");
+  if (!cast_x.row) {
+    cast_x = cast(x, "x", recipe.format, row_block(),
+                  save_x ? transposed_block(recipe.wgrad) : octet_no_copy());
   }
-  args.x = x_view;
-  args.w = w_view;
-  args.y = view_of(y, "y");
-  const Workspace workspace(plan.workspace_bytes, x);
-  check(octet_run_fp8_linear_forward(plan.get(), &args, workspace.data(), plan.workspace_bytes,
-                                     current_stream(problem.device)));
+  Fp8 cast_w = given_fp8(std::move(given_w), n, k, recipe.format, square_block(), "w");
+  if (!cast_w) cast_w = cast(w, "w", recipe.format, square_block(), octet_no_copy()).row;
+  Tensor y = empty({m, n}, torch_dtype(x_view.dtype), x);
+  multiply(cast_x.row, cast_w, view_of(y, "y"), false, x);
   stack[0] = y.release();
-  stack[1] = x_t.values.release();
-  stack[2] = x_t.scales.release();
-}
-
-// Casts w^T [K, N] into memory of octet's layout.
-octet_quantized cast_transposed(const Tensor& w, const octet_tensor& w_view,
-                                const octet_quantized_layout& layout, void* memory) {
-  octet_quantize_problem problem;
-  octet_init_quantize_problem(&problem);
-  problem.input_dtype = w_view.dtype;
-  problem.rows = w_view.shape[0];
-  problem.cols = w_view.shape[1];
-  problem.format = layout.dtype;
-  problem.block = octet_no_copy();
-  problem.transposed_block = layout.block;
-  problem.device = w_view.device;
-  const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
-  octet_quantize_args args;
-  OCTET_INIT(&args);
-  args.input = w_view;
-  check(octet_make_quantized_view(&layout, memory, w_view.device, &args.transposed));
-  const Workspace workspace(plan.workspace_bytes, w);
-  check(octet_run_quantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
-                           current_stream(problem.device)));
-  return args.transposed;
+  cast_x.column.release(&stack[1], &stack[2], x);
 }
 
 struct Gradients {
@@ -106,86 +46,67 @@ struct Gradients {
   Tensor dw;  // [N, K], or absent
 };
 
-// dy [M, N], x^T [K, M] in FP8, w [N, K]. With main_grad dw is added to it and not returned.
-Gradients backward(const Tensor& dy, const Quantized& x_t, const Tensor& w, const Tensor* main_grad,
-                   const Recipe& recipe, bool need_dx, bool need_dw) {
+// (dy, x_t, x_t_scales, w, w_t, w_t_scales) are stack[0] to stack[5]. With main_grad dw is added to
+// it and not returned.
+Gradients backward(const StackValue* stack, const Tensor* main_grad, const Recipe& recipe,
+                   bool need_dx, bool need_dw) {
+  const Tensor dy(stack[0]), w(stack[3]);
+  Quantized given_x_t{optional_at(stack, 1), optional_at(stack, 2)};
+  Quantized given_w_t{optional_at(stack, 4), optional_at(stack, 5)};
   const octet_tensor dy_view = view_of(dy, "dy", 2), w_view = view_of(w, "w", 2);
-  octet_fp8_linear_problem problem =
-      problem_of(dy_view.shape[0], w_view.shape[0], w_view.shape[1], dy_view, recipe);
-  problem.need_dx = need_dx ? 1 : 0;
-  problem.need_dw = need_dw ? 1 : 0;
-  octet_fp8_linear_backward_args args;
-  OCTET_INIT(&args);
-  args.dy = dy_view;
-  if (main_grad != nullptr) {
-    args.dw = view_of(*main_grad, "main_grad", 2);
-    problem.dw_dtype = args.dw.dtype;
-    problem.accumulate_dw = 1;
-  }
-  const CachedPlan plan = find_plan(problem, octet_make_fp8_linear_backward_plan);
-
-  const std::int32_t dtype = torch_dtype(problem.dtype);
-  Gradients out;
-  out.dx = need_dx ? empty({problem.m, problem.k}, dtype, dy) : absent(dtype, dy);
-  const bool fresh = need_dw && main_grad == nullptr;
-  out.dw = fresh ? empty({problem.n, problem.k}, dtype, dy) : absent(dtype, dy);
+  const std::int64_t m = dy_view.shape[0], n = w_view.shape[0], k = w_view.shape[1];
+  check_shape(dy_view, "dy", "[M, N]", m, n);
+  const std::int32_t dtype = torch_dtype(dy_view.dtype);
+  Gradients out{need_dx ? empty({m, k}, dtype, dy) : absent(dtype, dy),
+                need_dw && main_grad == nullptr ? empty({n, k}, dtype, dy) : absent(dtype, dy)};
+  // Everything is looked at before main_grad is written.
+  octet_tensor dw{};
+  Fp8 x_t;
   if (need_dw) {
-    args.saved.x_t =
-        view_of(x_t, layout_of(problem.k, problem.m, recipe.format, recipe.x_t_block()), "x_t");
+    dw = main_grad != nullptr ? view_of(*main_grad, "main_grad", 2) : view_of(out.dw, "dw");
+    check_shape(dw, main_grad != nullptr ? "main_grad" : "dw", "[N, K]", n, k);
+    x_t =
+        given_fp8(std::move(given_x_t), k, m, recipe.format, transposed_block(recipe.wgrad), "x_t");
   }
-  if (fresh) args.dw = view_of(out.dw, "dw");
-  octet_quantized_layout w_t{};
-  if (need_dx) w_t = layout_of(problem.k, problem.n, recipe.format, kSquare);
-  const Workspace w_t_memory(w_t.bytes, w);
+  const Copies cast_dy = cast(dy, "dy", recipe.grad_format, need_dx ? row_block() : octet_no_copy(),
+                              need_dw ? row_block() : octet_no_copy());
   if (need_dx) {
-    args.dx = view_of(out.dx, "dx");
-    args.saved.w_t = cast_transposed(w, w_view, w_t, w_t_memory.data());
+    Fp8 w_t = given_fp8(std::move(given_w_t), k, n, recipe.format, square_block(), "w_t");
+    if (!w_t) w_t = cast(w, "w", recipe.format, octet_no_copy(), square_block()).column;
+    multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), false, dy);
   }
-  const Workspace workspace(plan.workspace_bytes, dy);
-  check(octet_run_fp8_linear_backward(plan.get(), &args, workspace.data(), plan.workspace_bytes,
-                                      current_stream(problem.device)));
+  if (need_dw) multiply(cast_dy.column, x_t, dw, main_grad != nullptr, dy);
   return out;
 }
 
-void linear_forward(StackValue* stack) {
-  const Tensor x(stack[0]), w(stack[1]);
-  forward(stack, x, w, Recipe(stack, 2), bool_at(stack, 5));
-}
-
-void linear_forward_main_grad(StackValue* stack) {
-  const Tensor x(stack[0]), w(stack[1]), main_grad(stack[2]);
-  forward(stack, x, w, Recipe(stack, 3), true);
-}
-
+// (..., format, grad_format, wgrad, need_dx, need_dw) -> dx, dw
 void linear_backward(StackValue* stack) {
-  const Tensor dy(stack[0]), w(stack[3]);
-  const Quantized x_t{Tensor(stack[1]), Tensor(stack[2])};
-  Gradients out =
-      backward(dy, x_t, w, nullptr, Recipe(stack, 4), bool_at(stack, 7), bool_at(stack, 8));
+  Gradients out = backward(stack, nullptr, Recipe(stack, 6), bool_at(stack, 9), bool_at(stack, 10));
   stack[0] = out.dx.release();
   stack[1] = out.dw.release();
 }
 
+// (..., main_grad, format, grad_format, wgrad, need_dx) -> dx
 void linear_backward_main_grad(StackValue* stack) {
-  const Tensor dy(stack[0]), w(stack[3]), main_grad(stack[4]);
-  const Quantized x_t{Tensor(stack[1]), Tensor(stack[2])};
-  Gradients out = backward(dy, x_t, w, &main_grad, Recipe(stack, 5), bool_at(stack, 8), true);
+  const Tensor main_grad(stack[6]);
+  Gradients out = backward(stack, &main_grad, Recipe(stack, 7), bool_at(stack, 10), true);
   stack[0] = out.dx.release();
 }
 
 // format, grad_format: e4m3 (4) or e5m2 (5). wgrad: x^T in 1x128 (1) or 128x128 (2) blocks.
 constexpr Operator kOperators[] = {
-    {"linear_forward(Tensor x, Tensor w, int format, int grad_format, int wgrad, bool save_x) -> "
-     "(Tensor y, Tensor x_t, Tensor x_t_scales)",
+    {"linear_forward(Tensor x, Tensor? x_values, Tensor? x_scales, Tensor? x_t, "
+     "Tensor? x_t_scales, Tensor w, Tensor? w_values, Tensor? w_scales, Tensor? w_t, "
+     "Tensor? w_t_scales, Tensor? main_grad, int format, int grad_format, int wgrad, bool save_x) "
+     "-> (Tensor y, Tensor x_t, Tensor x_t_scales)",
      &boxed<linear_forward>},
-    {"linear_forward_main_grad(Tensor x, Tensor w, Tensor main_grad, int format, int grad_format, "
-     "int wgrad) -> (Tensor y, Tensor x_t, Tensor x_t_scales)",
-     &boxed<linear_forward_main_grad>},
-    {"linear_backward(Tensor dy, Tensor x_t, Tensor x_t_scales, Tensor w, int format, "
-     "int grad_format, int wgrad, bool need_dx, bool need_dw) -> (Tensor dx, Tensor dw)",
+    {"linear_backward(Tensor dy, Tensor? x_t, Tensor? x_t_scales, Tensor w, Tensor? w_t, "
+     "Tensor? w_t_scales, int format, int grad_format, int wgrad, bool need_dx, bool need_dw) -> "
+     "(Tensor dx, Tensor dw)",
      &boxed<linear_backward>},
-    {"linear_backward_main_grad(Tensor dy, Tensor x_t, Tensor x_t_scales, Tensor w, "
-     "Tensor(a!) main_grad, int format, int grad_format, int wgrad, bool need_dx) -> Tensor dx",
+    {"linear_backward_main_grad(Tensor dy, Tensor? x_t, Tensor? x_t_scales, Tensor w, Tensor? w_t, "
+     "Tensor? w_t_scales, Tensor(a!) main_grad, int format, int grad_format, int wgrad, "
+     "bool need_dx) -> Tensor dx",
      &boxed<linear_backward_main_grad>},
 };
 

@@ -10,6 +10,7 @@
 namespace octet_torch {
 
 // The tables of the files.
+Operators gated_mlp_operators();
 Operators linear_operators();
 Operators quantize_operators();
 Operators rms_norm_operators();
@@ -18,8 +19,8 @@ Operators swiglu_operators();
 
 namespace {
 
-constexpr Operators (*kTables[])() = {linear_operators, quantize_operators, rms_norm_operators,
-                                      rope_operators, swiglu_operators};
+constexpr Operators (*kTables[])() = {gated_mlp_operators, linear_operators, quantize_operators,
+                                      rms_norm_operators,  rope_operators,   swiglu_operators};
 
 // Of this thread's last failed operator.
 thread_local octet_status failed_status = OCTET_OK;

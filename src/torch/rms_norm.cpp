@@ -1,9 +1,8 @@
 // rms_norm: each row divided by its root mean square, times a weight per column; the input may be
 // the sum of x and a residual.
 #include "torch/error.hpp"
-#include "torch/operators.hpp"
+#include "torch/layer.hpp"
 #include "torch/plan_cache.hpp"
-#include "torch/tensor.hpp"
 
 namespace octet_torch {
 
@@ -22,28 +21,38 @@ octet_rms_norm_problem problem_of(const octet_tensor& x, const octet_tensor& g, 
   return problem;
 }
 
+// y, or its copies in FP8.
 struct Forward {
   Tensor y, sum, rstd;
+  Copies fp8;
 };
 
-Forward forward(const Tensor& x, const Tensor* residual, const Tensor& g, double eps) {
+Forward forward(const Tensor& x, const Tensor& residual, const Tensor& g, double eps,
+                Copies fp8 = {}, octet_dtype format = OCTET_E4M3) {
   octet_rms_norm_forward_args args;
   OCTET_INIT(&args);
   args.x = view_of(x, "x", 2);
   args.g = view_of(g, "g", 1);
   octet_rms_norm_problem problem = problem_of(args.x, args.g, eps);
-  problem.residual = residual != nullptr ? 1 : 0;
-  const CachedPlan plan = find_plan(problem, octet_make_rms_norm_forward_plan);
   const std::int32_t dtype = torch_dtype(problem.dtype);
-  Forward out{empty({problem.rows, problem.cols}, dtype, x), Tensor(),
-              empty({problem.rows}, shim.f32, x)};
-  args.y = view_of(out.y, "y");
+  Forward out;
+  out.rstd = empty({problem.rows}, shim.f32, x);
   args.rstd = view_of(out.rstd, "rstd");
-  if (residual != nullptr) {
+  if (fp8.row) {
+    problem.fp8 = output_of(fp8, format);
+    args.fp8 = views_of(fp8);
+    out.fp8 = std::move(fp8);
+  } else {
+    out.y = empty({problem.rows, problem.cols}, dtype, x);
+    args.y = view_of(out.y, "y");
+  }
+  if (residual.get() != nullptr) {
+    problem.residual = 1;
     out.sum = empty({problem.rows, problem.cols}, dtype, x);
-    args.residual = view_of(*residual, "residual", 2);
+    args.residual = view_of(residual, "residual", 2);
     args.sum = view_of(out.sum, "sum");
   }
+  const CachedPlan plan = find_plan(problem, octet_make_rms_norm_forward_plan);
   const Workspace workspace(plan.workspace_bytes, x);
   check(octet_run_rms_norm_forward(plan.get(), &args, workspace.data(), plan.workspace_bytes,
                                    current_stream(problem.device)));
@@ -82,7 +91,7 @@ Backward backward(const Tensor& dy, const Tensor* dsum, const Tensor& h, const T
 // (x, g, eps) -> y, rstd
 void rms_norm(StackValue* stack) {
   const Tensor x(stack[0]), g(stack[1]);
-  Forward out = forward(x, nullptr, g, double_at(stack, 2));
+  Forward out = forward(x, Tensor(), g, double_at(stack, 2));
   stack[0] = out.y.release();
   stack[1] = out.rstd.release();
 }
@@ -90,10 +99,29 @@ void rms_norm(StackValue* stack) {
 // (x, residual, g, eps) -> y, sum, rstd
 void rms_norm_residual(StackValue* stack) {
   const Tensor x(stack[0]), residual(stack[1]), g(stack[2]);
-  Forward out = forward(x, &residual, g, double_at(stack, 3));
+  Forward out = forward(x, residual, g, double_at(stack, 3));
   stack[0] = out.y.release();
   stack[1] = out.sum.release();
   stack[2] = out.rstd.release();
+}
+
+// (x, residual, g, eps, format, wgrad, save_x)
+// -> carrier, values, scales, t_values, t_scales, sum, rstd
+void rms_norm_quantized(StackValue* stack) {
+  const Tensor x(stack[0]), residual = optional_at(stack, 1), g(stack[2]);
+  const auto format = static_cast<octet_dtype>(int_at(stack, 4));
+  const octet_block transposed =
+      transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 5)));
+  const octet_tensor view = view_of(x, "x", 2);
+  Copies copies = empty_copies(view.shape[0], view.shape[1], format, row_block(),
+                               bool_at(stack, 6) ? transposed : octet_no_copy(), x);
+  Forward out = forward(x, residual, g, double_at(stack, 3), std::move(copies), format);
+  if (residual.get() == nullptr) out.sum = absent(torch_dtype(view.dtype), x);
+  stack[0] = carrier_like(view, x).release();
+  out.fp8.row.release(&stack[1], &stack[2], x);
+  out.fp8.column.release(&stack[3], &stack[4], x);
+  stack[5] = out.sum.release();
+  stack[6] = out.rstd.release();
 }
 
 // (dy, x, g, rstd, eps) -> dx, dg
@@ -117,6 +145,10 @@ constexpr Operator kOperators[] = {
     {"rms_norm_residual(Tensor x, Tensor residual, Tensor g, float eps) -> "
      "(Tensor y, Tensor sum, Tensor rstd)",
      &boxed<rms_norm_residual>},
+    {"rms_norm_quantized(Tensor x, Tensor? residual, Tensor g, float eps, int format, int wgrad, "
+     "bool save_x) -> (Tensor carrier, Tensor values, Tensor scales, Tensor t_values, "
+     "Tensor t_scales, Tensor sum, Tensor rstd)",
+     &boxed<rms_norm_quantized>},
     {"rms_norm_backward(Tensor dy, Tensor x, Tensor g, Tensor rstd, float eps) -> "
      "(Tensor dx, Tensor dg)",
      &boxed<rms_norm_backward>},

@@ -38,6 +38,9 @@ const char* load_shim() {
   need("aoti_torch_get_device_index", shim.get_device_index);
   need("aoti_torch_delete_tensor_object", shim.delete_tensor);
   need("aoti_torch_empty_strided", shim.empty_strided);
+  need("aoti_torch_zero_", shim.zero);
+  need("aoti_torch_copy_", shim.copy);
+  need("aoti_torch__reinterpret_tensor", shim.as_strided);
   need("aoti_torch_library_init_def", shim.library_define);
   need("aoti_torch_library_init_impl", shim.library_implement);
   need("aoti_torch_library_def", shim.define);
@@ -47,6 +50,8 @@ const char* load_shim() {
   number("aoti_torch_dtype_float16", shim.f16);
   number("aoti_torch_dtype_bfloat16", shim.bf16);
   number("aoti_torch_dtype_uint8", shim.u8);
+  number("aoti_torch_dtype_int32", shim.i32);
+  number("aoti_torch_dtype_int64", shim.i64);
   number("aoti_torch_device_type_cuda", shim.cuda);
   if (void* const cuda = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD)) {
     find(cuda, "aoti_torch_get_current_cuda_stream", shim.current_cuda_stream);

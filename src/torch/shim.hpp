@@ -9,7 +9,8 @@ namespace octet_torch {
 
 using TensorHandle = struct AtenTensorOpaque*;
 using LibraryHandle = struct TorchLibraryOpaque*;
-// An argument or a result: an owned TensorHandle, an int64, a double, or a bool in the first byte.
+// An argument or a result: an owned TensorHandle, an int64, a double, a bool in the first byte, or for
+// an optional tensor null or a pointer to a StackValue.
 using StackValue = std::uint64_t;
 using BoxedKernel = void (*)(StackValue* stack, std::uint64_t inputs, std::uint64_t outputs);
 using ShimStatus = std::int32_t;  // 0: success
@@ -26,6 +27,10 @@ struct Shim {
   ShimStatus (*empty_strided)(std::int64_t rank, const std::int64_t* sizes,
                               const std::int64_t* strides, std::int32_t dtype,
                               std::int32_t device_type, std::int32_t device_index, TensorHandle*);
+  ShimStatus (*zero)(TensorHandle);
+  ShimStatus (*copy)(TensorHandle to, TensorHandle from, std::int32_t non_blocking);
+  ShimStatus (*as_strided)(TensorHandle, std::int64_t rank, const std::int64_t* sizes,
+                           const std::int64_t* strides, std::int64_t offset, TensorHandle*);
   ShimStatus (*library_define)(const char* space, const char* file, std::uint32_t line,
                                LibraryHandle*);
   ShimStatus (*library_implement)(const char* space, const char* key, const char* file,
@@ -39,7 +44,7 @@ struct Shim {
   ShimStatus (*current_cuda_stream)(std::int32_t device_index, void** stream);
 
   // Numbers of torch's dtypes and devices.
-  std::int32_t f32, f16, bf16, u8, cuda;
+  std::int32_t f32, f16, bf16, u8, i32, i64, cuda;
 };
 
 extern Shim shim;

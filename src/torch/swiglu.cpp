@@ -1,9 +1,8 @@
-// swiglu: y = silu(gate) * up, of gate | up in one tensor [rows, 2 cols], as a fused projection
-// writes them.
+// swiglu: silu(gate) * up. gate and up are two tensors, or the halves of one.
+#include "torch/swiglu.hpp"
+
 #include "torch/error.hpp"
-#include "torch/operators.hpp"
 #include "torch/plan_cache.hpp"
-#include "torch/tensor.hpp"
 
 #include <string>
 
@@ -11,9 +10,110 @@ namespace octet_torch {
 
 namespace {
 
-struct Halves {
-  octet_tensor gate, up;
+octet_gated_activation_problem problem_of(const octet_tensor& gate) {
+  octet_gated_activation_problem problem;
+  octet_init_gated_activation_problem(&problem);
+  problem.dtype = gate.dtype;
+  problem.rows = gate.shape[0];
+  problem.cols = gate.shape[1];
+  problem.device = gate.device;
+  return problem;
+}
+
+void run_forward(const octet_gated_activation_problem& problem,
+                 octet_gated_activation_forward_args& args, const Halves& in, const Tensor& like) {
+  args.gate = in.gate;
+  args.up = in.up;
+  const CachedPlan plan = find_plan(problem, octet_make_gated_activation_forward_plan);
+  const Workspace workspace(plan.workspace_bytes, like);
+  check(octet_run_gated_activation_forward(plan.get(), &args, workspace.data(),
+                                           plan.workspace_bytes, current_stream(problem.device)));
+}
+
+void run_backward(const octet_gated_activation_problem& problem,
+                  octet_gated_activation_backward_args& args, const Tensor& dy, const Halves& in,
+                  const Tensor& like) {
+  args.dy = view_of(dy, "dy", 2);
+  args.gate = in.gate;
+  args.up = in.up;
+  const CachedPlan plan = find_plan(problem, octet_make_gated_activation_backward_plan);
+  const Workspace workspace(plan.workspace_bytes, like);
+  check(octet_run_gated_activation_backward(plan.get(), &args, workspace.data(),
+                                            plan.workspace_bytes, current_stream(problem.device)));
+}
+
+// (gate, up) with up None for a packed gate.
+struct Input {
+  Tensor gate, up;
+  Halves halves;
+
+  Input(const StackValue* stack, int first)
+      : gate(stack[first]), up(optional_at(stack, first + 1)) {
+    if (packed()) {
+      halves = halves_of(gate, "gate_up");
+    } else {
+      halves = {view_of(gate, "gate", 2), view_of(up, "up", 2)};
+    }
+  }
+
+  bool packed() const { return up.get() == nullptr; }
 };
+
+// (gate, up) -> y
+void swiglu(StackValue* stack) {
+  const Input in(stack, 0);
+  const octet_gated_activation_problem problem = problem_of(in.halves.gate);
+  Tensor y = empty({problem.rows, problem.cols}, torch_dtype(problem.dtype), in.gate);
+  octet_gated_activation_forward_args args;
+  OCTET_INIT(&args);
+  args.y = view_of(y, "y");
+  run_forward(problem, args, in.halves, in.gate);
+  stack[0] = y.release();
+}
+
+// (gate, up, format, wgrad, save_x) -> carrier, values, scales, t_values, t_scales
+void swiglu_quantized(StackValue* stack) {
+  const Input in(stack, 0);
+  const auto format = static_cast<octet_dtype>(int_at(stack, 2));
+  const octet_block transposed =
+      transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 3)));
+  Copies out = swiglu_in_fp8(in.halves, in.gate, format, row_block(),
+                             bool_at(stack, 4) ? transposed : octet_no_copy());
+  stack[0] = carrier_like(in.halves.gate, in.gate).release();
+  out.row.release(&stack[1], &stack[2], in.gate);
+  out.column.release(&stack[3], &stack[4], in.gate);
+}
+
+// (dy, gate, up) -> dgate, dup; of a packed gate one packed gradient
+void swiglu_backward(StackValue* stack) {
+  const Tensor dy(stack[0]);
+  const Input in(stack, 1);
+  const octet_gated_activation_problem problem = problem_of(in.halves.gate);
+  const std::int32_t dtype = torch_dtype(problem.dtype);
+  Tensor d_gate = empty({problem.rows, problem.cols * (in.packed() ? 2 : 1)}, dtype, in.gate);
+  Tensor d_up =
+      in.packed() ? absent(dtype, in.gate) : empty({problem.rows, problem.cols}, dtype, in.gate);
+  const Halves out = in.packed() ? halves_of(d_gate, "d_gate_up")
+                                 : Halves{view_of(d_gate, "d_gate"), view_of(d_up, "d_up")};
+  octet_gated_activation_backward_args args;
+  OCTET_INIT(&args);
+  args.dgate = out.gate;
+  args.dup = out.up;
+  run_backward(problem, args, dy, in.halves, in.gate);
+  stack[0] = d_gate.release();
+  stack[1] = d_up.release();
+}
+
+constexpr Operator kOperators[] = {
+    {"swiglu(Tensor gate, Tensor? up) -> Tensor", &boxed<swiglu>},
+    {"swiglu_quantized(Tensor gate, Tensor? up, int format, int wgrad, bool save_x) -> "
+     "(Tensor carrier, Tensor values, Tensor scales, Tensor t_values, Tensor t_scales)",
+     &boxed<swiglu_quantized>},
+    {"swiglu_backward(Tensor dy, Tensor gate, Tensor? up) -> (Tensor dgate, Tensor dup)",
+     &boxed<swiglu_backward>},
+};
+
+}  // namespace
 
 Halves halves_of(const Tensor& packed, const char* name) {
   Halves halves;
@@ -30,61 +130,31 @@ Halves halves_of(const Tensor& packed, const char* name) {
   return halves;
 }
 
-octet_gated_activation_problem problem_of(const octet_tensor& gate) {
-  octet_gated_activation_problem problem;
-  octet_init_gated_activation_problem(&problem);
-  problem.dtype = gate.dtype;
-  problem.rows = gate.shape[0];
-  problem.cols = gate.shape[1];
-  problem.device = gate.device;
-  return problem;
-}
-
-// (gate_up) -> y
-void swiglu(StackValue* stack) {
-  const Tensor gate_up(stack[0]);
-  const Halves in = halves_of(gate_up, "gate_up");
-  const octet_gated_activation_problem problem = problem_of(in.gate);
-  const CachedPlan plan = find_plan(problem, octet_make_gated_activation_forward_plan);
-  Tensor y = empty({problem.rows, problem.cols}, torch_dtype(problem.dtype), gate_up);
+Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format, octet_block block,
+                     octet_block transposed_block) {
+  octet_gated_activation_problem problem = problem_of(in.gate);
+  Copies out = empty_copies(problem.rows, problem.cols, format, block, transposed_block, like);
+  problem.fp8 = output_of(out, format);
   octet_gated_activation_forward_args args;
   OCTET_INIT(&args);
-  args.gate = in.gate;
-  args.up = in.up;
-  args.y = view_of(y, "y");
-  const Workspace workspace(plan.workspace_bytes, gate_up);
-  check(octet_run_gated_activation_forward(plan.get(), &args, workspace.data(),
-                                           plan.workspace_bytes, current_stream(problem.device)));
-  stack[0] = y.release();
+  args.fp8 = views_of(out);
+  run_forward(problem, args, in, like);
+  return out;
 }
 
-// (dy, gate_up) -> d_gate_up
-void swiglu_backward(StackValue* stack) {
-  const Tensor dy(stack[0]), gate_up(stack[1]);
-  const Halves in = halves_of(gate_up, "gate_up");
-  const octet_gated_activation_problem problem = problem_of(in.gate);
-  const CachedPlan plan = find_plan(problem, octet_make_gated_activation_backward_plan);
-  Tensor d_gate_up = empty({problem.rows, 2 * problem.cols}, torch_dtype(problem.dtype), gate_up);
-  const Halves out = halves_of(d_gate_up, "d_gate_up");
+Copies swiglu_backward_in_fp8(const Tensor& dy, const Halves& in, const Tensor& like,
+                              octet_dtype format, bool row, bool column) {
+  octet_gated_activation_problem problem = problem_of(in.gate);
+  Copies out =
+      empty_copies(problem.rows, 2 * problem.cols, format, row ? row_block() : octet_no_copy(),
+                   column ? row_block() : octet_no_copy(), like);
+  problem.fp8 = output_of(out, format);
   octet_gated_activation_backward_args args;
   OCTET_INIT(&args);
-  args.dy = view_of(dy, "dy", 2);
-  args.gate = in.gate;
-  args.up = in.up;
-  args.dgate = out.gate;
-  args.dup = out.up;
-  const Workspace workspace(plan.workspace_bytes, gate_up);
-  check(octet_run_gated_activation_backward(plan.get(), &args, workspace.data(),
-                                            plan.workspace_bytes, current_stream(problem.device)));
-  stack[0] = d_gate_up.release();
+  args.fp8 = views_of(out);
+  run_backward(problem, args, dy, in, like);
+  return out;
 }
-
-constexpr Operator kOperators[] = {
-    {"swiglu(Tensor gate_up) -> Tensor", &boxed<swiglu>},
-    {"swiglu_backward(Tensor dy, Tensor gate_up) -> Tensor", &boxed<swiglu_backward>},
-};
-
-}  // namespace
 
 Operators swiglu_operators() { return kOperators; }
 

@@ -29,8 +29,10 @@ Tensor::~Tensor() {
   if (handle_ != nullptr) shim.delete_tensor(handle_);
 }
 
-octet_tensor view_of(const Tensor& tensor, const char* name) {
-  octet_tensor view{};
+namespace {
+
+// The view but for its dtype; returns torch's number of that.
+std::int32_t read_view(const Tensor& tensor, const char* name, octet_tensor& view) {
   std::int32_t dtype = 0;
   std::int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
   require(shim.get_dtype(tensor.get(), &dtype), "get_dtype");
@@ -38,15 +40,6 @@ octet_tensor view_of(const Tensor& tensor, const char* name) {
   require(shim.get_sizes(tensor.get(), &sizes), "get_sizes");
   require(shim.get_strides(tensor.get(), &strides), "get_strides");
   require(shim.get_data(tensor.get(), &view.data), "get_data_ptr");
-  if (dtype == shim.f32) {
-    view.dtype = OCTET_F32;
-  } else if (dtype == shim.f16) {
-    view.dtype = OCTET_F16;
-  } else if (dtype == shim.bf16) {
-    view.dtype = OCTET_BF16;
-  } else {
-    refuse(std::string("octet: ") + name + " must be float32, float16 or bfloat16");
-  }
   if (rank > OCTET_MAX_RANK) {
     refuse(std::string("octet: ") + name + " has " + std::to_string(rank) +
            " dimensions, at most 6 are supported");
@@ -57,15 +50,46 @@ octet_tensor view_of(const Tensor& tensor, const char* name) {
     view.strides[i] = strides[i];
   }
   view.device = device_of(tensor);
+  return dtype;
+}
+
+void check_rank(const octet_tensor& view, const char* name, int rank) {
+  if (view.rank == rank) return;
+  refuse(std::string("octet: ") + name + " must have " + std::to_string(rank) +
+         " dimensions, got " + std::to_string(view.rank));
+}
+
+}  // namespace
+
+octet_tensor view_of(const Tensor& tensor, const char* name) {
+  octet_tensor view{};
+  const std::int32_t dtype = read_view(tensor, name, view);
+  if (dtype == shim.f32) {
+    view.dtype = OCTET_F32;
+  } else if (dtype == shim.f16) {
+    view.dtype = OCTET_F16;
+  } else if (dtype == shim.bf16) {
+    view.dtype = OCTET_BF16;
+  } else {
+    refuse(std::string("octet: ") + name + " must be float32, float16 or bfloat16");
+  }
   return view;
 }
 
 octet_tensor view_of(const Tensor& tensor, const char* name, int rank) {
   const octet_tensor view = view_of(tensor, name);
-  if (view.rank != rank) {
-    refuse(std::string("octet: ") + name + " must have " + std::to_string(rank) +
-           " dimensions, got " + std::to_string(view.rank));
+  check_rank(view, name, rank);
+  return view;
+}
+
+octet_tensor index_view_of(const Tensor& tensor, const char* name, int rank) {
+  octet_tensor view{};
+  const std::int32_t dtype = read_view(tensor, name, view);
+  if (dtype != shim.i32 && dtype != shim.i64) {
+    refuse(std::string("octet: ") + name + " must be int32 or int64");
   }
+  view.dtype = dtype == shim.i32 ? OCTET_I32 : OCTET_I64;
+  check_rank(view, name, rank);
   return view;
 }
 
@@ -78,22 +102,56 @@ std::int32_t torch_dtype(octet_dtype dtype) {
   }
 }
 
+namespace {
+
+Tensor empty_strided(std::size_t rank, const std::int64_t* shape, const std::int64_t* strides,
+                     std::int32_t dtype, const Tensor& like) {
+  std::int32_t type = 0, index = 0;
+  require(shim.get_device_type(like.get(), &type), "get_device_type");
+  require(shim.get_device_index(like.get(), &index), "get_device_index");
+  TensorHandle handle = nullptr;
+  if (shim.empty_strided(static_cast<std::int64_t>(rank), shape, strides, dtype, type, index,
+                         &handle) != 0) {
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < rank; ++i) elements *= shape[i];
+    throw Failure(OCTET_OUT_OF_MEMORY, "octet: torch could not allocate " +
+                                           std::to_string(elements) + " elements on " +
+                                           text_of(device_of(like)));
+  }
+  return Tensor(reinterpret_cast<StackValue>(handle));
+}
+
+}  // namespace
+
 Tensor empty(std::initializer_list<std::int64_t> shape, std::int32_t dtype, const Tensor& like) {
   std::int64_t strides[OCTET_MAX_RANK], dense = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = dense;
     dense *= shape.begin()[i];
   }
-  std::int32_t type = 0, index = 0;
-  require(shim.get_device_type(like.get(), &type), "get_device_type");
-  require(shim.get_device_index(like.get(), &index), "get_device_index");
+  return empty_strided(shape.size(), shape.begin(), strides, dtype, like);
+}
+
+Tensor carrier(std::int64_t rows, std::int64_t cols, std::int32_t dtype, const Tensor& like) {
+  const std::int64_t one[] = {1, 1}, shape[] = {rows, cols}, strides[] = {0, 0};
+  const Tensor memory = empty_strided(2, one, strides, dtype, like);
+  require(shim.zero(memory.get()), "zero_");
   TensorHandle handle = nullptr;
-  if (shim.empty_strided(static_cast<std::int64_t>(shape.size()), shape.begin(), strides, dtype,
-                         type, index, &handle) != 0) {
-    throw Failure(OCTET_OUT_OF_MEMORY, "octet: torch could not allocate " + std::to_string(dense) +
-                                           " elements on " + text_of(device_of(like)));
-  }
+  require(shim.as_strided(memory.get(), 2, shape, strides, 0, &handle), "reinterpret_tensor");
   return Tensor(reinterpret_cast<StackValue>(handle));
+}
+
+Tensor strided_view(const Tensor& tensor, std::initializer_list<std::int64_t> shape,
+                    std::initializer_list<std::int64_t> strides, std::int64_t offset) {
+  TensorHandle handle = nullptr;
+  require(shim.as_strided(tensor.get(), static_cast<std::int64_t>(shape.size()), shape.begin(),
+                          strides.begin(), offset, &handle),
+          "reinterpret_tensor");
+  return Tensor(reinterpret_cast<StackValue>(handle));
+}
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  require(shim.copy(to.get(), from.get(), 0), "copy_");
 }
 
 Tensor absent(std::int32_t dtype, const Tensor& like) { return empty({0}, dtype, like); }

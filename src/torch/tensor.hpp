@@ -36,6 +36,9 @@ octet_tensor view_of(const Tensor& tensor, const char* name);
 // The same for a tensor that must have `rank` dimensions: [d0, d1, ...].
 octet_tensor view_of(const Tensor& tensor, const char* name, int rank);
 
+// The same for indices: int32 or int64.
+octet_tensor index_view_of(const Tensor& tensor, const char* name, int rank);
+
 std::int32_t torch_dtype(octet_dtype dtype);
 
 // A dense tensor on the device of `like`; `dtype` is torch's number.
@@ -43,6 +46,14 @@ Tensor empty(std::initializer_list<std::int64_t> shape, std::int32_t dtype, cons
 
 // What an operator returns in the place of a result that was not asked for: shape [0].
 Tensor absent(std::int32_t dtype, const Tensor& like);
+
+// [rows, cols] with strides of 0 and one element in memory, which is 0.
+Tensor carrier(std::int64_t rows, std::int64_t cols, std::int32_t dtype, const Tensor& like);
+
+// A view of a tensor's memory, and a copy of one tensor into another, on the current stream.
+Tensor strided_view(const Tensor& tensor, std::initializer_list<std::int64_t> shape,
+                    std::initializer_list<std::int64_t> strides, std::int64_t offset);
+void copy_into(const Tensor& to, const Tensor& from);
 
 // Scratch memory for one call, aligned to OCTET_ALIGNMENT. torch aligns to 64 bytes on the CPU.
 class Workspace {

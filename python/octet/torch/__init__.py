@@ -8,24 +8,37 @@ The operators below the functions are ``torch.ops.octet.*``: functional, with fa
 
 import torch.distributed
 
-from octet.torch._linear import linear
-from octet.torch._modules import Linear, convert
+from octet.torch._activation import QuantizedActivation, quantize_activation
+from octet.torch._cache import cache_weights, refresh_weights
+from octet.torch._gated_mlp import gated_mlp
+from octet.torch._linear import QuantizedWeight, linear
+from octet.torch._modules import QKV, GatedMLP, Linear, RMSNorm, convert
 from octet.torch._norm import rms_norm
 from octet.torch._quantize import Quantized, dequantize, quantize
-from octet.torch._rope import rope
+from octet.torch._rope import rope, rope_qkv
 from octet.torch._swiglu import swiglu
 
 if torch.distributed.is_available():
     from octet.torch import _sharding  # noqa: F401
 
 __all__ = [
+    "QKV",
+    "GatedMLP",
     "Linear",
     "Quantized",
+    "QuantizedActivation",
+    "QuantizedWeight",
+    "RMSNorm",
+    "cache_weights",
     "convert",
     "dequantize",
+    "gated_mlp",
     "linear",
     "quantize",
+    "quantize_activation",
+    "refresh_weights",
     "rms_norm",
     "rope",
+    "rope_qkv",
     "swiglu",
 ]

@@ -1,10 +1,11 @@
 """RMS norm, with the residual added on the way where there is one."""
 
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
 from octet.torch._formats import check_dtype, rows_of
 from octet.torch._operators import call, ops
 
@@ -17,6 +18,18 @@ def _(x: Tensor, g: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 @torch.library.register_fake("octet::rms_norm_residual")
 def _(x: Tensor, residual: Tensor, g: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(x.shape), x.new_empty(x.shape[0], dtype=torch.float32)
+
+
+@torch.library.register_fake("octet::rms_norm_quantized")
+def _(
+    x: Tensor, residual: Tensor | None, g: Tensor, eps: float, format: int, wgrad: int, save_x: bool
+) -> tuple[Tensor, ...]:
+    return (
+        empty_carrier(*x.shape, x),
+        *empty_copies(x, format, wgrad, save_x),
+        x.new_empty(0 if residual is None else x.shape),
+        x.new_empty(x.shape[0], dtype=torch.float32),
+    )
 
 
 @torch.library.register_fake("octet::rms_norm_backward")
@@ -42,6 +55,15 @@ def _backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]
     return *ops.rms_norm_backward(rows_of(dy), *ctx.saved_tensors, ctx.eps), None
 
 
+def _backward_of_sum(ctx: Any, dy: Tensor | None, dsum: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of the sum, which x and the residual share, and of g."""
+    if dy is None:
+        return dsum, None
+    if dsum is None:
+        return ops.rms_norm_backward(rows_of(dy), *ctx.saved_tensors, ctx.eps)
+    return ops.rms_norm_residual_backward(rows_of(dy), rows_of(dsum), *ctx.saved_tensors, ctx.eps)
+
+
 def _setup_residual(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     _, _, g, ctx.eps = inputs
     _, sum, rstd = output
@@ -51,42 +73,68 @@ def _setup_residual(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Ten
 
 
 def _backward_residual(ctx: Any, dy: Tensor | None, dsum: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-    if dy is None:
-        return dsum, dsum, None, None
-    saved = ctx.saved_tensors
-    if dsum is None:
-        dx, dg = ops.rms_norm_backward(rows_of(dy), *saved, ctx.eps)
-    else:
-        dx, dg = ops.rms_norm_residual_backward(rows_of(dy), rows_of(dsum), *saved, ctx.eps)
+    dx, dg = _backward_of_sum(ctx, dy, dsum)
     return dx, dx, dg, None
+
+
+def _setup_quantized(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, residual, g, ctx.eps, *_ = inputs
+    _, *copies, sum, rstd = output
+    ctx.has_residual = residual is not None
+    ctx.save_for_backward(sum if ctx.has_residual else x, g, rstd)
+    ctx.mark_non_differentiable(*copies, *(() if ctx.has_residual else (sum,)), rstd)
+    ctx.set_materialize_grads(False)
+
+
+def _backward_quantized(ctx: Any, dy: Tensor | None, *rest: Tensor | None) -> tuple[Tensor | None, ...]:
+    dx, dg = _backward_of_sum(ctx, dy, rest[4] if ctx.has_residual else None)
+    return dx, dx if ctx.has_residual else None, dg, None, None, None, None
 
 
 torch.library.register_autograd("octet::rms_norm", _backward, setup_context=_setup)
 torch.library.register_autograd("octet::rms_norm_residual", _backward_residual, setup_context=_setup_residual)
+torch.library.register_autograd("octet::rms_norm_quantized", _backward_quantized, setup_context=_setup_quantized)
 
 
-@overload
-def rms_norm(x: Tensor, g: Tensor, residual: None = None, *, eps: float = 1e-6) -> Tensor: ...
-@overload
-def rms_norm(x: Tensor, g: Tensor, residual: Tensor, *, eps: float = 1e-6) -> tuple[Tensor, Tensor]: ...
 def rms_norm(
-    x: Tensor, g: Tensor, residual: Tensor | None = None, *, eps: float = 1e-6
-) -> Tensor | tuple[Tensor, Tensor]:
+    x: Tensor,
+    g: Tensor,
+    residual: Tensor | None = None,
+    *,
+    eps: float = 1e-6,
+    quantized: bool = False,
+    wgrad: str = "1d",
+    format: str = "e4m3",
+) -> Any:
     """``h / sqrt(mean(h^2) + eps) * g`` over the last dimension, f32 inside; h is x, or x + residual.
 
     Args:
         x: ``[..., C]``, float32, float16 or bfloat16.
         g: ``[C]``, of any of these dtypes.
         residual: as x.
+        quantized: y is only written in FP8, for the layers that read it: a :class:`QuantizedActivation` with the bits
+            of :func:`quantize_activation` of y. wgrad and format are its options.
 
     Returns:
         y ``[..., C]``, in the dtype of x; with a residual ``(y, h)``, h being the next residual.
     """
     check_dtype("x", x)
     check_dtype("g", g)
-    if residual is None:
-        y, _ = call(ops.rms_norm, rows_of(x), g, eps)
-        return y.view(x.shape)
-    check_dtype("residual", residual)
-    y, h, _ = call(ops.rms_norm_residual, rows_of(x), rows_of(residual), g, eps)
-    return y.view(x.shape), h.view(x.shape)
+    if residual is not None:
+        check_dtype("residual", residual)
+        if residual.shape != x.shape:
+            raise ValueError(
+                f"octet: residual must have the shape of x, got {list(residual.shape)} and {list(x.shape)}"
+            )
+    flat, h = rows_of(x), None if residual is None else rows_of(residual)
+    if quantized:
+        recipe = recipe_of(format, wgrad)
+        carrier, *copies, sum, _ = call(ops.rms_norm_quantized, flat, h, g, eps, *recipe, torch.is_grad_enabled())
+        y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad)
+    elif h is None:
+        y, _ = call(ops.rms_norm, flat, g, eps)
+        y = y.view(x.shape)
+    else:
+        y, sum, _ = call(ops.rms_norm_residual, flat, h, g, eps)
+        y = y.view(x.shape)
+    return y if residual is None else (y, sum.view(x.shape))

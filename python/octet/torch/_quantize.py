@@ -17,6 +17,11 @@ def _(
     return empty_quantized(rows, cols, (block_rows, block_cols), x)
 
 
+@torch.library.register_fake("octet::cast_weight_")
+def _(w: Tensor, values: Tensor, scales: Tensor, t_values: Tensor, t_scales: Tensor, format: int) -> None:
+    return None
+
+
 @torch.library.register_fake("octet::dequantize")
 def _(
     values: Tensor,

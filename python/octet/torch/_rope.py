@@ -10,13 +10,35 @@ from octet.torch._operators import call, ops
 
 
 @torch.library.register_fake("octet::rope")
-def _(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> tuple[Tensor, Tensor]:
+def _(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool
+) -> tuple[Tensor, Tensor]:
     return q.new_empty(q.shape), k.new_empty(k.shape)
 
 
 @torch.library.register_fake("octet::rope_backward")
-def _(dq_out: Tensor, dk_out: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> tuple[Tensor, Tensor]:
+def _(
+    dq_out: Tensor, dk_out: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool
+) -> tuple[Tensor, Tensor]:
     return dq_out.new_empty(dq_out.shape), dk_out.new_empty(dk_out.shape)
+
+
+@torch.library.register_fake("octet::rope_qkv")
+def _(
+    qkv: Tensor, heads: int, kv_heads: int, cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    batch, seq, width = qkv.shape
+    head_dim = width // (heads + 2 * kv_heads)
+    q, k, v = (qkv.new_empty(batch, seq, count, head_dim) for count in (heads, kv_heads, kv_heads))
+    return q, k, v
+
+
+@torch.library.register_fake("octet::rope_qkv_backward")
+def _(
+    dq: Tensor, dk: Tensor, dv: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None, interleaved: bool
+) -> Tensor:
+    batch, seq, heads, head_dim = dq.shape
+    return dq.new_empty(batch, seq, (heads + dk.shape[2] + dv.shape[2]) * head_dim)
 
 
 def _heads(x: Tensor) -> Tensor:
@@ -24,32 +46,71 @@ def _heads(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 and all(s > 0 for s in x.stride()) else x.contiguous()
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    _, _, cos, sin, ctx.interleaved = inputs
-    ctx.save_for_backward(cos, sin)
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *tables, ctx.interleaved = inputs[-4:]
+    ctx.save_for_backward(*tables)
 
 
 def _backward(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Tensor | None, ...]:
-    cos, sin = ctx.saved_tensors
-    return *ops.rope_backward(_heads(dq), _heads(dk), cos, sin, ctx.interleaved), None, None, None
+    return *ops.rope_backward(_heads(dq), _heads(dk), *ctx.saved_tensors, ctx.interleaved), None, None, None, None
+
+
+def _backward_qkv(ctx: Any, dq: Tensor, dk: Tensor, dv: Tensor) -> tuple[Tensor | None, ...]:
+    dqkv = ops.rope_qkv_backward(_heads(dq), _heads(dk), dv, *ctx.saved_tensors, ctx.interleaved)
+    return dqkv, None, None, None, None, None, None
 
 
 torch.library.register_autograd("octet::rope", _backward, setup_context=_setup)
+torch.library.register_autograd("octet::rope_qkv", _backward_qkv, setup_context=_setup)
 
 
-def rope(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> tuple[Tensor, Tensor]:
-    """q and k rotated by their positions, 0 to seq - 1, in one launch.
+def _tables(cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    check_dtype("cos", cos)
+    check_dtype("sin", sin)
+    return cos.contiguous(), sin.contiguous(), None if positions is None else positions.contiguous()
+
+
+def rope(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, positions: Tensor | None = None, interleaved: bool = False
+) -> tuple[Tensor, Tensor]:
+    """q and k rotated by their positions in one launch.
 
     Args:
         q: ``[batch, seq, heads, head_dim]``, float32, float16 or bfloat16. Only the last stride must be 1.
         k: ``[batch, seq, kv_heads, head_dim]``.
-        cos, sin: ``[rows >= seq, head_dim]`` with every angle twice, as Hugging Face makes them, or
-            ``[rows >= seq, rotary_dim / 2]``. Not differentiated.
+        cos, sin: ``[rows, head_dim]`` with every angle twice, as Hugging Face makes them, or
+            ``[rows, rotary_dim / 2]``. Not differentiated.
+        positions: ``[batch, seq]``, int32 or int64, rows of cos and sin; without them 0 to seq - 1.
         interleaved: pairs are ``(x[2i], x[2i + 1])`` instead of ``(x[i], x[i + rotary_dim / 2])``.
 
     Returns:
         q and k rotated, contiguous.
     """
-    for name, tensor in (("q", q), ("k", k), ("cos", cos), ("sin", sin)):
-        check_dtype(name, tensor)
-    return call(ops.rope, _heads(q), _heads(k), cos.contiguous(), sin.contiguous(), interleaved)
+    check_dtype("q", q)
+    check_dtype("k", k)
+    return call(ops.rope, _heads(q), _heads(k), *_tables(cos, sin, positions), interleaved)
+
+
+def rope_qkv(
+    qkv: Tensor,
+    heads: int,
+    kv_heads: int,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    positions: Tensor | None = None,
+    interleaved: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q and k rotated and v, of q | k | v side by side as one projection makes them; their gradient is packed as well.
+
+    Args:
+        qkv: ``[batch, seq, (heads + 2 kv_heads) head_dim]``, float32, float16 or bfloat16.
+        cos, sin, positions, interleaved: as in :func:`rope`.
+
+    Returns:
+        q ``[batch, seq, heads, head_dim]``, k and v ``[batch, seq, kv_heads, head_dim]``, contiguous.
+    """
+    check_dtype("qkv", qkv)
+    if qkv.dim() != 3:
+        raise ValueError(f"octet: qkv must be [batch, seq, (heads + 2 kv_heads) head_dim], got {list(qkv.shape)}")
+    return call(ops.rope_qkv, qkv.contiguous(), heads, kv_heads, *_tables(cos, sin, positions), interleaved)

@@ -32,22 +32,30 @@ def _cuts(tokens: int, k: int, wgrad: int, ranks: int) -> tuple[bool, bool]:
 
 
 @register_sharding(ops.linear_forward.default)
-def _forward(x: Any, w: Any, format: int, grad_format: int, wgrad: int, save_x: bool) -> Rules:
+def _forward(x: Any, *args: Any) -> Rules:
+    x_values, w_values, main_grad, wgrad, save_x = args[0], args[5], args[9], args[12], args[13]
     by_k, by_tokens = _scales_of_x_t(wgrad)
-    options = [None] * 4
 
     def saved(values: Placement, scales: Placement) -> list[Placement]:
         return [values, scales] if save_x else [WHOLE, WHOLE]
 
-    rules: Rules = [
-        ([WHOLE, *saved(WHOLE, WHOLE)], [WHOLE, WHOLE, *options]),
-        ([COLUMNS, *saved(WHOLE, WHOLE)], [WHOLE, ROWS, *options]),  # N
-    ]
+    def inputs(x_cut: Placement, w_cut: Placement) -> list[Placement | None]:
+        """x, its four FP8 tensors, w, its four FP8 tensors, main_grad, and four options."""
+        x_fp8 = [None] * 4 if x_values is None else [WHOLE, WHOLE, *([None] * 2 if args[2] is None else [WHOLE] * 2)]
+        w_fp8 = [None] * 4 if w_values is None else [WHOLE] * 4
+        return [x_cut, *x_fp8, w_cut, *w_fp8, None if main_grad is None else w_cut, *[None] * 4]
+
+    rules: Rules = [([WHOLE, *saved(WHOLE, WHOLE)], inputs(WHOLE, WHOLE))]
+    if w_values is not None:
+        return rules
+    rules.append(([COLUMNS, *saved(WHOLE, WHOLE)], inputs(WHOLE, ROWS)))  # N
+    if x_values is not None:
+        return rules
     cut_k, cut_tokens = _cuts(x.shape[0], x.shape[1], wgrad, x.mesh.size())
     if cut_k or not save_x:
-        rules.append(([Partial(), *saved(ROWS, by_k)], [COLUMNS, COLUMNS, *options]))
-    if cut_tokens or not save_x:
-        rules.append(([ROWS, *saved(COLUMNS, by_tokens)], [ROWS, WHOLE, *options]))
+        rules.append(([Partial(), *saved(ROWS, by_k)], inputs(COLUMNS, COLUMNS)))
+    if (cut_tokens or not save_x) and main_grad is None:
+        rules.append(([ROWS, *saved(COLUMNS, by_tokens)], inputs(ROWS, WHOLE)))
     return rules
 
 
@@ -57,6 +65,8 @@ def _backward(
     x_t: Any,
     x_t_scales: Any,
     w: Any,
+    w_t: Any,
+    w_t_scales: Any,
     format: int,
     grad_format: int,
     wgrad: int,
@@ -64,18 +74,23 @@ def _backward(
     need_dw: bool,
 ) -> Rules:
     by_k, by_tokens = _scales_of_x_t(wgrad)
-    options = [None] * 5
+    w_t_whole = [None] * 2 if w_t is None else [WHOLE] * 2
+    options = [*w_t_whole, *[None] * 5]
 
-    def saved(values: Placement, scales: Placement) -> list[Placement]:
+    def saved(values: Placement, scales: Placement) -> list[Placement | None]:
+        if x_t is None:
+            return [None, None]
         return [values, scales] if need_dw else [WHOLE, WHOLE]
 
     def gradients(dx: Placement, dw: Placement) -> list[Placement]:
         return [dx if need_dx else WHOLE, dw if need_dw else WHOLE]
 
     rules: Rules = [
-        (gradients(WHOLE, WHOLE), [WHOLE, WHOLE, WHOLE, WHOLE, *options]),
-        (gradients(Partial(), ROWS), [COLUMNS, WHOLE, WHOLE, ROWS, *options]),  # N
+        (gradients(WHOLE, WHOLE), [WHOLE, *saved(WHOLE, WHOLE), WHOLE, *options]),
     ]
+    if w_t is not None:
+        return rules
+    rules.append((gradients(Partial(), ROWS), [COLUMNS, *saved(WHOLE, WHOLE), ROWS, *options]))  # N
     cut_k, cut_tokens = _cuts(dy.shape[0], w.shape[1], wgrad, dy.mesh.size())
     if cut_k or not need_dw:
         rules.append((gradients(COLUMNS, COLUMNS), [WHOLE, *saved(ROWS, by_k), COLUMNS, *options]))

@@ -5,35 +5,79 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
 from octet.torch._formats import check_dtype, rows_of
 from octet.torch._operators import call, ops
 
 
+def _result(gate: Tensor, up: Tensor | None) -> Tensor:
+    return gate.new_empty(gate.shape if up is not None else (gate.shape[0], gate.shape[1] // 2))
+
+
 @torch.library.register_fake("octet::swiglu")
-def _(gate_up: Tensor) -> Tensor:
-    return gate_up.new_empty(gate_up.shape[0], gate_up.shape[1] // 2)
+def _(gate: Tensor, up: Tensor | None) -> Tensor:
+    return _result(gate, up)
+
+
+@torch.library.register_fake("octet::swiglu_quantized")
+def _(gate: Tensor, up: Tensor | None, format: int, wgrad: int, save_x: bool) -> tuple[Tensor, ...]:
+    y = _result(gate, up)
+    return empty_carrier(*y.shape, gate), *empty_copies(y, format, wgrad, save_x)
 
 
 @torch.library.register_fake("octet::swiglu_backward")
-def _(dy: Tensor, gate_up: Tensor) -> Tensor:
-    return gate_up.new_empty(gate_up.shape)
+def _(dy: Tensor, gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
+    return gate.new_empty(gate.shape), gate.new_empty(0 if up is None else up.shape)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[0])
+    ctx.save_for_backward(*inputs[:2])
 
 
-def _backward(ctx: Any, dy: Tensor) -> Tensor:
-    return ops.swiglu_backward(rows_of(dy), *ctx.saved_tensors)
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    gate, up = ctx.saved_tensors
+    dgate, dup = ops.swiglu_backward(rows_of(dy), gate, up)
+    return dgate, None if up is None else dup
+
+
+def _setup_quantized(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _backward_quantized(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+    if dy is None:
+        return (None,) * 5
+    return *_backward(ctx, dy), None, None, None
 
 
 torch.library.register_autograd("octet::swiglu", _backward, setup_context=_setup)
+torch.library.register_autograd("octet::swiglu_quantized", _backward_quantized, setup_context=_setup_quantized)
 
 
-def swiglu(gate_up: Tensor) -> Tensor:
-    """``silu(gate) * up`` of ``gate | up`` side by side, as one fused projection makes them.
+def swiglu(
+    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
+) -> Any:
+    """``silu(gate) * up``, float32, float16 or bfloat16, f32 inside.
 
-    ``[..., 2 F] -> [..., F]``, float32, float16 or bfloat16, f32 inside.
+    Args:
+        gate: ``[..., F]``; or ``[..., 2 F]``, gate | up side by side as one fused projection makes them.
+        up: ``[..., F]``, or None.
+        quantized: the result is only written in FP8, for the layers that read it: a :class:`QuantizedActivation` with
+            the bits of :func:`quantize_activation`. wgrad and format are its options.
+
+    Returns:
+        ``[..., F]``
     """
-    check_dtype("gate_up", gate_up)
-    return call(ops.swiglu, rows_of(gate_up)).view(*gate_up.shape[:-1], gate_up.shape[-1] // 2)
+    check_dtype("gate", gate)
+    if up is not None:
+        check_dtype("up", up)
+        if up.shape != gate.shape:
+            raise ValueError(f"octet: gate and up must have one shape, got {list(gate.shape)} and {list(up.shape)}")
+    shape = gate.shape if up is not None else torch.Size((*gate.shape[:-1], gate.shape[-1] // 2))
+    inputs = (rows_of(gate), None if up is None else rows_of(up))
+    if not quantized:
+        return call(ops.swiglu, *inputs).view(shape)
+    carrier, *copies = call(ops.swiglu_quantized, *inputs, *recipe_of(format, wgrad), torch.is_grad_enabled())
+    return QuantizedActivation(carrier, *copies, shape, format, wgrad)

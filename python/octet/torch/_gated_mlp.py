@@ -1,0 +1,164 @@
+"""Llama's MLP in FP8 as one differentiable function: two layers and the SwiGLU between them."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
+
+from octet.torch._activation import QuantizedActivation
+from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, check_operands
+from octet.torch._operators import call, ops
+
+# Indices of the inputs of gated_mlp_forward.
+_X, _W_GATE_UP, _W_DOWN, _INPUTS = 0, 5, 10, 23
+
+
+@torch.library.register_fake("octet::gated_mlp_forward")
+def _(*inputs: Any) -> tuple[Tensor, ...]:
+    x, x_values, w_gate_up, w_down = inputs[_X], inputs[1], inputs[_W_GATE_UP], inputs[_W_DOWN]
+    wgrad, save, save_x, save_h = inputs[19:]
+    (tokens, k), f = x.shape, w_down.shape[1]
+    torch._check(
+        w_gate_up.shape[0] == 2 * f and w_gate_up.shape[1] == k and w_down.shape[0] == k,
+        lambda: (
+            f"octet: x [M, K], w_gate_up [2 F, K] and w_down [K, F] do not fit: "
+            f"{x.shape}, {w_gate_up.shape}, {w_down.shape}"
+        ),
+    )
+
+    def transposed(wanted: bool, rows: Any) -> tuple[Tensor, Tensor]:
+        if not wanted:
+            return x.new_empty(0, dtype=torch.uint8), x.new_empty(0, dtype=torch.float32)
+        return empty_quantized(rows, tokens, WGRAD_BLOCKS[wgrad], x)
+
+    gate_up = x.new_empty((tokens, 2 * f) if save else 0)
+    x_t, h_t = transposed(save_x and x_values is None, k), transposed(save_h, f)
+    return x.new_empty(tokens, k), gate_up, *x_t, *h_t
+
+
+@torch.library.register_fake("octet::gated_mlp_backward")
+def _(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+    dy, w_gate_up, w_down, (need_dx, need_dw) = inputs[0], inputs[6], inputs[9], inputs[15:]
+    dx = dy.new_empty((dy.shape[0], w_down.shape[0]) if need_dx else 0)
+    return dx, dy.new_empty(w_gate_up.shape if need_dw else 0), dy.new_empty(w_down.shape if need_dw else 0)
+
+
+@torch.library.register_fake("octet::gated_mlp_backward_main_grad")
+def _(*inputs: Any) -> Tensor:
+    dy, w_down, need_dx = inputs[0], inputs[9], inputs[17]
+    return dy.new_empty((dy.shape[0], w_down.shape[0]) if need_dx else 0)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _, gate_up, new_x_t, new_x_t_scales, h_t, h_t_scales = output
+    x_t, x_t_scales = inputs[3:5] if inputs[1] is not None else (new_x_t, new_x_t_scales)
+    w_gate_up, w_gate_up_t = inputs[_W_GATE_UP], inputs[8:10]
+    w_down, w_down_t = inputs[_W_DOWN], inputs[13:15]
+    ctx.main_grads = inputs[15:17]  # not saved: another micro-batch may add to them in between
+    ctx.recipe, (ctx.saved, _, save_h) = inputs[17:20], inputs[20:]
+    if not save_h:
+        h_t = h_t_scales = None
+    ctx.save_for_backward(gate_up, x_t, x_t_scales, h_t, h_t_scales, w_gate_up, *w_gate_up_t, w_down, *w_down_t)
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+    need_dx = ctx.needs_input_grad[_X]
+    need_dw = ctx.needs_input_grad[_W_GATE_UP] or ctx.needs_input_grad[_W_DOWN]
+    gradients: list[Tensor | None] = [None] * _INPUTS
+    if dy is None or not (need_dx or need_dw):
+        return tuple(gradients)
+    if not ctx.saved:
+        raise RuntimeError("octet: backward needs gated_mlp_forward with save=True")
+    saved = ctx.saved_tensors
+    if need_dw and ctx.main_grads[0] is not None:
+        dx = ops.gated_mlp_backward_main_grad(rows_of(dy), *saved, *ctx.main_grads, *ctx.recipe, need_dx)
+    else:
+        dx, dw_gate_up, dw_down = ops.gated_mlp_backward(rows_of(dy), *saved, *ctx.recipe, need_dx, need_dw)
+        if need_dw:
+            gradients[_W_GATE_UP], gradients[_W_DOWN] = dw_gate_up, dw_down
+    gradients[_X] = dx if need_dx else None
+    return tuple(gradients)
+
+
+torch.library.register_autograd("octet::gated_mlp_forward", _backward, setup_context=_setup)
+
+
+@register_flop_formula(ops.gated_mlp_forward)
+def _forward_flops(x_shape: Any, *args: Any, **kwargs: Any) -> int:
+    k, f = args[_W_DOWN - 1]
+    return 2 * x_shape[0] * 3 * f * k
+
+
+@register_flop_formula([ops.gated_mlp_backward, ops.gated_mlp_backward_main_grad])
+def _backward_flops(dy_shape: Any, *args: Any, **kwargs: Any) -> int:
+    k, f = args[8]
+    need_dx, need_dw = args[-2:] if isinstance(args[-2], bool) else (args[-1], True)
+    return 2 * dy_shape[0] * f * k * (1 + 2 * need_dx + 3 * need_dw)
+
+
+def gated_mlp(
+    x: Tensor | QuantizedActivation,
+    w_gate_up: Tensor,
+    w_down: Tensor,
+    *,
+    wgrad: str | None = None,
+    format: str | None = None,
+    grad_format: str = "e4m3",
+    recompute: bool = False,
+    main_grads: tuple[Tensor, Tensor] | None = None,
+    quantized_weights: tuple[QuantizedWeight, QuantizedWeight] | None = None,
+) -> Tensor:
+    """``(silu(x Wg^T) * (x Wu^T)) Wd^T`` in FP8; between the layers, h and the gradient of gate | up exist in FP8 only.
+
+    Args:
+        x: ``[..., K]``, or an activation that is quantised already.
+        w_gate_up: ``[2 F, K]``, Wg above Wu.
+        w_down: ``[K, F]``.
+        wgrad, format, grad_format: as in :func:`linear`.
+        recompute: make h^T again in backward instead of saving it: one byte per token and hidden feature less, for
+            one more read of gate | up.
+        main_grads: of w_gate_up and w_down, as in :func:`linear`.
+        quantized_weights: both weights in FP8; see :func:`cache_weights`.
+
+    Returns:
+        y ``[..., K]``, in the dtype of x.
+
+    Saved for backward: gate | up in the dtype of x, x^T and, unless recomputed, h^T in FP8, and the weights themselves.
+    """
+    if not isinstance(x, QuantizedActivation):
+        check_dtype("x", x)
+    check_dtype("w_gate_up", w_gate_up)
+    check_dtype("w_down", w_down)
+    x, w_gate_up, w_down = autocast(x, w_gate_up, w_down)
+    check_operands(x, {"w_gate_up": w_gate_up, "w_down": w_down})
+    needs = (w_gate_up.requires_grad, w_down.requires_grad)
+    if needs[0] != needs[1]:
+        raise ValueError("octet: w_gate_up and w_down must both require gradients, or neither")
+    need_dw = torch.is_grad_enabled() and needs[0]
+    carrier = x.carrier if isinstance(x, QuantizedActivation) else x
+    save = torch.is_grad_enabled() and (needs[0] or carrier.requires_grad)
+    if isinstance(x, Tensor) and x.numel() == 0:
+        gate, up = torch.nn.functional.linear(x, w_gate_up).chunk(2, -1)
+        return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
+    activation, (format_number, wgrad_number) = activation_arguments(x, wgrad, format, need_dw)
+    gate_up_cache, down_cache = quantized_weights or (NO_WEIGHT, NO_WEIGHT)
+    y, *_ = call(
+        ops.gated_mlp_forward,
+        *activation,
+        rows_of(w_gate_up),
+        *gate_up_cache,
+        rows_of(w_down),
+        *down_cache,
+        *(main_grads if main_grads is not None and need_dw else (None, None)),
+        format_number,
+        number("grad_format", grad_format, FORMATS),
+        wgrad_number,
+        save,
+        need_dw,
+        need_dw and not recompute,
+    )
+    return y.view(*x.shape[:-1], w_down.shape[0])

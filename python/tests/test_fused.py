@@ -1,0 +1,338 @@
+"""The fused path: activations in FP8 that several layers read, QKV, GatedMLP, RMSNorm, rope of packed qkv, and cached
+weights. Everything has the bits of the same computation in separate calls."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import exact, normal, snr
+from torch import nn
+from torch._dynamo.backends.debugging import aot_eager
+
+import octet.torch as ot
+
+RECIPES = [("1d", "e4m3", "e4m3"), ("2d", "e4m3", "e5m2")]
+
+
+def gradients(function, *inputs, seed=9):
+    """Results of a function of leaves, and the gradients of the leaves."""
+    leaves = [t.detach().clone().requires_grad_() for t in inputs]
+    out = function(*leaves)
+    out = out if isinstance(out, tuple) else (out,)
+    seeds = [normal(*t.shape, dtype=t.dtype, seed=seed + i) for i, t in enumerate(out)]
+    return [*(t.detach() for t in out), *torch.autograd.grad(out, leaves, seeds)]
+
+
+def same(got, want):
+    return len(got) == len(want) and all(map(torch.equal, got, want))
+
+
+@pytest.mark.parametrize("wgrad, format, grad_format", RECIPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_cast_serves_several_layers(dtype, wgrad, format, grad_format):
+    x, w1, w2 = (
+        normal(2, 20, 200, dtype=dtype),
+        normal(130, 200, dtype=dtype, seed=1),
+        normal(64, 200, dtype=dtype, seed=2),
+    )
+    recipe = {"wgrad": wgrad, "format": format}
+
+    def shared(x, w1, w2):
+        q = ot.quantize_activation(x, **recipe)
+        assert q.shape == x.shape and q.dtype == dtype and q.device == x.device
+        return ot.linear(q, w1, grad_format=grad_format), ot.linear(q, w2, grad_format=grad_format)
+
+    def separate(x, w1, w2):
+        return tuple(ot.linear(x, w, grad_format=grad_format, **recipe) for w in (w1, w2))
+
+    assert same(gradients(shared, x, w1, w2), gradients(separate, x, w1, w2))
+
+
+@pytest.mark.parametrize("wgrad, format, _", RECIPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norm_and_activation_write_what_the_cast_of_their_result_would(dtype, wgrad, format, _):
+    x, g, residual = (
+        normal(40, 300, dtype=dtype),
+        normal(300, dtype=dtype, seed=1),
+        normal(40, 300, dtype=dtype, seed=2),
+    )
+    recipe = {"wgrad": wgrad, "format": format}
+    pairs = [
+        (ot.rms_norm(x, g, quantized=True, **recipe), ot.rms_norm(x, g)),
+        (ot.rms_norm(x, g, residual, quantized=True, **recipe)[0], ot.rms_norm(x, g, residual)[0]),
+        (ot.swiglu(x, quantized=True, **recipe), ot.swiglu(x)),
+        (ot.swiglu(x, residual, quantized=True, **recipe), ot.swiglu(x, residual)),
+    ]
+    for got, plain in pairs:
+        want = ot.quantize_activation(plain, **recipe)
+        for name in ("values", "scales", "t_values", "t_scales"):
+            assert torch.equal(getattr(got, name), getattr(want, name)), name
+        assert got.shape == plain.shape
+        assert snr(ot.dequantize(got.row()), plain) > 25
+        assert snr(ot.dequantize(got.transposed()).t(), plain) > 25
+
+
+@pytest.mark.parametrize("wgrad", ["1d", "2d"])
+def test_gradients_flow_through_fp8(wgrad):
+    """norm -> linear and swiglu -> linear, in FP8 between and through f32."""
+    x, g, residual = normal(40, 300), normal(300, seed=1), normal(40, 300, seed=2)
+    w, w_half = normal(130, 300, seed=3), normal(130, 150, seed=4)
+
+    def norm(quantized):
+        def run(x, g, residual, w):
+            y, h = ot.rms_norm(x, g, residual, quantized=quantized, **({"wgrad": wgrad} if quantized else {}))
+            return ot.linear(y, w, **({} if quantized else {"wgrad": wgrad})), h
+
+        return run
+
+    def activation(quantized):
+        def run(x, w):
+            y = ot.swiglu(x, quantized=quantized, **({"wgrad": wgrad} if quantized else {}))
+            return ot.linear(y, w, **({} if quantized else {"wgrad": wgrad}))
+
+        return run
+
+    assert same(gradients(norm(True), x, g, residual, w), gradients(norm(False), x, g, residual, w))
+    assert same(gradients(activation(True), x, w_half), gradients(activation(False), x, w_half))
+
+
+def test_an_activation_made_without_gradients_is_refused_by_a_weight_that_needs_one():
+    with torch.no_grad():
+        q = ot.quantize_activation(normal(4, 128))
+    assert q.transposed() is None
+    w = normal(8, 128, seed=1).requires_grad_()
+    with pytest.raises(ValueError, match="octet: x was quantised without gradients"):
+        ot.linear(q, w)
+    assert torch.equal(ot.linear(q, w.detach()), ot.linear(normal(4, 128), w.detach()))
+    with pytest.raises(ValueError, match="octet: x was quantised with wgrad='1d', got wgrad='2d'"):
+        ot.linear(q, w.detach(), wgrad="2d")
+    with pytest.raises(ValueError, match="octet: x must be .* with at least one element"):
+        ot.quantize_activation(torch.empty(0, 128))
+
+
+def mlp_of_parts(x, w_gate_up, w_down, **recipe):
+    return ot.linear(ot.swiglu(ot.linear(x, w_gate_up, **recipe)), w_down, **recipe)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("wgrad, format, grad_format", RECIPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gated_mlp_is_its_parts(dtype, wgrad, format, grad_format, recompute):
+    inputs = [
+        normal(2, 20, 200, dtype=dtype),
+        normal(260, 200, dtype=dtype, seed=1),
+        normal(200, 130, dtype=dtype, seed=2),
+    ]
+    recipe = {"wgrad": wgrad, "format": format, "grad_format": grad_format}
+    want = gradients(lambda *t: mlp_of_parts(*t, **recipe), *inputs)
+    got = gradients(lambda *t: ot.gated_mlp(*t, recompute=recompute, **recipe), *inputs)
+    assert same(got, want)
+
+    def quantized(x, w_gate_up, w_down):
+        q = ot.quantize_activation(x, wgrad=wgrad, format=format)
+        return ot.gated_mlp(q, w_gate_up, w_down, grad_format=grad_format, recompute=recompute)
+
+    assert same(gradients(quantized, *inputs), want)
+
+
+def test_a_closed_gate_lets_nothing_through():
+    up, down = exact(128, 128, seed=1), exact(128, 128, seed=2)
+    y = ot.gated_mlp(exact(16, 128), torch.cat([torch.zeros(128, 128), up]), down)
+    assert torch.equal(y, torch.zeros(16, 128))
+
+
+def test_gated_mlp_saves_what_it_says():
+    x, w_gate_up, w_down = (
+        t.bfloat16() for t in (normal(512, 256), normal(1024, 256, seed=1), normal(256, 512, seed=2))
+    )
+    weights = [w_gate_up.requires_grad_(), w_down.requires_grad_()]
+
+    def saved(recompute):
+        sizes = []
+
+        def pack(t):
+            if all(t.data_ptr() != w.data_ptr() for w in weights):
+                sizes.append(t.untyped_storage().nbytes())
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            ot.gated_mlp(x, *weights, recompute=recompute)
+        return sum(sizes)
+
+    one_byte = 1 + 4 / 128
+    assert saved(True) == 512 * (2 * 1024 + 256 * one_byte)
+    assert saved(False) == saved(True) + 512 * 512 * one_byte
+
+
+def test_gated_mlp_adds_to_main_grads():
+    inputs = [normal(40, 256), normal(96, 256, seed=1), normal(256, 48, seed=2)]
+    x, w_gate_up, w_down = (t.clone().requires_grad_() for t in inputs)
+    main_grads = torch.ones(96, 256), torch.ones(256, 48)
+    ot.gated_mlp(x, w_gate_up, w_down, main_grads=main_grads).sum().backward()
+    assert w_gate_up.grad is None and w_down.grad is None
+    x2, w_gate_up2, w_down2 = (t.clone().requires_grad_() for t in inputs)
+    ot.gated_mlp(x2, w_gate_up2, w_down2).sum().backward()
+    assert torch.equal(x.grad, x2.grad)
+    assert snr(main_grads[0], 1 + w_gate_up2.grad) > 100 and snr(main_grads[1], 1 + w_down2.grad) > 100
+
+
+def test_gated_mlp_refuses_in_words():
+    x, w_gate_up, w_down = normal(4, 256), normal(96, 256, seed=1), normal(256, 48, seed=2)
+    with pytest.raises(ValueError, match=r"octet: w_down must be \[K, F\] = \[256, 48\], got \[256, 40\]"):
+        ot.gated_mlp(x, w_gate_up, w_down[:, :40])
+    assert ot.gated_mlp(torch.empty(0, 256), w_gate_up, w_down).shape == (0, 256)
+    with pytest.raises(ValueError, match="octet: w_gate_up and w_down must both require gradients, or neither"):
+        ot.gated_mlp(x, w_gate_up.requires_grad_(), w_down)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rope_of_packed_qkv(interleaved):
+    batch, seq, heads, kv_heads, head_dim = 2, 5, 4, 2, 16
+    qkv, cos, sin = normal(batch, seq, 8 * head_dim), normal(9, head_dim // 2, seed=1), normal(9, head_dim // 2, seed=2)
+    for positions in (None, torch.tensor([[4, 3, 2, 1, 8], [0, 0, 1, 1, 4]])):
+
+        def packed(qkv, positions=positions):
+            return ot.rope_qkv(qkv, heads, kv_heads, cos, sin, positions=positions, interleaved=interleaved)
+
+        def split(qkv, positions=positions):
+            q, k, v = qkv.view(batch, seq, 8, head_dim).split([heads, kv_heads, kv_heads], 2)
+            return *ot.rope(q, k, cos, sin, positions=positions, interleaved=interleaved), v
+
+        assert same(gradients(packed, qkv), gradients(split, qkv))
+
+
+def test_positions_choose_the_rows_of_the_tables():
+    q, k, cos, sin = normal(1, 3, 2, 8), normal(1, 3, 1, 8, seed=1), normal(9, 4, seed=2), normal(9, 4, seed=3)
+    rows = torch.tensor([[7, 0, 3]])
+    for positions in (rows, rows.int()):
+        got = ot.rope(q, k, cos, sin, positions=positions)
+        assert same(got, ot.rope(q, k, cos[rows[0]], sin[rows[0]]))
+    with pytest.raises(ValueError, match="octet: positions must be int32 or int64"):
+        ot.rope(q, k, cos, sin, positions=rows.float())
+    with pytest.raises(ValueError, match="octet: qkv must have .* columns, got 12"):
+        ot.rope_qkv(normal(1, 3, 12), 3, 1, cos, sin)
+
+
+class FusedBlock(nn.Module):
+    """A Llama layer of the fused modules."""
+
+    def __init__(self, dim=128, hidden=256, heads=2, **recipe):
+        super().__init__()
+        norm = {k: v for k, v in recipe.items() if k != "grad_format"}
+        self.norm1, self.norm2 = (ot.RMSNorm(dim, quantized=True, **norm) for _ in range(2))
+        self.qkv, self.out = ot.QKV(dim, heads, **recipe), ot.Linear(dim, dim, bias=False)
+        self.mlp = ot.GatedMLP(dim, hidden, **recipe)
+        self.register_buffer("cos", torch.ones(64, dim // heads // 2))
+        self.register_buffer("sin", torch.zeros(64, dim // heads // 2))
+
+    def forward(self, x):
+        q, k, v = ot.rope_qkv(self.qkv(self.norm1(x)), self.qkv.heads, self.qkv.kv_heads, self.cos, self.sin)
+        attention = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
+        y, x = self.norm2(self.out(attention.transpose(1, 2).flatten(2)), x)
+        return x + self.mlp(y)
+
+
+def block_step(block, function, x):
+    x = x.clone().requires_grad_()
+    y = function(x)
+    y.float().square().mean().backward()
+    out = [y.detach(), x.grad, *(p.grad.clone() for p in block.parameters())]
+    block.zero_grad()
+    return out
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_fused_block_compiles_whole(dynamic):
+    torch.manual_seed(1)
+    block = FusedBlock(wgrad="2d")
+    compiled = torch.compile(block, backend=aot_eager, fullgraph=True, dynamic=dynamic)
+    for seq in (32, 33):
+        x = normal(2, seq, 128)
+        assert same(block_step(block, compiled, x), block_step(block, block, x))
+
+
+def test_a_fused_block_compiles_with_inductor():
+    torch.manual_seed(1)
+    block, x = FusedBlock(), normal(2, 32, 128)
+    for a, b in zip(
+        block_step(block, torch.compile(block, fullgraph=True), x), block_step(block, block, x), strict=True
+    ):
+        assert snr(a, b) > 30
+
+
+def test_a_fused_block_is_close_to_torch():
+    torch.manual_seed(1)
+    block, x = FusedBlock(), normal(2, 32, 128)
+
+    def plain(x):
+        h = F.rms_norm(x, (128,), block.norm1.weight, 1e-6)
+        q, k, v = (t.view(2, 32, 2, 64).transpose(1, 2) for t in F.linear(h, block.qkv.weight).chunk(3, -1))
+        attention = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + F.linear(attention, block.out.weight)
+        gate, up = F.linear(F.rms_norm(x, (128,), block.norm2.weight, 1e-6), block.mlp.w_gate_up).chunk(2, -1)
+        return x + F.linear(F.silu(gate) * up, block.mlp.w_down)
+
+    for a, b in zip(block_step(block, block, x), block_step(block, plain, x), strict=True):
+        assert snr(a, b) > 20
+
+
+def test_packed_modules_have_the_names_of_their_parts():
+    torch.manual_seed(1)
+    qkv, mlp = ot.QKV(64, 4, 2, bias=True), ot.GatedMLP(64, 96)
+    state = qkv.state_dict()
+    assert {k: tuple(v.shape) for k, v in state.items()} == {
+        "q_proj.weight": (64, 64),
+        "k_proj.weight": (32, 64),
+        "v_proj.weight": (32, 64),
+        "q_proj.bias": (64,),
+        "k_proj.bias": (32,),
+        "v_proj.bias": (32,),
+    }
+    assert list(mlp.state_dict()) == ["gate_proj.weight", "up_proj.weight", "down_proj.weight"]
+    assert torch.equal(torch.cat(list(state.values())[:3]), qkv.weight)
+    for module, other in ((qkv, ot.QKV(64, 4, 2, bias=True)), (mlp, ot.GatedMLP(64, 96))):
+        other.load_state_dict(module.state_dict())
+        assert same(list(other.parameters()), list(module.parameters()))
+        assert same(list(copy.deepcopy(module).parameters()), list(module.parameters()))
+    with pytest.raises(RuntimeError, match="Missing key"):
+        qkv.load_state_dict({k: v for k, v in state.items() if k != "q_proj.weight"})
+
+
+def train(model, optimizer, function, steps=3):
+    losses = []
+    for step in range(steps):
+        for micro in range(2):
+            function(normal(2, 16, 128, seed=10 * step + micro)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append([p.detach().clone() for p in model.parameters()])
+    return losses
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_cached_weights_change_no_bit(compiled):
+    torch.manual_seed(1)
+    model = nn.Sequential(FusedBlock(), ot.convert(nn.Linear(128, 128)))
+    models = [model, copy.deepcopy(model)]
+    results = []
+    for cached, model in zip((True, False), models):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        if cached:
+            assert ot.cache_weights(model, optimizer) is model
+        function = torch.compile(model, backend=aot_eager, fullgraph=True) if compiled else model
+        results.append(train(model, optimizer, function))
+    assert all(map(same, *results))
+
+
+def test_cached_weights_follow_every_way_of_writing_them():
+    model = ot.convert(nn.Sequential(nn.Linear(128, 64, bias=False)))
+    ot.cache_weights(model)
+    x = normal(4, 128)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    assert torch.equal(model(x), ot.linear(x, model[0].weight))
+    model.load_state_dict({"0.weight": normal(64, 128, seed=5)})
+    assert torch.equal(model(x), ot.linear(x, normal(64, 128, seed=5)))
+    with pytest.raises(ValueError, match="octet: the model has no layer of octet.torch"):
+        ot.cache_weights(nn.Linear(2, 2))

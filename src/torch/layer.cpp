@@ -1,0 +1,139 @@
+#include "torch/layer.hpp"
+
+#include "torch/error.hpp"
+#include "torch/plan_cache.hpp"
+
+#include <string>
+
+namespace octet_torch {
+
+namespace {
+
+octet_block block_of(const Fp8& matrix) { return matrix ? matrix.view.block : octet_no_copy(); }
+
+octet_gemm_operand operand_of(const Fp8& matrix) {
+  octet_gemm_operand operand;
+  octet_init_gemm_operand(&operand);
+  operand.dtype = matrix.view.values.dtype;
+  operand.block = matrix.view.block;
+  return operand;
+}
+
+}  // namespace
+
+octet_block transposed_block(octet_wgrad_blocks wgrad) {
+  if (wgrad == OCTET_WGRAD_SQUARE) return square_block();
+  if (wgrad == OCTET_WGRAD_ROWS) return row_block();
+  refuse("octet: wgrad must be 1 (1x128 blocks) or 2 (128x128), got " + std::to_string(wgrad));
+}
+
+void Fp8::release(StackValue* values, StackValue* scales, const Tensor& like) {
+  if (!*this) memory = {absent(shim.u8, like), absent(shim.f32, like)};
+  *values = memory.values.release();
+  *scales = memory.scales.release();
+}
+
+Copies empty_copies(std::int64_t rows, std::int64_t cols, octet_dtype format, octet_block block,
+                    octet_block transposed_block, const Tensor& like) {
+  const auto make = [&](std::int64_t r, std::int64_t c, octet_block b) -> Fp8 {
+    if (b.rows == octet_no_copy().rows) return {};
+    const octet_quantized_layout layout = layout_of(r, c, format, b);
+    Quantized memory = empty_quantized(layout, like);
+    const octet_quantized view = view_of(memory, layout, "out");
+    return {std::move(memory), view};
+  };
+  return {make(rows, cols, block), make(cols, rows, transposed_block)};
+}
+
+octet_fp8_output output_of(const Copies& copies, octet_dtype format) {
+  octet_fp8_output output;
+  octet_init_fp8_output(&output);
+  output.enabled = 1;
+  output.format = format;
+  output.block = block_of(copies.row);
+  output.transposed_block = block_of(copies.column);
+  return output;
+}
+
+octet_fp8_copies views_of(const Copies& copies) {
+  octet_fp8_copies views{};
+  if (copies.row) views.out = copies.row.view;
+  if (copies.column) views.transposed = copies.column.view;
+  return views;
+}
+
+Tensor carrier_like(const octet_tensor& result, const Tensor& like) {
+  return carrier(result.shape[0], result.shape[1], torch_dtype(result.dtype), like);
+}
+
+Fp8 given_fp8(Quantized tensors, std::int64_t rows, std::int64_t cols, octet_dtype format,
+              octet_block block, const char* name) {
+  if (tensors.values.get() == nullptr || tensors.scales.get() == nullptr) return {};
+  const octet_quantized view = view_of(tensors, layout_of(rows, cols, format, block), name);
+  return {std::move(tensors), view};
+}
+
+Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block block,
+            octet_block transposed_block) {
+  const octet_tensor input = view_of(x, name, 2);
+  Copies out = empty_copies(input.shape[0], input.shape[1], format, block, transposed_block, x);
+  cast_into(x, name, format, out);
+  return out;
+}
+
+void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copies& out) {
+  octet_quantize_args args;
+  OCTET_INIT(&args);
+  args.input = view_of(x, name, 2);
+  octet_quantize_problem problem;
+  octet_init_quantize_problem(&problem);
+  problem.input_dtype = args.input.dtype;
+  problem.rows = args.input.shape[0];
+  problem.cols = args.input.shape[1];
+  problem.format = format;
+  problem.block = block_of(out.row);
+  problem.transposed_block = block_of(out.column);
+  problem.device = args.input.device;
+  const octet_fp8_copies views = views_of(out);
+  args.out = views.out;
+  args.transposed = views.transposed;
+  const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
+  const Workspace workspace(plan.workspace_bytes, x);
+  check(octet_run_quantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                           current_stream(problem.device)));
+}
+
+void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, bool accumulate,
+              const Tensor& like) {
+  octet_gemm_problem problem;
+  octet_init_gemm_problem(&problem);
+  problem.m = a.view.values.shape[0];
+  problem.n = b.view.values.shape[0];
+  problem.k = a.view.values.shape[1];
+  problem.a = operand_of(a);
+  problem.b = operand_of(b);
+  problem.out_dtype = d.dtype;
+  problem.accumulate = accumulate ? 1 : 0;
+  problem.device = d.device;
+  octet_gemm_args args;
+  OCTET_INIT(&args);
+  args.a = a.view;
+  args.b = b.view;
+  args.d = d;
+  const CachedPlan plan = find_plan(problem, octet_make_gemm_plan);
+  const Workspace workspace(plan.workspace_bytes, like);
+  check(octet_run_gemm(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                       current_stream(problem.device)));
+}
+
+void check_shape(const octet_tensor& view, const char* name, const char* letters, std::int64_t rows,
+                 std::int64_t cols) {
+  if (view.shape[0] == rows && view.shape[1] == cols) return;
+  const auto text = [](std::int64_t a, std::int64_t b) {
+    return "[" + std::to_string(a) + ", " + std::to_string(b) + "]";
+  };
+  refuse(std::string("octet: ") + name + " must be " + letters + " = " + text(rows, cols) +
+         ", got " + text(view.shape[0], view.shape[1]));
+}
+
+}  // namespace octet_torch

@@ -1,0 +1,70 @@
+// The casts and products that the linear layers are made of, with memory from torch.
+#pragma once
+
+#include "torch/operators.hpp"
+#include "torch/quantized.hpp"
+
+namespace octet_torch {
+
+// The three options of a layer, as they stand in the schemas.
+struct Recipe {
+  octet_dtype format;        // of activations and weights
+  octet_dtype grad_format;   // of gradients
+  octet_wgrad_blocks wgrad;  // blocks of transposed activations
+
+  Recipe(const StackValue* stack, int first)
+      : format(static_cast<octet_dtype>(int_at(stack, first))),
+        grad_format(static_cast<octet_dtype>(int_at(stack, first + 1))),
+        wgrad(static_cast<octet_wgrad_blocks>(int_at(stack, first + 2))) {}
+};
+
+octet_block transposed_block(octet_wgrad_blocks wgrad);
+inline octet_block row_block() { return octet_block_of(1, 128); }
+inline octet_block square_block() { return octet_block_of(128, 128); }
+
+// An FP8 matrix: memory, and what octet sees of it. No memory: no matrix.
+struct Fp8 {
+  Quantized memory;
+  octet_quantized view{};
+
+  explicit operator bool() const { return memory.values.get() != nullptr; }
+  // What an operator returns for it: shape [0] if there is none.
+  void release(StackValue* values, StackValue* scales, const Tensor& like);
+};
+
+// A matrix and its transpose.
+struct Copies {
+  Fp8 row;
+  Fp8 column;
+};
+
+// Memory for [rows, cols] and for [cols, rows]; octet_no_copy() for what is not needed.
+Copies empty_copies(std::int64_t rows, std::int64_t cols, octet_dtype format, octet_block block,
+                    octet_block transposed_block, const Tensor& like);
+// Such copies as the FP8 output of an operator.
+octet_fp8_output output_of(const Copies& copies, octet_dtype format);
+octet_fp8_copies views_of(const Copies& copies);
+
+// What an operator returns in the place of a result that it only wrote in FP8: a tensor of the
+// result's shape and dtype with one element in memory, through which gradients flow.
+Tensor carrier_like(const octet_tensor& result, const Tensor& like);
+
+// Two tensors of the stack as an FP8 matrix [rows, cols]; none if they are none.
+Fp8 given_fp8(Quantized tensors, std::int64_t rows, std::int64_t cols, octet_dtype format,
+              octet_block block, const char* name);
+
+// x [rows, cols] in FP8; octet_no_copy() for an orientation that is not needed.
+Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block block,
+            octet_block transposed_block);
+// The same into memory that is there.
+void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copies& out);
+
+// d [M, N] = a [M, K] b [N, K]^T, or d += that.
+void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, bool accumulate,
+              const Tensor& like);
+
+// Refuses a tensor whose shape is not [rows, cols]: "octet: w must be [N, K] = [130, 256], got ...".
+void check_shape(const octet_tensor& view, const char* name, const char* letters, std::int64_t rows,
+                 std::int64_t cols);
+
+}  // namespace octet_torch
