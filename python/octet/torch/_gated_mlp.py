@@ -9,7 +9,7 @@ from torch.utils.flop_counter import register_flop_formula
 from octet.torch._activation import QuantizedActivation
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
 from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, check_operands
-from octet.torch._operators import call, ops
+from octet.torch._operators import differentiable, ops
 
 # Indices of the inputs of gated_mlp_forward.
 _X, _W_GATE_UP, _W_DOWN, _INPUTS = 0, 5, 10, 23
@@ -84,7 +84,7 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
     return tuple(gradients)
 
 
-torch.library.register_autograd("octet::gated_mlp_forward", _backward, setup_context=_setup)
+_forward = differentiable("gated_mlp_forward", _setup, _backward)
 
 
 @register_flop_formula(ops.gated_mlp_forward)
@@ -146,8 +146,7 @@ def gated_mlp(
         return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
     activation, (format_number, wgrad_number) = activation_arguments(x, wgrad, format, need_dw)
     gate_up_cache, down_cache = quantized_weights or (NO_WEIGHT, NO_WEIGHT)
-    y, *_ = call(
-        ops.gated_mlp_forward,
+    y, *_ = _forward(
         *activation,
         rows_of(w_gate_up),
         *gate_up_cache,

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, recipe_of
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._operators import call, ops
+from octet.torch._operators import differentiable, ops
 
 
 class QuantizedWeight(NamedTuple):
@@ -116,7 +116,7 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
     return tuple(gradients)
 
 
-torch.library.register_autograd("octet::linear_forward", _backward, setup_context=_setup)
+_forward = differentiable("linear_forward", _setup, _backward)
 
 
 @register_flop_formula(ops.linear_forward)
@@ -227,8 +227,7 @@ def linear(
         check_dtype("main_grad", main_grad)
     else:
         main_grad = None
-    y, _, _ = call(
-        ops.linear_forward,
+    y, _, _ = _forward(
         *activation,
         rows_of(w),
         *(quantized_w or NO_WEIGHT),
@@ -238,5 +237,6 @@ def linear(
         wgrad_number,
         need_dw,
     )
-    y = y.view(*x.shape[:-1], w.shape[0])
+    if len(x.shape) != 2:
+        y = y.view(*x.shape[:-1], w.shape[0])
     return y if bias is None else y + bias.to(y.dtype)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
 from octet.torch._formats import check_dtype, rows_of
-from octet.torch._operators import call, ops
+from octet.torch._operators import differentiable, ops
 
 
 @torch.library.register_fake("octet::rms_norm")
@@ -91,9 +91,9 @@ def _backward_quantized(ctx: Any, dy: Tensor | None, *rest: Tensor | None) -> tu
     return dx, dx if ctx.has_residual else None, dg, None, None, None, None
 
 
-torch.library.register_autograd("octet::rms_norm", _backward, setup_context=_setup)
-torch.library.register_autograd("octet::rms_norm_residual", _backward_residual, setup_context=_setup_residual)
-torch.library.register_autograd("octet::rms_norm_quantized", _backward_quantized, setup_context=_setup_quantized)
+_plain = differentiable("rms_norm", _setup, _backward)
+_residual = differentiable("rms_norm_residual", _setup_residual, _backward_residual)
+_quantized = differentiable("rms_norm_quantized", _setup_quantized, _backward_quantized)
 
 
 def rms_norm(
@@ -129,12 +129,12 @@ def rms_norm(
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
         recipe = recipe_of(format, wgrad)
-        carrier, *copies, sum, _ = call(ops.rms_norm_quantized, flat, h, g, eps, *recipe, torch.is_grad_enabled())
+        carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, torch.is_grad_enabled())
         y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad)
     elif h is None:
-        y, _ = call(ops.rms_norm, flat, g, eps)
+        y, _ = _plain(flat, g, eps)
         y = y.view(x.shape)
     else:
-        y, sum, _ = call(ops.rms_norm_residual, flat, h, g, eps)
+        y, sum, _ = _residual(flat, h, g, eps)
         y = y.view(x.shape)
     return y if residual is None else (y, sum.view(x.shape))

@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from octet._library import library_path
 
@@ -44,6 +46,45 @@ def call(operator: Any, *args: Any) -> Any:
         return operator(*args)
     except RuntimeError as error:
         raise _translated(error) from None
+
+
+def differentiable(name: str, setup: Callable[..., None], backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives octet::name its gradient, and returns the function that calls it.
+
+    The gradient is registered with torch, for torch.compile, torch.export, DTensor and whoever calls torch.ops.octet.
+    That takes some 100 us per call in eager mode, where the same two functions in an autograd.Function take 10.
+    """
+    operator = getattr(ops, name).default
+    torch.library.register_autograd(f"octet::{name}", backward, setup_context=setup)
+
+    class Eager(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                output = operator(*args)
+            setup(ctx, args, output)  # a setup_context of its own would bind the arguments by inspection, 20 us
+            return output
+
+    Eager.backward = staticmethod(backward)  # type: ignore[assignment,method-assign]
+    Eager.__name__ = Eager.__qualname__ = name
+
+    def run(*args: Any) -> Any:
+        if (
+            torch.compiler.is_compiling()
+            or torch._C._are_functorch_transforms_active()
+            or not all(type(a) in _PLAIN for a in args)
+        ):
+            return call(operator, *args)
+        try:
+            return Eager.apply(*args)
+        except RuntimeError as error:
+            raise _translated(error) from None
+
+    return run
+
+
+# What the eager path takes; tensor subclasses go through the dispatcher.
+_PLAIN = {Tensor, torch.nn.Parameter, type(None), int, float, bool}
 
 
 def cached_plans() -> int:

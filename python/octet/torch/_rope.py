@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from octet.torch._formats import check_dtype
-from octet.torch._operators import call, ops
+from octet.torch._operators import differentiable, ops
 
 
 @torch.library.register_fake("octet::rope")
@@ -60,8 +60,8 @@ def _backward_qkv(ctx: Any, dq: Tensor, dk: Tensor, dv: Tensor) -> tuple[Tensor 
     return dqkv, None, None, None, None, None, None
 
 
-torch.library.register_autograd("octet::rope", _backward, setup_context=_setup)
-torch.library.register_autograd("octet::rope_qkv", _backward_qkv, setup_context=_setup)
+_rope = differentiable("rope", _setup, _backward)
+_rope_qkv = differentiable("rope_qkv", _setup, _backward_qkv)
 
 
 def _tables(cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -88,7 +88,7 @@ def rope(
     """
     check_dtype("q", q)
     check_dtype("k", k)
-    return call(ops.rope, _heads(q), _heads(k), *_tables(cos, sin, positions), interleaved)
+    return _rope(_heads(q), _heads(k), *_tables(cos, sin, positions), interleaved)
 
 
 def rope_qkv(
@@ -113,4 +113,4 @@ def rope_qkv(
     check_dtype("qkv", qkv)
     if qkv.dim() != 3:
         raise ValueError(f"octet: qkv must be [batch, seq, (heads + 2 kv_heads) head_dim], got {list(qkv.shape)}")
-    return call(ops.rope_qkv, qkv.contiguous(), heads, kv_heads, *_tables(cos, sin, positions), interleaved)
+    return _rope_qkv(qkv.contiguous(), heads, kv_heads, *_tables(cos, sin, positions), interleaved)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
 from octet.torch._formats import check_dtype, rows_of
-from octet.torch._operators import call, ops
+from octet.torch._operators import differentiable, ops
 
 
 def _result(gate: Tensor, up: Tensor | None) -> Tensor:
@@ -52,8 +52,8 @@ def _backward_quantized(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor |
     return *_backward(ctx, dy), None, None, None
 
 
-torch.library.register_autograd("octet::swiglu", _backward, setup_context=_setup)
-torch.library.register_autograd("octet::swiglu_quantized", _backward_quantized, setup_context=_setup_quantized)
+_plain = differentiable("swiglu", _setup, _backward)
+_quantized = differentiable("swiglu_quantized", _setup_quantized, _backward_quantized)
 
 
 def swiglu(
@@ -78,6 +78,6 @@ def swiglu(
     shape = gate.shape if up is not None else torch.Size((*gate.shape[:-1], gate.shape[-1] // 2))
     inputs = (rows_of(gate), None if up is None else rows_of(up))
     if not quantized:
-        return call(ops.swiglu, *inputs).view(shape)
-    carrier, *copies = call(ops.swiglu_quantized, *inputs, *recipe_of(format, wgrad), torch.is_grad_enabled())
+        return _plain(*inputs).view(shape)
+    carrier, *copies = _quantized(*inputs, *recipe_of(format, wgrad), torch.is_grad_enabled())
     return QuantizedActivation(carrier, *copies, shape, format, wgrad)
