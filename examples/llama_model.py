@@ -1,0 +1,286 @@
+"""Llama in three precisions that share names and shapes of parameters: one set of weights runs in any of them.
+
+    bf16         torch operators, which torch.compile fuses
+    fp8_rowwise  the same with torchao's "rowwise" recipe in the linear layers, through torch._scaled_mm
+    octet        octet.torch: block-scaled FP8 products, and octet's norms, rotations and activations
+
+A layer takes and returns two tensors whose sum is the residual stream, so that the sum is made inside the next norm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import octet.torch as ot
+
+EPS = 1e-5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model, named as in Llama's papers."""
+
+    layers: int
+    dim: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    vocab: int
+    rope_theta: float = 500_000.0
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "dim", "hidden", "heads", "kv_heads", "vocab"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"octet: {name} must be at least 1, got {getattr(self, name)}")
+        if self.dim % self.heads or self.dim // self.heads % 2:
+            raise ValueError(f"octet: dim must be heads x an even head_dim, got dim {self.dim}, heads {self.heads}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"octet: heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}")
+
+    @property
+    def head_dim(self) -> int:
+        return self.dim // self.heads
+
+    @property
+    def product_parameters(self) -> int:
+        """Weights that take part in products: all matrices but the embedding, which is a lookup."""
+        attention = self.dim * (2 * self.dim + 2 * self.kv_heads * self.head_dim)
+        return self.layers * (attention + 3 * self.dim * self.hidden) + self.dim * self.vocab
+
+    def flops_per_token(self, seq: int) -> int:
+        """Of one training step: 6 N, and the two products of causal attention, forward once and backward twice."""
+        return 6 * self.product_parameters + 6 * self.layers * self.dim * seq
+
+
+SHAPES = {
+    "llama3-8b": Shape(layers=32, dim=4096, hidden=14336, heads=32, kv_heads=8, vocab=128256),
+    "tiny": Shape(layers=2, dim=192, hidden=512, heads=4, kv_heads=2, vocab=256),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model computes. fast_accum: which rowwise products accumulate in the tensor core's own precision."""
+
+    precision: str = "bf16"
+    wgrad: str = "1d"
+    head: str = "bf16"
+    fused_loss: bool = True
+    fast_accum: str = "forward"
+    checkpointing: bool = False
+
+
+# torchao's recipe "rowwise", written anew. Every operand is e4m3 with one scale per row along the summed dimension,
+# rounded down to a power of two. Forward runs with fast accumulation. dx and dw do not; their products have no scales,
+# and the result is scaled by rows and columns afterwards, because the rowwise kernel of _scaled_mm was slow that way.
+
+E4M3_MAX = torch.finfo(torch.float8_e4m3fn).max
+
+
+def cast_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """``[R, C]`` to e4m3 ``[R, C]``, row-major, and the factor ``[R, 1]`` that undoes the scale."""
+    amax = x.abs().amax(dim=1, keepdim=True).float()
+    scale = E4M3_MAX / amax.clamp(min=1e-12)
+    scale = (scale.view(torch.int32) & 0x7F800000).view(torch.float32)  # the exponent alone: a power of two
+    values = (x.float() * scale).clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+    return values.contiguous(), scale.reciprocal()
+
+
+def rowwise_product(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor], dtype: torch.dtype, fast: bool) -> Tensor:
+    """``a b^T`` of two casts ``[M, K]`` and ``[N, K]``; emulated in f32 on a CPU."""
+    (a_values, a_factor), (b_values, b_factor) = a, b
+    if not a_values.is_cuda:
+        return ((a_values.float() * a_factor) @ (b_values.float() * b_factor).t()).to(dtype)
+    if fast:
+        factors = a_factor, b_factor.t()
+        return torch._scaled_mm(a_values, b_values.t(), *factors, out_dtype=dtype, use_fast_accum=True)
+    one = a_factor.new_ones(())
+    y = torch._scaled_mm(a_values, b_values.t(), one, one, out_dtype=dtype, use_fast_accum=False)
+    return (y * (a_factor * b_factor.t())).to(dtype)
+
+
+class RowwiseLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, fast_accum: str) -> Tensor:
+        ctx.save_for_backward(x, w)
+        ctx.fast = fast_accum == "all"
+        return rowwise_product(cast_rows(x), cast_rows(w), x.dtype, fast=True)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, w = ctx.saved_tensors
+        dx = rowwise_product(cast_rows(dy), cast_rows(w.t()), dy.dtype, ctx.fast)
+        dw = rowwise_product(cast_rows(dy.t()), cast_rows(x.t()), dy.dtype, ctx.fast)
+        return dx, dw, None
+
+
+def rowwise_linear(x: Tensor, w: Tensor, fast_accum: str = "forward") -> Tensor:
+    """``x w^T``, x ``[..., K]`` and w ``[N, K]``."""
+    return RowwiseLinear.apply(x.reshape(-1, x.shape[-1]), w, fast_accum).view(*x.shape[:-1], w.shape[0])
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal, with grouped heads: ``[batch, seq, heads, head_dim]`` to ``[batch, seq, heads * head_dim]``."""
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
+    return y.transpose(1, 2).flatten(2)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``[batch, seq, heads, head_dim]`` by its positions, in f32."""
+    first, second = x.float().chunk(2, dim=-1)
+    cos, sin = cos[:, None], sin[:, None]
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+class Layer(nn.Module):
+    """One transformer layer in bf16, with packed projections: q, k and v in one weight, gate and up in one."""
+
+    def __init__(self, shape: Shape, recipe: Recipe) -> None:
+        super().__init__()
+        self.shape, self.recipe = shape, recipe
+        head_dim, dim = shape.head_dim, shape.dim
+        self.attention_norm = nn.RMSNorm(dim, EPS)
+        self.qkv = nn.Linear(dim, (shape.heads + 2 * shape.kv_heads) * head_dim, bias=False)
+        self.out = nn.Linear(dim, dim, bias=False)
+        self.mlp_norm = nn.RMSNorm(dim, EPS)
+        self.gate_up = nn.Linear(dim, 2 * shape.hidden, bias=False)
+        self.down = nn.Linear(shape.hidden, dim, bias=False)
+
+    def linear(self, x: Tensor, w: Tensor) -> Tensor:
+        return F.linear(x, w)
+
+    def split(self, qkv: Tensor) -> tuple[Tensor, ...]:
+        """Packed ``[batch, seq, (heads + 2 kv_heads) head_dim]`` to q, k, v ``[batch, seq, heads, head_dim]``."""
+        heads, kv_heads = self.shape.heads, self.shape.kv_heads
+        return qkv.unflatten(-1, (-1, self.shape.head_dim)).split((heads, kv_heads, kv_heads), dim=2)
+
+    def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """x and residual ``[batch, seq, dim]``, or no residual in the first layer; cos, sin ``[seq, head_dim / 2]``."""
+        residual = x if residual is None else x + residual
+        qkv = self.linear(self.attention_norm(residual), self.qkv.weight)
+        q, k, v = self.split(qkv)
+        x = self.linear(attention(rotate(q, cos, sin), rotate(k, cos, sin), v), self.out.weight)
+
+        residual = x + residual
+        gate, up = self.linear(self.mlp_norm(residual), self.gate_up.weight).chunk(2, dim=-1)
+        return self.linear(F.silu(gate) * up, self.down.weight), residual
+
+
+class RowwiseLayer(Layer):
+    def linear(self, x: Tensor, w: Tensor) -> Tensor:
+        return rowwise_linear(x, w, self.recipe.fast_accum)
+
+
+class OctetLayer(Layer):
+    def linear(self, x: Tensor, w: Tensor) -> Tensor:
+        return ot.linear(x, w, wgrad=self.recipe.wgrad)
+
+    def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        normed, residual = octet_norm(x, residual, self.attention_norm.weight)
+        q, k, v = self.split(self.linear(normed, self.qkv.weight))
+        q, k = ot.rope(q, k, cos, sin)
+        x = self.linear(attention(q, k, v), self.out.weight)
+
+        normed, residual = ot.rms_norm(x, self.mlp_norm.weight, residual, eps=EPS)
+        hidden = ot.swiglu(self.linear(normed, self.gate_up.weight))
+        return self.linear(hidden, self.down.weight), residual
+
+
+def octet_norm(x: Tensor, residual: Tensor | None, g: Tensor) -> tuple[Tensor, Tensor]:
+    """The norm of the residual stream, and the stream."""
+    return (ot.rms_norm(x, g, eps=EPS), x) if residual is None else ot.rms_norm(x, g, residual, eps=EPS)
+
+
+class Head(nn.Module):
+    """The last norm, the projection to the vocabulary and the mean loss."""
+
+    def __init__(self, shape: Shape, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.norm = nn.RMSNorm(shape.dim, EPS)
+        self.weight = nn.Parameter(torch.empty(shape.vocab, shape.dim))
+
+    def logits(self, normed: Tensor) -> Tensor:
+        if self.recipe.head == "bf16":
+            return F.linear(normed, self.weight)
+        if self.recipe.precision == "fp8_rowwise":
+            return rowwise_linear(normed, self.weight, self.recipe.fast_accum)
+        return ot.linear(normed, self.weight, wgrad=self.recipe.wgrad)
+
+    def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
+        """x and residual ``[batch, seq, dim]``, targets ``[batch, seq]`` to a f32 scalar."""
+        normed = self.norm(x + residual)
+        return F.cross_entropy(self.logits(normed).flatten(0, 1).float(), targets.flatten())
+
+
+class OctetHead(Head):
+    def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
+        normed, _ = ot.rms_norm(x, self.norm.weight, residual, eps=EPS)
+        return F.cross_entropy(self.logits(normed).flatten(0, 1).float(), targets.flatten())
+
+
+LAYERS = {"bf16": Layer, "fp8_rowwise": RowwiseLayer, "octet": OctetLayer}
+HEADS = {"bf16": Head, "fp8_rowwise": Head, "octet": OctetHead}
+
+
+class Llama(nn.Module):
+    """Tokens ``[batch, seq]`` and the tokens that follow them to the mean loss, a f32 scalar."""
+
+    def __init__(self, shape: Shape, recipe: Recipe, seq: int) -> None:
+        super().__init__()
+        self.shape, self.recipe = shape, recipe
+        self.embedding = nn.Embedding(shape.vocab, shape.dim)
+        self.layers = nn.ModuleList(LAYERS[recipe.precision](shape, recipe) for _ in range(shape.layers))
+        self.head = HEADS[recipe.precision](shape, recipe)
+        for name in ("cos", "sin"):
+            self.register_buffer(name, torch.empty(seq, shape.head_dim // 2, dtype=torch.float32), persistent=False)
+
+    def initialize(self, seed: int) -> None:
+        """The same weights for every precision. The products that end in the residual stream start smaller."""
+        generator = torch.Generator(self.cos.device).manual_seed(seed)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 1:
+                nn.init.ones_(parameter)
+                continue
+            ends = name.endswith(("out.weight", "down.weight"))
+            std = 0.02 / (2 * self.shape.layers) ** 0.5 if ends else 0.02
+            nn.init.normal_(parameter, std=std, generator=generator)
+        # Angles from f64: at position 8192 the f32 product is off by up to 5e-4.
+        pairs = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64) / self.shape.head_dim
+        angles = torch.outer(torch.arange(len(self.cos), dtype=torch.float64), self.shape.rope_theta**-pairs)
+        self.cos.copy_(angles.cos())
+        self.sin.copy_(angles.sin())
+
+    def share(self, other: Llama) -> None:
+        """Takes the parameters and tables of another model of the same shape: both train the same weights."""
+        for mine, theirs in zip(self.modules(), other.modules(), strict=True):
+            mine._parameters.update(theirs._parameters)
+            mine._buffers.update(theirs._buffers)
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        x, residual = self.embedding(tokens), None
+        for layer in self.layers:
+            if self.recipe.checkpointing:
+                x, residual = checkpoint(layer, x, residual, self.cos, self.sin, use_reentrant=False)
+            else:
+                x, residual = layer(x, residual, self.cos, self.sin)
+        return self.head(x, residual, targets)
+
+
+def build(shape: Shape, recipe: Recipe, seq: int, device: torch.device, seed: int) -> Llama:
+    """A model with bf16 parameters on the device."""
+    with torch.device("meta"):
+        model = Llama(shape, recipe, seq)
+    model = model.bfloat16()
+    for name in ("cos", "sin"):  # stay f32
+        setattr(model, name, getattr(model, name).float())
+    model.to_empty(device=device)
+    model.initialize(seed)
+    return model
