@@ -66,13 +66,14 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model computes. fast_accum: which rowwise products accumulate in the tensor core's own precision."""
+    """How a model computes; the flags of train_llama.py have the same names."""
 
     precision: str = "bf16"
     wgrad: str = "1d"
     head: str = "bf16"
     fused_loss: bool = True
     fast_accum: str = "forward"
+    recompute: bool = False
     checkpointing: bool = False
 
 
@@ -139,38 +140,41 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
+class GatedMLP(nn.Module):
+    """Llama's MLP: w_gate_up ``[2 hidden, dim]`` holds two projections, w_down is ``[dim, hidden]``."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.w_gate_up = nn.Parameter(torch.empty(2 * hidden, dim))
+        self.w_down = nn.Parameter(torch.empty(dim, hidden))
+
+
 class Layer(nn.Module):
-    """One transformer layer in bf16, with packed projections: q, k and v in one weight, gate and up in one."""
+    """One transformer layer of torch operators; q, k and v are one product, gate and up another."""
 
     def __init__(self, shape: Shape, recipe: Recipe) -> None:
         super().__init__()
         self.shape, self.recipe = shape, recipe
-        head_dim, dim = shape.head_dim, shape.dim
-        self.attention_norm = nn.RMSNorm(dim, EPS)
-        self.qkv = nn.Linear(dim, (shape.heads + 2 * shape.kv_heads) * head_dim, bias=False)
-        self.out = nn.Linear(dim, dim, bias=False)
-        self.mlp_norm = nn.RMSNorm(dim, EPS)
-        self.gate_up = nn.Linear(dim, 2 * shape.hidden, bias=False)
-        self.down = nn.Linear(shape.hidden, dim, bias=False)
+        self.attention_norm = nn.RMSNorm(shape.dim, EPS)
+        self.qkv = nn.Linear(shape.dim, (shape.heads + 2 * shape.kv_heads) * shape.head_dim, bias=False)
+        self.out = nn.Linear(shape.dim, shape.dim, bias=False)
+        self.mlp_norm = nn.RMSNorm(shape.dim, EPS)
+        self.mlp = GatedMLP(shape.dim, shape.hidden)
 
     def linear(self, x: Tensor, w: Tensor) -> Tensor:
         return F.linear(x, w)
 
-    def split(self, qkv: Tensor) -> tuple[Tensor, ...]:
-        """Packed ``[batch, seq, (heads + 2 kv_heads) head_dim]`` to q, k, v ``[batch, seq, heads, head_dim]``."""
-        heads, kv_heads = self.shape.heads, self.shape.kv_heads
-        return qkv.unflatten(-1, (-1, self.shape.head_dim)).split((heads, kv_heads, kv_heads), dim=2)
-
     def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """x and residual ``[batch, seq, dim]``, or no residual in the first layer; cos, sin ``[seq, head_dim / 2]``."""
+        heads, kv_heads = self.shape.heads, self.shape.kv_heads
         residual = x if residual is None else x + residual
-        qkv = self.linear(self.attention_norm(residual), self.qkv.weight)
-        q, k, v = self.split(qkv)
+        qkv = self.linear(self.attention_norm(residual), self.qkv.weight).unflatten(-1, (-1, self.shape.head_dim))
+        q, k, v = qkv.split((heads, kv_heads, kv_heads), dim=2)
         x = self.linear(attention(rotate(q, cos, sin), rotate(k, cos, sin), v), self.out.weight)
 
         residual = x + residual
-        gate, up = self.linear(self.mlp_norm(residual), self.gate_up.weight).chunk(2, dim=-1)
-        return self.linear(F.silu(gate) * up, self.down.weight), residual
+        gate, up = self.linear(self.mlp_norm(residual), self.mlp.w_gate_up).chunk(2, dim=-1)
+        return self.linear(F.silu(gate) * up, self.mlp.w_down), residual
 
 
 class RowwiseLayer(Layer):
@@ -178,24 +182,29 @@ class RowwiseLayer(Layer):
         return rowwise_linear(x, w, self.recipe.fast_accum)
 
 
-class OctetLayer(Layer):
-    def linear(self, x: Tensor, w: Tensor) -> Tensor:
-        return ot.linear(x, w, wgrad=self.recipe.wgrad)
+class OctetLayer(nn.Module):
+    """The same layer of octet's modules. The norms write FP8 only, which the projections read."""
+
+    def __init__(self, shape: Shape, recipe: Recipe) -> None:
+        super().__init__()
+        self.heads, self.kv_heads = shape.heads, shape.kv_heads
+        self.attention_norm = ot.RMSNorm(shape.dim, EPS, quantized=True, wgrad=recipe.wgrad)
+        self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, wgrad=recipe.wgrad)
+        self.out = ot.Linear(shape.dim, shape.dim, bias=False)
+        self.out.wgrad = recipe.wgrad
+        self.mlp_norm = ot.RMSNorm(shape.dim, EPS, quantized=True, wgrad=recipe.wgrad)
+        self.mlp = ot.GatedMLP(shape.dim, shape.hidden, wgrad=recipe.wgrad, recompute=recipe.recompute)
 
     def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        normed, residual = octet_norm(x, residual, self.attention_norm.weight)
-        q, k, v = self.split(self.linear(normed, self.qkv.weight))
-        q, k = ot.rope(q, k, cos, sin)
-        x = self.linear(attention(q, k, v), self.out.weight)
+        if residual is None:
+            normed, residual = self.attention_norm(x), x
+        else:
+            normed, residual = self.attention_norm(x, residual)
+        q, k, v = ot.rope_qkv(self.qkv(normed), self.heads, self.kv_heads, cos, sin)
+        x = self.out(attention(q, k, v))
 
-        normed, residual = ot.rms_norm(x, self.mlp_norm.weight, residual, eps=EPS)
-        hidden = ot.swiglu(self.linear(normed, self.gate_up.weight))
-        return self.linear(hidden, self.down.weight), residual
-
-
-def octet_norm(x: Tensor, residual: Tensor | None, g: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm of the residual stream, and the stream."""
-    return (ot.rms_norm(x, g, eps=EPS), x) if residual is None else ot.rms_norm(x, g, residual, eps=EPS)
+        normed, residual = self.mlp_norm(x, residual)
+        return self.mlp(normed), residual
 
 
 class Head(nn.Module):
@@ -223,6 +232,9 @@ class Head(nn.Module):
 class OctetHead(Head):
     def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
         normed, _ = ot.rms_norm(x, self.norm.weight, residual, eps=EPS)
+        if self.recipe.fused_loss and hasattr(ot, "linear_cross_entropy"):
+            precision = self.recipe.head
+            return ot.linear_cross_entropy(normed, self.weight, targets, precision=precision, wgrad=self.recipe.wgrad)
         return F.cross_entropy(self.logits(normed).flatten(0, 1).float(), targets.flatten())
 
 
@@ -249,7 +261,7 @@ class Llama(nn.Module):
             if parameter.dim() == 1:
                 nn.init.ones_(parameter)
                 continue
-            ends = name.endswith(("out.weight", "down.weight"))
+            ends = name.endswith(("out.weight", "mlp.w_down"))
             std = 0.02 / (2 * self.shape.layers) ** 0.5 if ends else 0.02
             nn.init.normal_(parameter, std=std, generator=generator)
         # Angles from f64: at position 8192 the f32 product is off by up to 5e-4.

@@ -117,6 +117,9 @@ class Machine:
         """The most memory that tensors have taken since the last reset; 0 on a CPU."""
         return torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else 0.0
 
+    def allocated_gb(self) -> float:
+        return torch.cuda.memory_allocated() / 1e9 if self.device.type == "cuda" else 0.0
+
     def mean(self, value: Tensor) -> float:
         if self.ranks > 1:
             dist.all_reduce(value)

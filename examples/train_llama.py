@@ -41,6 +41,8 @@ from llama_training import (
     write_csv,
 )
 
+import octet.torch as ot
+
 COLUMNS = ["step", "tokens", "loss", "lr", "step_ms", "tokens_per_s", "model_tflops", "peak_gb"]
 
 
@@ -58,6 +60,7 @@ def parse_contender(name: str, args: argparse.Namespace) -> Contender:
         head=args.head,
         fused_loss=args.fused_loss,
         fast_accum=args.fast_accum,
+        recompute=args.recompute,
         checkpointing=args.checkpointing,
     )
     return Contender(name, recipe, int(order or 0))
@@ -75,6 +78,8 @@ def train(contender: Contender, shape: Shape, data: Data, args: argparse.Namespa
     """One run; a row of COLUMNS per step."""
     model = prepare(build(shape, contender.recipe, args.seq, machine.device, args.seed), args, machine)
     optimizer = make_optimizer(model, args)
+    if args.cache_weights and contender.recipe.precision == "octet":
+        ot.cache_weights(model, optimizer)
     batches = Batches(data, args, machine)
     flops = shape.flops_per_token(args.seq) / machine.ranks
     rows: list[dict] = []
@@ -204,6 +209,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     model.add_argument("--head", choices=("bf16", "fp8"), default="bf16", help="products of the head [bf16]")
     model.add_argument("--fused-loss", action=argparse.BooleanOptionalAction, default=True, help="of octet's head")
     model.add_argument("--fast-accum", choices=("forward", "all"), default="forward", help="of fp8_rowwise [forward]")
+    model.add_argument("--cache-weights", action="store_true", help="of octet: weights cast once per step")
+    model.add_argument("--recompute", action="store_true", help="of octet: the MLP's activation made again in backward")
 
     run = parser.add_argument_group("training")
     run.add_argument("--data", help="tokens.bin of make_corpus.py, random, or tree: this tree's docs, as bytes")
@@ -211,8 +218,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     run.add_argument("--batch", type=int, help="sequences per micro-batch and rank [tiny: 8, else 1]")
     run.add_argument("--micro-batches", type=int, default=1, help="per step [1]")
     run.add_argument("--steps", type=int, default=100)
-    run.add_argument("--lr", type=float, help="[tiny: 3e-3, else 3e-4]")
-    run.add_argument("--warmup", type=int, default=20, help="steps of growing learning rate [20]")
+    run.add_argument("--lr", type=float, help="[tiny: 1e-3, else 3e-4]")
+    run.add_argument("--warmup", type=int, default=10, help="steps of growing learning rate [10]")
     run.add_argument("--clip", type=float, default=0.0, help="largest norm of the gradient, 0: none [0]")
     run.add_argument("--seed", type=int, default=0, help="of weights and data [0]")
     run.add_argument("--compile", choices=("off", "blocks", "model"), help="[blocks on a GPU, off on a CPU]")
@@ -236,7 +243,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
 
     tiny = args.model == "tiny"
-    for name, small, large in (("seq", 128, 8192), ("batch", 8, 1), ("lr", 3e-3, 3e-4), ("data", "tree", "random")):
+    for name, small, large in (("seq", 128, 8192), ("batch", 8, 1), ("lr", 1e-3, 3e-4), ("data", "tree", "random")):
         if getattr(args, name) is None:
             setattr(args, name, small if tiny else large)
     if args.compile is None:
