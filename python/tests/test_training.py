@@ -1,0 +1,222 @@
+"""examples/train_llama.py on the CPU: it learns, alike in every precision, and its benchmark writes its tables."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import exact, normal, snr
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+from llama_bench import family_of  # noqa: E402
+from llama_model import SHAPES, Llama, Recipe, Shape, build, rowwise_linear  # noqa: E402
+from llama_training import Data  # noqa: E402
+from train_llama import main  # noqa: E402
+
+CPU = torch.device("cpu")
+SMALL = "--layers 2 --dim 128 --hidden 128 --heads 2 --kv-heads 1 --seq 32 --batch 2".split()
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_octet_learns_the_text_as_bf16_does(tmp_path):
+    assert main(["--precision", "bf16,octet", "--steps", "100", "--last", "10", "--out", str(tmp_path)]) == 0
+    loss = {row["precision"]: float(row["mean_loss_of_last"]) for row in rows_of(tmp_path / "summary.csv")}
+    # Bytes of documentation: 3.3 from their frequencies alone, 5.5 before the first step.
+    assert loss["bf16"] < 2.85
+    assert loss["octet"] == pytest.approx(loss["bf16"], rel=0.02)
+    assert len(rows_of(tmp_path / "octet.csv")) == 100
+
+
+def test_rowwise_products_of_exact_values_are_exact():
+    x, w, dy = exact(32, 128, seed=1), exact(48, 128, seed=2), exact(32, 48, seed=3)
+    got, want = [], []
+    for function, results in ((rowwise_linear, got), (F.linear, want)):
+        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+        y = function(*leaves)
+        results += [y.detach(), *torch.autograd.grad(y, leaves, dy)]
+    for a, b in zip(got, want, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_rowwise_products_of_random_values_are_near():
+    x, w = normal(2, 33, 80, seed=1).requires_grad_(), normal(48, 80, seed=2).requires_grad_()
+    dy = normal(2, 33, 48, seed=3)
+    got, want = (torch.autograd.grad(f(x, w), (x, w), dy) for f in (rowwise_linear, F.linear))
+    assert snr(rowwise_linear(x, w), F.linear(x, w)) > 25
+    assert min(snr(a, b) for a, b in zip(got, want, strict=True)) > 25
+
+
+RECIPES = [
+    Recipe("bf16"),
+    Recipe("fp8_rowwise"),
+    Recipe("octet"),
+    Recipe("octet", wgrad="2d", recompute=True),
+    Recipe("fp8_rowwise", head="fp8"),
+    Recipe("octet", head="fp8"),
+]
+
+
+def test_precisions_share_weights_and_agree():
+    shape, seq = SHAPES["tiny"], 64
+    base = build(shape, RECIPES[0], seq, CPU, seed=0)
+    tokens = torch.randint(shape.vocab, (2, seq + 1), generator=torch.Generator().manual_seed(1))
+    losses, gradients = [], []
+    for recipe in RECIPES:
+        with torch.device("meta"):
+            model = Llama(shape, recipe, seq)
+        model.share(base)
+        assert [id(p) for p in model.parameters()] == [id(p) for p in base.parameters()]
+        loss = model(tokens[:, :-1], tokens[:, 1:])
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(base.embedding.weight.grad.float())
+        base.zero_grad()
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=5e-3)
+    assert min(snr(gradient, gradients[0]) for gradient in gradients[1:]) > 12
+
+
+def test_checkpointing_changes_nothing():
+    shape, seq = SHAPES["tiny"], 32
+    tokens = torch.randint(shape.vocab, (1, seq + 1), generator=torch.Generator().manual_seed(1))
+    gradients = []
+    for checkpointing in (False, True):
+        model = build(shape, Recipe("octet", checkpointing=checkpointing), seq, CPU, seed=0)
+        model(tokens[:, :-1], tokens[:, 1:]).backward()
+        gradients.append([p.grad for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8_rowwise", "octet"])
+def test_layers_share_their_graphs(precision):
+    """Two for the layers, with and without a residual, and one for the head, however many layers there are."""
+    shape, seq = Shape(layers=4, dim=128, hidden=128, heads=2, kv_heads=1, vocab=64), 32
+    model = build(shape, Recipe(precision), seq, CPU, seed=0)
+    tokens = torch.randint(shape.vocab, (1, seq + 1))
+    torch._dynamo.utils.counters.clear()
+    for part in (*model.layers, model.head):
+        part.compile(fullgraph=True, backend="eager")
+    for _ in range(2):
+        model(tokens[:, :-1], tokens[:, 1:]).backward()
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 3
+
+
+def test_bench_writes_its_tables(tmp_path, capsys):
+    flags = "--bench --profile --host-time --rounds 2 --round-steps 2 --round-warmup 1 --cache-weights".split()
+    assert main([*SMALL, *flags, "--precision", "bf16,fp8_rowwise,octet-1d,octet-2d", "--out", str(tmp_path)]) == 0
+    bench = rows_of(tmp_path / "bench.csv")
+    assert [(row["Precision"], row["Wgrad"]) for row in bench] == [
+        ("bf16", ""),
+        ("fp8_rowwise", ""),
+        ("octet", "1d"),
+        ("octet", "2d"),
+    ]
+    assert float(bench[0]["To bf16"]) == 1.0 and float(bench[1]["To fp8_rowwise"]) == 1.0
+    for row in bench:
+        assert float(row["Tokens/s"]) == pytest.approx(64 / float(row["Step (ms)"]) * 1e3, rel=1e-2)
+        assert row["Command"].startswith("python examples/train_llama.py")
+    profile = rows_of(tmp_path / "profile.csv")
+    assert all(float(row["products (ms)"]) > 0 and float(row["attention (ms)"]) > 0 for row in profile[:2])
+    assert [row["Quantity"].split()[0] for row in rows_of(tmp_path / "host.csv")][-2:] == ["F.linear", "ot.linear"]
+
+    # The rows of the same case are replaced.
+    assert main([*SMALL, *flags[:1], *flags[3:], "--precision", "octet-2d", "--out", str(tmp_path)]) == 0
+    assert len(rows_of(tmp_path / "bench.csv")) == 4
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operator", "shapes", "family"),
+    [
+        ("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNN", "aten::mm", [[8192, 4096], [4096, 4096]], "products"),
+        ("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNN", "aten::mm", [[8192, 4096], [4096, 999]], "head and loss"),
+        ("void octet::sm90::gemm_kernel<octet::Constant<...>>", "octet::linear_forward", [[8, 4]], "products"),
+        ("void octet::sm90::gemm_kernel<octet::Constant<...>>", "octet::linear_cross_entropy", [], "head and loss"),
+        ("void octet::sm90::quantize_kernel<(octet::Dtype)3, false>(octet::sm90::QuantizeParams)", "", [], "casts"),
+        ("void octet::sm90::rms_norm_tile_kernel<3, true>(octet::sm90::RmsNormTileParams)", "", [], "norms"),
+        ("octet::cuda::(anonymous namespace)::add_partial_sums_kernel(octet::cuda::PartialSums)", "", [], "norms"),
+        ("void octet::sm90::rotate_heads_back_kernel<2>(octet::sm90::HeadParams)", "", [], "rotations"),
+        ("void octet::sm90::gated_backward_tile_kernel<3, true>(octet::sm90::X)", "", [], "activations"),
+        ("triton_red_fused__to_copy_abs_amax_clamp_mul_2", "", [], "casts"),
+        ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_0", "", [], "norms"),
+        ("triton_poi_fused__to_copy_add_cat_mul_sub_1", "", [], "rotations"),
+        ("triton_poi_fused_mul_silu_3", "", [], "activations"),
+        ("triton_red_fused__log_softmax_nll_loss_forward_1", "", [], "head and loss"),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_8_128x64x128", "", [], "attention"),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+            "",
+            [],
+            "optimiser",
+        ),
+        ("Memcpy DtoD (Device -> Device)", "", [], "copies"),
+    ],
+)
+def test_kernels_have_families(kernel, operator, shapes, family):
+    assert family_of(kernel, operator, shapes, vocab=999) == family
+
+
+def test_data_does_not_depend_on_precision_or_ranks(tmp_path):
+    torch.arange(5000, dtype=torch.int32).to(torch.uint16).numpy().tofile(tmp_path / "tokens.bin")
+    data = Data(str(tmp_path / "tokens.bin"), vocab=5000, seq=16, seed=3)
+    batch = data.sequences(step=7, order=0, count=4)
+    assert batch.shape == (4, 17) and torch.equal(batch[:, 1:], batch[:, :-1] + 1)
+    assert torch.equal(batch, data.sequences(step=7, order=0, count=4))
+    assert not torch.equal(batch, data.sequences(step=7, order=1, count=4))
+    assert not torch.equal(batch, data.sequences(step=8, order=0, count=4))
+
+
+def test_finished_runs_are_kept(tmp_path, capsys):
+    command = [*SMALL, "--steps", "2", "--out", str(tmp_path), "--precision", "bf16,bf16@1,octet-2d"]
+    assert main([*command, "--max-seconds", "1e-9"]) == 3  # nothing begun that cannot end
+    assert "not started (--max-seconds reached): bf16, bf16@1, octet-2d" in capsys.readouterr().out
+    assert main(command) == 0
+    first = {row["precision"]: row["mean_loss_of_last"] for row in rows_of(tmp_path / "summary.csv")}
+    assert first["bf16"] != first["bf16@1"]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert capsys.readouterr().out.count("is complete; kept") == 3
+    assert {row["precision"]: row["mean_loss_of_last"] for row in rows_of(tmp_path / "summary.csv")} == first
+    assert main([*command, "--lr", "1e-4"]) == 0
+    assert "complete; kept" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--precision fp4", "--precision must be of"),
+        ("--precision bf16-2d", "--precision must be of"),
+        ("--precision octet@x", "order of the data"),
+        ("--dim 100 --heads 3", "dim must be heads x an even head_dim, got dim 100, heads 3"),
+        ("--heads 4 --kv-heads 3", "heads must be a multiple of kv_heads, got 4 and 3"),
+        ("--steps 0", "--steps must be at least 1, got 0"),
+        ("--vocab 100", "has token"),
+        ("--data missing.bin", "got 'missing.bin'"),
+        ("--seq 100000000", "--seq 100000000 needs"),
+    ],
+)
+def test_bad_flags_say_what_was_wanted(flags, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        main(flags.split())
+
+
+def test_two_ranks_train_as_one(tmp_path):
+    """FSDP2 on two gloo processes: the losses of one process with both batches."""
+    flags = [*SMALL, "--steps", "3", "--precision", "octet"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launch, EXAMPLES / "train_llama.py", *flags, "--out", tmp_path / "two"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert main([*flags, "--batch", "4", "--out", str(tmp_path / "one")]) == 0
+    two, one = ([float(row["loss"]) for row in rows_of(tmp_path / n / "octet.csv")] for n in ("two", "one"))
+    assert two == pytest.approx(one, rel=2e-3)
