@@ -33,18 +33,18 @@ GemmProblem read_problem(const octet_gemm_problem* given) {
   problem.device = read_device(kOp, "problem", c.device);
   problem.groups = static_cast<GroupKind>(c.group_kind);
   problem.activation = static_cast<Activation>(c.activation);
-  problem.bias = read_flag(kOp, "bias", c.bias);
+  problem.bias_dtype = read_optional_dtype(kOp, "bias", c.bias_dtype);
   return problem;
 }
 
 GemmArgs read_args(const GemmProblem&, const octet_gemm_args* given) {
   const auto c = read_struct(kOp, "args", given);
-  check_unused(kOp, "bias", c.bias.data == nullptr && c.bias.rank == 0);
   check_unused(kOp, "group_offsets", c.group_offsets == nullptr);
   GemmArgs args;
   args.a = read_quantized(kOp, "a", c.a);
   args.b = read_quantized(kOp, "b", c.b);
   args.d = read_tensor(kOp, "d", c.d);
+  args.bias = read_tensor(kOp, "bias", c.bias);
   return args;
 }
 

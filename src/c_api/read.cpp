@@ -50,6 +50,12 @@ Dtype read_dtype(std::string_view op, const Field& argument, octet_dtype dtype) 
   return static_cast<Dtype>(dtype);
 }
 
+std::optional<Dtype> read_optional_dtype(std::string_view op, const Field& argument,
+                                         octet_dtype dtype) {
+  if (dtype == 0) return std::nullopt;
+  return read_dtype(op, argument, dtype);
+}
+
 Device read_device(std::string_view op, const Field& argument, octet_device device) {
   if (device.type != OCTET_CPU && device.type != OCTET_CUDA) {
     refuse_argument(op, ": device type of ", argument, " must be 1 (cpu) or 2 (cuda), got ",
@@ -146,9 +152,7 @@ Rotation read_rotation(std::string_view op, const octet_rotation& c) {
   rotation.cache_rows = c.cache_rows;
   rotation.full_cache = read_flag(op, "full_cache", c.full_cache);
   rotation.cache_dtype = read_dtype(op, "cache", c.cache_dtype);
-  if (c.positions_dtype != 0) {
-    rotation.positions_dtype = read_dtype(op, "positions", c.positions_dtype);
-  }
+  rotation.positions_dtype = read_optional_dtype(op, "positions", c.positions_dtype);
   return rotation;
 }
 

@@ -83,6 +83,9 @@ void check_unused(std::string_view op, std::string_view field, bool unused);
 std::string read_text(const char* text);  // null: empty
 
 Dtype read_dtype(std::string_view op, const Field& argument, octet_dtype dtype);
+// 0: none.
+std::optional<Dtype> read_optional_dtype(std::string_view op, const Field& argument,
+                                         octet_dtype dtype);
 Device read_device(std::string_view op, const Field& argument, octet_device device);
 BlockShape read_block(std::string_view op, const Field& argument, octet_block block);
 // octet_no_copy(): none.

@@ -139,6 +139,11 @@ TEST(CBadInput, RefusesNumbersOutsideTheEnums) {
       kInvalid, "gemm: dtype of out must be one of the numbers 1 (f32) to 8 (i64), got 99",
       problem);
   problem = c_problem();
+  problem.bias_dtype = 9;
+  expect_gemm_problem_refused(
+      kInvalid, "gemm: dtype of bias must be one of the numbers 1 (f32) to 8 (i64), got 9",
+      problem);
+  problem = c_problem();
   problem.device.type = 10;
   expect_gemm_problem_refused(
       kInvalid, "gemm: device type of problem must be 1 (cpu) or 2 (cuda), got 10", problem);
@@ -252,7 +257,7 @@ TEST_F(CGemm, RefusesBadArgumentStructs) {
           "gemm: group_offsets is not supported by this version of octet: leave it zero");
   c_args_ = to_c(args_);
   c_args_.bias = c_args_.d;
-  refused(kUnsupported, "gemm: bias is not supported by this version of octet: leave it zero");
+  refused(kInvalid, "gemm: a bias is given, but the problem has no bias_dtype");
 }
 
 TEST_F(CGemm, RefusesTensorsThatCannotBeRead) {

@@ -14,6 +14,10 @@ inline octet_block to_c(BlockShape block) { return {block.rows, block.cols}; }
 [[gnu::noinline]] inline octet_block to_c(const std::optional<BlockShape>& block) {
   return block ? to_c(*block) : octet_no_copy();
 }
+// 0: none.
+[[gnu::noinline]] inline octet_dtype to_c(const std::optional<Dtype>& dtype) {
+  return dtype ? static_cast<octet_dtype>(*dtype) : 0;
+}
 inline octet_tensor to_c(const TensorView& view) {
   octet_tensor tensor{};
   tensor.data = view.data;
@@ -50,7 +54,7 @@ inline octet_gemm_problem to_c(const GemmProblem& problem) {
   c.device = to_c(problem.device);
   c.group_kind = static_cast<octet_group_kind>(problem.groups);
   c.activation = static_cast<octet_activation>(problem.activation);
-  c.bias = problem.bias;
+  c.bias_dtype = to_c(problem.bias_dtype);
   return c;
 }
 inline octet_gemm_args to_c(const GemmArgs& args) {
@@ -59,6 +63,7 @@ inline octet_gemm_args to_c(const GemmArgs& args) {
   c.a = to_c(args.a);
   c.b = to_c(args.b);
   c.d = to_c(args.d);
+  c.bias = to_c(args.bias);
   return c;
 }
 

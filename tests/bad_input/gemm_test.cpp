@@ -22,6 +22,7 @@ struct GemmCall {
     args.a = operand(problem.a, problem.m);
     args.b = operand(problem.b, problem.n);
     args.d = arena.matrix(problem.out_dtype, problem.m, problem.n);
+    if (problem.bias_dtype) args.bias = arena.tensor(*problem.bias_dtype, {problem.n});
     workspace = arena.workspace(plan_gemm(problem).workspace_bytes);
   }
   QuantizedView operand(const GemmOperand& given, std::int64_t rows) {
@@ -131,11 +132,51 @@ TEST(GemmBadInput, RefusesWhatIsYetToCome) {
   problem.groups = static_cast<GroupKind>(1);
   expect_plan_refused(kUnsupported, "gemm: groups are not supported by this version of octet",
                       problem);
-  problem = small_problem();
-  problem.bias = true;
+}
+
+GemmProblem biased_problem() {
+  GemmProblem problem = small_problem();
+  problem.bias_dtype = Dtype::f32;
+  return problem;
+}
+
+TEST(GemmBadInput, RefusesABiasItCannotAdd) {
+  GemmProblem problem = biased_problem();
+  problem.bias_dtype = Dtype::f16;
   expect_plan_refused(kUnsupported,
-                      "gemm: bias and activation are not supported by this version of octet",
-                      problem);
+                      "gemm: bias_dtype must be f32 or that of the output, bf16, got f16", problem);
+  problem = biased_problem();
+  problem.accumulate = true;
+  expect_plan_refused(
+      kUnsupported,
+      "gemm: a product that is accumulated takes no bias: each call would add it again", problem);
+}
+
+TEST(GemmBadInput, RefusesABiasOfAnotherForm) {
+  const GemmCall good(biased_problem());
+  EXPECT_NO_THROW(run(plan_gemm(good.problem), good.args, good.workspace));
+  GemmCall missing(biased_problem());
+  missing.args.bias = TensorView();
+  missing.refused("gemm: bias must have rank 1, [N], got rank 0");
+  GemmCall surplus;
+  surplus.args.bias = surplus.arena.tensor(Dtype::f32, {surplus.problem.n});
+  surplus.refused("gemm: a bias is given, but the problem has no bias_dtype");
+  GemmCall length(biased_problem());
+  length.args.bias.shape[0] = 129;
+  length.refused("gemm: bias must be [N] = [130], got [129]");
+  GemmCall dtype(biased_problem());
+  dtype.args.bias.dtype = Dtype::bf16;
+  dtype.refused("gemm: bias must be f32, got bf16");
+  GemmCall device(biased_problem());
+  device.args.bias.device = {DeviceType::cuda, 0};
+  device.refused("gemm: bias is on cuda:0, the problem is on cpu");
+  GemmCall stride(biased_problem());
+  stride.args.bias.strides[0] = 2;
+  stride.refused(
+      "gemm: bias must have a contiguous last dimension (stride 1), got f32[130] strides [2]");
+  GemmCall overlap(biased_problem());
+  overlap.args.bias.data = overlap.args.d.data;
+  overlap.refused("gemm: output d overlaps bias: their memory must be apart");
 }
 
 TEST(GemmBadInput, RefusesUnknownNumbers) {
@@ -144,8 +185,7 @@ TEST(GemmBadInput, RefusesUnknownNumbers) {
   expect_plan_refused(kInvalid, "gemm: major of a must be k or mn, got 7", problem);
   problem = small_problem();
   problem.activation = static_cast<Activation>(9);
-  expect_plan_refused(kUnsupported,
-                      "gemm: bias and activation are not supported by this version of octet",
+  expect_plan_refused(kUnsupported, "gemm: activation is not supported by this version of octet",
                       problem);
   problem = small_problem();
   problem.out_dtype = static_cast<Dtype>(99);

@@ -44,6 +44,22 @@ TEST(CApiSameBits, Gemm) {
   });
 }
 
+TEST(CApiSameBits, GemmWithABias) {
+  GemmProblem problem{.m = 9, .n = 140, .k = 300, .bias_dtype = Dtype::f32};
+  problem.a = problem.b = {Dtype::f32};
+  expect_same_bits(problem, [&](Arena& arena) {
+    GemmArgs args;
+    args.a = arena.matrix(Dtype::f32, 9, 300);
+    args.b = arena.matrix(Dtype::f32, 140, 300);
+    args.d = arena.matrix(Dtype::bf16, 9, 140);
+    args.bias = arena.tensor(Dtype::f32, {140});
+    fill(args.a.values, 1);
+    fill(args.b.values, 2);
+    fill(make_matrix(args.bias.data, Dtype::f32, 1, 140, 140), 3);
+    return args;
+  });
+}
+
 QuantizeArgs quantized_input(Arena& arena) {
   QuantizeProblem cast{.rows = 20, .cols = 150, .input_dtype = Dtype::f32};
   QuantizeArgs args;

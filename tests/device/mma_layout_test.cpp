@@ -103,6 +103,20 @@ TEST(PairedColumns, GiveEveryThreadFourNeighbours) {
   }
 }
 
+// A bias is added by column: the numbering must agree with where the product leaves its columns.
+TEST(ColumnsOfAThread, AreThoseOfItsAccumulators) {
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int i = 0; i < 32; ++i) {
+      const int upper = accumulator_of_column(i);
+      for (const int index : {upper, upper + 2}) {
+        const int in_order = accumulator_col(thread, index);
+        EXPECT_EQ(column_of_thread(thread, i, 2), in_order) << thread << ", " << i;
+        EXPECT_EQ(column_of_thread(thread, i, 4), paired_column(in_order)) << thread << ", " << i;
+      }
+    }
+  }
+}
+
 // The dimensions of the tensor map of a paired operand (tensor_map.cu), in the order of a box.
 TEST(PairedColumns, AreTheOrderOfTheTensorMap) {
   constexpr int kSteps[] = {1, 4, 2};  // of p, t and h, in rows of the matrix

@@ -20,6 +20,7 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
   p.b.major = fp8 ? 0 : input.flag();
   p.out_dtype = input.float_dtype();
   p.accumulate = input.flag();
+  if (input.coin()) p.bias_dtype = input.coin() ? OCTET_F32 : p.out_dtype;
   p.device = input.device();
   if (input.spoilt()) p.a.scale_dtype = input.number(0, 9);
   if (input.spoilt()) p.b.struct_size = static_cast<std::uint32_t>(input.number(0, 100));
@@ -32,7 +33,9 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
   args.known.a = input.quantized(p.a.dtype, p.m, p.k, p.a.block);
   args.known.b = input.quantized(p.b.dtype, p.n, p.k, p.b.block);
   args.known.d = input.tensor(p.out_dtype, p.m, p.n);
-  if (input.spoilt()) args.known.bias = args.known.d;
+  if (p.bias_dtype != 0 || input.spoilt()) {
+    args.known.bias = input.tensor(p.bias_dtype, {p.n});
+  }
   memory.run(input, plan.get(), octet_run_gemm, args);
 }
 

@@ -1,4 +1,4 @@
-/* gemm: d[M, N] = a[M, K] b[N, K]^T, or d += that. */
+/* gemm: d[M, N] = a[M, K] b[N, K]^T, or that + bias[N], or d += that. */
 #ifndef OCTET_C_GEMM_H
 #define OCTET_C_GEMM_H
 
@@ -32,9 +32,9 @@ typedef struct octet_gemm_problem {
   octet_gemm_operand a;
   octet_gemm_operand b;
   octet_device device;
-  int32_t accumulate; /* d += a b^T; f32 and bf16 only */
+  int32_t accumulate;     /* d += a b^T; f32 and bf16 only */
+  octet_dtype bias_dtype; /* of a bias [N]: f32 or out_dtype; 0: no bias. Not with accumulate */
   /* Reserved for later versions: refused unless zero. */
-  int32_t bias;
   octet_activation activation;
   octet_group_kind group_kind;
   int64_t group_count;
@@ -49,8 +49,8 @@ typedef struct octet_gemm_args {
   octet_quantized a; /* [M, K] */
   octet_quantized b; /* [N, K] */
   octet_tensor d;    /* [M, N] */
-  /* Reserved for later versions: refused unless absent. */
-  octet_tensor bias;
+  octet_tensor bias; /* [N]; given exactly if the problem has a bias_dtype */
+  /* Reserved for later versions: refused unless null. */
   const void* group_offsets; /* on the device of the problem */
   uint64_t reserved[4];
 } octet_gemm_args;

@@ -1,4 +1,4 @@
-// gemm: d[M, N] = a[M, K] * b[N, K]^T, or d += that. Any M, N, K >= 1.
+// gemm: d[M, N] = a[M, K] * b[N, K]^T, or that + bias[N], or d += that. Any M, N, K >= 1.
 //
 // FP8 operands are block-scaled; the contraction is cut into slices of 128:
 //   slice    = sum over 128 k of a[m, k] * b[n, k]     (CPU: a sequential f32 FMA chain over k;
@@ -6,8 +6,9 @@
 //   1x128 . 128x128, 128x128 . 1x128:  acc = fma(slice, sa * sb, acc)
 //   1x128 . 1x128:                     acc = fma(slice * sa, sb, acc), the order of cuBLASLt
 // f32, f16 and bf16 operands use the same slices with acc = slice + acc.
-// acc is f32, in slice order. The result is acc rounded to d's dtype; with accumulate, d + acc in
-// f32, rounded once. Same inputs, same configuration: same bits, every run and thread count.
+// acc is f32, in slice order. The result is acc rounded to d's dtype; with a bias, acc + bias in
+// f32, rounded once; with accumulate, d + acc in f32, rounded once. Same inputs, same configuration:
+// same bits, every run and thread count.
 //
 // FP8: the contraction is contiguous in both operands, rows start on 16-byte boundaries (repack
 // otherwise). 16- and 32-bit operands: either dimension may be the contiguous one.
@@ -41,17 +42,19 @@ struct GemmProblem {
   GemmOperand b{Dtype::e4m3, kBlock128x128, Major::k};
   Dtype out_dtype = Dtype::bf16;  // f32, f16 or bf16
   bool accumulate = false;        // d += a b^T; f32 and bf16 only
+  // Of a bias [N] that is added to every row: f32 or out_dtype. Empty: no bias. Not with accumulate.
+  std::optional<Dtype> bias_dtype{};
   Device device{};
   // Reserved for later versions; anything but the defaults is refused.
   GroupKind groups = GroupKind::none;
   Activation activation = Activation::none;
-  bool bias = false;
 };
 
 struct GemmArgs {
-  QuantizedView a;  // [M, K]
-  QuantizedView b;  // [N, K]
-  TensorView d;     // [M, N], columns contiguous
+  QuantizedView a;    // [M, K]
+  QuantizedView b;    // [N, K]
+  TensorView d;       // [M, N], columns contiguous
+  TensorView bias{};  // [N], contiguous; given exactly if the problem has a bias_dtype
 };
 
 using GemmPlan = Plan<GemmProblem>;

@@ -44,6 +44,14 @@ OCTET_HOST_DEVICE constexpr int paired_column(int loaded) {
   return loaded / kPairedGroup * kPairedGroup + 4 * t + 2 * h + p;
 }
 
+// The columns of d that a thread holds, numbered in their order: where number `i` lies in the wave,
+// and its accumulator in the upper of the thread's two rows (2 further on in the lower). A thread
+// has `neighbours` columns side by side: 2 in order, 4 if paired.
+OCTET_HOST_DEVICE constexpr int column_of_thread(int thread, int i, int neighbours) {
+  return (i / neighbours * 4 + thread % 4) * neighbours + i % neighbours;
+}
+OCTET_HOST_DEVICE constexpr int accumulator_of_column(int i) { return i / 2 * 4 + i % 2; }
+
 // Byte offset of a 16-byte chunk in rows of `cols` 16-bit elements, packed one after the other. The
 // chunks of a row are permuted so that eight rows of one column share no bank. For 64 and 32
 // columns this is the copy engine's 128-byte and 64-byte swizzle.

@@ -36,6 +36,10 @@ __device__ __forceinline__ void load_shared(std::uint32_t from, std::uint32_t& x
                : "r"(from));
 }
 
+__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
+}
+
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t x, std::uint32_t y) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
 }

@@ -43,6 +43,7 @@ void run_reference(const GemmProblem& problem, const GemmArgs& args, const RunCo
     for (std::int64_t n = 0; n < problem.n; ++n) {
       const std::int64_t index = m * args.d.strides[0] + n;
       float result = product(problem, args, m, n);
+      if (problem.bias_dtype) result += load_f32(args.bias.data, n, *problem.bias_dtype);
       if (problem.accumulate) result += load_f32(args.d.data, index, problem.out_dtype);
       store_f32(args.d.data, index, problem.out_dtype, result);
     }

@@ -121,8 +121,8 @@ class ChunkedProduct {
   }
 
   void store_tile(const Chunk& chunk, std::int64_t a, std::int64_t b) {
-    kernels_.store({tile(a, b), &args_.d, chunk.m + a * kernels_.rows, chunk.n + b * kernels_.cols,
-                    problem_.accumulate});
+    kernels_.store({tile(a, b), &args_.d, &args_.bias, chunk.m + a * kernels_.rows,
+                    chunk.n + b * kernels_.cols, problem_.accumulate});
   }
 
   float* tile(std::int64_t a, std::int64_t b) const {

@@ -39,6 +39,7 @@ struct MultiplyTask {
 struct StoreTask {
   const float* acc;  // [rows][cols]
   const TensorView* d;
+  const TensorView* bias;  // [N]; without data: none
   std::int64_t m;
   std::int64_t n;
   bool accumulate;

@@ -213,12 +213,23 @@ void multiply(const MultiplyTask& task) {
   }
 }
 
+// The bias of a micro-tile's columns; zero beyond N.
+void load_bias(const StoreTask& task, float* to) {
+  const std::int64_t cols = std::min(kCols, task.bias->shape[0] - task.n);
+  for (std::int64_t i = 0; i < cols; ++i) {
+    to[i] = load_f32(task.bias->data, task.n + i, task.bias->dtype);
+  }
+}
+
 template <class Encode>
 void store_rows(const StoreTask& task) {
   using Storage = typename Encode::Storage;
   const std::int64_t rows = std::min(kRows, task.d->rows() - task.m);
   const std::int64_t cols = std::min(kCols, task.d->cols() - task.n);
   const std::size_t row_bytes = static_cast<std::size_t>(cols) * sizeof(Storage);
+  const bool has_bias = task.bias->data != nullptr;
+  float bias[kCols] = {};
+  if (has_bias) load_bias(task, bias);
   for (std::int64_t row = 0; row < rows; ++row) {
     Storage* to =
         static_cast<Storage*>(task.d->data) + (task.m + row) * task.d->strides[0] + task.n;
@@ -235,6 +246,7 @@ void store_rows(const StoreTask& task) {
     }
     for (std::int64_t i = 0; i < kCols; i += kLanes) {
       auto value = hn::LoadU(kF32, acc + i);
+      if (has_bias) value = hn::Add(value, hn::LoadU(kF32, bias + i));
       if (task.accumulate) value = hn::Add(value, hn::LoadU(kF32, sum + i));
       Encode::store(value, buffer + i);
     }

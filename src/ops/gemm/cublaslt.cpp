@@ -11,6 +11,7 @@ std::string refuse_multiple(const char* extent, std::int64_t given, std::int64_t
 }
 
 std::string refuse_fp8(const GemmProblem& problem) {
+  if (problem.bias_dtype) return "a bias is added to bf16 and f16 products, not to FP8 ones";
   if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
   if (problem.a.dtype == Dtype::e5m2 && problem.b.dtype == Dtype::e5m2) {
     return "a and b are both e5m2; at least one must be e4m3";
@@ -24,9 +25,15 @@ std::string refuse_fp8(const GemmProblem& problem) {
 std::string refuse_unscaled(const GemmProblem& problem) {
   const Dtype operands = problem.a.dtype;
   if (operands == Dtype::f32) return "operands are f32; FP8, bf16 and f16 are taken";
-  if (problem.out_dtype == operands || problem.out_dtype == Dtype::f32) return "";
-  return text(name(operands), " operands give ", name(operands), " or f32, not ",
-              name(problem.out_dtype));
+  if (problem.out_dtype != operands && problem.out_dtype != Dtype::f32) {
+    return text(name(operands), " operands give ", name(operands), " or f32, not ",
+                name(problem.out_dtype));
+  }
+  if (problem.bias_dtype.value_or(problem.out_dtype) != problem.out_dtype) {
+    return text("the bias must have the dtype of the output, ", name(problem.out_dtype), ", not ",
+                name(*problem.bias_dtype));
+  }
+  return "";
 }
 
 std::string refuse(const GemmProblem& problem, const Machine& machine) {

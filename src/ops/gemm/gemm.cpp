@@ -42,6 +42,18 @@ void check_operand(const char* argument, const GemmOperand& operand) {
   }
 }
 
+void check_bias(const GemmProblem& problem) {
+  if (!problem.bias_dtype) return;
+  if (*problem.bias_dtype != Dtype::f32 && *problem.bias_dtype != problem.out_dtype) {
+    fail(ErrorCode::unsupported, kOp, ": bias_dtype must be f32 or that of the output, ",
+         name(problem.out_dtype), ", got ", name(*problem.bias_dtype));
+  }
+  if (problem.accumulate) {
+    fail(ErrorCode::unsupported, kOp,
+         ": a product that is accumulated takes no bias: each call would add it again");
+  }
+}
+
 void read_operand(Call& call, const char* argument, const GemmOperand& operand,
                   const QuantizedView& view, std::int64_t rows, std::int64_t k,
                   std::string_view spelling) {
@@ -75,7 +87,8 @@ std::span<const GemmImplementation> gemm_implementations() {
 std::string describe(const GemmProblem& problem) {
   return text("gemm --shape ", problem.m, "x", problem.n, "x", problem.k, " --a ",
               describe_operand(problem.a), " --b ", describe_operand(problem.b), " --out ",
-              name(problem.out_dtype), problem.accumulate ? " --accumulate" : "", " --device ",
+              name(problem.out_dtype), problem.accumulate ? " --accumulate" : "",
+              problem.bias_dtype ? text(" --bias ", name(*problem.bias_dtype)) : "", " --device ",
               name(problem.device));
 }
 
@@ -98,12 +111,12 @@ void check(const GemmProblem& problem) {
   if (problem.accumulate && problem.out_dtype == Dtype::f16) {
     fail(ErrorCode::unsupported, kOp, ": accumulate needs an f32 or bf16 output, got f16");
   }
+  check_bias(problem);
   if (problem.groups != GroupKind::none) {
     fail(ErrorCode::unsupported, kOp, ": groups are not supported by this version of octet");
   }
-  if (problem.bias || problem.activation != Activation::none) {
-    fail(ErrorCode::unsupported, kOp,
-         ": bias and activation are not supported by this version of octet");
+  if (problem.activation != Activation::none) {
+    fail(ErrorCode::unsupported, kOp, ": activation is not supported by this version of octet");
   }
   check_size(kOp, problem.m, problem.k, Dtype::f32);
   check_size(kOp, problem.n, problem.k, Dtype::f32);
@@ -121,6 +134,11 @@ void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspa
   Call call(kOp, problem.device);
   read_operand(call, "a", problem.a, args.a, problem.m, problem.k, "[M, K]");
   read_operand(call, "b", problem.b, args.b, problem.n, problem.k, "[N, K]");
+  if (problem.bias_dtype) {
+    call.reads("bias", args.bias, TensorForm(*problem.bias_dtype, {problem.n}, "[N]"));
+  } else if (args.bias.data != nullptr || args.bias.rank != 0) {
+    refuse_argument(kOp, ": a bias is given, but the problem has no bias_dtype");
+  }
   call.writes("d", args.d, MatrixForm{problem.out_dtype, problem.m, problem.n, "[M, N]"});
   call.check_apart(workspace_bytes, workspace);
 }

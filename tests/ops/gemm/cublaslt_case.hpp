@@ -22,7 +22,7 @@ inline Runner on_cublaslt() {
   return {"cublaslt", [](const GemmProblem& problem, const GemmArgs& args, int) {
             OnCuda device;
             const GemmArgs device_args{device.copy_in(args.a), device.copy_in(args.b),
-                                       device.copy_in(args.d)};
+                                       device.copy_in(args.d), device.copy_in(args.bias)};
             run_on_device("cublaslt", on_device(problem), device_args);
             OnCuda::copy_out(device_args.d, args.d);
           }};

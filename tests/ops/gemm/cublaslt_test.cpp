@@ -115,6 +115,9 @@ TEST(GemmCublasLt, SaysWhyItRefusesAnFp8Problem) {
   EXPECT_EQ(reason(problem),
             "accumulating into bf16 rounds the product before the sum; f32 is accumulated "
             "faithfully");
+  problem = on_device(fp8_problem());
+  problem.bias_dtype = Dtype::bf16;
+  EXPECT_EQ(reason(problem), "a bias is added to bf16 and f16 products, not to FP8 ones");
   EXPECT_EQ(reason(on_device(fp8_problem(std::int64_t{1} << 31, 8, 16))),
             "M, N and K must be below 2^31");
 }
@@ -126,6 +129,11 @@ TEST(GemmCublasLt, SaysWhyItRefusesAnUnscaledProblem) {
             "bf16 operands give bf16 or f32, not f16");
   EXPECT_EQ(reason(unscaled_problem(Dtype::f16, Dtype::bf16)),
             "f16 operands give f16 or f32, not bf16");
+  GemmProblem biased = unscaled_problem(Dtype::bf16, Dtype::bf16);
+  biased.bias_dtype = Dtype::f32;
+  EXPECT_EQ(reason(biased), "the bias must have the dtype of the output, bf16, not f32");
+  biased.bias_dtype = Dtype::bf16;
+  EXPECT_EQ(reason(biased), "");
 }
 
 TEST(GemmCublasLt, ServesBf16OnHopperAndLeavesFp8ToTheKernel) {
@@ -172,8 +180,9 @@ void expect_as_on_the_cpu(const GemmProblem& problem, const QuantizedView& a,
   const float before = problem.accumulate ? 3.0f : NAN;
   const GappedOutput wanted(problem, before);
   const GappedOutput given(problem, before);
-  through_the_api("").run(problem, {a, b, wanted.view()}, 2);
-  on_cublaslt().run(problem, {a, b, given.view()}, 1);
+  const Tensor bias = integer_bias(problem);
+  through_the_api("").run(problem, {a, b, wanted.view(), bias.view()}, 2);
+  on_cublaslt().run(problem, {a, b, given.view(), bias.view()}, 1);
   EXPECT_TRUE(given.gaps_are_untouched()) << describe(on_device(problem));
   for (std::int64_t row = 0; row < problem.m; ++row) {
     for (std::int64_t col = 0; col < problem.n; ++col) {
@@ -310,6 +319,31 @@ TEST_P(GemmCublasLtUnscaled, PassesItsGateInEveryLayout) {
           expect_unscaled_product(problem, random);
         }
       }
+    }
+  }
+}
+
+// Sums of about 2000 are not 16-bit numbers: a sum that is rounded before the bias is added has
+// other bits.
+TEST_P(GemmCublasLtUnscaled, AddsABiasBeforeItRounds) {
+  OCTET_NEEDS_HOPPER();
+  constexpr std::int64_t kShapes[][3] = {{128, 256, 512}, {77, 51, 93}, {130, 257, 300},
+                                         {33, 7, 640},    {5, 1, 64},   {1, 129, 200}};
+  std::mt19937_64 random(20250112);
+  for (const auto& [m, n, k] : kShapes) {
+    const Tensor a(GetParam(), {m, k});
+    const Tensor b(GetParam(), {n, k});
+    for (const Tensor* operand : {&a, &b}) {
+      for (std::int64_t i = 0; i < operand->view().rows() * k; ++i) {
+        store_f32(operand->data(), i, GetParam(), static_cast<float>(random() % 5));
+      }
+    }
+    for (const Dtype out : {GetParam(), Dtype::f32}) {
+      GemmProblem problem = fp8_problem(m, n, k);
+      problem.a = problem.b = {GetParam(), {}, Major::k};
+      problem.out_dtype = out;
+      problem.bias_dtype = out;
+      expect_as_on_the_cpu(problem, a.view(), b.view());
     }
   }
 }

@@ -27,6 +27,7 @@ struct Way {
   bool accumulate;
   std::int64_t offset;  // elements
   std::int64_t extra;   // added to the pitch
+  std::optional<Dtype> bias{};
 };
 
 constexpr Way kWays[] = {
@@ -39,6 +40,11 @@ constexpr Way kWays[] = {
     {"elements", Dtype::f32, false, 1, 1},
     {"elements added", Dtype::f32, true, 0, 1},
     {"bf16 added", Dtype::bf16, true, 0, 0},
+    {"16-bit boxes with an f32 bias", Dtype::bf16, false, 0, 0, Dtype::f32},
+    {"16-bit boxes with a bias", Dtype::f16, false, 0, 0, Dtype::f16},
+    {"f32 boxes with a bias", Dtype::f32, false, 0, 0, Dtype::f32},
+    {"rows with a bias", Dtype::bf16, false, 1, 1, Dtype::bf16},
+    {"elements with a bias", Dtype::f32, false, 1, 1, Dtype::f32},
 };
 
 GemmProblem problem_of(const Sm90GemmConfig& config, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -61,6 +67,7 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
       GemmProblem problem = problem_of(config, 2 * config.tile_m + 37,
                                        config.cluster * config.tile_n + 48, k, way.out);
       problem.accumulate = way.accumulate;
+      problem.bias_dtype = way.bias;
       const Product product(problem);
       const std::int64_t pitch = problem.n + way.extra;
       const auto given = product.given(way.offset, pitch, [&](const GemmArgs& args) {
@@ -77,8 +84,10 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
   for (const std::int64_t slices : {2, 5}) {
-    const Product product(
-        problem_of(config, 15 * config.tile_m, 20 * config.tile_n, slices * kBlock, Dtype::bf16));
+    GemmProblem problem =
+        problem_of(config, 15 * config.tile_m, 20 * config.tile_n, slices * kBlock, Dtype::bf16);
+    if (slices == 5) problem.bias_dtype = Dtype::f32;
+    const Product product(problem);
     const std::int64_t pitch = product.problem.n;
     const auto given = product.given(
         0, pitch, [&](const GemmArgs& args) { launch(config, product.on_device(), args); });

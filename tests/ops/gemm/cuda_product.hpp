@@ -60,7 +60,8 @@ struct Product {
     const Output out(problem, offset, pitch, unit);
     const GemmPlan plan = plan_gemm(problem);
     const Buffer workspace(plan.workspace_bytes);
-    run(plan, {a, b, out.view}, {workspace.data(), workspace.bytes()});
+    const Tensor bias = integer_bias(problem);
+    run(plan, {a, b, out.view, bias.view()}, {workspace.data(), workspace.bytes()});
     return out.bytes;
   }
 
@@ -71,7 +72,8 @@ struct Product {
     OnCuda device;
     const Output out(problem, offset, pitch, unit);
     const DeviceImage image(out.bytes.data(), out.bytes.size());
-    launch(GemmArgs{device.copy_in(a), device.copy_in(b), image.at(out.view)});
+    launch(GemmArgs{device.copy_in(a), device.copy_in(b), image.at(out.view),
+                    device.copy_in(integer_bias(problem).view())});
     cuda::synchronize(0);
     return image.download();
   }

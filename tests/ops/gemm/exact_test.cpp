@@ -62,18 +62,22 @@ struct ExactProduct {
   }
 
   // Runs the product into a poisoned d and compares every element.
-  void expect_exact(Dtype out, bool accumulate, const Runner& runner) const {
+  void expect_exact(Dtype out, bool accumulate, const Runner& runner,
+                    std::optional<Dtype> bias_dtype = {}) const {
     GemmProblem run_problem = problem;
     run_problem.out_dtype = out;
     run_problem.accumulate = accumulate;
+    run_problem.bias_dtype = bias_dtype;
+    const Tensor bias = integer_bias(run_problem);
     const Tensor d(out, {problem.m, problem.n});
     constexpr float kBefore = 3;
     for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
       store_f32(d.data(), i, out, accumulate ? kBefore : NAN);
     }
-    runner.run(run_problem, {a.tensor, b.tensor, d}, 2);
+    runner.run(run_problem, {a.tensor, b.tensor, d, bias.view()}, 2);
     for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
-      const auto exact = static_cast<double>(expected[static_cast<std::size_t>(i)]);
+      auto exact = static_cast<double>(expected[static_cast<std::size_t>(i)]);
+      if (bias_dtype) exact += load_f32(bias.data(), i % problem.n, *bias_dtype);
       const double wanted = rounded(accumulate ? exact + kBefore : exact, out);
       ASSERT_EQ(load_f32(d.data(), i, out), wanted)
           << runner.name << ": octet check " << describe(run_problem) << " at row " << i / problem.n
@@ -120,6 +124,37 @@ TEST_P(GemmExact, HoldsAcrossChunks) {
     const ExactProduct product(problem_of(shape), random);
     for (const Runner& runner : simd_runners()) product.expect_exact(Dtype::f32, true, runner);
   }
+}
+
+// Widths at and beside the edges of micro-tiles and tiles.
+constexpr std::int64_t kBiasShapes[][3] = {{3, 1, 130},    {65, 7, 200},   {9, 48, 128},
+                                           {5, 129, 257},  {64, 200, 300}, {130, 257, 128},
+                                           {257, 256, 512}};
+
+TEST_P(GemmExact, AddsABiasBeforeItRounds) {
+  std::mt19937_64 random(20250110);
+  for (const auto& shape : kBiasShapes) {
+    const ExactProduct product(problem_of(shape), random);
+    for (const Runner& runner : all_runners()) {
+      for (const Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+        for (const Dtype bias : bias_dtypes(out)) product.expect_exact(out, false, runner, bias);
+      }
+    }
+  }
+}
+
+TEST_P(GemmExactOnHopper, AddsABiasBeforeItRounds) {
+  OCTET_NEEDS_HOPPER();
+  std::mt19937_64 random(20250111);
+  const auto expect = [&](const std::int64_t(&shape)[3]) {
+    const ExactProduct product(problem_of(shape), random);
+    for (const Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+      for (const Dtype bias : bias_dtypes(out)) product.expect_exact(out, false, on_cuda(), bias);
+    }
+  };
+  constexpr std::int64_t kMore[][3] = {{1500, 1400, 200}, {513, 1040, 129}, {16, 4096, 256}};
+  for (const auto& shape : kBiasShapes) expect(shape);
+  for (const auto& shape : kMore) expect(shape);
 }
 
 TEST_P(GemmExactOnHopper, HoldsOnHopper) {

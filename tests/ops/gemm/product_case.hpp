@@ -69,7 +69,7 @@ inline Runner on_cuda() {
             device_problem.device = OnCuda::kDevice;
             OnCuda device;
             const GemmArgs device_args{device.copy_in(args.a), device.copy_in(args.b),
-                                       device.copy_in(args.d)};
+                                       device.copy_in(args.d), device.copy_in(args.bias)};
             const GemmPlan plan = plan_gemm(device_problem);
             run(plan, device_args);
             cuda::synchronize(0);
@@ -129,6 +129,22 @@ inline QuantizedTensor small_integers(std::int64_t rows, std::int64_t k, const G
     }
   }
   return tensor;
+}
+
+// [N] integers in [-100, 100], which every dtype holds exactly; empty if the problem has no bias.
+inline Tensor integer_bias(const GemmProblem& problem) {
+  if (!problem.bias_dtype) return {};
+  Tensor bias(*problem.bias_dtype, {problem.n});
+  for (std::int64_t n = 0; n < problem.n; ++n) {
+    store_f32(bias.data(), n, *problem.bias_dtype, static_cast<float>(n * 37 % 201 - 100));
+  }
+  return bias;
+}
+
+// f32, and the dtype of the output.
+inline std::vector<Dtype> bias_dtypes(Dtype out) {
+  if (out == Dtype::f32) return {Dtype::f32};
+  return {Dtype::f32, out};
 }
 
 inline std::string seed_and_command(std::uint64_t seed, const GemmProblem& problem) {

@@ -57,6 +57,7 @@ void expect_same_bits(const GemmProblem& problem, const QuantizedView& a, const 
                       std::uint64_t seed) {
   ASSERT_FALSE(simd_runners().empty()) << "this machine has no AVX2";
   std::mt19937_64 random(seed);
+  const Tensor bias = integer_bias(problem);
   const Tensor before(problem.out_dtype, {problem.m, problem.n});
   for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
     const float value = static_cast<float>(static_cast<std::int64_t>(random() % 2001) - 1000);
@@ -64,11 +65,11 @@ void expect_same_bits(const GemmProblem& problem, const QuantizedView& a, const 
   }
   const Tensor wanted(problem.out_dtype, {problem.m, problem.n});
   std::memcpy(wanted.data(), before.data(), before.bytes());
-  through_the_api("cpu_reference").run(problem, {a, b, wanted}, 2);
+  through_the_api("cpu_reference").run(problem, {a, b, wanted, bias.view()}, 2);
   for (const Runner& runner : simd_runners()) {
     const Tensor given(problem.out_dtype, {problem.m, problem.n});
     std::memcpy(given.data(), before.data(), before.bytes());
-    runner.run(problem, {a, b, given}, 1 + static_cast<int>(random() % 4));
+    runner.run(problem, {a, b, given, bias.view()}, 1 + static_cast<int>(random() % 4));
     for (std::int64_t i = 0; i < problem.m * problem.n; ++i) {
       ASSERT_TRUE(same(wanted, given, i))
           << runner.name << ": " << seed_and_command(seed, problem) << " at row " << i / problem.n
@@ -99,6 +100,7 @@ TEST_P(GemmSimd, EqualsTheReferenceInEveryBitOnFp8) {
                  !squares_left && random() % 2 ? kBlock128x128 : kBlock1x128};
     problem.out_dtype = kOuts[random() % 3];
     problem.accumulate = problem.out_dtype != Dtype::f16 && random() % 2;
+    if (!problem.accumulate && random() % 2) problem.bias_dtype = bias_dtypes(problem.out_dtype)[0];
     const QuantizedTensor a = random_fp8(problem.m, problem.k, problem.a, GetParam(), random);
     const QuantizedTensor b = random_fp8(problem.n, problem.k, problem.b, GetParam(), random);
     expect_same_bits(problem, a, b, seed);

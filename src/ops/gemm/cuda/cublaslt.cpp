@@ -63,6 +63,7 @@ Matmul as_matmul(const GemmProblem& problem, const GemmArgs& args) {
   matmul.d.cols = problem.m;
   matmul.d.pitch = pitch_of(problem.m, args.d.strides[0], problem.n);
   matmul.d.align_bytes = align_bytes(args.d.data);
+  if (problem.bias_dtype) matmul.bias_align_bytes = align_bytes(args.bias.data);
   return matmul;
 }
 
@@ -103,7 +104,8 @@ void launch(const GemmProblem& problem, const GemmArgs& args, const RunContext& 
   const cuda::DeviceScope scope(problem.device.index);
   const Matmul matmul = as_matmul(problem, args);
   if (is_fp8(problem.a.dtype)) check_fp8(args, matmul);
-  const MatmulOperation operation = make_operation(matmul, args.b.scales.data, args.a.scales.data);
+  const MatmulOperation operation =
+      make_operation(matmul, {args.b.scales.data, args.a.scales.data, args.bias.data});
   const auto found = find_algorithm(matmul, operation);
   const float one = 1;
   const float keep = problem.accumulate ? 1 : 0;  // beta, the factor of the old d

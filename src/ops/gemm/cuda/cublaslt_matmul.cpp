@@ -71,19 +71,23 @@ std::shared_ptr<const MatmulAlgorithm> ask_heuristic(const Matmul& matmul,
 
 }  // namespace
 
-MatmulOperation make_operation(const Matmul& matmul, const void* a_scales, const void* b_scales) {
+MatmulOperation make_operation(const Matmul& matmul, const MatmulPointers& pointers) {
   cublasLtMatmulDesc_t made = nullptr;
   check(cublaslt().operation_create(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
   MatmulOperation operation{made, cublaslt().operation_destroy};
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, matmul.a.operation);
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, matmul.b.operation);
-  if (a_scales == nullptr) return operation;
+  if (pointers.bias != nullptr) {  // of the type of d by default
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
+  }
+  if (pointers.a_scales == nullptr) return operation;
   set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
   set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, matmul.a.scale_mode);
   set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, matmul.b.scale_mode);
-  set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a_scales);
-  set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b_scales);
+  set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, pointers.a_scales);
+  set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, pointers.b_scales);
   return operation;
 }
 

@@ -32,6 +32,7 @@ struct Matmul {
   MatmulMatrix a;
   MatmulMatrix b;
   MatmulMatrix d;
+  std::uint32_t bias_align_bytes;  // of a vector of d's type that is added to every column; 0: none
 
   auto operator<=>(const Matmul&) const = default;
 };
@@ -43,8 +44,15 @@ using OwnedDescriptor =
 using MatmulOperation = OwnedDescriptor<cublasLtMatmulDesc_t>;
 using MatmulLayout = OwnedDescriptor<cublasLtMatrixLayout_t>;
 
-// Holds the pointers to the scales, so it belongs to one call; the pointers are null if unscaled.
-MatmulOperation make_operation(const Matmul& matmul, const void* a_scales, const void* b_scales);
+// What an operation points to besides the matrices; null where there is none.
+struct MatmulPointers {
+  const void* a_scales;
+  const void* b_scales;
+  const void* bias;
+};
+
+// Holds the pointers, so it belongs to one call.
+MatmulOperation make_operation(const Matmul& matmul, const MatmulPointers& pointers);
 
 struct MatmulAlgorithm {
   MatmulLayout a;

@@ -125,6 +125,7 @@ class Sm90GemmRun {
                             group_of(config));
     params_.d_dtype = problem.out_dtype;
     params_.accumulate = problem.accumulate;
+    params_.bias_dtype = problem.bias_dtype.value_or(Dtype::f32);
     const int clusters = multiprocessors / config.cluster;
     blocks_ = static_cast<unsigned>(std::min(params_.raster.count(), clusters) * config.cluster);
   }
@@ -138,6 +139,7 @@ class Sm90GemmRun {
     params.store = store_of(problem_, args.d, config_.columns);
     params.d = args.d.data;
     params.d_pitch = args.d.strides[0];
+    params.bias = args.bias.data;
     GemmMaps maps = maps_of(args, params.store);
     if (config_.promotion == Promotion::product_of_scales) {
       params.b_scales = static_cast<const float*>(args.b.scales.data);

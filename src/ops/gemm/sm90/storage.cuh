@@ -29,6 +29,8 @@ struct GemmParams {
   std::int64_t d_pitch;
   Dtype d_dtype;
   bool accumulate;
+  Dtype bias_dtype;
+  const void* bias;  // [N], or null
 };
 
 struct OperandMaps {

@@ -1,6 +1,7 @@
 // Stores the finished tiles of the Hopper product.
 #pragma once
 
+#include "ops/gemm/sm90/bias.cuh"
 #include "ops/gemm/sm90/consumer.cuh"
 #include "ops/gemm/sm90/store_boxes.cuh"
 #include "ops/gemm/sm90/store_elements.cuh"
@@ -45,7 +46,7 @@ __device__ __forceinline__ Corner warp_corner(TileIndex tile) {
 }
 
 template <class C>
-__device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const GemmMaps& maps,
+__device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps& maps,
                                            const GemmParams& params, TileIndex tile) {
   constexpr Columns kColumns = C::value.columns;
   constexpr int kCols = wave_n(C::value);  // of a wave
@@ -58,6 +59,7 @@ __device__ __forceinline__ void store_tile(const Consumer<C>& consumer, const Ge
                                 (consumer_warpgroup() * 4 + warp_index()) * kStagingBytes;
   const std::uint32_t zero = opaque(0u);
   const Corner corner = warp_corner<C>(tile);
+  if (params.bias != nullptr) add_bias(consumer, params, corner.col, staging);
   const auto row_of = [&](int wave) { return corner.row + wave / Consumer::kWavesN * kWaveM; };
   const auto col_of = [&](int wave) { return corner.col + wave % Consumer::kWavesN * kCols; };
   if (params.store == Store::boxes) {
