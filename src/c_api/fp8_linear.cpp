@@ -1,5 +1,7 @@
 #include "c_api/plan.hpp"
 
+#include <cstddef>
+
 namespace octet::c_api {
 namespace {
 
@@ -12,7 +14,6 @@ static_assert(equal(OCTET_WGRAD_SQUARE, WgradBlocks::square));
 
 Fp8LinearProblem read_problem(const octet_fp8_linear_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
-  check_unused(kOp, "bias", c.bias == 0);
   check_unused(kOp, "activation", c.activation == OCTET_ACTIVATION_NONE);
   check_unused(kOp, "determinism", c.determinism == 0);
   Fp8LinearProblem problem;
@@ -21,6 +22,8 @@ Fp8LinearProblem read_problem(const octet_fp8_linear_problem* given) {
   problem.k = c.k;
   problem.dtype = read_dtype(kOp, "x", c.dtype);
   read_fp8_training(kOp, c, problem);
+  problem.bias_dtype = read_optional_dtype(kOp, "bias", c.bias_dtype);
+  problem.dbias_dtype = read_optional_dtype(kOp, "dbias", c.dbias_dtype);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }
@@ -36,7 +39,9 @@ Fp8LinearSaved read_saved(const char* op, const octet_fp8_linear_saved& c, bool 
 
 Fp8LinearForwardArgs read_forward(const Fp8LinearProblem& problem,
                                   const octet_fp8_linear_forward_args* given) {
-  const auto c = read_struct(kForward, "args", given);
+  // The first version ended before the bias.
+  const auto c =
+      read_struct(kForward, "args", given, offsetof(octet_fp8_linear_forward_args, bias));
   Fp8LinearForwardArgs args;
   args.x = read_tensor(kForward, "x", c.x);
   if (problem.weights_quantized) {
@@ -46,6 +51,7 @@ Fp8LinearForwardArgs read_forward(const Fp8LinearProblem& problem,
     args.w = read_tensor(kForward, "w", c.w);
   }
   args.y = read_tensor(kForward, "y", c.y);
+  args.bias = read_tensor(kForward, "bias", c.bias);
   args.saved = read_saved(kForward, c.saved, problem.training && problem.need_dw,
                           problem.training && problem.need_dx && !problem.weights_quantized);
   return args;
@@ -53,12 +59,14 @@ Fp8LinearForwardArgs read_forward(const Fp8LinearProblem& problem,
 
 Fp8LinearBackwardArgs read_backward(const Fp8LinearProblem& problem,
                                     const octet_fp8_linear_backward_args* given) {
-  const auto c = read_struct(kBackward, "args", given);
+  const auto c =
+      read_struct(kBackward, "args", given, offsetof(octet_fp8_linear_backward_args, dbias));
   Fp8LinearBackwardArgs args;
   args.dy = read_tensor(kBackward, "dy", c.dy);
   args.saved = read_saved(kBackward, c.saved, problem.need_dw, problem.need_dx);
   if (problem.need_dx) args.dx = read_tensor(kBackward, "dx", c.dx);
   if (problem.need_dw) args.dw = read_tensor(kBackward, "dw", c.dw);
+  if (problem.dbias_dtype) args.dbias = read_tensor(kBackward, "dbias", c.dbias);
   return args;
 }
 

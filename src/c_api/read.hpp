@@ -47,13 +47,15 @@ void check_nested(std::string_view op, std::string_view argument, const Struct& 
   check_reserved(op, argument, given);
 }
 
-// A copy of a struct that begins with its size. `Struct` is both the first and the latest version.
+// A copy of a struct that begins with its size. `Struct` is the latest version, and the first one
+// too unless its size is given; fields that the caller's version lacks are zero.
 template <class Struct>
-Struct read_struct(std::string_view op, std::string_view argument, const Struct* given) {
+Struct read_struct(std::string_view op, std::string_view argument, const Struct* given,
+                   std::uint32_t first_size = sizeof(Struct)) {
   constexpr std::uint32_t kSize = sizeof(Struct);
-  read_struct_size(op, argument, given, kSize, kSize);
-  Struct copy;
-  std::memcpy(&copy, given, kSize);
+  const std::uint32_t size = read_struct_size(op, argument, given, first_size, kSize);
+  Struct copy{};
+  std::memcpy(&copy, given, std::min(size, kSize));
   check_reserved(op, argument, copy);
   return copy;
 }

@@ -215,6 +215,16 @@ TEST(CBadInput, RefusesFieldsOfWhatIsYetToCome) {
   expect_gemm_problem_refused(kInvalid, "gemm: reserved room of problem must be zero", problem);
   octet_fp8_linear_problem layer;
   octet_init_fp8_linear_problem(&layer);
+  layer.reserved0 = 1;
+  octet_plan* refused_plan = nullptr;
+  expect_status(kInvalid, "fp8_linear: reserved room of problem must be zero",
+                octet_make_fp8_linear_forward_plan(&layer, nullptr, &refused_plan));
+  octet_init_fp8_linear_problem(&layer);
+  layer.dbias_dtype = -1;
+  expect_status(kInvalid,
+                "fp8_linear: dtype of dbias must be one of the numbers 1 (f32) to 8 (i64), got -1",
+                octet_make_fp8_linear_forward_plan(&layer, nullptr, &refused_plan));
+  octet_init_fp8_linear_problem(&layer);
   layer.activation = 1;
   octet_plan* plan = nullptr;
   expect_status(kUnsupported,

@@ -152,6 +152,8 @@ inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
   c.n = problem.n;
   c.k = problem.k;
   set_layer_fields(problem, c);
+  c.bias_dtype = to_c(problem.bias_dtype);
+  c.dbias_dtype = to_c(problem.dbias_dtype);
   return c;
 }
 inline octet_fp8_linear_saved to_c(const Fp8LinearSaved& saved) {
@@ -165,6 +167,7 @@ inline octet_fp8_linear_forward_args to_c(const Fp8LinearForwardArgs& args) {
   c.weights = {to_c(args.weights.w), to_c(args.weights.w_t), {}};
   c.y = to_c(args.y);
   c.saved = to_c(args.saved);
+  c.bias = to_c(args.bias);
   return c;
 }
 inline octet_fp8_linear_backward_args to_c(const Fp8LinearBackwardArgs& args) {
@@ -174,6 +177,7 @@ inline octet_fp8_linear_backward_args to_c(const Fp8LinearBackwardArgs& args) {
   c.saved = to_c(args.saved);
   c.dx = to_c(args.dx);
   c.dw = to_c(args.dw);
+  c.dbias = to_c(args.dbias);
   return c;
 }
 

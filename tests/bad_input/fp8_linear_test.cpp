@@ -115,8 +115,75 @@ TEST(Fp8LinearBadInput, RefusesADeviceThatIsNotThere) {
 TEST(Fp8LinearBadInput, RefusesBackwardOfAnInferenceLayer) {
   Fp8LinearProblem problem = small_problem();
   problem.training = false;
-  expect_plan_refused(kInvalid, "fp8_linear: backward needs training = true and need_dx or need_dw",
-                      Fp8LinearBackward{problem});
+  expect_plan_refused(
+      kInvalid, "fp8_linear: backward needs training = true and need_dx, need_dw or a dbias_dtype",
+      Fp8LinearBackward{problem});
+  problem = small_problem();
+  problem.need_dx = problem.need_dw = false;
+  expect_plan_refused(
+      kInvalid, "fp8_linear: backward needs training = true and need_dx, need_dw or a dbias_dtype",
+      Fp8LinearBackward{problem});
+}
+
+TEST(Fp8LinearBadInput, RefusesBiasesItCannotAddOrSum) {
+  Fp8LinearProblem problem = small_problem();
+  problem.bias_dtype = Dtype::f16;
+  expect_both_plans_refused(
+      kUnsupported, "fp8_linear: bias_dtype must be f32 or that of y, bf16, got f16", problem);
+  problem = small_problem();
+  problem.dbias_dtype = Dtype::e4m3;
+  expect_both_plans_refused(kInvalid, "fp8_linear: dbias_dtype must be f32, f16 or bf16, got e4m3",
+                            problem);
+  problem.dbias_dtype = Dtype::f16;
+  problem.accumulate_dw = true;
+  expect_both_plans_refused(
+      kUnsupported, "fp8_linear: accumulate_dw needs an f32 or bf16 dbias, got f16", problem);
+}
+
+TEST(Fp8LinearBadInput, RefusesABiasOfAnotherForm) {
+  LayerCall surplus;
+  surplus.forward.bias = surplus.arena.tensor(Dtype::f32, {24});
+  surplus.forward_refused("fp8_linear_forward: a bias is given, but the problem has no bias_dtype");
+  const auto spoil = [](const std::string& message, const auto& change) {
+    LayerCall call;
+    call.problem.bias_dtype = Dtype::f32;
+    call.forward.bias = call.arena.tensor(Dtype::f32, {24});
+    change(call.forward);
+    call.forward_refused("fp8_linear_forward: " + message);
+  };
+  spoil("bias must have rank 1, [N], got rank 0",
+        [](Fp8LinearForwardArgs& args) { args.bias = {}; });
+  spoil("bias must be [N] = [24], got [23]",
+        [](Fp8LinearForwardArgs& args) { args.bias.shape[0] = 23; });
+  spoil("bias must be f32, got bf16",
+        [](Fp8LinearForwardArgs& args) { args.bias.dtype = Dtype::bf16; });
+  spoil("bias is on cuda:0, the problem is on cpu", [](Fp8LinearForwardArgs& args) {
+    args.bias.device = {DeviceType::cuda, 0};
+  });
+  spoil("output y overlaps bias: their memory must be apart",
+        [](Fp8LinearForwardArgs& args) { args.bias.data = args.y.data; });
+}
+
+TEST(Fp8LinearBadInput, RefusesADbiasOfAnotherForm) {
+  const auto spoil = [](const std::string& message, const auto& change) {
+    LayerCall call;
+    call.problem.dbias_dtype = Dtype::f32;
+    call.backward.dbias = call.arena.tensor(Dtype::f32, {24});
+    change(call.backward);
+    call.backward_refused("fp8_linear_backward: " + message);
+  };
+  spoil("dbias has a null pointer", [](Fp8LinearBackwardArgs& args) { args.dbias.data = nullptr; });
+  spoil("dbias must be [N] = [24], got [40]",
+        [](Fp8LinearBackwardArgs& args) { args.dbias.shape[0] = 40; });
+  spoil("dbias must be f32, got bf16",
+        [](Fp8LinearBackwardArgs& args) { args.dbias.dtype = Dtype::bf16; });
+  spoil("dbias is on cuda:0, the problem is on cpu", [](Fp8LinearBackwardArgs& args) {
+    args.dbias.device = {DeviceType::cuda, 0};
+  });
+  spoil("output dbias overlaps dy: their memory must be apart",
+        [](Fp8LinearBackwardArgs& args) { args.dbias.data = args.dy.data; });
+  spoil("output dbias overlaps dw: their memory must be apart",
+        [](Fp8LinearBackwardArgs& args) { args.dbias.data = args.dw.data; });
 }
 
 TEST(Fp8LinearBadInput, RefusesBadWorkspaces) {

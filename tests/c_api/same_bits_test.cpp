@@ -55,7 +55,7 @@ TEST(CApiSameBits, GemmWithABias) {
     args.bias = arena.tensor(Dtype::f32, {140});
     fill(args.a.values, 1);
     fill(args.b.values, 2);
-    fill(make_matrix(args.bias.data, Dtype::f32, 1, 140, 140), 3);
+    fill(args.bias, 3);
     return args;
   });
 }
@@ -111,6 +111,19 @@ class CApiLayer : public testing::Test {
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem_);
     args.saved.x_t = layout.x_t.view(arena.take(layout.x_t.bytes));
     args.saved.w_t = layout.w_t.view(arena.take(layout.w_t.bytes));
+    if (problem_.bias_dtype) args.bias = filled(arena.tensor(*problem_.bias_dtype, {130}), 8);
+    return args;
+  }
+
+  Fp8LinearBackwardArgs backward_args(Arena& arena) const {
+    const Fp8LinearForwardArgs forward = forward_args(arena);
+    run_cpp(Fp8LinearForward{problem_}, forward);
+    Fp8LinearBackwardArgs args;
+    args.dy = filled(arena.matrix(Dtype::f32, 20, 130), 7);
+    args.saved = forward.saved;
+    args.dx = arena.matrix(Dtype::f32, 20, 70);
+    args.dw = arena.matrix(Dtype::f32, 130, 70);
+    if (problem_.dbias_dtype) args.dbias = arena.tensor(*problem_.dbias_dtype, {130});
     return args;
   }
 
@@ -122,17 +135,40 @@ TEST_F(CApiLayer, ForwardHasTheSameBits) {
 }
 
 TEST_F(CApiLayer, BackwardHasTheSameBits) {
-  expect_same_bits(Fp8LinearBackward{problem_}, [&](Arena& arena) {
-    const Fp8LinearForwardArgs forward = forward_args(arena);
-    run_cpp(Fp8LinearForward{problem_}, forward);
-    Fp8LinearBackwardArgs args;
-    args.dy = arena.matrix(Dtype::f32, 20, 130);
-    fill(args.dy, 7);
-    args.saved = forward.saved;
-    args.dx = arena.matrix(Dtype::f32, 20, 70);
-    args.dw = arena.matrix(Dtype::f32, 130, 70);
-    return args;
-  });
+  expect_same_bits(Fp8LinearBackward{problem_}, [&](Arena& arena) { return backward_args(arena); });
+}
+
+TEST_F(CApiLayer, BiasesHaveTheSameBits) {
+  problem_.bias_dtype = Dtype::f32;
+  problem_.dbias_dtype = Dtype::bf16;
+  expect_same_bits(Fp8LinearForward{problem_}, [&](Arena& arena) { return forward_args(arena); });
+  expect_same_bits(Fp8LinearBackward{problem_}, [&](Arena& arena) { return backward_args(arena); });
+}
+
+// Callers compiled before the arguments had a bias pass shorter structs: what follows is not read.
+TEST_F(CApiLayer, TakesTheShorterArgumentsOfItsFirstVersion) {
+  Arena arena(1 << 20);
+  octet_fp8_linear_backward_args backward = to_c(backward_args(arena));
+  octet_fp8_linear_forward_args forward = to_c(forward_args(arena));
+  std::memset(&forward.bias, 0xFF, sizeof forward.bias);
+  std::memset(&backward.dbias, 0xFF, sizeof backward.dbias);
+  const auto problem = to_c(problem_);
+  const Buffer workspace(1 << 20);
+  const auto run_with = [&](auto make_plan, auto run_it, auto& args, std::size_t size) {
+    octet_plan* made = nullptr;
+    ASSERT_EQ(make_plan(&problem, nullptr, &made), OCTET_OK) << octet_last_error();
+    const PlanOwner plan(made, octet_destroy_plan);
+    args.struct_size = static_cast<std::uint32_t>(size);
+    EXPECT_EQ(run_it(made, &args, workspace.data(), workspace.bytes(), nullptr), OCTET_OK)
+        << octet_last_error();
+    args.struct_size = static_cast<std::uint32_t>(size - 1);
+    EXPECT_EQ(run_it(made, &args, workspace.data(), workspace.bytes(), nullptr),
+              OCTET_INVALID_ARGUMENT);
+  };
+  run_with(octet_make_fp8_linear_forward_plan, octet_run_fp8_linear_forward, forward,
+           offsetof(octet_fp8_linear_forward_args, bias));
+  run_with(octet_make_fp8_linear_backward_plan, octet_run_fp8_linear_backward, backward,
+           offsetof(octet_fp8_linear_backward_args, dbias));
 }
 
 TEST_F(CApiLayer, ForwardTakesWeightsQuantisedAheadOfTime) {

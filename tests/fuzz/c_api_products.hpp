@@ -50,6 +50,8 @@ inline octet_fp8_linear_problem layer_problem(Input& input) {
   p.grad_format = input.fp8_dtype();
   p.weights_quantized = input.flag();
   read_training(input, &p);
+  if (input.coin()) p.bias_dtype = input.coin() ? OCTET_F32 : p.dtype;
+  if (input.coin()) p.dbias_dtype = input.float_dtype();
   p.device = input.device();
   return p;
 }
@@ -83,10 +85,12 @@ inline void fuzz_layer(Input& input, Memory& memory) {
     f.w = input.tensor(p.dtype, p.n, p.k);
     f.weights.w = input.quantized(p.format, p.n, p.k, octet_block_of(128, 128));
     f.y = input.tensor(p.dtype, p.m, p.n);
+    if (p.bias_dtype != 0 || input.spoilt()) f.bias = input.tensor(p.bias_dtype, {p.n});
   } else {
     b.dy = input.tensor(p.dtype, p.m, p.n);
     b.dx = input.tensor(p.dtype, p.m, p.k);
     b.dw = input.tensor(p.dw_dtype, p.n, p.k);
+    b.dbias = input.tensor(p.dbias_dtype, {p.n});
   }
   pass.run(
       input,

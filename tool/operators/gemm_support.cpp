@@ -59,7 +59,7 @@ std::vector<std::string> layer_answers(const Fp8LinearForwardState& forward,
   for (const ProbeDevice& probe : probe_devices()) {
     AnswerOfParts parts;
     for (const QuantizePlan* plan :
-         {&forward.quantize_x, &*forward.quantize_w, &backward.quantize_dy}) {
+         {&forward.quantize_x, &*forward.quantize_w, &*backward.quantize_dy}) {
       parts.add("quantize", answer(quantize_implementations(), plan->problem, probe));
     }
     for (const GemmPlan* plan : {&forward.product, &*backward.dx_product, &*backward.dw_product}) {

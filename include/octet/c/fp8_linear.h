@@ -1,4 +1,5 @@
-/* fp8_linear: y = x w^T, dx = dy w, dw = dy^T x, quantised inside. */
+/* fp8_linear: y = x w^T or x w^T + bias, dx = dy w, dw = dy^T x, dbias = the column sums of dy;
+ * quantised inside. */
 #ifndef OCTET_C_FP8_LINEAR_H
 #define OCTET_C_FP8_LINEAR_H
 
@@ -33,16 +34,18 @@ typedef struct octet_fp8_linear_problem {
   int32_t need_dx;
   int32_t need_dw;
   octet_dtype dw_dtype;
-  int32_t accumulate_dw; /* dw += into an f32 or bf16 main gradient */
+  int32_t accumulate_dw; /* dw and dbias += into an f32 or bf16 main gradient */
   octet_wgrad_blocks wgrad_blocks;
   float amax_floor;
   int32_t pow2_scales;
+  octet_dtype bias_dtype; /* of bias: f32 or dtype; 0: y has no bias */
   /* Reserved for later versions: refused unless zero. */
-  int32_t bias;
   octet_activation activation;
   int32_t determinism;
   octet_device device;
-  uint64_t reserved[8];
+  octet_dtype dbias_dtype; /* f32, f16 or bf16; 0: backward computes no dbias */
+  uint32_t reserved0;
+  uint64_t reserved[7];
 } octet_fp8_linear_problem;
 
 typedef struct octet_fp8_linear_weights {
@@ -83,6 +86,7 @@ typedef struct octet_fp8_linear_forward_args {
   octet_tensor y;                   /* [M, N] */
   octet_fp8_linear_saved saved;     /* written; ignored if training is 0 */
   uint64_t reserved[4];
+  octet_tensor bias; /* [N]; given exactly if the problem has a bias_dtype */
 } octet_fp8_linear_forward_args;
 
 typedef struct octet_fp8_linear_backward_args {
@@ -93,6 +97,7 @@ typedef struct octet_fp8_linear_backward_args {
   octet_tensor dx;              /* [M, K]; ignored if need_dx is 0 */
   octet_tensor dw;              /* [N, K]; ignored if need_dw is 0 */
   uint64_t reserved[4];
+  octet_tensor dbias; /* [N]; ignored if the problem has no dbias_dtype */
 } octet_fp8_linear_backward_args;
 
 /* bf16 in and out, e4m3 inside, both gradients, on the CPU; the caller sets m, n and k. */

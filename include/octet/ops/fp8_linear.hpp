@@ -1,8 +1,10 @@
 // fp8_linear: the block-scaled FP8 linear layer, forward and backward.
 //
 //   forward          y[M, N]  = x[M, K] w[N, K]^T     x 1x128 along K       w 128x128
+//                    or that + bias[N], added in f32 before y is rounded
 //   data gradient    dx[M, K] = dy[M, N] w[N, K]      dy 1x128 along N      w^T, the same bytes
 //   weight gradient  dw[N, K] = dy^T[N, M] x[M, K]    dy^T 1x128 along M    x^T 1x128 along M
+//   bias gradient    dbias[N] = sum over M of dy      dy as given, f32 sums in a fixed order
 //
 // x and dy are quantised twice from one read; w is quantised once and stored twice. Products and
 // casts are bit-identical to those of gemm.hpp and quantize.hpp.
@@ -32,11 +34,13 @@ struct Fp8LinearProblem {
   bool need_dx = true;
   bool need_dw = true;
   Dtype dw_dtype = Dtype::bf16;  // f32, f16 or bf16
-  bool accumulate_dw = false;    // dw += into an f32 or bf16 main gradient
+  bool accumulate_dw = false;    // dw and dbias += into an f32 or bf16 main gradient
   WgradBlocks wgrad_blocks = WgradBlocks::rows;
   float amax_floor = 0;
   bool pow2_scales = false;
   Device device{};
+  std::optional<Dtype> bias_dtype{};   // of bias: f32 or dtype; empty: y has no bias
+  std::optional<Dtype> dbias_dtype{};  // f32, f16 or bf16; empty: backward computes no dbias
 };
 
 // Weights quantised ahead of time, with quantize: block = transposed_block = 128x128.
@@ -67,6 +71,7 @@ struct Fp8LinearForwardArgs {
   Fp8LinearWeights weights;  // ignored without weights_quantized
   TensorView y;              // [M, N]
   Fp8LinearSaved saved;      // written; ignored if training is false
+  TensorView bias{};         // [N]; given exactly if the problem has a bias_dtype
 };
 
 struct Fp8LinearBackwardArgs {
@@ -74,6 +79,7 @@ struct Fp8LinearBackwardArgs {
   Fp8LinearSaved saved;  // read
   TensorView dx;         // [M, K]; ignored if need_dx is false
   TensorView dw;         // [N, K]; ignored if need_dw is false
+  TensorView dbias{};    // [N]; ignored if the problem has no dbias_dtype
 };
 
 using Fp8LinearForwardPlan = Plan<Fp8LinearProblem, ForwardPass>;
@@ -111,6 +117,11 @@ class OCTET_API Fp8Linear {
                void* stream = nullptr);
   void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw,
                 void* stream = nullptr);
+  // With a bias and its gradient.
+  void forward(const TensorView& x, const TensorView& w, const TensorView& bias,
+               const TensorView& y, void* stream = nullptr);
+  void backward(const TensorView& dy, const TensorView& dx, const TensorView& dw,
+                const TensorView& dbias, void* stream = nullptr);
 
   const Fp8LinearForwardPlan& forward_plan() const { return forward_; }
   const Fp8LinearBackwardPlan& backward_plan() const { return backward_; }

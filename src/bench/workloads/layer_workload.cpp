@@ -204,7 +204,7 @@ class Fp8Products : public Fp8Workload {
     Operands set{made(0), made(1), made(2), made(3), made(4), made(5)};
     run(forward_state().quantize_x, {inputs.x, set.x, set.x_t}, workspace(), stream_);
     run(*forward_state().quantize_w, {inputs.w, set.w, set.w_t}, workspace(), stream_);
-    run(backward_state().quantize_dy, {inputs.dy, set.dy, set.dy_t}, workspace(), stream_);
+    run(*backward_state().quantize_dy, {inputs.dy, set.dy, set.dy_t}, workspace(), stream_);
     return set;
   }
 

@@ -39,12 +39,14 @@ constexpr int log2_up(std::int64_t value) {
 }
 
 // One line of partial sums per block.
+inline constexpr int kPartialSumWarps = 32;  // each adds every 32nd line
 struct PartialSums {
   const float* partials;  // [count, cols]
   std::int64_t count;
   std::int64_t cols;
-  void* out;    // [cols]
-  Dtype dtype;  // of out: f32, f16 or bf16
+  void* out;                // [cols]
+  Dtype dtype;              // of out: f32, f16 or bf16
+  bool accumulate = false;  // out += the sum
 };
 
 // Adds the lines of partial sums, in a fixed order (partial_sums.cu). Queues the kernel on a stream

@@ -1,4 +1,4 @@
-// out[c] = sum over i of partials[i][c], 32 columns per block. Each of 32 warps adds every 32nd
+// out[c] = sum over i of partials[i][c], or out[c] += that, 32 columns per block. Each of 32 warps adds every 32nd
 // partial sum, then the first warp adds the results of all warps in their order.
 #include "device/rows/launch.hpp"
 
@@ -10,7 +10,15 @@ namespace octet::cuda {
 namespace {
 
 constexpr int kColumns = 32;
-constexpr int kWarps = 32;
+constexpr int kWarps = kPartialSumWarps;
+
+__device__ float load(const void* out, std::int64_t index, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16: return f32_from_bf16(static_cast<const std::uint16_t*>(out)[index]);
+    case Dtype::f16: return f32_from_f16(static_cast<const std::uint16_t*>(out)[index]);
+    default: return static_cast<const float*>(out)[index];
+  }
+}
 
 __device__ void store(void* out, std::int64_t index, Dtype dtype, float value) {
   switch (dtype) {
@@ -38,6 +46,7 @@ __global__ __launch_bounds__(kColumns* kWarps) void add_partial_sums_kernel(Part
   __syncthreads();
   if (warp != 0 || col >= sums.cols) return;
   for (int w = 1; w < kWarps; ++w) sum += shared[w][lane];
+  if (sums.accumulate) sum = load(sums.out, col, sums.dtype) + sum;
   store(sums.out, col, sums.dtype, sum);
 }
 

@@ -5,6 +5,7 @@
 #include "ops/fp8_linear/parts.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace octet {
 namespace {
@@ -16,6 +17,19 @@ const Fp8LinearProblem& training_problem(const Fp8LinearProblem& problem) {
   return problem;
 }
 
+void check_bias(const Fp8LinearProblem& problem) {
+  const auto [bias, dbias] = std::array{problem.bias_dtype, problem.dbias_dtype};
+  if (bias && *bias != Dtype::f32 && *bias != problem.dtype) {
+    fail(ErrorCode::unsupported, kOp, ": bias_dtype must be f32 or that of y, ",
+         name(problem.dtype), ", got ", name(*bias));
+  }
+  if (!dbias) return;
+  check_float({kOp, "dbias_dtype"}, *dbias);
+  if (problem.accumulate_dw && *dbias == Dtype::f16) {
+    fail(ErrorCode::unsupported, kOp, ": accumulate_dw needs an f32 or bf16 dbias, got f16");
+  }
+}
+
 }  // namespace
 
 void check(const Fp8LinearProblem& problem) {
@@ -23,6 +37,7 @@ void check(const Fp8LinearProblem& problem) {
   check_extent(kOp, "N", problem.n);
   check_extent(kOp, "K", problem.k);
   check_numerics(kOp, problem);
+  check_bias(problem);
   check_size(kOp, problem.m, problem.k, Dtype::f32);
   check_size(kOp, problem.n, problem.k, Dtype::f32);
   check_size(kOp, problem.m, problem.n, Dtype::f32);
@@ -37,6 +52,8 @@ std::string describe(const Fp8LinearProblem& problem) {
   if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
   if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
   if (problem.accumulate_dw) result += " --accumulate-dw";
+  if (problem.bias_dtype) result += text(" --bias ", name(*problem.bias_dtype));
+  if (problem.dbias_dtype) result += text(" --dbias ", name(*problem.dbias_dtype));
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
   return result + " --device " + name(problem.device);
@@ -73,10 +90,16 @@ Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Fp8LinearOptions& op
 
 void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorView& y,
                         void* stream) {
+  forward(x, w, {}, y, stream);
+}
+
+void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorView& bias,
+                        const TensorView& y, void* stream) {
   Fp8LinearForwardArgs args;
   args.x = x;
   args.w = w;
   args.y = y;
+  args.bias = bias;
   args.saved = saved();
   run(forward_, args, {workspace_.data(), workspace_.bytes()}, stream);
   has_saved_ = true;
@@ -84,12 +107,18 @@ void Fp8Linear::forward(const TensorView& x, const TensorView& w, const TensorVi
 
 void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw,
                          void* stream) {
+  backward(dy, dx, dw, {}, stream);
+}
+
+void Fp8Linear::backward(const TensorView& dy, const TensorView& dx, const TensorView& dw,
+                         const TensorView& dbias, void* stream) {
   check_has_saved(kOp, has_saved_);
   Fp8LinearBackwardArgs args;
   args.dy = dy;
   args.saved = saved();
   args.dx = dx;
   args.dw = dw;
+  args.dbias = dbias;
   run(backward_, args, {workspace_.data(), workspace_.bytes()}, stream);
 }
 

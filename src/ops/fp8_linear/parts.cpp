@@ -31,6 +31,7 @@ LinearProducts linear_products(const Fp8LinearProblem& layer, const Operands& y,
   };
   const auto [m, n, k] = std::array{layer.m, layer.n, layer.k};
   LinearProducts products{product(m, n, k, y), product(m, k, n, dx), product(n, k, m, dw)};
+  products.y.bias_dtype = layer.bias_dtype;
   products.dw.out_dtype = layer.dw_dtype;
   products.dw.accumulate = layer.accumulate_dw;
   return products;

@@ -2,6 +2,8 @@
 // contain such layers, and the state of fp8_linear's plans.
 #pragma once
 
+#include "ops/fp8_linear/bias_gradient.hpp"
+
 #include <octet/ops/fp8_linear.hpp>
 #include <octet/ops/gemm.hpp>
 #include <octet/ops/quantize.hpp>
@@ -45,11 +47,12 @@ struct Fp8LinearForwardState {
 };
 
 struct Fp8LinearBackwardState {
-  QuantizePlan quantize_dy;
+  std::optional<QuantizePlan> quantize_dy;  // none if only dbias is computed
   std::optional<GemmPlan> dx_product;
   std::optional<GemmPlan> dw_product;
   QuantizedLayout dy_layout;
   QuantizedLayout dy_t_layout;
+  std::optional<BiasGradient> dbias;
 };
 
 void check(const Fp8LinearProblem& problem);

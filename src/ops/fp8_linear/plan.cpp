@@ -46,17 +46,22 @@ Fp8LinearForwardPlan plan_fp8_linear_forward(const Fp8LinearProblem& problem,
 Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
                                                const Fp8LinearOptions& options) {
   check(problem);
-  if (!problem.training || (!problem.need_dx && !problem.need_dw)) {
-    refuse_argument("fp8_linear: backward needs training = true and need_dx or need_dw");
+  const bool has_products = problem.need_dx || problem.need_dw;
+  if (!problem.training || (!has_products && !problem.dbias_dtype)) {
+    refuse_argument(
+        "fp8_linear: backward needs training = true and need_dx, need_dw or a dbias_dtype");
   }
   const PlanOptions gemm_options{options.gemm_backend, options.threads};
   const LinearProducts products = fp8_products(problem);
   auto state = std::make_shared<Fp8LinearBackwardState>();
-  state->quantize_dy =
-      plan_quantize(cast_of_dy(problem), {options.quantize_backend, options.threads});
-  state->dy_layout = out_layout(state->quantize_dy.problem);
-  state->dy_t_layout = transposed_layout(state->quantize_dy.problem);
-  std::size_t scratch = state->quantize_dy.workspace_bytes;
+  std::size_t scratch = 0;
+  if (has_products) {
+    state->quantize_dy =
+        plan_quantize(cast_of_dy(problem), {options.quantize_backend, options.threads});
+    state->dy_layout = out_layout(state->quantize_dy->problem);
+    state->dy_t_layout = transposed_layout(state->quantize_dy->problem);
+    scratch = state->quantize_dy->workspace_bytes;
+  }
   if (problem.need_dx) {
     state->dx_product = plan_gemm(products.dx, gemm_options);
     scratch = std::max(scratch, state->dx_product->workspace_bytes);
@@ -65,14 +70,23 @@ Fp8LinearBackwardPlan plan_fp8_linear_backward(const Fp8LinearProblem& problem,
     state->dw_product = plan_gemm(products.dw, gemm_options);
     scratch = std::max(scratch, state->dw_product->workspace_bytes);
   }
+  if (problem.dbias_dtype) {
+    state->dbias = BiasGradient(problem, options.threads);
+    scratch = std::max(scratch, state->dbias->workspace_bytes());
+  }
 
   Fp8LinearBackwardPlan plan;
   plan.problem = {problem};
-  const GemmPlan& product = problem.need_dw ? *state->dw_product : *state->dx_product;
-  plan.implementation =
-      describe_products(state->quantize_dy.implementation, product.implementation);
-  plan.configuration = product.configuration;
-  plan.why = product.why;
+  if (has_products) {
+    const GemmPlan& product = problem.need_dw ? *state->dw_product : *state->dx_product;
+    plan.implementation =
+        describe_products(state->quantize_dy->implementation, product.implementation);
+    plan.configuration = product.configuration;
+    plan.why = product.why;
+  }
+  if (state->dbias) {
+    plan.implementation += text(has_products ? " " : "", "dbias=", state->dbias->implementation());
+  }
   plan.workspace_bytes = aligned_bytes(state->dy_layout.bytes) +
                          aligned_bytes(state->dy_t_layout.bytes) + aligned_bytes(scratch);
   plan.state = state;

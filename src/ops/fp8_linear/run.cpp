@@ -32,6 +32,11 @@ void check(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args,
   } else {
     call.reads("w", args.w, MatrixForm{problem.dtype, n, k, "[N, K]"});
   }
+  if (problem.bias_dtype) {
+    call.reads("bias", args.bias, TensorForm(*problem.bias_dtype, {n}, "[N]"));
+  } else if (args.bias.data != nullptr || args.bias.rank != 0) {
+    refuse_argument(kForward, ": a bias is given, but the problem has no bias_dtype");
+  }
   call.writes("y", args.y, MatrixForm{problem.dtype, m, n, "[M, N]"});
   if (saves_x(problem)) call.writes("saved.x_t", args.saved.x_t, x_t_form(problem));
   if (saves_w(problem) && !problem.weights_quantized) {
@@ -51,6 +56,9 @@ void check(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args,
   if (problem.need_dx) call.writes("dx", args.dx, MatrixForm{problem.dtype, m, k, "[M, K]"});
   call.check_apart();  // errors of dx come before those of dw
   if (problem.need_dw) call.writes("dw", args.dw, MatrixForm{problem.dw_dtype, n, k, "[N, K]"});
+  if (problem.dbias_dtype) {
+    call.writes("dbias", args.dbias, TensorForm(*problem.dbias_dtype, {n}, "[N]"));
+  }
   call.check_apart(plan.workspace_bytes, workspace);
 }
 
@@ -73,7 +81,7 @@ void run(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args, Wor
     w = state.w_layout.view(w_memory, device);
     run_plan(*state.quantize_w, QuantizeArgs{args.w, w, args.saved.w_t}, carver.rest(), stream);
   }
-  run_plan(state.product, GemmArgs{x, w, args.y}, carver.rest(), stream);
+  run_plan(state.product, GemmArgs{x, w, args.y, args.bias}, carver.rest(), stream);
 }
 
 void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args, Workspace workspace,
@@ -93,7 +101,10 @@ void run(const Fp8LinearBackwardPlan& plan, const Fp8LinearBackwardArgs& args, W
     dy_t = state.dy_t_layout.view(memory, device);
   }
   const Workspace scratch = carver.rest();
-  run_plan(state.quantize_dy, QuantizeArgs{args.dy, dy, dy_t}, scratch, stream);
+  if (state.dbias) state.dbias->run(args.dy, args.dbias, scratch, stream);
+  if (state.quantize_dy) {
+    run_plan(*state.quantize_dy, QuantizeArgs{args.dy, dy, dy_t}, scratch, stream);
+  }
   if (state.dx_product) {
     run_plan(*state.dx_product, GemmArgs{dy, args.saved.w_t, args.dx}, scratch, stream);
   }

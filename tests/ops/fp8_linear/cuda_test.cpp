@@ -34,8 +34,8 @@ struct Layer {
   Fp8LinearForwardPlan forward;
   Fp8LinearBackwardPlan backward;
   OnCuda inputs;
-  TensorView x, w, dy;
-  Output y, dx, dw;
+  TensorView x, w, dy, bias;
+  Output y, dx, dw, dbias;
   Buffer x_t, w_t, workspace;
   Fp8LinearSaved saved;
 
@@ -49,7 +49,12 @@ struct Layer {
         y(given.dtype, given.m, given.n),
         dx(given.dtype, given.m, given.k),
         dw(given.dw_dtype, given.n, given.k),
+        dbias(given.dbias_dtype.value_or(Dtype::f32), 1, given.n),
         workspace(std::max(forward.workspace_bytes, backward.workspace_bytes), given.device) {
+    if (given.bias_dtype) {  // of bf16
+      bias = make_view(inputs.copy_in(random_tensor(1, given.n, 4).view()).data, *given.bias_dtype,
+                       {given.n}, given.device);
+    }
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(given);
     x_t = Buffer(layout.x_t.bytes, given.device);
     w_t = Buffer(layout.w_t.bytes, given.device);
@@ -60,17 +65,21 @@ struct Layer {
 
   void step(void* stream) const {
     const Workspace memory{workspace.data(), workspace.bytes()};
-    run(forward, {x, w, {}, y.view, saved}, memory, stream);
-    run(backward, {dy, saved, dx.view, dw.view}, memory, stream);
+    run(forward, {x, w, {}, y.view, saved, bias}, memory, stream);
+    run(backward, {dy, saved, dx.view, dw.view, dbias_view()}, memory, stream);
+  }
+
+  TensorView dbias_view() const {
+    return make_view(dbias.view.data, dbias.view.dtype, {problem.n}, problem.device);
   }
 
   void poison() const {
-    for (const Output* output : {&y, &dx, &dw}) output->image.upload();
+    for (const Output* output : {&y, &dx, &dw, &dbias}) output->image.upload();
     cuda::synchronize(0);
   }
 
   std::vector<std::vector<std::uint8_t>> results() const {
-    return {y.image.download(), dx.image.download(), dw.image.download()};
+    return {y.image.download(), dx.image.download(), dw.image.download(), dbias.image.download()};
   }
 };
 
@@ -79,6 +88,8 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
   for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
     Fp8LinearProblem problem{
         .m = 600, .n = 770, .k = 650, .wgrad_blocks = blocks, .device = OnCuda::kDevice};
+    problem.bias_dtype = Dtype::bf16;
+    problem.dbias_dtype = Dtype::f32;
     const Layer layer(problem);
     const Stream stream;
     layer.step(stream.handle());
@@ -86,6 +97,7 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
     const auto wanted = layer.results();
     const auto poisoned = std::vector<std::uint8_t>(wanted[0].size(), kPoison);
     ASSERT_FALSE(wanted[0] == poisoned);
+    ASSERT_FALSE(wanted[3] == std::vector<std::uint8_t>(wanted[3].size(), kPoison));
 
     layer.poison();
     const Graph graph(stream, [&](void* handle) { layer.step(handle); });
@@ -98,6 +110,7 @@ TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
       EXPECT_TRUE(given[0] == wanted[0]) << "y, replay " << replay;
       EXPECT_TRUE(given[1] == wanted[1]) << "dx, replay " << replay;
       EXPECT_TRUE(given[2] == wanted[2]) << "dw, replay " << replay;
+      EXPECT_TRUE(given[3] == wanted[3]) << "dbias, replay " << replay;
     }
   }
 }

@@ -88,6 +88,16 @@ Tensor filled(Dtype dtype, std::int64_t rows, std::int64_t cols, float value) {
   return tensor;
 }
 
+// [1, cols]: the gradient of a bias.
+IntegerMatrix column_sums(const IntegerMatrix& matrix) {
+  IntegerMatrix sums{1, matrix.cols,
+                     std::vector<std::int64_t>(static_cast<std::size_t>(matrix.cols))};
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.cols; ++c) sums.at(0, c) += matrix.at(r, c);
+  }
+  return sums;
+}
+
 void expect_exact_layer(const Fp8LinearProblem& problem) {
   SCOPED_TRACE("octet check " + describe(problem));
   std::mt19937_64 random(42);
@@ -101,16 +111,28 @@ void expect_exact_layer(const Fp8LinearProblem& problem) {
   const Tensor dx = filled(problem.dtype, problem.m, problem.k, NAN);
   const float before = problem.accumulate_dw ? 5 : NAN;
   const Tensor dw = filled(problem.dw_dtype, problem.n, problem.k, before);
+  IntegerMatrix bias{1, problem.n, {}};
+  for (std::int64_t n = 0; n < problem.n; ++n) bias.numbers.push_back(n * 37 % 201 - 100);
+  const Tensor bias_tensor = to_tensor(bias, problem.bias_dtype.value_or(Dtype::f32));
+  const Tensor dbias = filled(problem.dbias_dtype.value_or(Dtype::f32), 1, problem.n, before);
+  const auto vector = [](const Tensor& row, bool used) {
+    return used ? make_view(row.data(), row.view().dtype, {row.view().cols()}) : TensorView{};
+  };
 
   Fp8Linear layer(problem);
-  layer.forward(x_tensor, w_tensor, y);
-  layer.backward(dy_tensor, dx, dw);
+  layer.forward(x_tensor, w_tensor, vector(bias_tensor, problem.bias_dtype.has_value()), y);
+  layer.backward(dy_tensor, dx, dw, vector(dbias, problem.dbias_dtype.has_value()));
 
-  expect_exact(y,
-               multiply(
-                   problem.m, problem.n, problem.k, [&](auto r, auto i) { return x.at(r, i); },
-                   [&](auto i, auto c) { return w.at(c, i); }),
-               0, "y");
+  IntegerMatrix wanted_y = multiply(
+      problem.m, problem.n, problem.k, [&](auto r, auto i) { return x.at(r, i); },
+      [&](auto i, auto c) { return w.at(c, i); });
+  for (std::int64_t i = 0; problem.bias_dtype && i < problem.m * problem.n; ++i) {
+    wanted_y.at(i / problem.n, i % problem.n) += bias.at(0, i % problem.n);
+  }
+  expect_exact(y, wanted_y, 0, "y");
+  if (problem.dbias_dtype) {
+    expect_exact(dbias, column_sums(dy), problem.accumulate_dw ? before : 0, "dbias");
+  }
   expect_exact(dx,
                multiply(
                    problem.m, problem.k, problem.n, [&](auto r, auto i) { return dy.at(r, i); },
@@ -132,6 +154,24 @@ TEST(Fp8LinearExact, EqualsIntegerProductsInEveryBit) {
     for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
       Fp8LinearProblem problem{.m = shape[0], .n = shape[1], .k = shape[2], .wgrad_blocks = blocks};
       expect_exact_layer(problem);
+    }
+  }
+}
+
+TEST(Fp8LinearExact, AddsABiasAndSumsItsGradient) {
+  constexpr std::int64_t kBiasShapes[][3] = {
+      {130, 1, 64}, {70, 7, 130}, {257, 129, 40}, {1, 257, 33}, {300, 640, 16}};
+  for (const auto& [m, n, k] : kBiasShapes) {
+    for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+      for (const Dtype gradient : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+        Fp8LinearProblem problem{.m = m, .n = n, .k = k, .dtype = dtype, .dw_dtype = Dtype::f32};
+        problem.bias_dtype = gradient == Dtype::f32 ? Dtype::f32 : dtype;
+        problem.dbias_dtype = gradient;
+        expect_exact_layer(problem);
+        if (gradient == Dtype::f16) continue;
+        problem.accumulate_dw = true;
+        expect_exact_layer(problem);
+      }
     }
   }
 }
