@@ -10,6 +10,7 @@
 #include <octet/ops/gated_activation.hpp>
 #include <octet/ops/gated_mlp.hpp>
 #include <octet/ops/gemm.hpp>
+#include <octet/ops/linear_cross_entropy.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>
 #include <octet/ops/rms_norm.hpp>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bad_input/arena.hpp"
-#include "bad_input/c_structs_mlp.hpp"
+#include "bad_input/c_structs_head.hpp"
 
 #include <gtest/gtest.h>
 
@@ -31,6 +31,8 @@ using GatedActivationForward = PassOf<GatedActivationProblem, ForwardPass>;
 using GatedActivationBackward = PassOf<GatedActivationProblem, BackwardPass>;
 using GatedMlpForward = PassOf<GatedMlpProblem, ForwardPass>;
 using GatedMlpBackward = PassOf<GatedMlpProblem, BackwardPass>;
+using LinearCrossEntropyForward = PassOf<LinearCrossEntropyProblem, ForwardPass>;
+using LinearCrossEntropyBackward = PassOf<LinearCrossEntropyProblem, BackwardPass>;
 
 // The functions of one operator, by the types of its problem and arguments.
 inline auto cpp_plan(const GemmProblem& p) { return plan_gemm(p); }
@@ -55,6 +57,12 @@ inline auto cpp_plan(const GatedActivationBackward& p) {
 }
 inline auto cpp_plan(const GatedMlpForward& p) { return plan_gated_mlp_forward(p.problem); }
 inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward(p.problem); }
+inline auto cpp_plan(const LinearCrossEntropyForward& p) {
+  return plan_linear_cross_entropy_forward(p.problem);
+}
+inline auto cpp_plan(const LinearCrossEntropyBackward& p) {
+  return plan_linear_cross_entropy_backward(p.problem);
+}
 
 inline auto* c_planner(const GemmProblem&) { return octet_make_gemm_plan; }
 inline auto* c_planner(const QuantizeProblem&) { return octet_make_quantize_plan; }
@@ -78,6 +86,12 @@ inline auto* c_planner(const GatedActivationBackward&) {
 }
 inline auto* c_planner(const GatedMlpForward&) { return octet_make_gated_mlp_forward_plan; }
 inline auto* c_planner(const GatedMlpBackward&) { return octet_make_gated_mlp_backward_plan; }
+inline auto* c_planner(const LinearCrossEntropyForward&) {
+  return octet_make_linear_cross_entropy_forward_plan;
+}
+inline auto* c_planner(const LinearCrossEntropyBackward&) {
+  return octet_make_linear_cross_entropy_backward_plan;
+}
 
 inline auto* c_runner(const GemmArgs&) { return octet_run_gemm; }
 inline auto* c_runner(const QuantizeArgs&) { return octet_run_quantize; }
@@ -99,6 +113,12 @@ inline auto* c_runner(const GatedActivationBackwardArgs&) {
 }
 inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_forward; }
 inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
+inline auto* c_runner(const LinearCrossEntropyForwardArgs&) {
+  return octet_run_linear_cross_entropy_forward;
+}
+inline auto* c_runner(const LinearCrossEntropyBackwardArgs&) {
+  return octet_run_linear_cross_entropy_backward;
+}
 
 template <class Problem>
 const auto& problem_of(const Problem& p) {
