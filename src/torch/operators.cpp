@@ -11,6 +11,7 @@ namespace octet_torch {
 
 // The tables of the files.
 Operators gated_mlp_operators();
+Operators linear_cross_entropy_operators();
 Operators linear_operators();
 Operators quantize_operators();
 Operators rms_norm_operators();
@@ -19,8 +20,10 @@ Operators swiglu_operators();
 
 namespace {
 
-constexpr Operators (*kTables[])() = {gated_mlp_operators, linear_operators, quantize_operators,
-                                      rms_norm_operators,  rope_operators,   swiglu_operators};
+constexpr Operators (*kTables[])() = {gated_mlp_operators, linear_cross_entropy_operators,
+                                      linear_operators,    quantize_operators,
+                                      rms_norm_operators,  rope_operators,
+                                      swiglu_operators};
 
 // Of this thread's last failed operator.
 thread_local octet_status failed_status = OCTET_OK;

@@ -10,6 +10,7 @@ import torch.distributed
 
 from octet.torch._activation import QuantizedActivation, quantize_activation
 from octet.torch._cache import cache_weights, refresh_weights
+from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
 from octet.torch._linear import QuantizedWeight, linear
 from octet.torch._modules import QKV, GatedMLP, Linear, RMSNorm, convert
@@ -34,6 +35,7 @@ __all__ = [
     "dequantize",
     "gated_mlp",
     "linear",
+    "linear_cross_entropy",
     "quantize",
     "quantize_activation",
     "refresh_weights",
