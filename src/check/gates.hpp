@@ -9,7 +9,8 @@
 //   G5  the same call twice                               equal bits
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
 //   Q   quantised tensors, values and scales              the bits of an independent quantiser
-//   F   a gated MLP fused and unfused                     equal bits; check_gated_mlp.cpp has its G1
+//   F   a gated MLP fused and unfused                     equal bits; check_gated_mlp.cpp has its G1,
+//                                                         check_linear_cross_entropy.cpp the head's
 //   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB
 //   E2  every element of them                             |out - ref| <= c (|ref| + rms(ref)) with
 //                                                         c = 1e-2, f32 1e-4; finite where ref is
@@ -94,5 +95,7 @@ GateReport check_rope(const RopeProblem& problem, const DataOptions& options);
 GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const DataOptions& options);
 GateReport check_gated_activation(const GatedActivationProblem& problem,
                                   const DataOptions& options);
+GateReport check_linear_cross_entropy(const LinearCrossEntropyProblem& problem,
+                                      const DataOptions& options);
 
 }  // namespace octet

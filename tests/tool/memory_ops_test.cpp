@@ -127,6 +127,25 @@ TEST(ToolGatedMlp, TimesUnquantisedLayersWithoutAnUnfusedChain) {
   EXPECT_GT(number_in(row, "Combined Step TFLOPS"), 0);
 }
 
+TEST(ToolLinearCrossEntropy, TimesTheLossAndTheStep) {
+  for (const std::string options : {"", " --dtype bf16 --reduction none"}) {
+    const BenchRun run("linear-cross-entropy --shape 16x40x32 --device cpu --warmup 1 --iters 3" +
+                       options);
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    const Fields& row = run.row();
+    EXPECT_EQ(row.at("Check"), "PASS");
+    EXPECT_EQ(row.at("V"), "40");
+    EXPECT_GT(number_in(row, "Workspace Bytes"), 0);
+    const double volume = 16.0 * 40 * 32;
+    for (const auto& [part, operations] :
+         {std::pair("Loss", 2 * volume), std::pair("Combined Step", 6 * volume)}) {
+      const double seconds = number_in(row, std::string(part) + " Time (ms)") / 1e3;
+      EXPECT_NEAR(number_in(row, std::string(part) + " TFLOPS") / (operations / seconds / 1e12), 1,
+                  1e-4);
+    }
+  }
+}
+
 TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
   const std::pair<const char*, const char*> counts[] = {
       {"rms-norm", "5"}, {"rope", "5"}, {"rms-norm-rope", "6"}, {"gated-activation", "6"}};

@@ -113,6 +113,29 @@ ResultKind gated_mlp_kind() {
           .intensity_text = "the operations of its products over the bytes of every launch"};
 }
 
+// 6 MVK operations; x, w, dx and dw of 16 bits each, and FP8 dlogits written and read twice.
+double head_intensity(const bench::Record& record) {
+  const double m = record.number("M");
+  const double v = record.number("V");
+  const double k = record.number("K");
+  return 6 * m * v * k / (4 * (m * k + v * k) + 4 * m * v);
+}
+
+ResultKind linear_cross_entropy_kind() {
+  return {.op = "linear-cross-entropy",
+          .about = "the head of a language model and its loss, with both gradients",
+          .is_named_in_rows = true,
+          .shape = {"M", "V", "K"},
+          .name_column = "Case",
+          .rates = {{"forward", "Loss TFLOPS"}, {"step", "Combined Step TFLOPS"}},
+          .time = "Combined Step Time (ms)",
+          .unit = "TFLOPS",
+          .intensity = head_intensity,
+          .intensity_text =
+              "6MVK over the bytes of x, w, dx and dw in 16 bits, and of the gradient "
+              "of the logits in FP8, written and read both ways"};
+}
+
 // Written by tools/peers.py for memory-bound operators: one row per call and library.
 ResultKind peers_memory_kind(const char* op, std::vector<const char*> shape) {
   return {.op = op,
@@ -175,6 +198,7 @@ const std::vector<ResultKind>& result_kinds() {
       memory_kind("rms-norm-rope"),
       memory_kind("gated-activation"),
       gated_mlp_kind(),
+      linear_cross_entropy_kind(),
       peers_kind(),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};

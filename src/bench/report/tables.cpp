@@ -346,6 +346,38 @@ std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
+Row head_columns() {
+  return joined({place_columns(),
+                 {"Case", "Operator", "M", "V", "K", "Dtype", "Options", "Check", "Loss Time (ms)",
+                  "Loss TFLOPS", "Combined Step Time (ms)", "Combined Step TFLOPS",
+                  "Workspace Bytes", "Forward SNR (dB)", "Backward SNR (dB)"},
+                 run_columns(),
+                 origin_columns()});
+}
+
+std::vector<Row> head_table(const Row& header, const std::vector<Row>& rows) {
+  const Units units = units_of(header, rows, {"Loss Time (ms)", "Combined Step Time (ms)"},
+                               "TFLOPS", {"Loss TFLOPS", "Combined Step TFLOPS"});
+  const auto& [time, rate] = units;
+  std::vector<Row> table{{"case", "shape", "options", "check", "loss " + time.name, rate.name,
+                          "step " + time.name, rate.name, "workspace GB", "spread %", "note"}};
+  for (const Row& row : rows) {
+    const Record record(header, row);
+    Row line{record.at("Case"), record.at("M") + "x" + record.at("V") + "x" + record.at("K"),
+             record.at("Dtype") + " " + record.at("Options"), record.at("Check")};
+    for (const char* part : {"Loss", "Combined Step"}) {
+      line.push_back(time.text(record.number(std::string(part) + " Time (ms)")));
+      line.push_back(rate.text(record.number(std::string(part) + " TFLOPS")));
+    }
+    line.push_back(brief(record.number("Workspace Bytes") / 1e9));
+    line.push_back(brief(record.number("Spread (%)")));
+    line.push_back(note_of_pass(record));
+    table.push_back(std::move(line));
+  }
+  drop_unnamed_cases(table);
+  return table;
+}
+
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column) {
   std::vector<double> values;
   for (const Row& row : rows) {

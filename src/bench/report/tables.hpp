@@ -15,6 +15,8 @@ Row cast_columns();
 Row memory_step_columns();
 // A gated MLP, forward and backward, beside its unfused chain.
 Row mlp_columns();
+// The head and its loss: the loss alone, and the step with both gradients.
+Row head_columns();
 
 // The titles, then a line for every row. Times and rates are in units that fit them.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);
@@ -22,6 +24,7 @@ std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows);
 std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& rows);
 // Launches and bytes of the step, beside those of the unfused chain.
 std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows);
+std::vector<Row> head_table(const Row& header, const std::vector<Row>& rows);
 
 // The geometric mean of a column over the rows that have it; NaN if none has.
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column);

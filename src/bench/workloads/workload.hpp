@@ -76,6 +76,9 @@ std::unique_ptr<Workload> make_workload(const GatedActivationProblem& problem,
                                         const DataOptions& options);
 // FP8 is compared with its unfused chain; plain dtypes have no peer.
 std::unique_ptr<Workload> make_workload(const GatedMlpProblem& problem, const DataOptions& options);
+// The loss alone, then the loss with both gradients.
+std::unique_ptr<Workload> make_workload(const LinearCrossEntropyProblem& problem,
+                                        const DataOptions& options);
 
 // The three products of a layer, on operands that allocate() makes: the FP8 layer's own, on
 // operands quantised beforehand; those of operands in the layer's dtype; and OpenBLAS's sgemm on

@@ -1,9 +1,11 @@
 #include "check/judge/trial.hpp"
 
 #include "check/cuda_gates.hpp"
+#include "core/numeric.hpp"
 #include "cpu/threads.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace octet {
@@ -74,6 +76,24 @@ Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uin
   Tensor matrix(dtype, {rows, cols}, device);
   fill_random(matrix, options.distribution, {options.seed, stream}, options.threads);
   return matrix;
+}
+
+Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
+                      const DataOptions& options, Device device) {
+  Tensor weights = random_matrix(dtype, rows, cols, stream, options, kCpu);
+  const auto factor =
+      static_cast<float>(std::exp2(-std::round(std::log2(std::sqrt(static_cast<double>(cols))))));
+  parallel_for(options.threads != 0 ? options.threads : default_threads(), rows,
+               [&](std::int64_t row) {
+                 for (std::int64_t i = row * cols; i < (row + 1) * cols; ++i) {
+                   const float value = load_f32(weights.data(), i, dtype);
+                   store_f32(weights.data(), i, dtype, value * factor);
+                 }
+               });
+  if (device.type == DeviceType::cpu) return weights;
+  Tensor copy(dtype, {rows, cols}, device);
+  cuda::copy(copy.data(), weights.data(), copy.bytes(), device.index);
+  return copy;
 }
 
 QuantizedOperand::QuantizedOperand(const std::string& tensor, const TensorView& input,

@@ -19,6 +19,12 @@ JudgeOptions judge_options(const DataOptions& options, Device device);
 Tensor random_matrix(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
                      const DataOptions& options, Device device);
 
+// Weights [rows, cols]: random, scaled by a power of two near 1 / sqrt(cols), so that products with
+// them do not grow with the size of the layer. Made on the host, so that every device has the same
+// numbers.
+Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
+                      const DataOptions& options, Device device);
+
 // q, k and v of every token side by side, as rope and rms_norm_rope read them.
 template <class Problem>
 Tensor random_qkv(const Problem& problem, const DataOptions& options) {

@@ -1,35 +1,10 @@
 // The inputs of the layer, the outputs of one call, and the call itself.
 #include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
-#include "core/numeric.hpp"
-#include "cpu/threads.hpp"
 
-#include <cmath>
-#include <cstring>
+#include <array>
 
 namespace octet {
-namespace {
-
-// Made on the host, so that every device has the same numbers.
-Tensor random_weights(Dtype dtype, std::int64_t rows, std::int64_t cols, std::uint32_t stream,
-                      const DataOptions& options, Device device) {
-  Tensor weights = random_matrix(dtype, rows, cols, stream, options, kCpu);
-  const auto factor =
-      static_cast<float>(std::exp2(-std::round(std::log2(std::sqrt(static_cast<double>(cols))))));
-  parallel_for(options.threads != 0 ? options.threads : default_threads(), rows,
-               [&](std::int64_t row) {
-                 for (std::int64_t i = row * cols; i < (row + 1) * cols; ++i) {
-                   const float value = load_f32(weights.data(), i, dtype);
-                   store_f32(weights.data(), i, dtype, value * factor);
-                 }
-               });
-  if (device.type == DeviceType::cpu) return weights;
-  Tensor copy(dtype, {rows, cols}, device);
-  cuda::copy(copy.data(), weights.data(), copy.bytes(), device.index);
-  return copy;
-}
-
-}  // namespace
 
 BlockShape wgrad_block(const GatedMlpProblem& problem) {
   return problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;

@@ -3,6 +3,7 @@
 
 #include "ops/linear_cross_entropy/head.hpp"
 #include "support/cuda_stream.hpp"
+#include "support/gates.hpp"
 
 namespace octet::testing {
 namespace {
@@ -22,6 +23,23 @@ void expect_close(const Head& head) {
   EXPECT_GT(snr_db(values_of(head.lse), exact.lse), fp8 ? 30 : 50);
   EXPECT_GT(snr_db(values_of(head.dx), exact.dx), fp8 ? 20 : 40);
   EXPECT_GT(snr_db(values_of(head.dw), exact.dw), fp8 ? 20 : 40);
+}
+
+TEST(LinearCrossEntropyCuda, PassesEveryGate) {
+  OCTET_NEEDS_HOPPER();
+  for (const bool fp8 : {false, true}) {
+    for (const LossReduction reduction :
+         {LossReduction::none, LossReduction::sum, LossReduction::mean}) {
+      LinearCrossEntropyProblem problem = cuda_problem(fp8);
+      problem.reduction = reduction;
+      problem.wgrad_blocks =
+          reduction == LossReduction::sum ? WgradBlocks::square : WgradBlocks::rows;
+      problem.weights_quantized = fp8 && reduction == LossReduction::none;
+      problem.dw_dtype = reduction == LossReduction::sum ? Dtype::f32 : Dtype::bf16;
+      problem.accumulate_dw = reduction == LossReduction::sum;
+      expect_pass(check_linear_cross_entropy(problem, {}), describe(problem));
+    }
+  }
 }
 
 TEST(LinearCrossEntropyCuda, UniformLogitsAreExact) {
