@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,9 +12,9 @@ import octet
 from octet._library import folder, library_path
 
 
-def run(code: str) -> str:
+def run(code: str, *args: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=dict(os.environ)
+        [sys.executable, "-c", code, *args], check=True, capture_output=True, text=True, env=dict(os.environ)
     ).stdout
 
 
@@ -52,6 +53,33 @@ def test_octet_alone_does_not_import_torch():
         octet.__version__,
         "False",
     ]
+
+
+OLD_TORCH = """
+import ctypes, importlib.machinery, sys, unittest.mock
+
+class Torch:
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self) if name.split(".")[0] == "torch" else None
+    def create_module(self, spec):
+        return unittest.mock.MagicMock(__version__="2.9.1", __path__=[])
+    def exec_module(self, module):
+        pass
+
+sys.meta_path.insert(0, Torch())
+ctypes.CDLL(sys.argv[1])
+try: import octet.torch
+except ImportError as e: print(e)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_older_torch_is_refused_in_words(tmp_path):
+    """A library with the name of torch's, and without the functions of 2.10."""
+    library = os.fspath(tmp_path / "libtorch_cpu.so")
+    subprocess.run(["cc", "-shared", "-o", library, "-Wl,-soname,libtorch_cpu.so", "-xc", os.devnull], check=True)
+    error = run(OLD_TORCH, library).strip()
+    assert re.fullmatch(r"octet.torch needs torch 2.10 or later; torch 2.9.1 has no aoti_torch_\w+", error)
 
 
 def test_version_is_that_of_the_headers():
