@@ -18,6 +18,7 @@ from octet.torch._norm import rms_norm
 from octet.torch._quantize import Quantized, dequantize, quantize
 from octet.torch._rope import rope, rope_qkv
 from octet.torch._swiglu import swiglu
+from octet.torch._transformers import patch_transformers, unpatch_transformers
 
 if torch.distributed.is_available():
     from octet.torch import _sharding  # noqa: F401
@@ -36,6 +37,7 @@ __all__ = [
     "gated_mlp",
     "linear",
     "linear_cross_entropy",
+    "patch_transformers",
     "quantize",
     "quantize_activation",
     "refresh_weights",
@@ -43,4 +45,5 @@ __all__ = [
     "rope",
     "rope_qkv",
     "swiglu",
+    "unpatch_transformers",
 ]

@@ -1,0 +1,176 @@
+"""Hugging Face's Llama, Mistral, Qwen2 and Qwen3 with octet's norms, rotations and gated activations."""
+
+import contextlib
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from octet.torch._formats import DTYPES, number
+from octet.torch._norm import rms_norm
+from octet.torch._rope import rope
+from octet.torch._swiglu import swiglu
+
+FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether calling the module is calling its class's forward: hooks of FSDP or tensor parallel would be missed."""
+    return not (module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__)
+
+
+def _norm(original: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, hidden_states: Tensor) -> Tensor:
+        if hidden_states.dtype not in DTYPES:
+            return original(self, hidden_states)
+        return rms_norm(hidden_states, self.weight, eps=self.variance_epsilon)
+
+    return forward
+
+
+def _mlp(original: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        if self.config.hidden_act not in ("silu", "swish") or x.dtype not in DTYPES:
+            return original(self, x)
+        return self.down_proj(swiglu(torch.cat((self.gate_proj(x), self.up_proj(x)), -1)))
+
+    return forward
+
+
+def _add_and_norm(norm: Any, x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    """The norm of x + residual, and the sum: in one pass where nothing watches the norm."""
+    if x.dtype == residual.dtype and x.dtype in DTYPES and _is_plain(norm):
+        return rms_norm(x, norm.weight, residual, eps=norm.variance_epsilon)
+    total = residual + x
+    return norm(total), total
+
+
+def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(
+        self: Any,
+        hidden_states: Tensor,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        past_key_values: Any = None,
+        use_cache: Any = False,
+        **kwargs: Any,
+    ) -> Tensor:
+        attended, _ = self.self_attn(
+            hidden_states=self.input_layernorm(hidden_states),
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        normed, total = _add_and_norm(self.post_attention_layernorm, attended, hidden_states)
+        return total + self.mlp(normed)
+
+    return forward
+
+
+def _rotary(original: Callable[..., Any]) -> Callable[..., Any]:
+    def apply_rotary_pos_emb(
+        q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *args: Any, unsqueeze_dim: int = 1, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """q [batch, heads, seq, head_dim] (heads after seq with unsqueeze_dim 2), cos [1 or batch, seq, head_dim]."""
+        plain = not args and not kwargs and unsqueeze_dim in (1, 2)
+        if not plain or cos.dim() != 3 or cos.shape[-1] != q.shape[-1] or q.dtype not in DTYPES or q.dtype != k.dtype:
+            return original(q, k, cos, sin, *args, unsqueeze_dim=unsqueeze_dim, **kwargs)
+        if unsqueeze_dim == 1:
+            q, k = q.transpose(1, 2), k.transpose(1, 2)
+        shape = q.shape[:2]
+        if cos.shape[0] != 1:  # positions of their own for every sequence: one sequence of all tokens has them as well
+            q, k, cos, sin = (t.flatten(0, 1).unsqueeze(0) for t in (q, k, cos, sin))
+        q, k = (t.view(*shape, *t.shape[2:]) for t in rope(q, k, cos[0], sin[0]))
+        return (q.transpose(1, 2), k.transpose(1, 2)) if unsqueeze_dim == 1 else (q, k)
+
+    return apply_rotary_pos_emb
+
+
+# What is replaced, by what, and the names that the function uses in transformers 4.57 to 5.22. A function with other
+# names may compute something else, and is refused.
+REPLACEMENTS: dict[str, tuple[Callable[..., Any], set[str]]] = {
+    "RMSNorm": (
+        _norm,
+        {"dtype", "to", "torch", "float32", "pow", "mean", "rsqrt", "variance_epsilon", "weight"},
+    ),
+    "MLP": (_mlp, {"down_proj", "act_fn", "gate_proj", "up_proj"}),
+    "DecoderLayer": (_layer, {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}),
+    "apply_rotary_pos_emb": (_rotary, {"unsqueeze", "rotate_half"}),
+}
+
+# family -> what to restore: (owner, attribute, value)
+_originals: dict[str, list[tuple[Any, str, Any]]] = {}
+
+
+def _names(function: Any) -> set[str]:
+    function = inspect.unwrap(getattr(type(function), "forward", function))  # `kernels` makes modules of functions
+    return set(function.__code__.co_names) if inspect.isfunction(function) else set()
+
+
+def _patches(family: str) -> list[tuple[Any, str, Any]]:
+    """(owner, attribute, new value) of everything that is replaced."""
+    try:
+        version = importlib.import_module("transformers").__version__
+        module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+    except ImportError as error:
+        raise ImportError(f"octet: patch_transformers({family!r}) needs transformers: {error}") from error
+    patches = []
+    for name, (make, wanted) in REPLACEMENTS.items():
+        is_class = name[0].isupper()
+        full = FAMILIES[family] + name if is_class else name
+        owner, attribute = (getattr(module, full, None), "forward") if is_class else (module, name)
+        original = getattr(owner, attribute, None)
+        if original is None:
+            raise RuntimeError(f"octet: patch_transformers({family!r}): transformers {version} has no {full}")
+        if (used := _names(original)) != wanted:
+            raise RuntimeError(
+                f"octet: patch_transformers({family!r}): {full} of transformers {version} is not what octet replaces: "
+                f"it uses {', '.join(sorted(used))}, wanted {', '.join(sorted(wanted))}"
+            )
+        patches.append((owner, attribute, make(original)))
+    return patches
+
+
+def patch_transformers(*families: str) -> contextlib.ExitStack:
+    """Makes Hugging Face models use octet's kernels: RMSNorm, with the residual added in the same pass, rotary
+    embedding and the gated activation.
+
+    Classes are changed, so models built before and after have them, and nothing of a model changes: parameters, hooks
+    and state_dict keys stay. The linear layers are :func:`octet.torch.convert`'s. Call it before torch.compile. A
+    second call does nothing. Inputs that octet does not take (float64, another activation) run as before.
+
+    Args:
+        families: ``"llama"``, ``"mistral"``, ``"qwen2"``, ``"qwen3"``.
+
+    Returns:
+        a context manager: ``with ot.patch_transformers("llama"): ...`` undoes it at the end; otherwise
+        :func:`unpatch_transformers` does.
+
+    Raises:
+        ImportError: transformers, or this family of it, is not installed.
+        RuntimeError: this version of transformers has other code where octet would replace it; nothing is changed.
+    """
+    for family in families:
+        number("family", family, FAMILIES)
+    new = [family for family in dict.fromkeys(families) if family not in _originals]
+    undo = contextlib.ExitStack()
+    for family, patches in [(family, _patches(family)) for family in new]:
+        _originals[family] = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
+        for owner, name, value in patches:
+            setattr(owner, name, value)
+        undo.callback(unpatch_transformers, family)
+    return undo
+
+
+def unpatch_transformers(*families: str) -> None:
+    """Gives Hugging Face models their own code back; without arguments those of every family."""
+    for family in families:
+        number("family", family, FAMILIES)
+    for family in families or tuple(_originals):
+        for owner, name, value in _originals.pop(family, []):
+            setattr(owner, name, value)
