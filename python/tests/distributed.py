@@ -9,21 +9,30 @@ import sys
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from conftest import Block, snr
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
 import octet.torch as ot
 
 
-def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def loss_of(model: nn.Module, x: Tensor) -> Tensor:
     return model(x).float().square().mean()
 
 
-def data_parallel(mode: str, model: nn.Module, xs: torch.Tensor, mesh: DeviceMesh) -> None:
+def full(t: Tensor) -> Tensor:
+    return t.full_tensor() if isinstance(t, DTensor) else t
+
+
+def worst_of(got: list[Tensor], want: list[Tensor]) -> float:
+    return min(snr(full(a).detach(), b.detach()) for a, b in zip(got, want, strict=True))
+
+
+def data_parallel(mode: str, model: nn.Module, xs: Tensor, mesh: DeviceMesh) -> None:
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if "bf16" in mode else None)
     for block in model:
         fully_shard(block, mesh=mesh, mp_policy=policy)
@@ -34,7 +43,7 @@ def data_parallel(mode: str, model: nn.Module, xs: torch.Tensor, mesh: DeviceMes
     loss_of(model, xs[dist.get_rank()]).backward()
 
 
-def tensor_parallel(mode: str, model: nn.Module, xs: torch.Tensor, mesh: DeviceMesh) -> None:
+def tensor_parallel(mode: str, model: nn.Module, xs: Tensor, mesh: DeviceMesh) -> None:
     plan = {"gate": ColwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()}
     for block in model:
         parallelize_module(block, mesh, plan)
@@ -43,9 +52,53 @@ def tensor_parallel(mode: str, model: nn.Module, xs: torch.Tensor, mesh: DeviceM
     (sum(loss_of(model, x) for x in xs) / len(xs)).backward()
 
 
-def layer(wgrad: str, mesh: DeviceMesh) -> float:
-    """The smallest SNR of y, dx and dw of one layer, with x, w and dy cut in every way."""
+def model_in_parallel(mode: str, mesh: DeviceMesh) -> float:
+    """The gradients of two transformer layers under FSDP2 or tensor parallel."""
+    model = ot.convert(nn.Sequential(Block(), Block()), wgrad="2d" if "2d" in mode else "1d")
+    xs = torch.randn(dist.get_world_size(), 2, 32, 128)
+    alone = copy.deepcopy(model)
+    (sum(loss_of(alone, x) for x in xs) / len(xs)).backward()
+    (data_parallel if mode.startswith("fsdp") else tensor_parallel)(mode, model, xs, mesh)
+    return worst_of([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+
+
+class Mlp(nn.Module):
+    """A gated MLP with its norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.down = ot.RMSNorm(128), nn.Linear(512, 128)
+        self.gate, self.up = nn.Linear(128, 512, bias=False), nn.Linear(128, 512, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed = self.norm(x)
+        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+
+
+def sequence_parallel(mode: str, mesh: DeviceMesh) -> float:
+    """x and the norm are cut along the sequence, the linear layers along their columns and rows."""
+    model = ot.convert(Mlp())
+    with torch.no_grad():
+        model.norm.weight.normal_()
+    x, alone = torch.randn(2, 32, 128), copy.deepcopy(model)
+    want = alone(x)
+    want.square().mean().backward()
+    columns = ColwiseParallel(input_layouts=Shard(1))
+    rows = RowwiseParallel(output_layouts=Shard(1), use_local_output=False)
+    parallelize_module(model, mesh, {"norm": SequenceParallel(), "gate": columns, "up": columns, "down": rows})
+    if "compiled" in mode:
+        model.compile(backend="aot_eager", fullgraph=True)
+    y = model(distribute_tensor(x, mesh, [Shard(1)]))
+    assert y.placements == (Shard(1),)
+    y.full_tensor().square().mean().backward()
+    got = [y, *(p.grad for p in model.parameters())]
+    return worst_of(got, [want, *(p.grad for p in alone.parameters())])
+
+
+def layer(mode: str, mesh: DeviceMesh) -> float:
+    """y, dx and dw of one linear layer, with x, w and dy cut in every way."""
     worst, cuts = float("inf"), [Replicate(), Shard(0), Shard(1)]
+    wgrad = "2d" if "2d" in mode else "1d"
     for tokens, k in [(64, 256), (1024, 256), (100, 200), (7, 12)]:
         x, w, dy = torch.randn(tokens, k), torch.randn(96, k), torch.randn(tokens, 96)
         leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
@@ -55,9 +108,140 @@ def layer(wgrad: str, mesh: DeviceMesh) -> float:
             parts = [distribute_tensor(t, mesh, [cut]).requires_grad_() for t, cut in ((x, x_cut), (w, w_cut))]
             y = ot.linear(*parts, wgrad=wgrad)
             y.backward(distribute_tensor(dy, mesh, [dy_cut]))
-            got = [y.detach(), *(part.grad for part in parts)]
-            worst = min(worst, *(snr(a.full_tensor(), b) for a, b in zip(got, want, strict=True)))
+            worst = min(worst, worst_of([y, *(part.grad for part in parts)], want))
     return worst
+
+
+def main_grad(mode: str, mesh: DeviceMesh) -> float:
+    """dx and what two passes have added to main_grad, which is cut as w or a partial sum."""
+    worst, cuts = float("inf"), [Replicate(), Shard(0), Shard(1)]
+    wgrad = "2d" if "2d" in mode else "1d"
+    for tokens, k in [(1024, 256), (100, 256 if wgrad == "2d" else 200)]:
+        x, w, dy = torch.randn(tokens, k), torch.randn(96, k), torch.randn(tokens, 96)
+        start = torch.randn(96, k)
+        leaf = x.clone().requires_grad_()
+        want = start.clone()
+        for _ in range(2):
+            ot.linear(leaf, w.clone().requires_grad_(), wgrad=wgrad, main_grad=want).backward(dy)
+        for x_cut, w_cut, dy_cut in itertools.product(cuts, repeat=3):
+            sums = [w_cut] + ([Partial()] if w_cut == Replicate() and tokens == 1024 else [])
+            for sum_cut in sums:
+                part, weight = (distribute_tensor(t, mesh, [c]).requires_grad_() for t, c in ((x, x_cut), (w, w_cut)))
+                if sum_cut == Partial():
+                    total = DTensor.from_local(start / dist.get_world_size(), mesh, [Partial()])
+                else:
+                    total = distribute_tensor(start.clone(), mesh, [sum_cut])
+                address = total.to_local().data_ptr()
+                for _ in range(2):
+                    y = ot.linear(part, weight, wgrad=wgrad, main_grad=total)
+                    y.backward(distribute_tensor(dy, mesh, [dy_cut]))
+                assert weight.grad is None and total.placements == (sum_cut,)
+                assert total.to_local().data_ptr() == address
+                worst = min(worst, worst_of([part.grad, total], [leaf.grad, want]))
+    # A cut that would need a copy of main_grad is refused.
+    part, weight = (distribute_tensor(t, mesh, [Replicate()]).requires_grad_() for t in (x, w))
+    try:
+        ot.linear(part, weight, wgrad=wgrad, main_grad=distribute_tensor(start, mesh, [Partial()]))
+        return 0
+    except RuntimeError as error:
+        assert "octet: main_grad must be cut as the weight's gradient is, got P(sum), wanted one of R, S(0)" in str(
+            error
+        )
+    return worst
+
+
+def elements(mode: str, mesh: DeviceMesh) -> float:
+    """rms_norm, swiglu and rope with their operands cut in every way, one of them otherwise than the others."""
+    worst = float("inf")
+    x, residual, g = torch.randn(2, 8, 64), torch.randn(2, 8, 64), torch.randn(64)
+    q, k = torch.randn(2, 8, 4, 16), torch.randn(2, 8, 2, 16)
+    qkv, cos, sin = torch.randn(2, 8, 128), torch.randn(8, 16), torch.randn(8, 16)
+
+    def tables(cut: Placement) -> list[Tensor]:
+        return [distribute_tensor(t, mesh, [cut]) for t in (cos, sin)]
+
+    positions = distribute_tensor(torch.randint(8, (2, 8)), mesh, [Replicate()])
+    cases = [
+        (lambda x, g: (ot.rms_norm(x, g),), (x, g), 1),
+        (lambda x, r, g: ot.rms_norm(x, g, r), (x, residual, g), 2),
+        (lambda x, r, g: ot.rms_norm(x, g, r)[:1], (x, residual, g), 2),
+        (lambda x: (ot.swiglu(x),), (x,), 1),
+        (lambda gate, up: (ot.swiglu(gate, up),), (x, residual), 2),
+        (lambda q, k: ot.rope(q, k, *tables(Replicate())), (q, k), 2),
+        (lambda q, k: ot.rope(q, k, *tables(Shard(0))), (q, k), 2),
+        (lambda q, k: ot.rope(q, k, *tables(Shard(0)), positions=positions), (q, k), 2),
+        (lambda qkv: ot.rope_qkv(qkv, 4, 2, *tables(Replicate())), (qkv,), 1),
+        (lambda qkv: ot.rope_qkv(qkv, 4, 2, *tables(Replicate()), positions=positions), (qkv,), 1),
+    ]
+    for function, inputs, cut_together in cases:
+        whole = [distribute_tensor(t, mesh, [Replicate()]).requires_grad_() for t in inputs]
+        outputs = function(*whole)
+        grads = [torch.randn(t.shape) for t in outputs]
+        torch.autograd.backward(outputs, [distribute_tensor(d, mesh, [Replicate()]) for d in grads])
+        want = [t.full_tensor() for t in (*outputs, *(t.grad for t in whole))]
+        for cut, other in itertools.product([Replicate(), *(Shard(dim) for dim in range(inputs[0].dim()))], repeat=2):
+            cuts = [cut] * (cut_together - 1) + [other] + [Replicate()] * (len(inputs) - cut_together)
+            parts = [distribute_tensor(t, mesh, [c]).requires_grad_() for t, c in zip(inputs, cuts, strict=True)]
+            outputs = function(*parts)
+            if cut == other and (cut == Shard(0) or cut == Shard(1)):
+                assert all(y.placements == (cut,) for y in outputs), (cut, [y.placements for y in outputs])
+            torch.autograd.backward(outputs, [distribute_tensor(d, mesh, [other]) for d in grads])
+            worst = min(worst, worst_of([*outputs, *(part.grad for part in parts)], want))
+    return worst
+
+
+def fused(mode: str, mesh: DeviceMesh) -> float:
+    """Activations in FP8 between operators, on DTensors that are cut in every way."""
+    worst, cuts = float("inf"), [Replicate(), Shard(0), Shard(1)]
+    recipe = {"wgrad": "2d" if "2d" in mode else "1d"}
+
+    def one_cast(x: Tensor, w: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        q = ot.quantize_activation(x, **recipe)
+        return ot.linear(q, w), ot.linear(q, v)
+
+    def norm(x: Tensor, residual: Tensor, g: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        q, total = ot.rms_norm(x, g, residual, quantized=True, **recipe)
+        return ot.linear(q, w), total
+
+    def gate(x: Tensor, up: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        return (ot.linear(ot.swiglu(x, up, quantized=True, **recipe), w),)
+
+    def mlp(x: Tensor, w_gate_up: Tensor, w_down: Tensor) -> tuple[Tensor, ...]:
+        return (ot.gated_mlp(x, w_gate_up, w_down, **recipe),)
+
+    for tokens, k in [(1024, 256), (100, 200)]:
+        x, y, g, w, v = (torch.randn(shape) for shape in ((tokens, k), (tokens, k), (k,), (96, k), (96, k)))
+        w_gate_up, w_down = torch.randn(256, k) / 8, torch.randn(k, 128) / 8
+        for function, inputs, activations in (
+            (one_cast, (x, w, v), 1),
+            (norm, (x, y, g, w), 2),
+            (gate, (x, y, w), 2),
+            (mlp, (x, w_gate_up, w_down), 1),
+        ):
+            leaves = [t.clone().requires_grad_() for t in inputs]
+            outputs = function(*leaves)
+            grads = [torch.randn(t.shape) for t in outputs]
+            want = [*outputs, *torch.autograd.grad(outputs, leaves, grads)]
+            for cut, w_cut in itertools.product(cuts, repeat=2):
+                cuts_of = [cut] * activations + [Replicate() if t is g else w_cut for t in inputs[activations:]]
+                parts = [distribute_tensor(t, mesh, [c]).requires_grad_() for t, c in zip(inputs, cuts_of, strict=True)]
+                outputs = function(*parts)
+                torch.autograd.backward(outputs, [distribute_tensor(d, mesh, [cut]) for d in grads])
+                worst = min(worst, worst_of([*outputs, *(part.grad for part in parts)], want))
+                if tokens == 1024 and cut == Shard(0) and w_cut == Replicate():
+                    assert all(output.placements == (cut,) for output in outputs), function
+    return worst
+
+
+MODES = {
+    "fused": fused,
+    "fsdp": model_in_parallel,
+    "tp": model_in_parallel,
+    "sp": sequence_parallel,
+    "layer": layer,
+    "main_grad": main_grad,
+    "elements": elements,
+}
 
 
 def main() -> None:
@@ -66,20 +250,7 @@ def main() -> None:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for mode in sys.argv[1:]:
         torch.manual_seed(1)
-        if mode.startswith("layer"):
-            worst = layer("2d" if "2d" in mode else "1d", mesh)
-            if dist.get_rank() == 0:
-                print("result", mode, worst, flush=True)
-            continue
-        model = ot.convert(nn.Sequential(Block(), Block()), wgrad="2d" if "2d" in mode else "1d")
-        xs = torch.randn(dist.get_world_size(), 2, 32, 128)
-        alone = copy.deepcopy(model)
-        (sum(loss_of(alone, x) for x in xs) / len(xs)).backward()
-        (data_parallel if mode.startswith("fsdp") else tensor_parallel)(mode, model, xs, mesh)
-        worst = float("inf")
-        for p, q in zip(model.parameters(), alone.parameters(), strict=True):
-            grad = p.grad.full_tensor() if isinstance(p.grad, DTensor) else p.grad
-            worst = min(worst, snr(grad, q.grad))
+        worst = MODES[mode.partition("-")[0]](mode, mesh)
         if dist.get_rank() == 0:
             print("result", mode, worst, flush=True)
         torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""FSDP2 and tensor parallel, as two gloo processes on the CPU."""
+"""FSDP2, tensor and sequence parallel, and every operator on DTensors, as two gloo processes on the CPU."""
 
 import os
 import subprocess
@@ -18,6 +18,13 @@ WANTED = {
     "tp": 18,
     "tp-2d": 18,
     "tp-compiled": 18,
+    "sp": 18,
+    "sp-compiled": 18,
+    "main_grad-1d": 20,
+    "main_grad-2d": 20,
+    "elements": 120,
+    "fused-1d": 20,
+    "fused-2d": 20,
 }
 
 
