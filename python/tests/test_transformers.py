@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+from collections import Counter
 
 import pytest
 import torch
@@ -54,14 +55,14 @@ def assert_close(got: dict[str, torch.Tensor], want: dict[str, torch.Tensor], de
         assert snr(got[name], want[name]) > decibels, name
 
 
-def calls_of(model, **options) -> set[str]:
-    """The operators of octet that forward and backward run."""
-    seen = set()
+def calls_of(model, **options) -> Counter:
+    """How often forward and backward run which operator of octet."""
+    seen = Counter()
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             if function.namespace == "octet":
-                seen.add(function._opname)
+                seen[function._opname] += 1
             return function(*args, **(kwargs or {}))
 
     with Watch():
@@ -83,7 +84,7 @@ def test_patched_model_computes_the_same(family):
     with ot.patch_transformers(family):
         for model in (before, make(family)):  # built before and after
             assert_close(step(model, tokens()), want, 90)
-        assert {"rms_norm", "rms_norm_residual", "rope", "swiglu", "swiglu_backward"} <= calls_of(before)
+        assert {"rms_norm", "rms_norm_residual", "rope", "swiglu", "swiglu_backward"} <= calls_of(before).keys()
     assert not calls_of(before)
 
 
@@ -117,6 +118,10 @@ def test_converted_model_trains(family, order):
     assert list(model.state_dict()) == keys
     assert sum(isinstance(m, ot.Linear) for m in model.modules()) == 14
     assert_close(step(model, ids), want, 20)
+    # Casts of their own: only the input of o_proj.
+    calls = calls_of(model)
+    assert calls["rms_norm_quantized"] == 4 and calls["swiglu_quantized"] == 2 and calls["linear_forward"] == 14
+    assert "cast_activation" not in calls and calls["rms_norm"] == (5 if family == "qwen3" else 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     losses = []
     for _ in range(6):
@@ -168,14 +173,38 @@ def test_gradient_checkpointing():
 
 
 def test_hooks_of_a_norm_are_called():
-    model, seen = make("llama"), []
     ot.patch_transformers("llama")
+    for model in (make("llama"), ot.convert(make("llama"))):
+        want, seen = step(model, tokens()), []
+        for name, module in model.named_modules():
+            if name.endswith("norm"):
+                module.register_forward_hook(lambda *args, seen=seen: seen.append(args[2]))
+        assert_close(step(model, tokens()), want, 90)
+        assert len(seen) == 5 and all(isinstance(y, torch.Tensor) for y in seen)
+
+
+def test_hooks_of_a_linear_layer_see_tensors():
+    """As tensor parallel needs them; the layer beside it shares no cast either."""
+    ot.patch_transformers("llama")
+    model, seen = ot.convert(make("llama")), []
     want = step(model, tokens())
-    for name, module in model.named_modules():
-        if name.endswith("norm"):
-            module.register_forward_hook(lambda *_, name=name: seen.append(name))
+    for layer in model.model.layers:
+        for module in (layer.self_attn.k_proj, layer.mlp.up_proj, layer.mlp.down_proj):
+            module.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     assert_close(step(model, tokens()), want, 90)
-    assert len(seen) == 5
+    assert len(seen) == 6 and all(isinstance(x, torch.Tensor) for x in seen)
+    assert "rms_norm_quantized" not in calls_of(model)
+
+
+def test_layers_that_were_not_converted_get_tensors():
+    ot.patch_transformers("qwen2")
+    model = make("qwen2")
+    want = step(model, tokens())
+    ot.convert(model, lambda name, module: name.endswith(("q_proj", "gate_proj")))
+    assert_close(step(model, tokens()), want, 15)
+    ot.convert(model, wgrad="2d")  # the others: another recipe than that of q and gate
+    assert_close(step(model, tokens()), want, 15)
+    assert "rms_norm_quantized" not in calls_of(model)
 
 
 def test_what_octet_does_not_take_runs_as_before():

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from octet.torch._activation import QuantizedActivation, quantize_activation
 from octet.torch._formats import DTYPES, number
+from octet.torch._modules import Linear
 from octet.torch._norm import rms_norm
 from octet.torch._rope import rope
 from octet.torch._swiglu import swiglu
@@ -22,6 +24,18 @@ def _is_plain(module: nn.Module) -> bool:
     return not (module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__)
 
 
+def _fp8_for(*layers: Any) -> dict[str, Any]:
+    """The options with which a norm or an activation writes FP8 for all of these layers, or none."""
+    if not layers or not all(isinstance(layer, Linear) and _is_plain(layer) for layer in layers):
+        return {}
+    recipes = {(layer.wgrad, layer.format) for layer in layers}
+    # Under autocast the layers cast x to its dtype first.
+    if len(recipes) != 1 or torch.is_autocast_enabled(layers[0].weight.device.type):
+        return {}
+    ((wgrad, format),) = recipes
+    return {"quantized": True, "wgrad": wgrad, "format": format}
+
+
 def _norm(original: Callable[..., Any]) -> Callable[..., Any]:
     def forward(self: Any, hidden_states: Tensor) -> Tensor:
         if hidden_states.dtype not in DTYPES:
@@ -31,21 +45,27 @@ def _norm(original: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
+def _normed(norm: Any, x: Tensor, residual: Tensor | None, *readers: nn.Module) -> tuple[Any, Tensor]:
+    """The norm of h = x + residual, in FP8 where all of its readers take that, and h; one pass if nothing watches the
+    norm."""
+    if not _is_plain(norm) or x.dtype not in DTYPES or (residual is not None and residual.dtype != x.dtype):
+        h = x if residual is None else residual + x
+        return norm(h), h
+    y = rms_norm(x, norm.weight, residual, eps=norm.variance_epsilon, **_fp8_for(*readers))
+    return (y, x) if residual is None else y
+
+
 def _mlp(original: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(self: Any, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor | QuantizedActivation) -> Tensor:
         if self.config.hidden_act not in ("silu", "swish") or x.dtype not in DTYPES:
             return original(self, x)
-        return self.down_proj(swiglu(torch.cat((self.gate_proj(x), self.up_proj(x)), -1)))
+        recipe = _fp8_for(self.gate_proj, self.up_proj)
+        if recipe and not isinstance(x, QuantizedActivation):
+            x = quantize_activation(x, wgrad=recipe["wgrad"], format=recipe["format"])
+        hidden = swiglu(self.gate_proj(x), self.up_proj(x), **_fp8_for(self.down_proj))
+        return self.down_proj(hidden)
 
     return forward
-
-
-def _add_and_norm(norm: Any, x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
-    """The norm of x + residual, and the sum: in one pass where nothing watches the norm."""
-    if x.dtype == residual.dtype and x.dtype in DTYPES and _is_plain(norm):
-        return rms_norm(x, norm.weight, residual, eps=norm.variance_epsilon)
-    total = residual + x
-    return norm(total), total
 
 
 def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,16 +78,21 @@ def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
         use_cache: Any = False,
         **kwargs: Any,
     ) -> Tensor:
-        attended, _ = self.self_attn(
-            hidden_states=self.input_layernorm(hidden_states),
+        # Attention and MLP only ask their input for its shape, and give it to these layers.
+        attention, mlp = self.self_attn, self.mlp
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj) if _is_plain(attention) else ()
+        x, _ = _normed(self.input_layernorm, hidden_states, None, *projections)
+        attended, _ = attention(
+            hidden_states=x,
             attention_mask=attention_mask,
             position_ids=position_ids,
             past_key_values=past_key_values,
             use_cache=use_cache,
             **kwargs,
         )
-        normed, total = _add_and_norm(self.post_attention_layernorm, attended, hidden_states)
-        return total + self.mlp(normed)
+        projections = (mlp.gate_proj, mlp.up_proj) if _is_plain(mlp) else ()
+        x, h = _normed(self.post_attention_layernorm, attended, hidden_states, *projections)
+        return h + mlp(x)
 
     return forward
 
@@ -141,8 +166,9 @@ def patch_transformers(*families: str) -> contextlib.ExitStack:
     embedding and the gated activation.
 
     Classes are changed, so models built before and after have them, and nothing of a model changes: parameters, hooks
-    and state_dict keys stay. The linear layers are :func:`octet.torch.convert`'s. Call it before torch.compile. A
-    second call does nothing. Inputs that octet does not take (float64, another activation) run as before.
+    and state_dict keys stay. The linear layers are :func:`octet.torch.convert`'s; for those, norms and activations
+    write FP8, once for q, k and v and once for gate and up. Call it before torch.compile. A second call does nothing.
+    Inputs that octet does not take (float64, another activation) run as before, and so do modules with hooks.
 
     Args:
         families: ``"llama"``, ``"mistral"``, ``"qwen2"``, ``"qwen3"``.
