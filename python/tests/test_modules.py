@@ -229,7 +229,24 @@ def test_main_grad_of_the_weight(compiled):
     layer.weight.main_grad = torch.zeros(40, 128)
     function = torch.compile(layer, fullgraph=True, backend="aot_eager") if compiled else layer
     for _ in range(2):
+        layer.weight.grad_added_to_main_grad = False  # as Megatron-LM does at every step
         function(x).sum().backward()
+        assert layer.weight.grad_added_to_main_grad
     assert layer.weight.grad is None
     assert torch.equal(layer.weight.main_grad, 2 * want)
-    assert compiled or layer.weight.grad_added_to_main_grad
+
+
+def test_main_grad_of_compiled_blocks():
+    """Every weight is marked at every call, also where one graph serves several modules."""
+    model = ot.convert(make_model(2), lambda name, module: module.bias is None)
+    weights = [m.weight for m in model.modules() if isinstance(m, ot.Linear)]
+    for weight in weights:
+        weight.main_grad = torch.zeros_like(weight)
+    for block in model:
+        block.compile(fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        for weight in weights:
+            weight.grad_added_to_main_grad = False
+        model(normal(2, 8, 128)).sum().backward()
+        assert len(weights) == 8 and all(weight.grad_added_to_main_grad for weight in weights)
+    assert all(weight.grad is None and weight.main_grad.any() for weight in weights)

@@ -24,7 +24,7 @@ def _check_recipe(wgrad: str, format: str, grad_format: str) -> None:
 def _main_grad(weight: Tensor) -> Tensor | None:
     """The weight's main_grad, and a note for Megatron-LM that backward adds to it."""
     main_grad = getattr(weight, "main_grad", None)
-    if main_grad is not None and not torch.compiler.is_compiling():
+    if main_grad is not None:  # torch.compile replays it at every call
         setattr(weight, "grad_added_to_main_grad", True)  # noqa: B010
     return main_grad
 
