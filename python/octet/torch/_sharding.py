@@ -179,7 +179,7 @@ def _gated_mlp_backward_rules(args: tuple[Any, ...], wgrad: int) -> list[tuple[A
         saved = [cut for arg in (x_t, h_t) for cut in ([None] * 2 if arg is None else copies[2:])]
         return [tokens, tokens, *saved, *weights]
 
-    rules = [(WHOLE, WHOLE, operands(WHOLE, WHOLE_COPIES))]
+    rules: list[tuple[Any, ...]] = [(WHOLE, WHOLE, operands(WHOLE, WHOLE_COPIES))]
     if may_cut(dy, wgrad, row=False, transposed=x_t is not None or h_t is not None)[1]:
         rules.append((ROWS, Partial(), operands(ROWS, copies_cut_along_tokens(wgrad))))
     return rules

@@ -110,8 +110,8 @@ def _position_cuts(seq: int, cos: Any, positions: Any) -> list[tuple[Placement, 
 @register_sharding([ops.rope.default, ops.rope_backward.default])
 def _rope(q: Any, k: Any, cos: Any, sin: Any, positions: Any, interleaved: bool) -> Rules:
     cuts = _position_cuts(q.shape[1], cos, positions)
-    by_heads = (Shard(2), [WHOLE, WHOLE, None if positions is None else WHOLE, None])
-    return [([cut, cut], [cut, cut, *others]) for cut, others in (*cuts, by_heads)]
+    cuts.append((Shard(2), [WHOLE, WHOLE, None if positions is None else WHOLE, None]))
+    return [([cut, cut], [cut, cut, *others]) for cut, others in cuts]
 
 
 @register_sharding(ops.rope_qkv.default)

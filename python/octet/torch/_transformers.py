@@ -80,8 +80,8 @@ def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Tensor:
         # Attention and MLP only ask their input for its shape, and give it to these layers.
         attention, mlp = self.self_attn, self.mlp
-        projections = (attention.q_proj, attention.k_proj, attention.v_proj) if _is_plain(attention) else ()
-        x, _ = _normed(self.input_layernorm, hidden_states, None, *projections)
+        readers = [attention.q_proj, attention.k_proj, attention.v_proj] if _is_plain(attention) else []
+        x, _ = _normed(self.input_layernorm, hidden_states, None, *readers)
         attended, _ = attention(
             hidden_states=x,
             attention_mask=attention_mask,
@@ -90,8 +90,8 @@ def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
             use_cache=use_cache,
             **kwargs,
         )
-        projections = (mlp.gate_proj, mlp.up_proj) if _is_plain(mlp) else ()
-        x, h = _normed(self.post_attention_layernorm, attended, hidden_states, *projections)
+        readers = [mlp.gate_proj, mlp.up_proj] if _is_plain(mlp) else []
+        x, h = _normed(self.post_attention_layernorm, attended, hidden_states, *readers)
         return h + mlp(x)
 
     return forward
