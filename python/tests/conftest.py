@@ -30,8 +30,11 @@ def snr(got: Tensor, want: Tensor) -> float:
 
 
 def linear_inputs(x: Tensor, w: Tensor, main_grad: Tensor | None = None) -> tuple[Tensor | None, ...]:
-    """The tensors of octet::linear_forward where nothing is given in FP8."""
+    """The first arguments of octet::linear_forward where nothing is given in FP8."""
     return x, None, None, None, None, w, None, None, None, None, main_grad
+
+
+PLAIN = (None, None, None, 0.0)  # and its last ones: no bias, x^T not made again
 
 
 class Block(nn.Module):

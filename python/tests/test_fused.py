@@ -97,6 +97,35 @@ def test_gradients_flow_through_fp8(wgrad):
     assert same(gradients(activation(True), x, w_half), gradients(activation(False), x, w_half))
 
 
+@pytest.mark.parametrize("wgrad", ["1d", "2d"])
+def test_transposes_made_again_in_backward_have_the_same_bits(wgrad):
+    x, g, residual, w = normal(40, 300), normal(300, seed=1), normal(40, 300, seed=2), normal(130, 300, seed=3)
+    w_gate_up, w_down = normal(96, 300, seed=4), normal(300, 48, seed=5)
+    saved = {}
+
+    def run(recompute, with_residual):
+        def block(x, g, residual, w, w_gate_up, w_down):
+            h = (residual,) if with_residual else ()
+            y = ot.rms_norm(x, g, *h, quantized=True, wgrad=wgrad, recompute=recompute)
+            y = y[0] if with_residual else y
+            assert (y.transposed() is None) == recompute
+            q = ot.quantize_activation(x, wgrad=wgrad, recompute=recompute)
+            out = ot.linear(y, w), ot.gated_mlp(y, w_gate_up, w_down), ot.linear(q, w)
+            return *out, ot.linear(x, w, wgrad=wgrad, recompute=recompute), residual * 1
+
+        sizes: dict[int, int] = {}
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: (sizes.setdefault(t.data_ptr(), t.numel() * t.element_size()), t)[1], lambda t: t
+        ):
+            results = gradients(block, x, g, residual, w, w_gate_up, w_down)
+        saved[recompute] = sum(sizes.values())
+        return results
+
+    for with_residual in (False, True):
+        assert same(run(True, with_residual), run(False, with_residual))
+        assert saved[True] < saved[False]
+
+
 def test_an_activation_made_without_gradients_is_refused_by_a_weight_that_needs_one():
     with torch.no_grad():
         q = ot.quantize_activation(normal(4, 128))
@@ -222,6 +251,7 @@ class FusedBlock(nn.Module):
         norm = {k: v for k, v in recipe.items() if k != "grad_format"}
         self.norm1, self.norm2 = (ot.RMSNorm(dim, quantized=True, **norm) for _ in range(2))
         self.qkv, self.out = ot.QKV(dim, heads, **recipe), ot.Linear(dim, dim, bias=False)
+        self.out.recompute = recipe.get("recompute", False)
         self.mlp = ot.GatedMLP(dim, hidden, **recipe)
         self.register_buffer("cos", torch.ones(64, dim // heads // 2))
         self.register_buffer("sin", torch.zeros(64, dim // heads // 2))
@@ -242,10 +272,11 @@ def block_step(block, function, x):
     return out
 
 
+@pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_fused_block_compiles_whole(dynamic):
+def test_a_fused_block_compiles_whole(dynamic, recompute):
     torch.manual_seed(1)
-    block = FusedBlock(wgrad="2d")
+    block = FusedBlock(wgrad="2d", recompute=recompute)
     compiled = torch.compile(block, backend=aot_eager, fullgraph=True, dynamic=dynamic)
     for seq in (32, 33):
         x = normal(2, seq, 128)

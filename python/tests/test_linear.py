@@ -5,7 +5,7 @@ import threading
 import c_api
 import pytest
 import torch
-from conftest import exact, linear_inputs, normal, snr
+from conftest import PLAIN, exact, linear_inputs, normal, snr
 from torch.utils.flop_counter import FlopCounterMode
 
 import octet.torch as ot
@@ -42,7 +42,7 @@ def test_same_bits_as_the_c_api(m, n, k, wgrad, dtype):
     recipe = (4, 5, {"1d": 1, "2d": 2}[wgrad])
     want_y, want_x_t, *want = c_api.linear(x, w, dy, *recipe)
     y, dx, dw = gradients(lambda x, w: ot.linear(x, w, wgrad=wgrad, grad_format="e5m2"), x, w, dy=dy)
-    _, x_t, _ = ops.linear_forward(*linear_inputs(x, w), *recipe, True)
+    _, x_t, _ = ops.linear_forward(*linear_inputs(x, w), *recipe, True, *PLAIN)
     assert torch.equal(y, want_y) and torch.equal(x_t, want_x_t)
     assert torch.equal(dx, want[0]) and torch.equal(dw, want[1])
 
@@ -89,6 +89,19 @@ def test_any_leading_shape_and_bias():
     for a, b in zip(got, want, strict=True):
         assert torch.equal(a, b)
     assert torch.equal(ot.linear(x[0, 0, 0], w, bias), want[0][0, 0, 0])
+
+
+@pytest.mark.parametrize("bias_dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_bias_is_added_before_y_is_rounded(bias_dtype):
+    """257 + 0.5 rounds to 258 in bf16; 257 alone would round to 256, and that + 0.5 to 256."""
+    x = torch.zeros(4, 128, dtype=torch.bfloat16)
+    x[:, 0], x[:, 1] = 256, 1
+    w = torch.ones(6, 128, dtype=torch.bfloat16)
+    leaves = [x.requires_grad_(), w.requires_grad_(), torch.full((6,), 0.5, dtype=bias_dtype, requires_grad=True)]
+    y = ot.linear(*leaves)
+    assert torch.equal(y, torch.full((4, 6), 258.0, dtype=torch.bfloat16))
+    y.backward(torch.ones_like(y))
+    assert leaves[2].grad.dtype == bias_dtype and torch.equal(leaves[2].grad, torch.full((6,), 4.0, dtype=bias_dtype))
 
 
 def test_strided_and_expanded_inputs():
@@ -228,7 +241,7 @@ def test_bad_input_is_refused_in_words(call, kind, text):
 
 def test_refused_backward_writes_nothing():
     x, w = exact(40, 256), exact(130, 256)
-    _, x_t, x_t_scales = ops.linear_forward(*linear_inputs(x, w), 4, 4, 1, True)
+    _, x_t, x_t_scales = ops.linear_forward(*linear_inputs(x, w), 4, 4, 1, True, *PLAIN)
     main_grad = torch.full((130, 200), 3.0)  # too small
     with pytest.raises(RuntimeError, match=r"octet: main_grad must be \[N, K\] = \[130, 256\], got \[130, 200\]"):
         ops.linear_backward_main_grad(torch.ones(40, 130), x_t, x_t_scales, w, None, None, main_grad, 4, 4, 1, True)

@@ -33,7 +33,8 @@ struct Weights {
 
 // (x, x_values, x_scales, x_t, x_t_scales, w_gate_up, w_gate_up_values, w_gate_up_scales,
 //  w_gate_up_t, w_gate_up_t_scales, w_down, w_down_values, w_down_scales, w_down_t,
-//  w_down_t_scales, main_grad_gate_up, main_grad_down, format, grad_format, wgrad, save, save_x, save_h)
+//  w_down_t_scales, main_grad_gate_up, main_grad_down, format, grad_format, wgrad, save, save_x, save_h,
+//  source, g, eps)
 // -> y, gate_up, x_t, x_t_scales, h_t, h_t_scales
 void gated_mlp_forward(StackValue* stack) {
   const Tensor x(stack[0]);
@@ -46,6 +47,7 @@ void gated_mlp_forward(StackValue* stack) {
   const Quantized given_down_t{optional_at(stack, 13), optional_at(stack, 14)};  // for backward
   const Tensor main_grad_gate_up = optional_at(stack, 15), main_grad_down = optional_at(stack, 16);
   const Recipe recipe(stack, 17);
+  const Tensor source = optional_at(stack, 23), g = optional_at(stack, 24);  // for backward
   const bool save = bool_at(stack, 20), save_x = bool_at(stack, 21), save_h = bool_at(stack, 22);
 
   weights.check();
@@ -61,13 +63,13 @@ void gated_mlp_forward(StackValue* stack) {
     w = cast(weights.gate_up, "w_gate_up", recipe.format, square_block(), octet_no_copy()).row;
   const std::int32_t dtype = torch_dtype(x_view.dtype);
   Tensor gate_up = empty({m, 2 * f}, dtype, x);
-  multiply(in.row, w, view_of(gate_up, "gate_up"), false, x);
+  multiply(in.row, w, view_of(gate_up, "gate_up"), {}, x);
   Copies h = swiglu_in_fp8(halves_of(gate_up, "gate_up"), x, recipe.format, row_block(),
                            save_h ? t_block : octet_no_copy());
   w = given_fp8(std::move(given_down), k, f, recipe.format, square_block(), "w_down");
   if (!w) w = cast(weights.down, "w_down", recipe.format, square_block(), octet_no_copy()).row;
   Tensor y = empty({m, k}, dtype, x);
-  multiply(h.row, w, view_of(y, "y"), false, x);
+  multiply(h.row, w, view_of(y, "y"), {}, x);
   if (!save) gate_up = absent(dtype, x);
   stack[0] = y.release();
   stack[1] = gate_up.release();
@@ -122,11 +124,11 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, const Reci
     Fp8 w_t = given_fp8(std::move(given_down_t), f, k, recipe.format, square_block(), "w_down_t");
     if (!w_t)
       w_t = cast(weights.down, "w_down", recipe.format, octet_no_copy(), square_block()).column;
-    multiply(cast_dy.row, w_t, view_of(dh, "dh"), false, dy);
+    multiply(cast_dy.row, w_t, view_of(dh, "dh"), {}, dy);
   }
   if (need_dw) {
     if (!h_t) h_t = swiglu_in_fp8(halves, dy, recipe.format, octet_no_copy(), t_block).column;
-    multiply(cast_dy.column, h_t, dw_down, !fresh, dy);
+    multiply(cast_dy.column, h_t, dw_down, {.accumulate = !fresh}, dy);
   }
   const Copies d_gate_up =
       swiglu_backward_in_fp8(dh, halves, dy, recipe.grad_format, need_dx, need_dw);
@@ -137,9 +139,9 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, const Reci
       w_t =
           cast(weights.gate_up, "w_gate_up", recipe.format, octet_no_copy(), square_block()).column;
     }
-    multiply(d_gate_up.row, w_t, view_of(out.dx, "dx"), false, dy);
+    multiply(d_gate_up.row, w_t, view_of(out.dx, "dx"), {}, dy);
   }
-  if (need_dw) multiply(d_gate_up.column, x_t, dw_gate_up, !fresh, dy);
+  if (need_dw) multiply(d_gate_up.column, x_t, dw_gate_up, {.accumulate = !fresh}, dy);
   return out;
 }
 
@@ -166,7 +168,8 @@ constexpr Operator kOperators[] = {
      "Tensor? w_gate_up_t, Tensor? w_gate_up_t_scales, Tensor w_down, Tensor? w_down_values, "
      "Tensor? w_down_scales, Tensor? w_down_t, Tensor? w_down_t_scales, "
      "Tensor? main_grad_gate_up, Tensor? main_grad_down, int format, int grad_format, int wgrad, "
-     "bool save, bool save_x, bool save_h) -> (Tensor y, Tensor gate_up, Tensor x_t, Tensor "
+     "bool save, bool save_x, bool save_h, Tensor? source, Tensor? g, float eps) -> (Tensor y, "
+     "Tensor gate_up, Tensor x_t, Tensor "
      "x_t_scales, "
      "Tensor h_t, Tensor h_t_scales)",
      &boxed<gated_mlp_forward>},

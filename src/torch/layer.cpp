@@ -103,7 +103,7 @@ void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copi
                            current_stream(problem.device)));
 }
 
-void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, bool accumulate,
+void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, const ProductOptions& options,
               const Tensor& like) {
   octet_gemm_problem problem;
   octet_init_gemm_problem(&problem);
@@ -113,13 +113,17 @@ void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, bool accumulate
   problem.a = operand_of(a);
   problem.b = operand_of(b);
   problem.out_dtype = d.dtype;
-  problem.accumulate = accumulate ? 1 : 0;
+  problem.accumulate = options.accumulate ? 1 : 0;
   problem.device = d.device;
   octet_gemm_args args;
   OCTET_INIT(&args);
   args.a = a.view;
   args.b = b.view;
   args.d = d;
+  if (options.bias != nullptr && options.bias->get() != nullptr) {
+    args.bias = view_of(*options.bias, "bias", 1);
+    problem.bias_dtype = args.bias.dtype;
+  }
   const CachedPlan plan = find_plan(problem, octet_make_gemm_plan);
   const Workspace workspace(plan.workspace_bytes, like);
   check(octet_run_gemm(plan.get(), &args, workspace.data(), plan.workspace_bytes,

@@ -59,8 +59,13 @@ Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block b
 // The same into memory that is there.
 void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copies& out);
 
-// d [M, N] = a [M, K] b [N, K]^T, or d += that.
-void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, bool accumulate,
+struct ProductOptions {
+  bool accumulate = false;       // d +=
+  const Tensor* bias = nullptr;  // [N]; null or a Tensor without a handle: none
+};
+
+// d [M, N] = a [M, K] b [N, K]^T
+void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, const ProductOptions& options,
               const Tensor& like);
 
 // Refuses a tensor whose shape is not [rows, cols]: "octet: w must be [N, K] = [130, 256], got ...".

@@ -13,7 +13,8 @@ namespace octet_torch {
 namespace {
 
 // (x, x_values, x_scales, x_t, x_t_scales, w, w_values, w_scales, w_t, w_t_scales, main_grad,
-//  format, grad_format, wgrad, save_x) -> y, x_t, x_t_scales
+//  format, grad_format, wgrad, save_x, bias, source, g, eps) -> y, x_t, x_t_scales
+// source, g and eps are what backward makes x^T of where it is not saved.
 void linear_forward(StackValue* stack) {
   const Tensor x(stack[0]), w(stack[5]);
   Quantized given_x{optional_at(stack, 1), optional_at(stack, 2)};
@@ -23,6 +24,8 @@ void linear_forward(StackValue* stack) {
   const Tensor main_grad = optional_at(stack, 10);                          // for backward
   const Recipe recipe(stack, 11);
   const bool save_x = bool_at(stack, 14);
+  const Tensor bias = optional_at(stack, 15);
+  const Tensor source = optional_at(stack, 16), g = optional_at(stack, 17);  // for backward
 
   const octet_tensor x_view = view_of(x, "x", 2), w_view = view_of(w, "w", 2);
   const std::int64_t m = x_view.shape[0], n = w_view.shape[0], k = x_view.shape[1];
@@ -36,7 +39,7 @@ void linear_forward(StackValue* stack) {
   Fp8 cast_w = given_fp8(std::move(given_w), n, k, recipe.format, square_block(), "w");
   if (!cast_w) cast_w = cast(w, "w", recipe.format, square_block(), octet_no_copy()).row;
   Tensor y = empty({m, n}, torch_dtype(x_view.dtype), x);
-  multiply(cast_x.row, cast_w, view_of(y, "y"), false, x);
+  multiply(cast_x.row, cast_w, view_of(y, "y"), {.bias = &bias}, x);
   stack[0] = y.release();
   cast_x.column.release(&stack[1], &stack[2], x);
 }
@@ -73,9 +76,9 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, const Recip
   if (need_dx) {
     Fp8 w_t = given_fp8(std::move(given_w_t), k, n, recipe.format, square_block(), "w_t");
     if (!w_t) w_t = cast(w, "w", recipe.format, octet_no_copy(), square_block()).column;
-    multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), false, dy);
+    multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), {}, dy);
   }
-  if (need_dw) multiply(cast_dy.column, x_t, dw, main_grad != nullptr, dy);
+  if (need_dw) multiply(cast_dy.column, x_t, dw, {.accumulate = main_grad != nullptr}, dy);
   return out;
 }
 
@@ -97,8 +100,9 @@ void linear_backward_main_grad(StackValue* stack) {
 constexpr Operator kOperators[] = {
     {"linear_forward(Tensor x, Tensor? x_values, Tensor? x_scales, Tensor? x_t, "
      "Tensor? x_t_scales, Tensor w, Tensor? w_values, Tensor? w_scales, Tensor? w_t, "
-     "Tensor? w_t_scales, Tensor? main_grad, int format, int grad_format, int wgrad, bool save_x) "
-     "-> (Tensor y, Tensor x_t, Tensor x_t_scales)",
+     "Tensor? w_t_scales, Tensor? main_grad, int format, int grad_format, int wgrad, bool save_x, "
+     "Tensor? bias, Tensor? source, Tensor? g, float eps) -> (Tensor y, Tensor x_t, Tensor "
+     "x_t_scales)",
      &boxed<linear_forward>},
     {"linear_backward(Tensor dy, Tensor? x_t, Tensor? x_t_scales, Tensor w, Tensor? w_t, "
      "Tensor? w_t_scales, int format, int grad_format, int wgrad, bool need_dx, bool need_dw) -> "

@@ -38,7 +38,7 @@ Forward forward(const Tensor& x, const Tensor& residual, const Tensor& g, double
   Forward out;
   out.rstd = empty({problem.rows}, shim.f32, x);
   args.rstd = view_of(out.rstd, "rstd");
-  if (fp8.row) {
+  if (fp8.row || fp8.column) {
     problem.fp8 = output_of(fp8, format);
     args.fp8 = views_of(fp8);
     out.fp8 = std::move(fp8);
@@ -124,6 +124,18 @@ void rms_norm_quantized(StackValue* stack) {
   stack[6] = out.rstd.release();
 }
 
+// (x, g, eps, format, wgrad) -> t_values, t_scales of the normed x^T
+void rms_norm_transposed(StackValue* stack) {
+  const Tensor x(stack[0]), g(stack[1]);
+  const auto format = static_cast<octet_dtype>(int_at(stack, 3));
+  const octet_tensor view = view_of(x, "x", 2);
+  Copies copies =
+      empty_copies(view.shape[0], view.shape[1], format, octet_no_copy(),
+                   transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 4))), x);
+  Forward out = forward(x, Tensor(), g, double_at(stack, 2), std::move(copies), format);
+  out.fp8.column.release(&stack[0], &stack[1], x);
+}
+
 // (dy, x, g, rstd, eps) -> dx, dg
 void rms_norm_backward(StackValue* stack) {
   const Tensor dy(stack[0]), x(stack[1]), g(stack[2]), rstd(stack[3]);
@@ -149,6 +161,9 @@ constexpr Operator kOperators[] = {
      "bool save_x) -> (Tensor carrier, Tensor values, Tensor scales, Tensor t_values, "
      "Tensor t_scales, Tensor sum, Tensor rstd)",
      &boxed<rms_norm_quantized>},
+    {"rms_norm_transposed(Tensor x, Tensor g, float eps, int format, int wgrad) -> "
+     "(Tensor t_values, Tensor t_scales)",
+     &boxed<rms_norm_transposed>},
     {"rms_norm_backward(Tensor dy, Tensor x, Tensor g, Tensor rstd, float eps) -> "
      "(Tensor dx, Tensor dg)",
      &boxed<rms_norm_backward>},

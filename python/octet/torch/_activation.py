@@ -1,12 +1,13 @@
 """Activations in FP8, both ways, for the layers that read them: one cast of x for several products."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, WGRADS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._operators import call, ops
+from octet.torch._operators import call, is_plain, ops
 from octet.torch._quantize import Quantized
 
 
@@ -29,6 +30,26 @@ def _(x: Tensor, format: int, wgrad: int, save_x: bool) -> tuple[Tensor, Tensor,
     return empty_copies(x, format, wgrad, save_x)
 
 
+class Source(NamedTuple):
+    """What backward makes x^T of again: x itself, or the input of the norm whose result x is."""
+
+    x: Tensor | None
+    g: Tensor | None
+    eps: float
+
+    def transposed(self, format: int, wgrad: int) -> tuple[Tensor, Tensor]:
+        """Values and scales of x^T."""
+        assert self.x is not None
+        if self.g is not None:
+            return ops.rms_norm_transposed(self.x, self.g, self.eps, format, wgrad)
+        return ops.quantize(self.x, format, *WGRAD_BLOCKS[wgrad], True, False, 0.0)
+
+
+def no_source() -> Source:
+    """Not a constant: torch.compile with dynamic shapes would make an input of its float."""
+    return Source(None, None, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class QuantizedActivation:
     """An activation ``[..., K]`` in FP8: in 1x128 blocks for forward, and transposed for the weight gradient.
@@ -45,6 +66,7 @@ class QuantizedActivation:
     shape: torch.Size
     format: str
     wgrad: str
+    source: "Source | None" = None  # what the transpose is made of in backward where it is not kept
 
     @property
     def dtype(self) -> torch.dtype:
@@ -72,13 +94,16 @@ def recipe_of(format: str, wgrad: str) -> tuple[int, int]:
     return number("format", format, FORMATS), number("wgrad", wgrad, WGRADS)
 
 
-def quantize_activation(x: Tensor, *, wgrad: str = "1d", format: str = "e4m3") -> QuantizedActivation:
+def quantize_activation(
+    x: Tensor, *, wgrad: str = "1d", format: str = "e4m3", recompute: bool = False
+) -> QuantizedActivation:
     """x in FP8, both ways in one launch, for several layers that read it. Differentiable.
 
     Args:
         x: ``[..., K]``, float32, float16 or bfloat16.
         wgrad: blocks of the transposed copy, ``"1d"`` or ``"2d"``; see :func:`octet.torch.linear`.
         format: ``"e4m3"`` or ``"e5m2"``.
+        recompute: keep x and cast x^T in backward, once per layer. Saves memory where something else keeps x as well.
 
     Without gradients (``torch.no_grad``) no transposed copy is made.
     """
@@ -86,5 +111,8 @@ def quantize_activation(x: Tensor, *, wgrad: str = "1d", format: str = "e4m3") -
     if x.dim() == 0 or x.numel() == 0:
         raise ValueError(f"octet: x must be [..., K] with at least one element, got {list(x.shape)}")
     flat = rows_of(x)
-    copies = call(ops.cast_activation, flat.detach(), *recipe_of(format, wgrad), torch.is_grad_enabled())
-    return QuantizedActivation(flat, *copies, x.shape, format, wgrad)
+    recompute = recompute and is_plain(x)
+    save_x = torch.is_grad_enabled() and not recompute
+    copies = call(ops.cast_activation, flat.detach(), *recipe_of(format, wgrad), save_x)
+    source = Source(flat, None, 0.0) if recompute and torch.is_grad_enabled() else None
+    return QuantizedActivation(flat, *copies, x.shape, format, wgrad, source)

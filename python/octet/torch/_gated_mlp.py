@@ -6,19 +6,19 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from octet.torch._activation import QuantizedActivation
+from octet.torch._activation import QuantizedActivation, Source
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
 from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, check_operands
 from octet.torch._operators import differentiable, ops
 
 # Indices of the inputs of gated_mlp_forward.
-_X, _W_GATE_UP, _W_DOWN, _INPUTS = 0, 5, 10, 23
+_X, _W_GATE_UP, _W_DOWN, _INPUTS = 0, 5, 10, 26
 
 
 @torch.library.register_fake("octet::gated_mlp_forward")
 def _(*inputs: Any) -> tuple[Tensor, ...]:
     x, x_values, w_gate_up, w_down = inputs[_X], inputs[1], inputs[_W_GATE_UP], inputs[_W_DOWN]
-    wgrad, save, save_x, save_h = inputs[19:]
+    wgrad, save, save_x, save_h = inputs[19:23]
     (tokens, k), f = x.shape, w_down.shape[1]
     torch._check(
         w_gate_up.shape[0] == 2 * f and w_gate_up.shape[1] == k and w_down.shape[0] == k,
@@ -52,15 +52,14 @@ def _(*inputs: Any) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _, gate_up, new_x_t, new_x_t_scales, h_t, h_t_scales = output
-    x_t, x_t_scales = inputs[3:5] if inputs[1] is not None else (new_x_t, new_x_t_scales)
-    w_gate_up, w_gate_up_t = inputs[_W_GATE_UP], inputs[8:10]
-    w_down, w_down_t = inputs[_W_DOWN], inputs[13:15]
+    _, gate_up, *made_x_t, h_t, h_t_scales = output
     ctx.main_grads = inputs[15:17]  # not saved: another micro-batch may add to them in between
-    ctx.recipe, (ctx.saved, _, save_h) = inputs[17:20], inputs[20:]
-    if not save_h:
-        h_t = h_t_scales = None
-    ctx.save_for_backward(gate_up, x_t, x_t_scales, h_t, h_t_scales, w_gate_up, *w_gate_up_t, w_down, *w_down_t)
+    ctx.recipe, (ctx.saved, save_x, save_h) = inputs[17:20], inputs[20:23]
+    *source, ctx.eps = inputs[23:]
+    x_t = made_x_t if save_x and inputs[3] is None else inputs[3:5]
+    h = (h_t, h_t_scales) if save_h else (None, None)
+    w_gate_up, w_down = (inputs[_W_GATE_UP], *inputs[8:10]), (inputs[_W_DOWN], *inputs[13:15])
+    ctx.save_for_backward(*source, gate_up, *x_t, *h, *w_gate_up, *w_down)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
@@ -73,11 +72,14 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         return tuple(gradients)
     if not ctx.saved:
         raise RuntimeError("octet: backward needs gated_mlp_forward with save=True")
-    saved = ctx.saved_tensors
+    source, g, gate_up, x_t, x_t_scales, *rest = ctx.saved_tensors
+    if need_dw and x_t is None:
+        x_t, x_t_scales = Source(source, g, ctx.eps).transposed(ctx.recipe[0], ctx.recipe[2])
+    operands = (rows_of(dy), gate_up, x_t, x_t_scales, *rest)
     if need_dw and ctx.main_grads[0] is not None:
-        dx = ops.gated_mlp_backward_main_grad(rows_of(dy), *saved, *ctx.main_grads, *ctx.recipe, need_dx)
+        dx = ops.gated_mlp_backward_main_grad(*operands, *ctx.main_grads, *ctx.recipe, need_dx)
     else:
-        dx, dw_gate_up, dw_down = ops.gated_mlp_backward(rows_of(dy), *saved, *ctx.recipe, need_dx, need_dw)
+        dx, dw_gate_up, dw_down = ops.gated_mlp_backward(*operands, *ctx.recipe, need_dx, need_dw)
         if need_dw:
             gradients[_W_GATE_UP], gradients[_W_DOWN] = dw_gate_up, dw_down
     gradients[_X] = dx if need_dx else None
@@ -144,20 +146,21 @@ def gated_mlp(
     if isinstance(x, Tensor) and x.numel() == 0:
         gate, up = torch.nn.functional.linear(x, w_gate_up).chunk(2, -1)
         return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
-    activation, (format_number, wgrad_number) = activation_arguments(x, wgrad, format, need_dw)
+    activation = activation_arguments(x, wgrad, format, need_dw)
     gate_up_cache, down_cache = quantized_weights or (NO_WEIGHT, NO_WEIGHT)
     y, *_ = _forward(
-        *activation,
+        *activation.operands,
         rows_of(w_gate_up),
         *gate_up_cache,
         rows_of(w_down),
         *down_cache,
         *(main_grads if main_grads is not None and need_dw else (None, None)),
-        format_number,
+        activation.format,
         number("grad_format", grad_format, FORMATS),
-        wgrad_number,
+        activation.wgrad,
         save,
-        need_dw,
+        activation.save_x,
         need_dw and not recompute,
+        *activation.source,
     )
     return y.view(*x.shape[:-1], w_down.shape[0])

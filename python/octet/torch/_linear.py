@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from octet.torch._activation import QuantizedActivation, recipe_of
+from octet.torch._activation import QuantizedActivation, Source, no_source, recipe_of
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._operators import differentiable, ops
+from octet.torch._operators import differentiable, is_plain, ops
 
 
 class QuantizedWeight(NamedTuple):
@@ -41,6 +41,10 @@ def _(
     grad_format: int,
     wgrad: int,
     save_x: bool,
+    bias: Tensor | None,
+    source: Tensor | None,
+    g: Tensor | None,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     torch._check(x.dim() == 2 and w.dim() == 2, lambda: f"octet: x and w must be matrices, got {x.shape}, {w.shape}")
     torch._check(x.shape[1] == w.shape[1], lambda: f"octet: x {x.shape} and w {w.shape} must have as many columns")
@@ -85,34 +89,43 @@ def _(
     return dy.new_empty((dy.shape[0], w.shape[1]) if need_dx else 0)
 
 
-_INPUTS = 15  # of linear_forward; x is the first, w the sixth
+_X, _W, _BIAS, _INPUTS = 0, 5, 15, 19  # of linear_forward
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    _, _, _, x_t, x_t_scales, w, _, _, w_t, w_t_scales, main_grad, *ctx.recipe, ctx.saved_x = inputs
+    _, _, _, x_t, x_t_scales, w, _, _, w_t, w_t_scales, main_grad, *options = inputs
+    *ctx.recipe, save_x, bias, source, g, ctx.eps = options
     # Not through save_for_backward: another micro-batch may add to main_grad in between. It is an input of forward
     # because what backward uses must be an input or an output of the operator.
     ctx.main_grad = main_grad
-    if x_t is None:
+    if x_t is None and save_x:
         _, x_t, x_t_scales = output
-    ctx.save_for_backward(x_t, x_t_scales, w, w_t, w_t_scales)
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(x_t, x_t_scales, source, g, w, w_t, w_t_scales)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx, need_dw = ctx.needs_input_grad[0], ctx.needs_input_grad[5]
+    need_dx, need_dw, need_dbias = (ctx.needs_input_grad[i] for i in (_X, _W, _BIAS))
     gradients: list[Tensor | None] = [None] * _INPUTS
-    if dy is None or not (need_dx or need_dw):
+    if dy is None:
         return tuple(gradients)
-    if need_dw and not ctx.saved_x:
-        raise RuntimeError("octet: the gradient of w needs linear_forward with save_x=True")
+    dy = rows_of(dy)
+    x_t, x_t_scales, source, g, w, w_t, w_t_scales = ctx.saved_tensors
+    if need_dw and x_t is None:
+        if source is None:
+            raise RuntimeError("octet: the gradient of w needs linear_forward with save_x=True, or a source")
+        x_t, x_t_scales = Source(source, g, ctx.eps).transposed(ctx.recipe[0], ctx.recipe[2])
+    operands = (dy, x_t, x_t_scales, w, w_t, w_t_scales)
     if need_dw and ctx.main_grad is not None:
-        dx = ops.linear_backward_main_grad(rows_of(dy), *ctx.saved_tensors, ctx.main_grad, *ctx.recipe, need_dx)
-    else:
-        dx, dw = ops.linear_backward(rows_of(dy), *ctx.saved_tensors, *ctx.recipe, need_dx, need_dw)
-        gradients[5] = dw if need_dw else None
-    gradients[0] = dx if need_dx else None
+        dx = ops.linear_backward_main_grad(*operands, ctx.main_grad, *ctx.recipe, need_dx)
+    elif need_dx or need_dw:
+        dx, dw = ops.linear_backward(*operands, *ctx.recipe, need_dx, need_dw)
+        gradients[_W] = dw if need_dw else None
+    gradients[_X] = dx if need_dx else None
+    if need_dbias:
+        gradients[_BIAS] = dy.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
     return tuple(gradients)
 
 
@@ -159,19 +172,34 @@ def autocast(x: Any, *weights: Tensor) -> tuple[Any, ...]:
     return x.to(dtype), *(w.to(dtype) for w in weights)
 
 
+class Activation(NamedTuple):
+    """The arguments of the operators that come from x."""
+
+    operands: tuple[Tensor | None, ...]  # x, x_values, x_scales, x_t, x_t_scales
+    format: int
+    wgrad: int
+    save_x: bool
+    source: Source
+
+
 def activation_arguments(
-    x: Tensor | QuantizedActivation, wgrad: str | None, format: str | None, need_dw: bool
-) -> tuple[tuple[Tensor | None, ...], tuple[int, int]]:
-    """(x, x_values, x_scales, x_t, x_t_scales) of the operators, and the numbers of format and wgrad."""
+    x: Tensor | QuantizedActivation, wgrad: str | None, format: str | None, need_dw: bool, recompute: bool = False
+) -> Activation:
     if not isinstance(x, QuantizedActivation):
-        return (rows_of(x), *NO_WEIGHT), recipe_of(format or "e4m3", wgrad or "1d")
+        flat = rows_of(x)
+        source = Source(flat, None, 0.0) if recompute and need_dw and is_plain(x) else no_source()
+        numbers = recipe_of(format or "e4m3", wgrad or "1d")
+        return Activation((flat, *NO_WEIGHT), *numbers, need_dw and source.x is None, source)
     for option, given, made in (("wgrad", wgrad, x.wgrad), ("format", format, x.format)):
         if given is not None and given != made:
             raise ValueError(f"octet: x was quantised with {option}={made!r}, got {option}={given!r}")
+    numbers = recipe_of(x.format, x.wgrad)
+    if need_dw and x.source is not None:
+        return Activation((x.carrier, x.values, x.scales, None, None), *numbers, False, x.source)
     if need_dw and x.transposed() is None:
         raise ValueError("octet: x was quantised without gradients, so it has no transposed copy; the weight needs one")
     t_values, t_scales = (x.t_values, x.t_scales) if need_dw else (None, None)
-    return (x.carrier, x.values, x.scales, t_values, t_scales), recipe_of(x.format, x.wgrad)
+    return Activation((x.carrier, x.values, x.scales, t_values, t_scales), *numbers, need_dw, no_source())
 
 
 def linear(
@@ -182,6 +210,7 @@ def linear(
     wgrad: str | None = None,
     format: str | None = None,
     grad_format: str = "e4m3",
+    recompute: bool = False,
     main_grad: Tensor | None = None,
     quantized_w: QuantizedWeight | None = None,
 ) -> Tensor:
@@ -193,12 +222,13 @@ def linear(
     Args:
         x: ``[..., K]``, activations. Quantised in 1x128 blocks, or quantised already.
         w: ``[N, K]``, weights. Quantised in 128x128 blocks.
-        bias: ``[N]``. Added in the dtype of y by torch, after the product.
+        bias: ``[N]``. Added in f32 before y is rounded.
         wgrad: how x^T is quantised for the weight gradient: ``"1d"``, 1x128 blocks, or ``"2d"``, 128x128 blocks, whose
             product is faster on a GPU and whose error is larger where tokens differ in magnitude. Default: ``"1d"``,
             or what a quantised x was made with.
         format: of x and w, ``"e4m3"`` (default) or ``"e5m2"``.
         grad_format: of dy, ``"e4m3"`` or ``"e5m2"``.
+        recompute: keep x and cast x^T in backward, which saves memory where something else keeps x as well.
         main_grad: ``[N, K]``, float32 or bfloat16. Backward adds the weight gradient to it, and ``w.grad`` stays None.
         quantized_w: w in FP8, in place of the casts of w in forward and backward; see :func:`cache_weights`.
 
@@ -222,21 +252,27 @@ def linear(
     if isinstance(x, Tensor) and x.numel() == 0:  # no tokens, nothing to quantise
         y = F.linear(x, w)
         return y if bias is None else y + bias.to(y.dtype)
-    activation, (format_number, wgrad_number) = activation_arguments(x, wgrad, format, need_dw)
+    activation = activation_arguments(x, wgrad, format, need_dw, recompute)
     if main_grad is not None and need_dw:
         check_dtype("main_grad", main_grad)
     else:
         main_grad = None
+    if bias is not None and bias.dtype not in (torch.float32, x.dtype):
+        bias = bias.to(x.dtype)
+    # A product of DTensors may be a sum over ranks, to which the bias must be added once.
+    fused = bias is None or is_plain(w)
     y, _, _ = _forward(
-        *activation,
+        *activation.operands,
         rows_of(w),
         *(quantized_w or NO_WEIGHT),
         main_grad,
-        format_number,
+        activation.format,
         grad_format_number,
-        wgrad_number,
-        need_dw,
+        activation.wgrad,
+        activation.save_x,
+        bias if fused else None,
+        *activation.source,
     )
     if len(x.shape) != 2:
         y = y.view(*x.shape[:-1], w.shape[0])
-    return y if bias is None else y + bias.to(y.dtype)
+    return y if fused else y + bias.to(y.dtype)

@@ -41,6 +41,7 @@ class Linear(nn.Linear):
     wgrad: str = "1d"
     format: str = "e4m3"
     grad_format: str = "e4m3"
+    recompute: bool = False
 
     def forward(self, x: Tensor | QuantizedActivation) -> Tensor:
         given = isinstance(x, QuantizedActivation)
@@ -51,6 +52,7 @@ class Linear(nn.Linear):
             wgrad=None if given else self.wgrad,
             format=None if given else self.format,
             grad_format=self.grad_format,
+            recompute=self.recompute,
             main_grad=_main_grad(self.weight),
             quantized_w=cached_weight(self, "weight"),
         )
@@ -74,12 +76,13 @@ class RMSNorm(nn.RMSNorm):
         quantized: bool = False,
         wgrad: str = "1d",
         format: str = "e4m3",
+        recompute: bool = False,
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(dim, eps=eps, device=device, dtype=dtype)
         _check_recipe(wgrad, format, format)
-        self.quantized, self.wgrad, self.format = quantized, wgrad, format
+        self.quantized, self.wgrad, self.format, self.recompute = quantized, wgrad, format, recompute
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Any:
         return rms_norm(
@@ -90,6 +93,7 @@ class RMSNorm(nn.RMSNorm):
             quantized=self.quantized,
             wgrad=self.wgrad,
             format=self.format,
+            recompute=self.recompute,
         )
 
 
@@ -141,11 +145,13 @@ class QKV(_Packed):
         wgrad: str = "1d",
         format: str = "e4m3",
         grad_format: str = "e4m3",
+        recompute: bool = False,
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self._set_recipe(wgrad, format, grad_format)
+        self.recompute = recompute
         kv_heads = heads if kv_heads is None else kv_heads
         if head_dim is None:
             if dim % heads != 0:

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
-from octet.torch._formats import check_dtype, rows_of
-from octet.torch._operators import differentiable, ops
+from octet.torch._activation import QuantizedActivation, Source, empty_carrier, empty_copies, recipe_of
+from octet.torch._formats import WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
+from octet.torch._operators import differentiable, is_plain, ops
 
 
 @torch.library.register_fake("octet::rms_norm")
@@ -30,6 +30,11 @@ def _(
         x.new_empty(0 if residual is None else x.shape),
         x.new_empty(x.shape[0], dtype=torch.float32),
     )
+
+
+@torch.library.register_fake("octet::rms_norm_transposed")
+def _(x: Tensor, g: Tensor, eps: float, format: int, wgrad: int) -> tuple[Tensor, Tensor]:
+    return empty_quantized(x.shape[1], x.shape[0], WGRAD_BLOCKS[wgrad], x)
 
 
 @torch.library.register_fake("octet::rms_norm_backward")
@@ -105,6 +110,7 @@ def rms_norm(
     quantized: bool = False,
     wgrad: str = "1d",
     format: str = "e4m3",
+    recompute: bool = False,
 ) -> Any:
     """``h / sqrt(mean(h^2) + eps) * g`` over the last dimension, f32 inside; h is x, or x + residual.
 
@@ -114,6 +120,7 @@ def rms_norm(
         residual: as x.
         quantized: y is only written in FP8, for the layers that read it: a :class:`QuantizedActivation` with the bits
             of :func:`quantize_activation` of y. wgrad and format are its options.
+        recompute: with ``quantized``: the layers that read y norm h again in backward instead of keeping y^T.
 
     Returns:
         y ``[..., C]``, in the dtype of x; with a residual ``(y, h)``, h being the next residual.
@@ -128,9 +135,11 @@ def rms_norm(
             )
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
-        recipe = recipe_of(format, wgrad)
-        carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, torch.is_grad_enabled())
-        y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad)
+        recipe, grad = recipe_of(format, wgrad), torch.is_grad_enabled()
+        recompute = recompute and is_plain(x)
+        carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, grad and not recompute)
+        source = Source(flat if h is None else sum, g, eps) if recompute and grad else None
+        y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad, source)
     elif h is None:
         y, _ = _plain(flat, g, eps)
         y = y.view(x.shape)

@@ -87,6 +87,11 @@ def differentiable(name: str, setup: Callable[..., None], backward: Callable[...
 _PLAIN = {Tensor, torch.nn.Parameter, type(None), int, float, bool}
 
 
+def is_plain(x: Tensor) -> bool:
+    """Whether x is no tensor subclass, such as DTensor."""
+    return type(x) is Tensor or type(x) is torch.nn.Parameter
+
+
 def cached_plans() -> int:
     """How many plans the operators keep; bounded, whatever shapes they have seen."""
     return _library.octet_torch_cached_plans()

@@ -95,7 +95,7 @@ def _forward(x: Any, *args: Any) -> Rules:
     def rule(y: Placement, x_cut: Placement, copies: Copies, w_cut: Placement, dw: Placement) -> Any:
         given = [None] * 4 if x_values is None else [*copies[:2], *([None] * 2 if x_t is None else copies[2:])]
         weights = [w_cut, *[None if w_values is None else WHOLE] * 4, None if main_grad is None else dw]
-        return [y, *(copies[2:] if makes_x_t else [WHOLE] * 2)], [x_cut, *given, *weights, *[None] * 4]
+        return [y, *(copies[2:] if makes_x_t else [WHOLE] * 2)], [x_cut, *given, *weights, *[None] * 8]
 
     rules: Rules = [rule(WHOLE, WHOLE, WHOLE_COPIES, WHOLE, WHOLE)]
     if w_values is None:
@@ -151,7 +151,7 @@ def _backward_main_grad(
 # gate and up share a matrix, so the hidden features of gated_mlp cannot be cut: only its tokens.
 @register_sharding(ops.gated_mlp_forward.default)
 def _gated_mlp(x: Any, *args: Any) -> Rules:
-    x_values, x_t, main_grads, (wgrad, save, save_x, save_h) = args[0], args[2], args[14:16], args[18:]
+    x_values, x_t, main_grads, (wgrad, save, save_x, save_h) = args[0], args[2], args[14:16], args[18:22]
     makes_x_t = save_x and x_values is None
 
     def rule(tokens: Placement, copies: Copies, dw: Placement) -> tuple[list[Placement], list[Cut]]:
@@ -161,7 +161,7 @@ def _gated_mlp(x: Any, *args: Any) -> Rules:
         for made in (makes_x_t, save_h):
             outputs += copies[2:] if made else [WHOLE] * 2
         sums = [None if arg is None else dw for arg in main_grads]
-        return outputs, [tokens, *given, *weights, *sums, *[None] * 6]
+        return outputs, [tokens, *given, *weights, *sums, *[None] * 9]
 
     rules: Rules = [rule(WHOLE, WHOLE_COPIES, WHOLE)]
     transposed = makes_x_t or save_h or x_t is not None
