@@ -308,7 +308,7 @@ class Judge {
   // dlogits from the unquantised inputs: products in f64, kept as f32, whose rounding is far below
   // the bounds.
   void judge_whole(const HeadOutputs& outputs) {
-    const auto [m, v, k] = std::array{problem_.m, problem_.v, problem_.k};
+    const std::int64_t m = problem_.m, v = problem_.v, k = problem_.k;
     // One-signed data have logits of one size, whose rounding alone is beyond the bounds.
     if (std::min({m * k, m * v, v * k}) < kSnrOutputs || !judge_.zero_mean) return;
     const Tensor host(Dtype::f32, {m, v});
