@@ -62,7 +62,7 @@ class LinearCrossEntropy : public ShapeOperator {
     return "The head of a language model and its loss, in chunks of tokens, with both gradients.";
   }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 64x1000x128", "--shape 64x1000x128 --dtype bf16 --reduction none"};
+    return {"--shape 64x1000x128", "--shape 64x1000x128 --dtype bf16"};
   }
   RowKind rows() const override { return RowKind::head; }
   std::vector<std::string> chosen_operators() const override {
