@@ -34,12 +34,12 @@ void fill_head(Input& input, const octet_linear_cross_entropy_problem& p, Args* 
   } else {
     a->w = input.tensor(p.dtype, p.v, p.k);
   }
-  a->targets = input.tensor(p.target_dtype, p.m);
+  a->targets = input.tensor(p.target_dtype, {p.m});
   if (a->targets.data != nullptr && !input.spoilt()) {
     std::memset(a->targets.data, 0, static_cast<std::size_t>(reach_bytes(a->targets, false)));
   }
-  a->loss_grad = input.tensor(OCTET_F32, p.reduction == OCTET_LOSS_NONE ? p.m : 1);
-  if (input.coin()) a->lse = input.tensor(OCTET_F32, p.m);
+  a->loss_grad = input.tensor(OCTET_F32, {p.reduction == OCTET_LOSS_NONE ? p.m : 1});
+  if (input.coin()) a->lse = input.tensor(OCTET_F32, {p.m});
   a->dx = input.tensor(p.dtype, p.m, p.k);
   a->dw = input.tensor(p.dw_dtype, p.v, p.k);
 }
@@ -49,7 +49,7 @@ inline void fuzz_head_forward(Input& input, const octet_plan* plan, Memory& memo
   octet_linear_cross_entropy_forward_args a;
   OCTET_INIT(&a);
   fill_head(input, p, &a);
-  a.loss = input.tensor(OCTET_F32, p.reduction == OCTET_LOSS_NONE ? p.m : 1);
+  a.loss = input.tensor(OCTET_F32, {p.reduction == OCTET_LOSS_NONE ? p.m : 1});
   memory.run(input, plan, octet_run_linear_cross_entropy_forward, a);
 }
 
