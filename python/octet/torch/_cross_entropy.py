@@ -173,9 +173,9 @@ def linear_cross_entropy(
     """The cross-entropy of the logits ``x w^T`` against target, without a tensor of all logits.
 
     What ``F.cross_entropy(F.linear(x, w).float(), target)`` computes. Tokens are taken in chunks whose logits stay
-    within 512 MiB; the loss is float32. For ``"mean"`` and ``"sum"`` the gradients of x and w are computed in the same
-    pass, and backward multiplies them by the gradient of the loss; for ``"none"``, and in float16, backward computes
-    the logits again.
+    within 512 MiB (``"plain"``: in one chunk where that takes no more than a float32 dw); the loss is float32. For
+    ``"mean"`` and ``"sum"`` the gradients of x and w are computed in the same pass, and backward multiplies them by the
+    gradient of the loss; for ``"none"``, and in float16, backward computes the logits again.
 
     Args:
         x: ``[..., K]``, float32, float16 or bfloat16; under autocast x and w are cast to its dtype.
