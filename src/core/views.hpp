@@ -34,6 +34,14 @@ struct Halves {
 inline TensorView as_row(const TensorView& vector) {
   return make_view(vector.data, vector.dtype, {1, vector.shape[0]}, vector.device);
 }
+// A row that is added to every row of a [rows, cols] matrix; an empty view for an empty one.
+inline TensorView repeated(const TensorView& row, std::int64_t rows) {
+  TensorView view = row;
+  if (row.data == nullptr) return view;
+  view.shape[0] = rows;
+  view.strides[0] = 0;
+  return view;
+}
 inline TensorView as_column(const TensorView& vector) {
   return make_view(vector.data, vector.dtype, {vector.shape[0], 1}, vector.device);
 }

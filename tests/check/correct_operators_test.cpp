@@ -32,6 +32,8 @@ TEST(CorrectOperators, TheLayerPassesOnAHundredSeeds) {
       Fp8LinearProblem problem = layer_of(shape);
       problem.dw_dtype = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
       problem.accumulate_dw = seed % 4 == 1;
+      if (seed % 3 == 0) problem.bias_dtype = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
+      if (seed % 3 != 1) problem.dbias_dtype = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
       const GateReport report = check_fp8_linear(problem, options_of_seed(seed));
       ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                  << describe(report.results);
@@ -52,6 +54,7 @@ TEST(CorrectOperators, ProductsPassOnAHundredSeeds) {
       problem.a = {dtype, {}, seed % 4 == 1 ? Major::mn : Major::k};
       problem.b = {dtype, {}, seed % 4 < 2 ? Major::mn : Major::k};
     }
+    if (seed % 3 == 1) problem.bias_dtype = Dtype::f32;
     const GateReport report = check_gemm(problem, options_of_seed(seed));
     ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                << describe(report.results);

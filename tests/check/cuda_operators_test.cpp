@@ -29,6 +29,8 @@ TEST_P(CorrectCudaOperators, TheLayerPassesWithBothBlocksOfTheWeightGradient) {
     expect_pass(check_fp8_linear(problem, options()), describe(problem));
     problem.dw_dtype = Dtype::f32;
     problem.accumulate_dw = true;
+    problem.bias_dtype = Dtype::bf16;
+    problem.dbias_dtype = Dtype::f32;
     expect_pass(check_fp8_linear(problem, options()), describe(problem));
   }
 }
@@ -58,6 +60,7 @@ TEST_P(CorrectCudaOperators, ProductsPass) {
       problem.b.block = block;
       problem.out_dtype = out;
       problem.accumulate = out == Dtype::f32;
+      if (!problem.accumulate) problem.bias_dtype = Dtype::f32;
       problem.device = kCuda;
       expect_pass(check_gemm(problem, options()), describe(problem));
     }

@@ -1,5 +1,6 @@
 // G1 to G4 over outputs that are corrupted on purpose: which gate detects what.
 #include "check/product_case.hpp"
+#include "core/views.hpp"
 
 #include <map>
 
@@ -153,6 +154,21 @@ TEST(ProductGates, TheOldOutputIsPartOfAnAccumulatedOne) {
   }
   EXPECT_EQ(failed_gates(judge_kernel("d", {sum, product.qa, product.qb, old}, {})), "");
   EXPECT_EQ(failed_gates(judge_kernel("d", {sum, product.qa, product.qb}, {})), "G2 G3");
+}
+
+TEST(ProductGates, ABiasIsPartOfEveryRow) {
+  const ProductCase product({64, 64, 256}, Dtype::f32, Distribution::normal);
+  const Tensor bias(Dtype::f32, {1, 64});
+  fill_random(bias, Distribution::normal, {1, 2}, 1);
+  const Tensor sum = copy_of(product.out);
+  for (std::int64_t i = 0; i < 64 * 64; ++i) {
+    static_cast<float*>(sum.data())[i] += static_cast<const float*>(bias.data())[i % 64];
+  }
+  const TensorView rows = repeated(bias.view(), 64);
+  EXPECT_EQ(failed_gates(judge_kernel("d", {sum, product.qa, product.qb, rows}, {})), "");
+  EXPECT_EQ(failed_gates(judge_kernel("d", {sum, product.qa, product.qb}, {})), "G2 G3");
+  set_element(sum, 63, 5, 1000);
+  EXPECT_EQ(failed_gates(judge_kernel("d", {sum, product.qa, product.qb, rows}, {})), "G2 G3");
 }
 
 TEST(ProductGates, G1TellsOneFormatFromAnother) {

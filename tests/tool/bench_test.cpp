@@ -74,7 +74,8 @@ TEST(ToolBench, TheCommandOfARowRepeatsIt) {
   const std::string again = folder.file("again.csv");
   ASSERT_EQ(run_tool("bench gemm --device cpu --shape 8x40x130 --format e5m2 --grad-format e5m2 "
                      "--wgrad-blocks "
-                     "2d --dw f32 --accumulate-dw --pow2-scales --amax-floor 0.0001 --distribution "
+                     "2d --dw f32 --accumulate-dw --bias f32 --dbias bf16 --pow2-scales "
+                     "--amax-floor 0.0001 --distribution "
                      "skewed --warmup 1 --iters 3 -o " +
                      first)
                 .status,

@@ -87,6 +87,9 @@ std::vector<std::string> described_problems() {
   lines.push_back(describe(product));
   product.a = product.b = {Dtype::f32, {}, Major::k};
   lines.push_back(describe(product));
+  product.accumulate = false;
+  product.bias_dtype = Dtype::f32;
+  lines.push_back(describe(product));
 
   Fp8LinearProblem layer;
   layer.m = 40;
@@ -100,6 +103,9 @@ std::vector<std::string> described_problems() {
   layer.wgrad_blocks = WgradBlocks::square;
   layer.amax_floor = 1e-4f;
   layer.pow2_scales = true;
+  lines.push_back(describe(layer));
+  layer.bias_dtype = Dtype::f32;
+  layer.dbias_dtype = Dtype::bf16;
   lines.push_back(describe(layer));
 
   QuantizeProblem cast;

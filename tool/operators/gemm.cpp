@@ -22,7 +22,7 @@ namespace {
 // Options of a layer, which have no meaning for a product.
 constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
                                    "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
-                                   "--amax-floor",  "--pow2-scales"};
+                                   "--amax-floor",  "--pow2-scales",  "--dbias"};
 
 constexpr double kCpuSecondsOfAShape = 5;  // from the command line
 constexpr const char* kUsualSuite = "quick";
@@ -87,6 +87,7 @@ std::string describe_plain_layer(const Fp8LinearProblem& layer) {
       fmt::format("gemm --dtype {} --shape {}x{}x{}", name(layer.dtype), layer.m, layer.n, layer.k);
   if (layer.dw_dtype != layer.dtype) result += fmt::format(" --dw {}", name(layer.dw_dtype));
   if (layer.accumulate_dw) result += " --accumulate-dw";
+  if (layer.bias_dtype) result += fmt::format(" --bias {}", name(*layer.bias_dtype));
   return result + " --device " + name(layer.device);
 }
 
@@ -143,6 +144,11 @@ class Gemm : public Operator {
                      fmt::format("{} for fp8, else that of --dtype", octet::name(usual.dw_dtype))));
     add_flag(app, "--accumulate-dw", accumulate_dw_,
              "Add the weight gradient to dw instead of overwriting it.");
+    add_dtype(app, "--bias", bias_, kFloats,
+              with_default("Data type of a bias that is added to the output.", "no bias"));
+    add_dtype(app, "--dbias", dbias_, kFloats,
+              with_default("Data type of the gradient of a bias, the column sums of dy.",
+                           "it is not computed"));
     add_scale_options(app, amax_floor_, pow2_scales_);
     if (!timed) add_product_options(app);
     option_group(app, kMachineOptions);
@@ -226,11 +232,11 @@ class Gemm : public Operator {
 
   void check_layer_options() const {
     if (is_fp8()) return;
-    if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || wgrad_blocks_ != "1d" ||
-        !data_.quantize_backend.empty()) {
+    if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || dbias_ ||
+        wgrad_blocks_ != "1d" || !data_.quantize_backend.empty()) {
       refuse_usage(
-          "--input, --format, --grad-format, --wgrad-blocks, --amax-floor, --pow2-scales and "
-          "--quantize-backend go with --dtype fp8, got --dtype {}",
+          "--input, --format, --grad-format, --wgrad-blocks, --amax-floor, --pow2-scales, --dbias "
+          "and --quantize-backend go with --dtype fp8, got --dtype {}",
           dtype_);
     }
   }
@@ -245,6 +251,8 @@ class Gemm : public Operator {
     problem.grad_format = grad_format_.value_or(problem.grad_format);
     problem.dw_dtype = dw_.value_or(is_fp8() ? problem.dw_dtype : problem.dtype);
     problem.accumulate_dw = accumulate_dw_;
+    problem.bias_dtype = bias_;
+    problem.dbias_dtype = dbias_;
     problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
     problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
     problem.pow2_scales = pow2_scales_;
@@ -321,6 +329,7 @@ class Gemm : public Operator {
       problem.b = parse_operand("--b", b_);
       problem.out_dtype = out_.value_or(problem.out_dtype);
       problem.accumulate = accumulate_;
+      problem.bias_dtype = bias_;
       problem.device = device;
       return problem;
     };
@@ -342,7 +351,7 @@ class Gemm : public Operator {
   std::vector<std::string> models_;
   std::vector<std::int64_t> mbs_;
   std::string suite_;
-  std::optional<Dtype> input_, format_, grad_format_, dw_;
+  std::optional<Dtype> input_, format_, grad_format_, dw_, bias_, dbias_;
   std::string wgrad_blocks_ = "1d";
   bool accumulate_dw_ = false;
   std::optional<float> amax_floor_;

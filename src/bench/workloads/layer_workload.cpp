@@ -2,6 +2,7 @@
 // operands.
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
+#include "core/views.hpp"
 #include "device/cuda_runtime.hpp"
 #include "ops/fp8_linear/parts.hpp"
 
@@ -29,6 +30,9 @@ class LayerWorkload : public Workload {
   void make_outputs() {
     require_free(bytes(), free_bytes(problem_.device), problem_.device);
     outputs_ = LayerOutputs(problem_, workspace_bytes());
+    if (!problem_.bias_dtype) return;
+    bias_ = Tensor(*problem_.bias_dtype, {problem_.n}, problem_.device);
+    fill_input(as_row(bias_), options_, 3);
   }
   Workspace workspace() const { return outputs_.scratch(); }
 
@@ -44,6 +48,7 @@ class LayerWorkload : public Workload {
   Fp8LinearProblem problem_;
   DataOptions options_;
   LayerOutputs outputs_;
+  Tensor bias_;  // [N], if the layer has one
 };
 
 // The plans of the FP8 layer.
@@ -110,6 +115,7 @@ class Fp8Layer : public Fp8Workload {
     args.w = inputs_[set].w;
     args.y = outputs_.y;
     args.saved = {kept_[set].x_t, kept_[set].w_t};
+    args.bias = bias_;
     run(forward_, args, workspace(), stream_);
   }
 
@@ -120,6 +126,7 @@ class Fp8Layer : public Fp8Workload {
     args.saved = {kept_[set].x_t, kept_[set].w_t};
     args.dx = outputs_.dx;
     args.dw = outputs_.dw;
+    args.dbias = outputs_.dbias;
     run(backward_, args, workspace(), stream_);
   }
 
@@ -167,7 +174,7 @@ class Fp8Products : public Fp8Workload {
 
   void forward(std::int64_t iteration) override {
     const Operands& set = operands(iteration);
-    run(forward_state().product, {set.x, set.w, outputs_.y}, workspace(), stream_);
+    run(forward_state().product, {set.x, set.w, outputs_.y, bias_}, workspace(), stream_);
   }
 
   void backward(std::int64_t iteration) override {
@@ -248,7 +255,7 @@ class PlainProducts : public LayerWorkload {
  private:
   void forward(std::int64_t iteration) override {
     const LayerInputs& set = inputs(iteration);
-    run(y_, {set.x.view(), set.w.view(), outputs_.y}, workspace(), stream_);
+    run(y_, {set.x.view(), set.w.view(), outputs_.y, bias_}, workspace(), stream_);
   }
 
   void backward(std::int64_t iteration) override {

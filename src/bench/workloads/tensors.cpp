@@ -59,12 +59,15 @@ LayerOutputs::LayerOutputs(const Fp8LinearProblem& layer, std::size_t workspace_
     : y(layer.dtype, {layer.m, layer.n}, layer.device),
       dx(layer.dtype, {layer.m, layer.k}, layer.device),
       dw(layer.dw_dtype, {layer.n, layer.k}, layer.device),
-      workspace(workspace_bytes, layer.device) {}
+      workspace(workspace_bytes, layer.device) {
+  if (layer.dbias_dtype) dbias = Tensor(*layer.dbias_dtype, {layer.n}, layer.device);
+}
 
 std::size_t LayerOutputs::bytes(const Fp8LinearProblem& layer, std::size_t workspace_bytes) {
   return tensor_bytes(layer.dtype, {layer.m, layer.n}) +
          tensor_bytes(layer.dtype, {layer.m, layer.k}) +
-         tensor_bytes(layer.dw_dtype, {layer.n, layer.k}) + workspace_bytes;
+         tensor_bytes(layer.dw_dtype, {layer.n, layer.k}) +
+         (layer.dbias_dtype ? tensor_bytes(*layer.dbias_dtype, {layer.n}) : 0) + workspace_bytes;
 }
 
 std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols) {

@@ -31,9 +31,10 @@ std::vector<LayerInputs> make_layer_inputs(const Fp8LinearProblem& layer,
 
 // The results of forward and backward of a linear layer, and their workspace.
 struct LayerOutputs {
-  Tensor y;   // [M, N]
-  Tensor dx;  // [M, K]
-  Tensor dw;  // [N, K]
+  Tensor y;      // [M, N]
+  Tensor dx;     // [M, K]
+  Tensor dw;     // [N, K]
+  Tensor dbias;  // [N], if the layer computes it
   Buffer workspace;
 
   LayerOutputs() = default;

@@ -1,22 +1,34 @@
 // fp8_linear, forward and backward: every product, and the copies that are saved for backward.
 #include "check/judge/trial.hpp"
 #include "check/reference/decode.hpp"
+#include "check/reference/on_host.hpp"
+#include "core/views.hpp"
+
+#include <numeric>
 
 namespace octet {
 namespace {
 
 // What the layer reads.
 struct Inputs {
-  Tensor x;       // [M, K]
-  Tensor w;       // [N, K]
-  Tensor dy;      // [M, N]
-  Tensor old_dw;  // [N, K], if dw is accumulated
+  Tensor x;          // [M, K]
+  Tensor w;          // [N, K]
+  Tensor dy;         // [M, N]
+  Tensor old_dw;     // [N, K], if dw is accumulated
+  Tensor bias;       // [1, N], if the layer has one
+  Tensor old_dbias;  // [1, N], if dbias is accumulated
 
   Inputs(const Fp8LinearProblem& problem, const DataOptions& options)
       : x(random_matrix(problem.dtype, problem.m, problem.k, 0, options, problem.device)),
         w(random_matrix(problem.dtype, problem.n, problem.k, 1, options, problem.device)) {
+    if (problem.bias_dtype) {
+      bias = random_matrix(*problem.bias_dtype, 1, problem.n, 4, options, problem.device);
+    }
     if (!problem.training) return;
     dy = random_matrix(problem.dtype, problem.m, problem.n, 2, options, problem.device);
+    if (problem.dbias_dtype && problem.accumulate_dw) {
+      old_dbias = random_matrix(*problem.dbias_dtype, 1, problem.n, 5, options, problem.device);
+    }
     if (problem.need_dw && problem.accumulate_dw) {
       old_dw = random_matrix(problem.dw_dtype, problem.n, problem.k, 3, options, problem.device);
     }
@@ -57,6 +69,7 @@ struct Outputs {
   GuardedMatrix y;
   std::optional<GuardedMatrix> dx;
   std::optional<GuardedMatrix> dw;
+  std::optional<GuardedMatrix> dbias;  // [1, N]
   std::optional<GuardedQuantized> x_t;
   std::optional<GuardedQuantized> w_t;
 
@@ -67,6 +80,10 @@ struct Outputs {
     if (layout.x_t.bytes != 0) x_t.emplace(layout.x_t, owns_padding, problem.device);
     if (layout.w_t.bytes != 0) w_t.emplace(layout.w_t, owns_padding, problem.device);
     if (!problem.training) return;
+    if (problem.dbias_dtype) {
+      dbias.emplace(*problem.dbias_dtype, 1, problem.n, gap, problem.device);
+      if (problem.accumulate_dw) dbias->fill_from(inputs.old_dbias);
+    }
     if (problem.need_dx) dx.emplace(problem.dtype, problem.m, problem.k, gap, problem.device);
     if (!problem.need_dw) return;
     dw.emplace(problem.dw_dtype, problem.n, problem.k, gap, problem.device);
@@ -98,13 +115,15 @@ void run_layer(const Fp8LinearProblem& problem, const DataOptions& options, cons
   forward.weights = {weights.w, weights.w_t};
   forward.y = outputs.y.view();
   forward.saved = saved;
+  forward.bias = as_vector(inputs.bias.view());
   run_once(plan_fp8_linear_forward(problem, plan_options), forward, problem.device);
-  if (!outputs.dx && !outputs.dw) return;
+  if (!outputs.dx && !outputs.dw && !outputs.dbias) return;
   Fp8LinearBackwardArgs backward;
   backward.dy = inputs.dy;
   backward.saved = saved;
   backward.dx = view_of(outputs.dx);
   backward.dw = view_of(outputs.dw);
+  backward.dbias = as_vector(view_of(outputs.dbias));
   run_once(plan_fp8_linear_backward(problem, plan_options), backward, problem.device);
 }
 
@@ -123,6 +142,25 @@ void judge_saved(const char* tensor, const GuardedQuantized& first, const Guarde
   judge_memory(tensor, first, second, report);
 }
 
+// The sums of dy's columns and what they were added to, in f64.
+std::vector<double> reference_dbias(const Inputs& inputs) {
+  const TensorView dy = inputs.dy.view();
+  std::vector<double> sums(static_cast<std::size_t>(dy.cols()));
+  if (inputs.old_dbias.data() != nullptr) sums = decoded(as_vector(inputs.old_dbias.view()));
+  std::vector<double> values(sums.size());
+  constexpr std::int64_t kRows = 1024;  // that are copied from a device at a time
+  for (std::int64_t first = 0; first < dy.rows(); first += kRows) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(kRows, dy.rows() - first)));
+    std::iota(rows.begin(), rows.end(), first);
+    const DecodedRows decoded_rows(dy, rows);
+    for (const std::int64_t row : rows) {
+      decoded_rows.read(row, values);
+      for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += values[c];
+    }
+  }
+  return sums;
+}
+
 void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const Operands& operands,
                    const Outputs& first, const Outputs& second, const JudgeOptions& options,
                    GateReport& report) {
@@ -130,8 +168,9 @@ void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const 
                                  problem.pow2_scales};
   const QuantizedFormats backward{problem.grad_format, problem.format, problem.amax_floor,
                                   problem.pow2_scales};
-  judge_matrix("y", first.y, second.y, {{}, inputs.x.view(), inputs.w.view()},
-               {{}, operands.x.view(), operands.w.view()}, forward, options, report);
+  const TensorView bias = repeated(inputs.bias.view(), problem.m);
+  judge_matrix("y", first.y, second.y, {{}, inputs.x.view(), inputs.w.view(), bias},
+               {{}, operands.x.view(), operands.w.view(), bias}, forward, options, report);
   if (first.dx) {
     judge_matrix("dx", *first.dx, *second.dx, {{}, inputs.dy.view(), transposed(inputs.w.view())},
                  {{}, operands.dy.view(), transposed(operands.w.view())}, backward, options,
@@ -142,6 +181,11 @@ void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const 
     judge_matrix("dw", *first.dw, *second.dw,
                  {{}, transposed(inputs.dy.view()), transposed(inputs.x.view()), old},
                  {{}, operands.dy_t.view(), operands.x_t.view(), old}, backward, options, report);
+  }
+  if (first.dbias) {
+    const std::vector<double> sums = reference_dbias(inputs);
+    add(report, judge_elements("dbias", {first.dbias->view(), row_of(sums)}, options));
+    judge_memory("dbias", *first.dbias, *second.dbias, report);
   }
   if (first.x_t) judge_saved("x_t", *first.x_t, *second.x_t, operands.x_t.view(), report);
   if (first.w_t) {

@@ -1,6 +1,7 @@
 // gemm, with FP8 operands and their scales and with plain operands.
 #include "check/judge/trial.hpp"
 #include "check/reference/decode.hpp"
+#include "core/views.hpp"
 
 namespace octet {
 namespace {
@@ -54,16 +55,23 @@ GateReport judge_gemm(const GemmProblem& problem, const DataOptions& options,
     first.fill_from(old);
     second.fill_from(old);
   }
-  run_once(plan, GemmArgs{a.given, b.given, first.view()}, device);
-  run_once(plan, GemmArgs{a.given, b.given, second.view()}, device);
+  Tensor bias;  // [1, N]
+  if (problem.bias_dtype) {
+    bias = random_matrix(*problem.bias_dtype, 1, problem.n, 3, options, device);
+  }
+  const TensorView bias_vector = as_vector(bias.view());
+  run_once(plan, GemmArgs{a.given, b.given, first.view(), bias_vector}, device);
+  run_once(plan, GemmArgs{a.given, b.given, second.view(), bias_vector}, device);
+  // Added to the product: the old output or the bias, never both.
+  const TensorView added = problem.bias_dtype ? repeated(bias.view(), problem.m) : old.view();
 
   const JudgeOptions judge = judge_options(options, device);
   if (is_fp8(problem.a.dtype)) {
-    report.results.push_back(judge_g1("d", {first.view(), a.exact, b.exact, old.view()},
+    report.results.push_back(judge_g1("d", {first.view(), a.exact, b.exact, added},
                                       {problem.a.dtype, problem.b.dtype}, judge));
-    add(report, judge_kernel("d", {first.view(), a.given, b.given, old.view()}, judge));
+    add(report, judge_kernel("d", {first.view(), a.given, b.given, added}, judge));
   } else {
-    add(report, judge_float_product("d", {first.view(), a.given, b.given, old.view()}, judge));
+    add(report, judge_float_product("d", {first.view(), a.given, b.given, added}, judge));
   }
   judge_memory("d", first, second, report);
   return report;
