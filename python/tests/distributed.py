@@ -99,8 +99,9 @@ def layer(mode: str, mesh: DeviceMesh) -> float:
     """y, dx and dw of one linear layer, with x, w and dy cut in every way."""
     worst, cuts = float("inf"), [Replicate(), Shard(0), Shard(1)]
     wgrad = "2d" if "2d" in mode else "1d"
-    for tokens, k in [(64, 256), (1024, 256), (100, 200), (7, 12)]:
-        x, w, dy = torch.randn(tokens, k), torch.randn(96, k), torch.randn(tokens, 96)
+    shapes = [(64, 256), (1024, 256), (100, 200), (7, 12), (3, 8, 256)]
+    for shape in shapes:
+        x, w, dy = torch.randn(shape), torch.randn(96, shape[-1]), torch.randn(*shape[:-1], 96)
         leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
         y = ot.linear(*leaves, wgrad=wgrad)
         want = [y.detach(), *torch.autograd.grad(y, leaves, dy)]
@@ -153,14 +154,14 @@ def main_grad(mode: str, mesh: DeviceMesh) -> float:
 def elements(mode: str, mesh: DeviceMesh) -> float:
     """rms_norm, swiglu and rope with their operands cut in every way, one of them otherwise than the others."""
     worst = float("inf")
-    x, residual, g = torch.randn(2, 8, 64), torch.randn(2, 8, 64), torch.randn(64)
-    q, k = torch.randn(2, 8, 4, 16), torch.randn(2, 8, 2, 16)
-    qkv, cos, sin = torch.randn(2, 8, 128), torch.randn(8, 16), torch.randn(8, 16)
+    x, residual, g = torch.randn(3, 8, 64), torch.randn(3, 8, 64), torch.randn(64)
+    q, k = torch.randn(3, 8, 4, 16), torch.randn(3, 8, 2, 16)
+    qkv, cos, sin = torch.randn(3, 8, 128), torch.randn(8, 16), torch.randn(8, 16)
 
     def tables(cut: Placement) -> list[Tensor]:
         return [distribute_tensor(t, mesh, [cut]) for t in (cos, sin)]
 
-    positions = distribute_tensor(torch.randint(8, (2, 8)), mesh, [Replicate()])
+    positions = distribute_tensor(torch.randint(8, (3, 8)), mesh, [Replicate()])
     cases = [
         (lambda x, g: (ot.rms_norm(x, g),), (x, g), 1),
         (lambda x, r, g: ot.rms_norm(x, g, r), (x, residual, g), 2),
@@ -183,7 +184,7 @@ def elements(mode: str, mesh: DeviceMesh) -> float:
             cuts = [cut] * (cut_together - 1) + [other] + [Replicate()] * (len(inputs) - cut_together)
             parts = [distribute_tensor(t, mesh, [c]).requires_grad_() for t, c in zip(inputs, cuts, strict=True)]
             outputs = function(*parts)
-            if cut == other and (cut == Shard(0) or cut == Shard(1)):
+            if cut == other == Shard(1):  # batches of three are not cut evenly
                 assert all(y.placements == (cut,) for y in outputs), (cut, [y.placements for y in outputs])
             torch.autograd.backward(outputs, [distribute_tensor(d, mesh, [other]) for d in grads])
             worst = min(worst, worst_of([*outputs, *(part.grad for part in parts)], want))

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from octet.torch._dtensor import flattened
+
 FORMATS = {"e4m3": 4, "e5m2": 5}
 FLOAT8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 BLOCKS = {"1x128": (1, 128), "128x1": (128, 1), "128x128": (128, 128)}
@@ -45,5 +47,5 @@ def empty_quantized(rows: Any, cols: Any, block: tuple[int, int], like: Tensor) 
 
 def rows_of(x: Tensor) -> Tensor:
     """x as a matrix [rows, last dimension] whose columns are contiguous; a copy only where it must be."""
-    flat = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    flat = x if x.dim() == 2 else flattened(x)
     return flat if flat.stride(-1) == 1 and flat.stride(0) >= flat.shape[-1] else flat.contiguous()

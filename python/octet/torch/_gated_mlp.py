@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, Source
+from octet.torch._dtensor import shaped
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
 from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, check_operands
 from octet.torch._operators import differentiable, ops
@@ -163,4 +164,4 @@ def gated_mlp(
         need_dw and not recompute,
         *activation.source,
     )
-    return y.view(*x.shape[:-1], w_down.shape[0])
+    return shaped(y, (*x.shape[:-1], w_down.shape[0]))

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, Source, no_source, recipe_of
+from octet.torch._dtensor import shaped
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
 from octet.torch._operators import differentiable, is_plain, ops
 
@@ -274,5 +275,5 @@ def linear(
         *activation.source,
     )
     if len(x.shape) != 2:
-        y = y.view(*x.shape[:-1], w.shape[0])
+        y = shaped(y, (*x.shape[:-1], w.shape[0]))
     return y if fused else y + bias.to(y.dtype)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, Source, empty_carrier, empty_copies, recipe_of
+from octet.torch._dtensor import inner_cut, shaped, with_cut_in_front
 from octet.torch._formats import WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
 from octet.torch._operators import differentiable, is_plain, ops
 
@@ -133,6 +134,9 @@ def rms_norm(
             raise ValueError(
                 f"octet: residual must have the shape of x, got {list(residual.shape)} and {list(x.shape)}"
             )
+    if not quantized and (dim := inner_cut(x)) is not None:  # sequence parallel
+        operands = (x,) if residual is None else (x, residual)
+        return with_cut_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
         recipe, grad = recipe_of(format, wgrad), torch.is_grad_enabled()
@@ -142,8 +146,8 @@ def rms_norm(
         y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad, source)
     elif h is None:
         y, _ = _plain(flat, g, eps)
-        y = y.view(x.shape)
+        y = shaped(y, x.shape)
     else:
         y, sum, _ = _residual(flat, h, g, eps)
-        y = y.view(x.shape)
-    return y if residual is None else (y, sum.view(x.shape))
+        y = shaped(y, x.shape)
+    return y if residual is None else (y, shaped(sum, x.shape))

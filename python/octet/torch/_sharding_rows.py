@@ -21,33 +21,24 @@ from octet.torch._sharding import (
 )
 
 
-def _row_cuts(*operands: Any) -> list[Placement]:
-    """The ways to cut rows: in order, or as an operand has it. [batch, seq, C] that is cut along seq has a strided cut
-    once it is [batch * seq, C]."""
-    given = [cut for spec in operands for cut in spec.placements if getattr(cut, "dim", None) == 0]
-    return list(dict.fromkeys([ROWS, *given]))
-
-
 @register_sharding(ops.rms_norm.default)
 def _norm(x: Any, g: Any, eps: float) -> Rules:
-    return [([rows] * 2, [rows, WHOLE, None]) for rows in (WHOLE, *_row_cuts(x))]
+    return [([rows] * 2, [rows, WHOLE, None]) for rows in (WHOLE, ROWS)]
 
 
 @register_sharding(ops.rms_norm_residual.default)
 def _norm_residual(x: Any, residual: Any, g: Any, eps: float) -> Rules:
-    return [([rows] * 3, [rows, rows, WHOLE, None]) for rows in (WHOLE, *_row_cuts(x, residual))]
+    return [([rows] * 3, [rows, rows, WHOLE, None]) for rows in (WHOLE, ROWS)]
 
 
 @register_sharding(ops.rms_norm_backward.default)
 def _norm_backward(dy: Any, x: Any, g: Any, rstd: Any, eps: float) -> Rules:
-    whole: Rules = [([WHOLE, WHOLE], [WHOLE, WHOLE, WHOLE, WHOLE, None])]
-    return whole + [([rows, Partial()], [rows, rows, WHOLE, rows, None]) for rows in _row_cuts(dy, x)]
+    return [([rows, dg], [rows, rows, WHOLE, rows, None]) for rows, dg in ((WHOLE, WHOLE), (ROWS, Partial()))]
 
 
 @register_sharding(ops.rms_norm_residual_backward.default)
 def _norm_residual_backward(dy: Any, dsum: Any, sum: Any, g: Any, rstd: Any, eps: float) -> Rules:
-    whole: Rules = [([WHOLE, WHOLE], [WHOLE, WHOLE, WHOLE, WHOLE, WHOLE, None])]
-    return whole + [([rows, Partial()], [rows, rows, rows, WHOLE, rows, None]) for rows in _row_cuts(dy, dsum, sum)]
+    return [([rows, dg], [rows, rows, rows, WHOLE, rows, None]) for rows, dg in ((WHOLE, WHOLE), (ROWS, Partial()))]
 
 
 @register_sharding(ops.rms_norm_quantized.default)
@@ -63,21 +54,21 @@ def _norm_quantized(x: Any, residual: Any, g: Any, eps: float, format: int, wgra
     return rules
 
 
-def _gate_cuts(up: Any, *operands: Any) -> list[Placement]:
+def _gate_cuts(up: Any) -> list[Placement]:
     """gate | up in one tensor is only cut by rows."""
-    return [WHOLE, *_row_cuts(*operands), *([] if up is None else [COLUMNS])]
+    return [WHOLE, ROWS] if up is None else [WHOLE, ROWS, COLUMNS]
 
 
 @register_sharding(ops.swiglu.default)
 def _swiglu(gate: Any, up: Any) -> Rules:
-    return [([cut], [cut, None if up is None else cut]) for cut in _gate_cuts(up, gate)]
+    return [([cut], [cut, None if up is None else cut]) for cut in _gate_cuts(up)]
 
 
 @register_sharding(ops.swiglu_backward.default)
 def _swiglu_backward(dy: Any, gate: Any, up: Any) -> Rules:
     if up is None:
-        return [([cut, WHOLE], [cut, cut, None]) for cut in _gate_cuts(up, dy, gate)]
-    return [([cut, cut], [cut, cut, cut]) for cut in _gate_cuts(up, dy, gate, up)]
+        return [([cut, WHOLE], [cut, cut, None]) for cut in _gate_cuts(up)]
+    return [([cut, cut], [cut, cut, cut]) for cut in _gate_cuts(up)]
 
 
 @register_sharding(ops.swiglu_quantized.default)
