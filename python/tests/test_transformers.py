@@ -229,6 +229,27 @@ def test_twice_is_once_and_undone_once():
     assert module.LlamaMLP.forward is forward and module.apply_rotary_pos_emb is rotary
 
 
+def test_function_in_a_module_of_kernels_is_recognised(monkeypatch):
+    """Where the package `kernels` is installed, the rotary function is a module."""
+    module = importlib.import_module("transformers.models.qwen3.modeling_qwen3")
+
+    def wrapped(func):
+        class Func(torch.nn.Module):
+            def forward(self, *args, **kwargs):
+                return func(*args, **kwargs)
+
+        return Func()
+
+    if not isinstance(module.apply_rotary_pos_emb, torch.nn.Module):
+        monkeypatch.setattr(module, "apply_rotary_pos_emb", wrapped(module.apply_rotary_pos_emb))
+    with ot.patch_transformers("qwen3"):
+        assert calls_of(make("qwen3"))["rope"] == 2
+    assert isinstance(module.apply_rotary_pos_emb, torch.nn.Module)
+    monkeypatch.setattr(module, "apply_rotary_pos_emb", wrapped(torch.sin))
+    with pytest.raises(RuntimeError, match="apply_rotary_pos_emb of transformers .* wanted rotate_half, unsqueeze"):
+        ot.patch_transformers("qwen3")
+
+
 def test_unknown_families_and_versions_are_refused(monkeypatch):
     with pytest.raises(
         ValueError, match="octet: family must be one of 'llama', 'mistral', 'qwen2', 'qwen3', got 'gpt2'"

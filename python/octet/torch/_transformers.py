@@ -133,7 +133,10 @@ _originals: dict[str, list[tuple[Any, str, Any]]] = {}
 
 
 def _names(function: Any) -> set[str]:
-    function = inspect.unwrap(getattr(type(function), "forward", function))  # `kernels` makes modules of functions
+    """The names that a function uses. The package `kernels` makes a module of a function, whose forward calls it."""
+    if isinstance(function, nn.Module):
+        function = inspect.getclosurevars(type(function).forward).nonlocals.get("func")
+    function = inspect.unwrap(function) if callable(function) else None
     return set(function.__code__.co_names) if inspect.isfunction(function) else set()
 
 
