@@ -195,6 +195,10 @@ def fused(mode: str, mesh: DeviceMesh) -> float:
     """Activations in FP8 between operators, on DTensors that are cut in every way."""
     worst, cuts = float("inf"), [Replicate(), Shard(0), Shard(1)]
     recipe = {"wgrad": "2d" if "2d" in mode else "1d"}
+    matrix = torch.randn(130, 300)
+    for cut in cuts:
+        got = ot.dequantize(ot.quantize(distribute_tensor(matrix, mesh, [cut])))
+        assert torch.equal(got.full_tensor(), ot.dequantize(ot.quantize(matrix)))
 
     def one_cast(x: Tensor, w: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         q = ot.quantize_activation(x, **recipe)

@@ -73,6 +73,16 @@ def _kept(rules: Rules, main_grads: dict[int, Any]) -> Rules:
     return rules
 
 
+@register_sharding(ops.quantize.default)
+def _quantize(x: Any, *options: Any) -> Rules:
+    return [([WHOLE, WHOLE], [WHOLE, *[None] * 6])]
+
+
+@register_sharding(ops.dequantize.default)
+def _dequantize(values: Any, scales: Any, *options: Any) -> Rules:
+    return [([WHOLE], [WHOLE, WHOLE, *[None] * 6])]
+
+
 @register_sharding(ops.cast_activation.default)
 def _cast_activation(x: Any, format: int, wgrad: int, save_x: bool) -> Rules:
     def rule(cut: Placement, copies: Copies) -> tuple[list[Placement], list[Cut]]:
