@@ -232,7 +232,7 @@ class Head(nn.Module):
 class OctetHead(Head):
     def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
         normed, _ = ot.rms_norm(x, self.norm.weight, residual, eps=EPS)
-        if self.recipe.fused_loss and hasattr(ot, "linear_cross_entropy"):
+        if self.recipe.fused_loss:
             precision = "fp8" if self.recipe.head == "fp8" else "plain"
             return ot.linear_cross_entropy(normed, self.weight, targets, precision=precision, wgrad=self.recipe.wgrad)
         return F.cross_entropy(self.logits(normed).flatten(0, 1).float(), targets.flatten())

@@ -220,7 +220,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     run.add_argument("--steps", type=int, default=100)
     run.add_argument("--lr", type=float, help="[tiny: 1e-3, else 3e-4]")
     run.add_argument("--warmup", type=int, default=10, help="steps of growing learning rate [10]")
-    run.add_argument("--clip", type=float, default=0.0, help="largest norm of the gradient, 0: none [0]")
+    run.add_argument("--clip", type=float, help="largest norm of the gradient, 0: none [1; 0 with --bench]")
     run.add_argument("--seed", type=int, default=0, help="of weights and data [0]")
     run.add_argument("--compile", choices=("off", "blocks", "model"), help="[blocks on a GPU, off on a CPU]")
     run.add_argument("--checkpointing", action="store_true", help="keep only the inputs of each layer")
@@ -246,6 +246,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     for name, small, large in (("seq", 128, 8192), ("batch", 8, 1), ("lr", 1e-3, 3e-4), ("data", "tree", "random")):
         if getattr(args, name) is None:
             setattr(args, name, small if tiny else large)
+    if args.clip is None:
+        args.clip = 0.0 if args.bench or args.profile or args.host_time else 1.0
     if args.compile is None:
         args.compile = "blocks" if torch.cuda.is_available() else "off"
     for name in ("seq", "batch", "micro_batches", "steps", "log_every", "last", "rounds", "round_steps"):

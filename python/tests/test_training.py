@@ -23,6 +23,15 @@ CPU = torch.device("cpu")
 SMALL = "--layers 2 --dim 128 --hidden 128 --heads 2 --kv-heads 1 --seq 32 --batch 2".split()
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Of torch: its threads and octet's would wait for each other on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -32,7 +41,7 @@ def test_octet_learns_the_text_as_bf16_does(tmp_path):
     assert main(["--precision", "bf16,octet", "--steps", "100", "--last", "10", "--out", str(tmp_path)]) == 0
     loss = {row["precision"]: float(row["mean_loss_of_last"]) for row in rows_of(tmp_path / "summary.csv")}
     # Bytes of documentation: 3.3 from their frequencies alone, 5.5 before the first step.
-    assert loss["bf16"] < 2.85
+    assert loss["bf16"] < 2.8
     assert loss["octet"] == pytest.approx(loss["bf16"], rel=0.02)
     assert len(rows_of(tmp_path / "octet.csv")) == 100
 
