@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import statistics
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,11 +20,12 @@ import torch
 import torch.nn.functional as F
 from llama_model import Llama, Shape, build
 from llama_training import (
-    ROOT,
     Batches,
     Contender,
     Data,
+    Gpu,
     Machine,
+    describe,
     make_optimizer,
     prepare,
     read_csv,
@@ -36,10 +34,6 @@ from llama_training import (
 )
 
 import octet.torch as ot
-from octet._library import folder
-
-sys.path.append(str(ROOT / "tools"))
-from nvml import Gpu  # noqa: E402
 
 # The first pattern that is found in a kernel's name says its family. The compiler names its kernels after the
 # operators it fused: one that casts is a cast, whatever else it does.
@@ -75,15 +69,18 @@ class Entrant:
 
 
 def measure(contenders: list[Contender], shape: Shape, data: Data, args: argparse.Namespace, machine: Machine) -> None:
-    """Runs what the flags ask for; one row per contender in args.out / bench.csv, profile.csv and host.csv."""
+    """Runs what the flags ask for; one row per contender in train_bench.csv, train_profile.csv and train_host.csv."""
     if machine.ranks > 1:
         raise ValueError("octet: --bench, --profile and --host-time run in one process, not under torchrun")
     entrants = enter(contenders, shape, args, machine)
     base = entrants[0].model
     optimizer, batches = make_optimizer(base, args), Batches(data, args, machine)
 
+    # On the device before anything is timed.
+    inputs = [batches(number) for number in range(args.round_warmup + args.round_steps)]
+
     def step(entrant: Entrant, number: int) -> None:
-        train_step(entrant.model, optimizer, batches(number), args.clip)
+        train_step(entrant.model, optimizer, inputs[number % len(inputs)], args.clip)
         if entrant.cache_gb:
             ot.refresh_weights(entrant.model)
 
@@ -279,20 +276,6 @@ def gpu_rows(events: list) -> list[tuple[str, str, list, float]]:
     return [(e.name, "", [], e.self_device_time_total) for e in device]
 
 
-def describe(machine: Machine) -> dict[str, str]:
-    """The origin of every row."""
-    gpu = Gpu() if machine.device.type == "cuda" else None
-    version = subprocess.run([folder() / "bin" / "octet", "--version"], capture_output=True, text=True).stdout
-    commit = re.search(r"\((\S+)\)", version)
-    return {
-        "GPU": torch.cuda.get_device_name() if gpu else "none",
-        "Driver": gpu.driver() if gpu else "",
-        "Torch": torch.__version__,
-        "Commit": commit[1] if commit else "",
-        "Command": shlex.join(["python", "examples/train_llama.py", *sys.argv[1:]]),
-    }
-
-
 def case(entrant: Entrant, shape: Shape, args: argparse.Namespace) -> dict:
     """What identifies a row."""
     recipe = entrant.contender.recipe
@@ -348,7 +331,7 @@ def report_bench(
         )
     shown = ("Precision", "Wgrad", "Head", "Tokens/s", "Step (ms)", "Spread (%)", "Model TFLOP/s", "To bf16")
     show(rows, [*shown, "To fp8_rowwise", "Peak (GB)", "Layer Host (us)", "Layer (us)"], machine)
-    merge(args.out / "bench.csv", rows, len(case(entrants[0], shape, args)), machine)
+    merge(args.out / "train_bench.csv", rows, len(case(entrants[0], shape, args)), machine)
 
 
 def report_host(
@@ -372,7 +355,7 @@ def report_host(
         quantity = f"{name} forward, eager, grad on"
         rows.append({**empty, **known, "Quantity": quantity, "Host (us)": f"{us:.1f}", "Whole (us)": "", **origin})
     show(rows, ["Precision", "Wgrad", "Quantity", "Host (us)", "Whole (us)"], machine)
-    merge(args.out / "host.csv", rows, len(case(entrants[0], shape, args)) + 1, machine)
+    merge(args.out / "train_host.csv", rows, len(case(entrants[0], shape, args)) + 1, machine)
 
 
 def report_profile(
@@ -387,7 +370,7 @@ def report_profile(
     for family in [*ORDER, "other", "all"]:
         machine.say(f"{family:14}" + "".join(f"{row[f'{family} (ms)']:>12}" for row in rows))
     machine.say(f"{'ms per step':14}" + "".join(f"{entrant.contender.name:>12}" for entrant in entrants))
-    merge(args.out / "profile.csv", rows, len(case(entrants[0], shape, args)), machine)
+    merge(args.out / "train_profile.csv", rows, len(case(entrants[0], shape, args)), machine)
 
 
 def show(rows: list[dict], columns: list[str], machine: Machine) -> None:

@@ -6,6 +6,10 @@ import argparse
 import csv
 import dataclasses
 import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,11 @@ import torch.distributed as dist
 from llama_model import Llama, Recipe
 from torch import Tensor, nn
 
+from octet._library import folder
+
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools"))
+from nvml import Gpu  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +89,10 @@ class Batches:
     def __call__(self, step: int, order: int = 0) -> list[Tensor]:
         count = self.micro_batches * self.batch
         whole = self.data.sequences(step, order, count * self.machine.ranks)
-        mine = whole[self.machine.rank * count :][:count].to(self.machine.device, non_blocking=True)
-        return list(mine.split(self.batch))
+        mine = whole[self.machine.rank * count :][:count]
+        if self.machine.device.type == "cuda":
+            mine = mine.pin_memory()  # otherwise the copy waits for the step before
+        return list(mine.to(self.machine.device, non_blocking=True).split(self.batch))
 
 
 @dataclasses.dataclass
@@ -185,3 +195,17 @@ def read_csv(path: Path) -> list[dict]:
 
     with path.open(newline="") as file:
         return [{key: value(text) for key, text in row.items()} for row in csv.DictReader(file)]
+
+
+def describe(machine: Machine) -> dict[str, str]:
+    """The origin of every row."""
+    gpu = Gpu() if machine.device.type == "cuda" else None
+    version = subprocess.run([folder() / "bin" / "octet", "--version"], capture_output=True, text=True).stdout
+    commit = re.search(r"\((\S+)\)", version)
+    return {
+        "GPU": torch.cuda.get_device_name() if gpu else "none",
+        "Driver": gpu.driver() if gpu else "",
+        "Torch": torch.__version__,
+        "Commit": commit[1] if commit else "",
+        "Command": shlex.join(["python", "examples/train_llama.py", *sys.argv[1:]]),
+    }

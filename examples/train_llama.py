@@ -34,6 +34,7 @@ from llama_training import (
     Contender,
     Data,
     Machine,
+    describe,
     make_optimizer,
     prepare,
     read_csv,
@@ -189,10 +190,13 @@ def train_all(contenders: list[Contender], shape: Shape, data: Data, args: argpa
             torch.cuda.reset_peak_memory_stats()
     if machine.rank == 0 and runs:
         table = [summary(name, rows, args) for name, rows in runs.items()]
-        write_csv(args.out / "summary.csv", table)
         for row in table:
             print("  ".join(f"{key} {value}" for key, value in row.items()))
-        plot_losses(runs, args.out / "loss.png", machine.say)
+        write_csv(args.out / "train_summary.csv", [{**row, **describe(machine)} for row in table])
+        steps = range(args.steps)
+        joint = [{"step": i + 1, **{name: rows[i]["loss"] for name, rows in runs.items()}} for i in steps]
+        write_csv(args.out / "train_loss.csv", joint)
+        plot_losses(runs, args.out / "train_loss.png", machine.say)
     if missing:
         machine.say(f"not started (--max-seconds reached): {', '.join(missing)}; rerun the same command to continue")
     return len(missing)

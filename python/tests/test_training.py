@@ -39,11 +39,12 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_octet_learns_the_text_as_bf16_does(tmp_path):
     assert main(["--precision", "bf16,octet", "--steps", "100", "--last", "10", "--out", str(tmp_path)]) == 0
-    loss = {row["precision"]: float(row["mean_loss_of_last"]) for row in rows_of(tmp_path / "summary.csv")}
+    loss = {row["precision"]: float(row["mean_loss_of_last"]) for row in rows_of(tmp_path / "train_summary.csv")}
     # Bytes of documentation: 3.3 from their frequencies alone, 5.5 before the first step.
     assert loss["bf16"] < 2.8
     assert loss["octet"] == pytest.approx(loss["bf16"], rel=0.02)
-    assert len(rows_of(tmp_path / "octet.csv")) == 100
+    joint = rows_of(tmp_path / "train_loss.csv")
+    assert len(joint) == 100 and list(joint[0]) == ["step", "bf16", "octet"]
 
 
 def test_rowwise_products_of_exact_values_are_exact():
@@ -122,7 +123,7 @@ def test_layers_share_their_graphs(precision):
 def test_bench_writes_its_tables(tmp_path, capsys):
     flags = "--bench --profile --host-time --rounds 2 --round-steps 2 --round-warmup 1 --cache-weights".split()
     assert main([*SMALL, *flags, "--precision", "bf16,fp8_rowwise,octet-1d,octet-2d", "--out", str(tmp_path)]) == 0
-    bench = rows_of(tmp_path / "bench.csv")
+    bench = rows_of(tmp_path / "train_bench.csv")
     assert [(row["Precision"], row["Wgrad"]) for row in bench] == [
         ("bf16", ""),
         ("fp8_rowwise", ""),
@@ -133,13 +134,16 @@ def test_bench_writes_its_tables(tmp_path, capsys):
     for row in bench:
         assert float(row["Tokens/s"]) == pytest.approx(64 / float(row["Step (ms)"]) * 1e3, rel=1e-2)
         assert row["Command"].startswith("python examples/train_llama.py")
-    profile = rows_of(tmp_path / "profile.csv")
+    profile = rows_of(tmp_path / "train_profile.csv")
     assert all(float(row["products (ms)"]) > 0 and float(row["attention (ms)"]) > 0 for row in profile[:2])
-    assert [row["Quantity"].split()[0] for row in rows_of(tmp_path / "host.csv")][-2:] == ["F.linear", "ot.linear"]
+    assert [row["Quantity"].split()[0] for row in rows_of(tmp_path / "train_host.csv")][-2:] == [
+        "F.linear",
+        "ot.linear",
+    ]
 
     # The rows of the same case are replaced.
     assert main([*SMALL, *flags[:1], *flags[3:], "--precision", "octet-2d", "--out", str(tmp_path)]) == 0
-    assert len(rows_of(tmp_path / "bench.csv")) == 4
+    assert len(rows_of(tmp_path / "train_bench.csv")) == 4
 
 
 @pytest.mark.parametrize(
@@ -188,12 +192,12 @@ def test_finished_runs_are_kept(tmp_path, capsys):
     assert main([*command, "--max-seconds", "1e-9"]) == 3  # nothing begun that cannot end
     assert "not started (--max-seconds reached): bf16, bf16@1, octet-2d" in capsys.readouterr().out
     assert main(command) == 0
-    first = {row["precision"]: row["mean_loss_of_last"] for row in rows_of(tmp_path / "summary.csv")}
+    first = {row["precision"]: row["mean_loss_of_last"] for row in rows_of(tmp_path / "train_summary.csv")}
     assert first["bf16"] != first["bf16@1"]
     capsys.readouterr()
     assert main(command) == 0
     assert capsys.readouterr().out.count("is complete; kept") == 3
-    assert {row["precision"]: row["mean_loss_of_last"] for row in rows_of(tmp_path / "summary.csv")} == first
+    assert {row["precision"]: row["mean_loss_of_last"] for row in rows_of(tmp_path / "train_summary.csv")} == first
     assert main([*command, "--lr", "1e-4"]) == 0
     assert "complete; kept" not in capsys.readouterr().out
 
