@@ -95,7 +95,7 @@ def measure(contenders: list[Contender], shape: Shape, data: Data, args: argpars
         machine.synchronize()
         machine.say(f"{entrant.contender.name}: two steps and compiling in {time.perf_counter() - begin:.1f} s")
         release(machine)
-    origin = describe(machine)
+    origin = describe(args, machine)
     if args.bench:
         for number in range(args.rounds):
             for entrant in entrants:

@@ -197,7 +197,7 @@ def read_csv(path: Path) -> list[dict]:
         return [{key: value(text) for key, text in row.items()} for row in csv.DictReader(file)]
 
 
-def describe(machine: Machine) -> dict[str, str]:
+def describe(args: argparse.Namespace, machine: Machine) -> dict[str, str]:
     """The origin of every row."""
     gpu = Gpu() if machine.device.type == "cuda" else None
     version = subprocess.run([folder() / "bin" / "octet", "--version"], capture_output=True, text=True).stdout
@@ -207,5 +207,5 @@ def describe(machine: Machine) -> dict[str, str]:
         "Driver": gpu.driver() if gpu else "",
         "Torch": torch.__version__,
         "Commit": commit[1] if commit else "",
-        "Command": shlex.join(["python", "examples/train_llama.py", *sys.argv[1:]]),
+        "Command": shlex.join(["python", "examples/train_llama.py", *args.given]),
     }

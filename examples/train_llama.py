@@ -18,6 +18,7 @@ import json
 import math
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def plot_losses(runs: dict[str, list[dict]], path: Path, say: Any) -> None:
 def train_all(contenders: list[Contender], shape: Shape, data: Data, args: argparse.Namespace, machine: Machine) -> int:
     """Every contender from the same weights; finished runs with the same settings are kept. How many are missing."""
     # What a run's numbers depend on. The precision is in the name of its file.
-    irrelevant = ("precision", "out", "max_seconds", "log_every", "last", "fresh", "bench", "profile", "host_time")
+    irrelevant = ("given", "precision", "out", "max_seconds", "log_every", "last", "fresh")
     settings = {key: value for key, value in vars(args).items() if key not in irrelevant}
     runs, begin, longest, missing = {}, time.perf_counter(), 0.0, []
     for contender in contenders:
@@ -192,7 +193,7 @@ def train_all(contenders: list[Contender], shape: Shape, data: Data, args: argpa
         table = [summary(name, rows, args) for name, rows in runs.items()]
         for row in table:
             print("  ".join(f"{key} {value}" for key, value in row.items()))
-        write_csv(args.out / "train_summary.csv", [{**row, **describe(machine)} for row in table])
+        write_csv(args.out / "train_summary.csv", [{**row, **describe(args, machine)} for row in table])
         steps = range(args.steps)
         joint = [{"step": i + 1, **{name: rows[i]["loss"] for name, rows in runs.items()}} for i in steps]
         write_csv(args.out / "train_loss.csv", joint)
@@ -245,6 +246,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     bench.add_argument("--round-warmup", type=int, default=4, help="steps of each round before the timed ones [4]")
     bench.add_argument("--round-steps", type=int, default=10, help="timed steps of a round [10]")
     args = parser.parse_args(argv)
+    args.given = sys.argv[1:] if argv is None else argv
 
     tiny = args.model == "tiny"
     for name, small, large in (("seq", 128, 8192), ("batch", 8, 1), ("lr", 1e-3, 3e-4), ("data", "tree", "random")):

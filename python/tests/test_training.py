@@ -41,7 +41,7 @@ def test_octet_learns_the_text_as_bf16_does(tmp_path):
     assert main(["--precision", "bf16,octet", "--steps", "100", "--last", "10", "--out", str(tmp_path)]) == 0
     loss = {row["precision"]: float(row["mean_loss_of_last"]) for row in rows_of(tmp_path / "train_summary.csv")}
     # Bytes of documentation: 3.3 from their frequencies alone, 5.5 before the first step.
-    assert loss["bf16"] < 2.8
+    assert loss["bf16"] < 2.9
     assert loss["octet"] == pytest.approx(loss["bf16"], rel=0.02)
     joint = rows_of(tmp_path / "train_loss.csv")
     assert len(joint) == 100 and list(joint[0]) == ["step", "bf16", "octet"]
@@ -133,7 +133,7 @@ def test_bench_writes_its_tables(tmp_path, capsys):
     assert float(bench[0]["To bf16"]) == 1.0 and float(bench[1]["To fp8_rowwise"]) == 1.0
     for row in bench:
         assert float(row["Tokens/s"]) == pytest.approx(64 / float(row["Step (ms)"]) * 1e3, rel=1e-2)
-        assert row["Command"].startswith("python examples/train_llama.py")
+        assert row["Command"].startswith("python examples/train_llama.py --layers 2")
     profile = rows_of(tmp_path / "train_profile.csv")
     assert all(float(row["products (ms)"]) > 0 and float(row["attention (ms)"]) > 0 for row in profile[:2])
     assert [row["Quantity"].split()[0] for row in rows_of(tmp_path / "train_host.csv")][-2:] == [
