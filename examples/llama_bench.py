@@ -2,13 +2,13 @@
 
 --bench: the precisions share one set of weights and one optimiser, and take turns in rounds. Every turn begins with
 steps that are not timed: a chip at its power limit remembers what ran before. Steps are timed on the GPU's clock.
---profile: the time of every kernel of two steps, by family. --host-time: what the host pays to launch.
+--profile: the time of every kernel of two steps, by family; llama_profile.py. --host-time: what the host pays to
+launch.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
 import time
 from collections import defaultdict
@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from llama_model import Llama, Shape, build
+from llama_profile import FAMILIES_SHOWN, profile
 from llama_training import (
     Batches,
     Contender,
@@ -34,22 +35,6 @@ from llama_training import (
 )
 
 import octet.torch as ot
-
-# The first pattern that is found in a kernel's name says its family. The compiler names its kernels after the
-# operators it fused: one that casts is a cast, whatever else it does.
-FAMILIES = {
-    "attention": r"sdpa|flash|fmha|attention",
-    "optimiser": r"adam|multi_tensor",
-    "other": r"embedding",
-    "head and loss": r"softmax|nll_loss|cross_entropy|logsumexp|loss",
-    "products": r"gemm|nvjet|cutlass|xmma|cublas|splitk|scaled_mm|(^|:)(add)?b?mm$|linear",
-    "casts": r"quantize|float8|amax",
-    "rotations": r"rotate|rope|(^|_|:)cat(_|$)",
-    "activations": r"gated|swiglu|silu|sigmoid",
-    "norms": r"norm|rsqrt|partial_sums|pow_|fused_add",
-    "copies": r"memcpy|memset|copy|clone|fill|transpose",
-}
-ORDER = ["products", "casts", "norms", "rotations", "activations", "attention", "head and loss", "optimiser", "copies"]
 
 
 @dataclass
@@ -226,56 +211,6 @@ def eager_linear_times(shape: Shape, args: argparse.Namespace, machine: Machine)
     return {name: statistics.median(values) * 1e6 for name, values in times.items()}
 
 
-def family_of(kernel: str, operator: str, shapes: list, vocab: int) -> str:
-    """Of a kernel, by its name; products with the vocabulary among the sizes of their operator are the head's."""
-    # Of octet's kernels the name alone: their arguments and parameters name other things.
-    ours = re.search(r"octet::(?:\w+::|\(anonymous namespace\)::)*(\w+)", kernel)
-    name = ours[1] if ours else kernel
-    found = next((family for family, pattern in FAMILIES.items() if re.search(pattern, name, re.IGNORECASE)), "other")
-    with_vocabulary = any(isinstance(size, list | tuple) and vocab in size for size in shapes)
-    if "cross_entropy" in operator or (with_vocabulary and found in ("products", "casts", "copies")):
-        return "head and loss"
-    return found
-
-
-def profile(step: Callable[[int], None], shape: Shape, machine: Machine, steps: int = 2) -> dict[str, float]:
-    """Milliseconds per step by family."""
-    on_gpu = machine.device.type == "cuda"
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if on_gpu:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    step(0)
-    machine.synchronize()
-    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
-        for number in range(steps):
-            step(1 + number)
-        machine.synchronize()
-    events = profiler.events()
-    rows = gpu_rows(events) if on_gpu else [(e.name, e.name, e.input_shapes, e.self_cpu_time_total) for e in events]
-    families: dict[str, float] = defaultdict(float)
-    kernels: dict[tuple[str, str], float] = defaultdict(float)
-    for kernel, operator, shapes, us in rows:
-        family = family_of(kernel, operator, shapes or [], shape.vocab)
-        families[family] += us / 1e3 / steps
-        kernels[family, kernel[:90]] += us / 1e3 / steps
-    for (family, kernel), ms in sorted(kernels.items(), key=lambda item: -item[1])[:25]:
-        machine.say(f"  {ms:8.3f} ms  {family:14} {kernel}")
-    return dict(families)
-
-
-def gpu_rows(events: list) -> list[tuple[str, str, list, float]]:
-    """(kernel, operator that launched it, its shapes, us). Kernels without an operator have a name alone."""
-    device = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
-    # Ranges on the GPU's timeline are no kernels.
-    ranges = r"Optimizer\.|Torch-Compiled|## Call|ProfilerStep|CompiledFunction"
-    device = [e for e in device if not getattr(e, "is_user_annotation", False) and not re.match(ranges, e.name)]
-    whole = sum(e.self_device_time_total for e in device)
-    linked = [(k.name, e.name, e.input_shapes, k.duration) for e in events for k in e.kernels]
-    if whole and abs(sum(row[3] for row in linked) / whole - 1) < 0.01:
-        return linked
-    return [(e.name, "", [], e.self_device_time_total) for e in device]
-
-
 def case(entrant: Entrant, shape: Shape, args: argparse.Namespace) -> dict:
     """What identifies a row."""
     recipe = entrant.contender.recipe
@@ -289,6 +224,7 @@ def case(entrant: Entrant, shape: Shape, args: argparse.Namespace) -> dict:
         "Checkpointing": "yes" if recipe.checkpointing else "no",
         "Precision": recipe.precision,
         "Wgrad": recipe.wgrad if recipe.precision == "octet" else "",
+        "Fast Accum": recipe.fast_accum if recipe.precision == "fp8_rowwise" else "",
         "Head": recipe.head,
         "Cached Weights": "yes" if entrant.cache_gb else "no",
         "Recompute": "yes" if recipe.recompute and recipe.precision == "octet" else "no",
@@ -329,7 +265,17 @@ def report_bench(
                 **origin,
             }
         )
-    shown = ("Precision", "Wgrad", "Head", "Tokens/s", "Step (ms)", "Spread (%)", "Model TFLOP/s", "To bf16")
+    shown = (
+        "Precision",
+        "Wgrad",
+        "Fast Accum",
+        "Head",
+        "Tokens/s",
+        "Step (ms)",
+        "Spread (%)",
+        "Model TFLOP/s",
+        "To bf16",
+    )
     show(rows, [*shown, "To fp8_rowwise", "Peak (GB)", "Layer Host (us)", "Layer (us)"], machine)
     merge(args.out / "train_bench.csv", rows, len(case(entrants[0], shape, args)), machine)
 
@@ -364,10 +310,10 @@ def report_profile(
     rows = []
     for entrant in entrants:
         row = {**case(entrant, shape, args)}
-        for family in [*ORDER, "other"]:
+        for family in FAMILIES_SHOWN:
             row[f"{family} (ms)"] = f"{entrant.families.get(family, 0.0):.2f}"
         rows.append({**row, "all (ms)": f"{sum(entrant.families.values()):.2f}", **origin})
-    for family in [*ORDER, "other", "all"]:
+    for family in [*FAMILIES_SHOWN, "all"]:
         machine.say(f"{family:14}" + "".join(f"{row[f'{family} (ms)']:>12}" for row in rows))
     machine.say(f"{'ms per step':14}" + "".join(f"{entrant.contender.name:>12}" for entrant in entrants))
     merge(args.out / "train_profile.csv", rows, len(case(entrants[0], shape, args)), machine)

@@ -27,7 +27,7 @@ from nvml import Gpu  # noqa: E402
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """One of --precision: ``PRECISION[-WGRAD][@ORDER]``; ORDER is another order of the data."""
+    """One of --precision: ``PRECISION[-VARIANT][@ORDER]``; ORDER is another order of the data."""
 
     name: str
     recipe: Recipe
@@ -200,7 +200,8 @@ def read_csv(path: Path) -> list[dict]:
 def describe(args: argparse.Namespace, machine: Machine) -> dict[str, str]:
     """The origin of every row."""
     gpu = Gpu() if machine.device.type == "cuda" else None
-    version = subprocess.run([folder() / "bin" / "octet", "--version"], capture_output=True, text=True).stdout
+    tool = folder() / "bin" / "octet"
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True).stdout if tool.exists() else ""
     commit = re.search(r"\((\S+)\)", version)
     return {
         "GPU": torch.cuda.get_device_name() if gpu else "none",

@@ -28,7 +28,7 @@ os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 
 import torch
 import torch.distributed as dist
-from llama_model import LAYERS, SHAPES, Recipe, Shape, build
+from llama_model import SHAPES, Recipe, Shape, build
 from llama_training import (
     ROOT,
     Batches,
@@ -45,23 +45,23 @@ from llama_training import (
 
 import octet.torch as ot
 
-COLUMNS = ["step", "tokens", "loss", "lr", "step_ms", "tokens_per_s", "model_tflops", "peak_gb"]
+VARIANTS = {"bf16": ("",), "fp8_rowwise": ("", "fast"), "octet": ("", "1d", "2d")}
 
 
 def parse_contender(name: str, args: argparse.Namespace) -> Contender:
     spec, _, order = name.partition("@")
-    precision, _, wgrad = spec.partition("-")
-    if precision not in LAYERS or wgrad not in ("", "1d", "2d") or (wgrad and precision != "octet"):
-        choices = ", ".join([*LAYERS, "octet-1d", "octet-2d"])
+    precision, _, variant = spec.partition("-")
+    if variant not in VARIANTS.get(precision, ()):
+        choices = ", ".join("-".join(filter(None, (key, value))) for key in VARIANTS for value in VARIANTS[key])
         raise ValueError(f"octet: --precision must be of {choices}, each with @ORDER or without, got {name!r}")
     if order and not order.isdecimal():
         raise ValueError(f"octet: the order of the data in --precision must be a number, got {name!r}")
     recipe = Recipe(
         precision=precision,
-        wgrad=wgrad or args.wgrad,
+        wgrad=variant if precision == "octet" and variant else args.wgrad,
         head=args.head,
         fused_loss=args.fused_loss,
-        fast_accum=args.fast_accum,
+        fast_accum="all" if variant == "fast" else "forward",
         recompute=args.recompute,
         checkpointing=args.checkpointing,
     )
@@ -77,7 +77,7 @@ def learning_rate(step: int, args: argparse.Namespace) -> float:
 
 
 def train(contender: Contender, shape: Shape, data: Data, args: argparse.Namespace, machine: Machine) -> list[dict]:
-    """One run; a row of COLUMNS per step."""
+    """One run; a row per step."""
     model = prepare(build(shape, contender.recipe, args.seq, machine.device, args.seed), args, machine)
     optimizer = make_optimizer(model, args)
     if args.cache_weights and contender.recipe.precision == "octet":
@@ -209,11 +209,10 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     model.add_argument("--model", choices=SHAPES, default="tiny", help="sizes that the next flags change [tiny]")
     for name in ("layers", "dim", "hidden", "heads", "kv-heads", "vocab"):
         model.add_argument(f"--{name}", type=int)
-    model.add_argument("--precision", default="bf16", help="bf16, fp8_rowwise, octet, octet-1d, octet-2d; comma list")
+    model.add_argument("--precision", default="bf16", help="comma list of bf16, fp8_rowwise[-fast], octet[-1d|-2d]")
     model.add_argument("--wgrad", choices=("1d", "2d"), default="1d", help="of octet: blocks of x^T [1d]")
     model.add_argument("--head", choices=("bf16", "fp8"), default="bf16", help="products of the head [bf16]")
     model.add_argument("--fused-loss", action=argparse.BooleanOptionalAction, default=True, help="of octet's head")
-    model.add_argument("--fast-accum", choices=("forward", "all"), default="forward", help="of fp8_rowwise [forward]")
     model.add_argument("--cache-weights", action="store_true", help="of octet: weights cast once per step")
     model.add_argument("--recompute", action="store_true", help="of octet: the MLP's activation made again in backward")
 

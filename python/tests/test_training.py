@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,8 @@ from conftest import exact, normal, snr
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
-from llama_bench import family_of  # noqa: E402
 from llama_model import SHAPES, Llama, Recipe, Shape, build, rowwise_linear  # noqa: E402
+from llama_profile import family_of, gpu_rows  # noqa: E402
 from llama_training import Data  # noqa: E402
 from train_llama import main  # noqa: E402
 
@@ -175,6 +176,32 @@ def test_bench_writes_its_tables(tmp_path, capsys):
 )
 def test_kernels_have_families(kernel, operator, shapes, family):
     assert family_of(kernel, operator, shapes, vocab=999) == family
+
+
+def test_kernels_are_counted_once():
+    """Those that an operator launched with its shapes, others by name, ranges on the GPU's timeline not at all."""
+    on_gpu, on_cpu = torch.autograd.DeviceType.CUDA, torch.autograd.DeviceType.CPU
+
+    def event(name, device, us, kernels=(), shapes=()):
+        linked = [SimpleNamespace(name=kernel, duration=duration) for kernel, duration in kernels]
+        return SimpleNamespace(
+            name=name, device_type=device, self_device_time_total=us, kernels=linked, input_shapes=list(shapes)
+        )
+
+    rows = gpu_rows(
+        [
+            event("gemm", on_gpu, 5.0),
+            event("gemm", on_gpu, 3.0),
+            event("triton_poi_fused_add_0", on_gpu, 2.0),
+            event("Optimizer.step#AdamW.step", on_gpu, 99.0),
+            event("aten::mm", on_cpu, 5.0, [("gemm", 5.0)], [[4, 8]]),
+        ]
+    )
+    assert rows == [
+        ("gemm", "aten::mm", [[4, 8]], 5.0),
+        ("gemm", "", [], 3.0),
+        ("triton_poi_fused_add_0", "", [], 2.0),
+    ]
 
 
 def test_data_does_not_depend_on_precision_or_ranks(tmp_path):
