@@ -164,11 +164,12 @@ def train_all(contenders: list[Contender], shape: Shape, data: Data, args: argpa
     # What a run's numbers depend on. The precision is in the name of its file.
     irrelevant = ("given", "precision", "out", "max_seconds", "log_every", "last", "fresh")
     settings = {key: value for key, value in vars(args).items() if key not in irrelevant}
+    origin = {key: value for key, value in describe(args, machine).items() if key != "Command"}
     runs, begin, longest, missing = {}, time.perf_counter(), 0.0, []
     for contender in contenders:
         path = args.out / f"{contender.name}.csv"
         note = path.with_suffix(".json")
-        described = {**settings, **dataclasses.asdict(contender.recipe), "order": contender.order}
+        described = {**settings, **dataclasses.asdict(contender.recipe), "order": contender.order, **origin}
         if path.exists() and note.exists() and not args.fresh:
             rows = read_csv(path)
             if len(rows) == args.steps and json.loads(note.read_text()) == json.loads(json.dumps(described)):
@@ -266,11 +267,16 @@ def shape_of(args: argparse.Namespace) -> Shape:
     return dataclasses.replace(SHAPES[args.model], **{key: value for key, value in given.items() if value is not None})
 
 
-def main(argv: list[str] | None = None) -> int:
+def plan(argv: list[str] | None) -> tuple[argparse.Namespace, Shape, list[Contender], Data]:
+    """What the flags ask for; ValueError or OSError where they cannot be followed."""
     args = parse(argv)
     shape = shape_of(args)
     contenders = [parse_contender(name.strip(), args) for name in args.precision.split(",")]
-    data = Data(args.data, shape.vocab, args.seq, args.seed)
+    return args, shape, contenders, Data(args.data, shape.vocab, args.seq, args.seed)
+
+
+def run(args: argparse.Namespace, shape: Shape, contenders: list[Contender], data: Data) -> int:
+    """0, or 3 where runs are missing."""
     machine = Machine.find()
     if machine.device.type == "cuda" and args.attention == "cudnn":
         # One backend alone: a refusal is an error, not a slow run.
@@ -292,6 +298,7 @@ def main(argv: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     try:
-        raise SystemExit(main())
+        planned = plan(None)
     except (ValueError, OSError) as error:
         raise SystemExit(str(error)) from None
+    raise SystemExit(run(*planned))

@@ -18,7 +18,7 @@ sys.path.insert(0, str(EXAMPLES))
 from llama_model import SHAPES, Llama, Recipe, Shape, build, rowwise_linear  # noqa: E402
 from llama_profile import family_of, gpu_rows  # noqa: E402
 from llama_training import Data  # noqa: E402
-from train_llama import main  # noqa: E402
+from train_llama import plan, run  # noqa: E402
 
 CPU = torch.device("cpu")
 SMALL = "--layers 2 --dim 128 --hidden 128 --heads 2 --kv-heads 1 --seq 32 --batch 2".split()
@@ -31,6 +31,10 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+def main(flags: list[str]) -> int:
+    return run(*plan(flags))
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -245,7 +249,7 @@ def test_finished_runs_are_kept(tmp_path, capsys):
 )
 def test_bad_flags_say_what_was_wanted(flags, message):
     with pytest.raises((ValueError, OSError), match=message):
-        main(flags.split())
+        plan(flags.split())
 
 
 def test_two_ranks_train_as_one(tmp_path):
