@@ -188,11 +188,12 @@ class OctetLayer(nn.Module):
     def __init__(self, shape: Shape, recipe: Recipe) -> None:
         super().__init__()
         self.heads, self.kv_heads = shape.heads, shape.kv_heads
-        self.attention_norm = ot.RMSNorm(shape.dim, EPS, quantized=True, wgrad=recipe.wgrad)
+        norm = {"quantized": True, "wgrad": recipe.wgrad, "recompute": recipe.recompute}
+        self.attention_norm = ot.RMSNorm(shape.dim, EPS, **norm)
         self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, wgrad=recipe.wgrad)
         self.out = ot.Linear(shape.dim, shape.dim, bias=False)
-        self.out.wgrad = recipe.wgrad
-        self.mlp_norm = ot.RMSNorm(shape.dim, EPS, quantized=True, wgrad=recipe.wgrad)
+        self.out.wgrad, self.out.recompute = recipe.wgrad, recipe.recompute
+        self.mlp_norm = ot.RMSNorm(shape.dim, EPS, **norm)
         self.mlp = ot.GatedMLP(shape.dim, shape.hidden, wgrad=recipe.wgrad, recompute=recipe.recompute)
 
     def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:

@@ -215,7 +215,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     model.add_argument("--head", choices=("bf16", "fp8"), default="bf16", help="products of the head [bf16]")
     model.add_argument("--fused-loss", action=argparse.BooleanOptionalAction, default=True, help="of octet's head")
     model.add_argument("--cache-weights", action="store_true", help="of octet: weights cast once per step")
-    model.add_argument("--recompute", action="store_true", help="of octet: the MLP's activation made again in backward")
+    model.add_argument("--recompute", action="store_true", help="of octet: transposes in FP8 made again in backward")
 
     run = parser.add_argument_group("training")
     run.add_argument("--data", help="tokens.bin of make_corpus.py, random, or tree: this tree's docs, as bytes")
