@@ -51,7 +51,8 @@ struct LinearCrossEntropyProblem {
   WgradBlocks wgrad_blocks = WgradBlocks::rows;
   float amax_floor = 0;
   bool pow2_scales = false;
-  // Tokens of a chunk: a multiple of 128, or 0: as many as keep its logits within 512 MiB.
+  // Tokens of a chunk: a multiple of 128, or 0: as many as keep its logits within 512 MiB; with
+  // plain products and a 16-bit dw all, where their logits are no larger than an f32 dw.
   std::int64_t max_chunk_rows = 0;
   Device device{};
 };
