@@ -16,6 +16,7 @@
 #ifndef OCTET_OCTET_H
 #define OCTET_OCTET_H
 
+#include <octet/c/adamw.h>
 #include <octet/c/dequantize.h>
 #include <octet/c/fp8_linear.h>
 #include <octet/c/gated_activation.h>

@@ -5,6 +5,7 @@
 #include <octet/device.hpp>
 #include <octet/dtype.hpp>
 #include <octet/error.hpp>
+#include <octet/ops/adamw.hpp>
 #include <octet/ops/dequantize.hpp>
 #include <octet/ops/fp8_linear.hpp>
 #include <octet/ops/gated_activation.hpp>

@@ -1,0 +1,101 @@
+#include "core/call.hpp"
+#include "ops/adamw/problem.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace octet {
+namespace {
+
+constexpr std::string_view kOp = "adamw";
+
+// The factors are f32 inside.
+void check_factor(std::string_view name, double value) {
+  if (!(value >= 0 && value <= double{std::numeric_limits<float>::max()})) {
+    refuse_argument(kOp, ": ", name, " must be finite and at least 0, got ", value);
+  }
+}
+
+void check_beta(std::string_view name, double value) {
+  if (!(value >= 0 && value < 1)) {
+    refuse_argument(kOp, ": ", name, " must be at least 0 and less than 1, got ", value);
+  }
+}
+
+}  // namespace
+
+std::span<const AdamWImplementation> adamw_implementations() {
+  static const std::array list{kAdamWCudaSm90Vectors, kAdamWCpuSimd, kAdamWCpuReference};
+  return list;
+}
+
+std::string describe(const AdamWProblem& problem) {
+  std::string result =
+      text("adamw --count ", problem.count, " --dtype ", name(problem.dtype), " --grad-dtype ",
+           name(problem.grad_dtype), " --moments ", name(problem.moments_dtype));
+  if (problem.master) result += " --master";
+  if (problem.grad_scale) result += " --grad-scale";
+  return result + " --device " + name(problem.device);
+}
+
+AdamWFactors factors_of(const AdamWArgs& args) {
+  const double steps = static_cast<double>(args.step);
+  const double correction1 = 1 - std::pow(args.beta1, steps);
+  const double correction2 = 1 - std::pow(args.beta2, steps);
+  AdamWFactors factors{};
+  factors.beta1 = static_cast<float>(args.beta1);
+  factors.rest1 = static_cast<float>(1 - args.beta1);
+  factors.beta2 = static_cast<float>(args.beta2);
+  factors.rest2 = static_cast<float>(1 - args.beta2);
+  factors.root_factor = static_cast<float>(1 / std::sqrt(correction2));
+  factors.eps = static_cast<float>(args.eps);
+  factors.step_size = static_cast<float>(args.lr / correction1);
+  factors.decay = static_cast<float>(1 - args.lr * args.weight_decay);
+  return factors;
+}
+
+void check(const AdamWProblem& problem) {
+  check_count(kOp, "count", problem.count);
+  check_float({kOp, "dtype"}, problem.dtype);
+  check_float({kOp, "grad_dtype"}, problem.grad_dtype);
+  if (problem.moments_dtype != Dtype::f32 && problem.moments_dtype != Dtype::bf16) {
+    refuse_argument(kOp, ": moments_dtype must be f32 or bf16, got ", name(problem.moments_dtype));
+  }
+  check_size(kOp, 1, problem.count, Dtype::f32);
+  check_device(kOp, problem.device);
+}
+
+AdamWArgs check(const AdamWProblem& problem, AdamWArgs args, std::size_t workspace_bytes,
+                const Workspace& workspace) {
+  const auto elements = [&](Dtype dtype) { return TensorForm(dtype, {problem.count}, "[count]"); };
+  Call call(kOp, problem.device);
+  call.reads("g", args.g, elements(problem.grad_dtype));
+  call.reads_if(problem.grad_scale, "grad_scale", args.grad_scale,
+                TensorForm(Dtype::f32, {1}, "[1]"));
+  call.writes("w", args.w, elements(problem.dtype));
+  call.writes("m", args.m, elements(problem.moments_dtype));
+  call.writes("v", args.v, elements(problem.moments_dtype));
+  call.writes_if(problem.master, "master", args.master, elements(Dtype::f32));
+  check_factor("lr", args.lr);
+  check_beta("beta1", args.beta1);
+  check_beta("beta2", args.beta2);
+  check_factor("eps", args.eps);
+  check_factor("weight_decay", args.weight_decay);
+  if (args.step < 1) refuse_argument(kOp, ": step must be at least 1, got ", args.step);
+  call.check_apart(workspace_bytes, workspace);
+  return args;
+}
+
+AdamWPlan plan_adamw(const AdamWProblem& problem, const PlanOptions& options) {
+  check(problem);
+  return make_plan(adamw_implementations(), problem,
+                   make_request(kOp, "other", describe(problem), options.backend), options);
+}
+
+void run(const AdamWPlan& plan, const AdamWArgs& args, Workspace workspace, void* stream) {
+  check_plan(kOp, plan.state.get());
+  run_plan(plan, check(plan.problem, args, plan.workspace_bytes, workspace), workspace, stream);
+}
+
+}  // namespace octet

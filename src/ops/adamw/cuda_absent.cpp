@@ -1,0 +1,10 @@
+// Stub for builds without CUDA. Never called: such a build has no CUDA device.
+#include "ops/adamw/problem.hpp"
+
+namespace octet {
+
+void launch_sm90_adamw(const AdamWProblem&, const AdamWArgs&, const RunContext&) {
+  fail(ErrorCode::no_device, "adamw: this build of octet has no CUDA");
+}
+
+}  // namespace octet
