@@ -155,6 +155,17 @@ def test_swiglu():
     opcheck(ops.swiglu_backward.default, (normal(6, 40), gate_up.detach(), up.detach()))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adamw(dtype):
+    def tensors():
+        w, g, m = (normal(5, 7, dtype=dtype, seed=seed) for seed in range(3))
+        return w, g, m, m.abs()
+
+    factors = (1e-3, 0.9, 0.999, 1e-8, 1e-2, 3)
+    opcheck(ops.adamw_.default, (*tensors(), None, None, *factors))
+    opcheck(ops.adamw_.default, (*tensors(), normal(5, 7), torch.tensor(0.5), *factors))
+
+
 def test_every_operator_is_checked():
     sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     names = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("octet::")}

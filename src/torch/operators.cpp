@@ -10,6 +10,7 @@
 namespace octet_torch {
 
 // The tables of the files.
+Operators adamw_operators();
 Operators gated_mlp_operators();
 Operators linear_cross_entropy_operators();
 Operators linear_operators();
@@ -20,10 +21,10 @@ Operators swiglu_operators();
 
 namespace {
 
-constexpr Operators (*kTables[])() = {gated_mlp_operators, linear_cross_entropy_operators,
-                                      linear_operators,    quantize_operators,
-                                      rms_norm_operators,  rope_operators,
-                                      swiglu_operators};
+constexpr Operators (*kTables[])() = {
+    adamw_operators,  gated_mlp_operators, linear_cross_entropy_operators,
+    linear_operators, quantize_operators,  rms_norm_operators,
+    rope_operators,   swiglu_operators};
 
 // Of this thread's last failed operator.
 thread_local octet_status failed_status = OCTET_OK;

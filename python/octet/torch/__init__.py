@@ -9,6 +9,7 @@ The operators below the functions are ``torch.ops.octet.*``: functional, with fa
 import torch.distributed
 
 from octet.torch._activation import QuantizedActivation, quantize_activation
+from octet.torch._adamw import AdamW
 from octet.torch._cache import cache_weights, refresh_weights
 from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
@@ -25,6 +26,7 @@ if torch.distributed.is_available():
 
 __all__ = [
     "QKV",
+    "AdamW",
     "GatedMLP",
     "Linear",
     "Quantized",
