@@ -1,4 +1,5 @@
 // Drives the C API with arbitrary problems and tensors, one operator per input.
+#include "fuzz/c_api_adamw.hpp"
 #include "fuzz/c_api_casts.hpp"
 #include "fuzz/c_api_cross_entropy.hpp"
 #include "fuzz/c_api_elements.hpp"
@@ -10,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(12)) {
+  switch (input.choice(13)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -22,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 8: fuzz_rope(input, memory); break;
     case 9: fuzz_rms_norm_rope(input, memory); break;
     case 10: fuzz_linear_cross_entropy(input, memory); break;
+    case 11: fuzz_adamw(input, memory); break;
     default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;

@@ -56,7 +56,7 @@ struct AdamWArgs {
 
 using AdamWPlan = Plan<AdamWProblem>;
 
-// "adamw --count 4096 --dtype bf16 --grad-dtype bf16 --moments bf16 --device cpu"
+// "adamw --shape 1x4096 --dtype bf16 --grad-dtype bf16 --moments bf16 --device cpu"
 OCTET_API std::string describe(const AdamWProblem& problem);
 OCTET_API AdamWPlan plan_adamw(const AdamWProblem& problem, const PlanOptions& = {});
 OCTET_API void run(const AdamWPlan& plan, const AdamWArgs& args, Workspace workspace = {},

@@ -32,7 +32,7 @@ std::span<const AdamWImplementation> adamw_implementations() {
 
 std::string describe(const AdamWProblem& problem) {
   std::string result =
-      text("adamw --count ", problem.count, " --dtype ", name(problem.dtype), " --grad-dtype ",
+      text("adamw --shape 1x", problem.count, " --dtype ", name(problem.dtype), " --grad-dtype ",
            name(problem.grad_dtype), " --moments ", name(problem.moments_dtype));
   if (problem.master) result += " --master";
   if (problem.grad_scale) result += " --grad-scale";

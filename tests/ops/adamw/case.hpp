@@ -1,0 +1,100 @@
+// The tensors of a step of adamw, with random contents that a seed repeats.
+#pragma once
+
+#include "core/message.hpp"
+#include "core/numeric.hpp"
+#include "ops/adamw/problem.hpp"
+#include "support/simd.hpp"
+
+#include <octet/octet.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <string>
+
+namespace octet {
+
+inline constexpr Dtype kFloats[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+inline constexpr Dtype kMomentDtypes[] = {Dtype::f32, Dtype::bf16};
+
+// Every combination of dtypes, with and without a master copy.
+template <class Body>
+void for_every_problem(std::int64_t count, const Body& body) {
+  for (const Dtype dtype : kFloats) {
+    for (const Dtype grad : kFloats) {
+      for (const Dtype moments : kMomentDtypes) {
+        for (const bool master : {false, true}) {
+          body(AdamWProblem{count, dtype, grad, moments, master, (count + master) % 2 == 0});
+        }
+      }
+    }
+  }
+}
+
+class AdamWCase {
+ public:
+  // `skip`: elements before the first in every tensor, so that none is aligned.
+  explicit AdamWCase(const AdamWProblem& given, std::uint64_t seed = 1, std::int64_t skip = 0)
+      : problem(given) {
+    Random random(seed);
+    const auto tensor = [&](Dtype dtype, double scale, bool positive) {
+      owners_.emplace_back(dtype, std::initializer_list<std::int64_t>{given.count + skip + kGuard});
+      std::normal_distribution<double> normal(0, scale);
+      for (std::int64_t i = 0; i < given.count + skip + kGuard; ++i) {
+        const double value = normal(random);
+        store_f32(owners_.back().data(), i, dtype,
+                  static_cast<float>(positive ? std::fabs(value) : value));
+      }
+      TensorView view = owners_.back().view();
+      view.data = static_cast<char*>(view.data) + skip * size_bytes(dtype);
+      view.shape[0] = given.count;
+      return view;
+    };
+    owners_.reserve(6);
+    args.w = tensor(given.dtype, 1, false);
+    args.g = tensor(given.grad_dtype, 0.1, false);
+    args.m = tensor(given.moments_dtype, 0.1, false);
+    args.v = tensor(given.moments_dtype, 0.01, true);
+    if (given.master) args.master = tensor(Dtype::f32, 1, false);
+    if (given.grad_scale) {
+      owners_.emplace_back(Dtype::f32, std::initializer_list<std::int64_t>{1});
+      *static_cast<float*>(owners_.back().data()) = 0.7f;
+      args.grad_scale = owners_.back().view();
+    }
+    args.lr = 0.01;
+    args.weight_decay = 0.1;
+    args.step = 7;
+  }
+
+  void run_on(const PlanOptions& options) const { run(plan_adamw(problem, options), args); }
+
+  static float at(const TensorView& view, std::int64_t i) {
+    return load_f32(view.data, i, view.dtype);
+  }
+
+  AdamWProblem problem;
+  AdamWArgs args;
+
+ private:
+  static constexpr std::int64_t kGuard = 3;  // elements after the last, which stay as they were
+  friend void expect_equal(const AdamWCase& given, const AdamWCase& wanted,
+                           const std::string& path);
+  std::vector<Tensor> owners_;
+};
+
+// All memory, the elements around the tensors included. A NaN equals any NaN.
+inline void expect_equal(const AdamWCase& given, const AdamWCase& wanted, const std::string& path) {
+  for (std::size_t t = 0; t < wanted.owners_.size(); ++t) {
+    const TensorView a = given.owners_[t].view(), b = wanted.owners_[t].view();
+    for (std::int64_t i = 0; i < b.shape[0]; ++i) {
+      const float x = AdamWCase::at(a, i), y = AdamWCase::at(b, i);
+      ASSERT_TRUE(bits_of(x) == bits_of(y) || (std::isnan(x) && std::isnan(y)))
+          << path << ": octet check " << describe(wanted.problem) << "\ntensor " << t << " at " << i
+          << " is " << x << ", not " << y;
+    }
+  }
+}
+
+}  // namespace octet
