@@ -89,6 +89,7 @@ struct DataOptions {
 GateReport check_fp8_linear(const Fp8LinearProblem& problem, const DataOptions& options);
 GateReport check_gemm(const GemmProblem& problem, const DataOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
+GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);
 GateReport check_rms_norm(const RmsNormProblem& problem, const DataOptions& options);
 GateReport check_rope(const RopeProblem& problem, const DataOptions& options);

@@ -146,6 +146,22 @@ TEST(ToolLinearCrossEntropy, TimesTheLossAndTheStep) {
   }
 }
 
+TEST(ToolAdamW, TimesAStepBesideACopy) {
+  for (const auto& [options, bytes] :
+       {std::pair<std::string, int>("", 14), {" --moments f32 --master", 28}}) {
+    const BenchRun run("adamw --shape 24x40 --device cpu --warmup 1 --iters 3" + options);
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    const Fields& row = run.row();
+    EXPECT_EQ(row.at("Check"), "PASS");
+    EXPECT_EQ(row.at("Shape"), "24x40");
+    EXPECT_EQ(number_in(row, "Bytes"), 24 * 40 * bytes);
+    EXPECT_GT(number_in(row, "Copy Ratio"), 0);
+    EXPECT_NEAR(
+        number_in(row, "GB/s") * number_in(row, "Time (ms)") * 1e6 / number_in(row, "Bytes"), 1,
+        1e-4);
+  }
+}
+
 TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
   const std::pair<const char*, const char*> counts[] = {
       {"rms-norm", "5"}, {"rope", "5"}, {"rms-norm-rope", "6"}, {"gated-activation", "6"}};

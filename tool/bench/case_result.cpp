@@ -59,6 +59,7 @@ RowLayout layout_of(RowKind rows, const std::string& baseline) {
     case RowKind::cast: return cast_layout();
     case RowKind::memory: return memory_layout();
     case RowKind::head: return head_layout();
+    case RowKind::update: return update_layout();
     default: return mlp_layout();
   }
 }

@@ -1,5 +1,5 @@
-// The rows of memory-bound operators, a cast or a forward and a backward, next to copies of as many
-// bytes.
+// The rows of memory-bound operators, a cast, an update or a forward and a backward, next to copies
+// of as many bytes.
 #include "tool/bench/case_result.hpp"
 
 #include "bench/report/tables.hpp"
@@ -71,7 +71,23 @@ bench::Row cast_fields(const CaseResult& result) {
   return fields;
 }
 
+bench::Row update_fields(const CaseResult& result) {
+  const std::string& arguments = result.chosen.arguments;
+  bench::Row fields = place_fields(result);
+  append(fields, {result.chosen.name, result.op, result.chosen.shape(),
+                  option_of(arguments, "--dtype"), other_options(arguments), result.check});
+  append(fields, cast_time_fields(result));
+  append(fields, {number(least_snr_db(result.gates, false))});
+  append(fields, run_fields(result));
+  append(fields, origin_fields(result));
+  return fields;
+}
+
 }  // namespace
+
+RowLayout update_layout() {
+  return {bench::update_columns(), update_fields, bench::update_table, "Shape"};
+}
 
 RowLayout memory_layout() {
   return {bench::memory_step_columns(), memory_fields, bench::memory_step_table, "Shape"};

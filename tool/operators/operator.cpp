@@ -117,6 +117,7 @@ std::unique_ptr<Operator> make_rms_norm_rope_operator();
 std::unique_ptr<Operator> make_gated_activation_operator();
 std::unique_ptr<Operator> make_gated_mlp_operator();
 std::unique_ptr<Operator> make_linear_cross_entropy_operator();
+std::unique_ptr<Operator> make_adamw_operator();
 
 const std::vector<MakeOperator>& operators() {
   static const std::vector<MakeOperator> makers{
@@ -124,6 +125,7 @@ const std::vector<MakeOperator>& operators() {
       make_rms_norm_operator,      make_rope_operator,
       make_rms_norm_rope_operator, make_gated_activation_operator,
       make_gated_mlp_operator,     make_linear_cross_entropy_operator,
+      make_adamw_operator,
   };
   return makers;
 }

@@ -92,6 +92,23 @@ ResultKind memory_kind(const char* op) {
           .intensity = no_intensity};
 }
 
+// A step of an optimiser over one parameter.
+ResultKind update_kind(const char* op) {
+  return {.op = op,
+          .about = "a step of an optimiser over one parameter",
+          .is_named_in_rows = true,
+          .shape = {"Shape"},
+          .name_column = "Case",
+          .rates = {{"step", "GB/s"}},
+          .time = "Time (ms)",
+          .unit = "TB/s",
+          .column_per_unit = 1000,
+          .baselines = {{"Copy Ratio", nullptr, "copy of the same bytes"}},
+          .snrs = {{"SNR (dB)", "E1", 45}},
+          .has_ceiling = true,
+          .intensity = no_intensity};
+}
+
 // Forward has 4 MFK operations, 6 with --down; backward has twice as many.
 double mlp_intensity(const bench::Record& record) {
   const bool down = has_option(record.at("Options"), "--down");
@@ -199,6 +216,7 @@ const std::vector<ResultKind>& result_kinds() {
       memory_kind("gated-activation"),
       gated_mlp_kind(),
       linear_cross_entropy_kind(),
+      update_kind("adamw"),
       peers_kind(),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};

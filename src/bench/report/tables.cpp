@@ -276,6 +276,31 @@ std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
+Row update_columns() {
+  return joined({place_columns(),
+                 {"Case", "Operator", "Shape", "Dtype", "Options", "Check", "Time (ms)", "Bytes",
+                  "GB/s", "Copy Time (ms)", "Copy GB/s", "Copy Ratio", "SNR (dB)"},
+                 run_columns(),
+                 origin_columns()});
+}
+
+std::vector<Row> update_table(const Row& header, const std::vector<Row>& rows) {
+  const Units units = units_of(header, rows, {"Time (ms)"}, "GB/s", {"GB/s", "Copy GB/s"});
+  const auto& [time, rate] = units;
+  std::vector<Row> table{{"case", "shape", "options", "check", time.name, rate.name,
+                          "copy " + rate.name, "of a copy", "spread %", "note"}};
+  for (const Row& row : rows) {
+    const Record record(header, row);
+    table.push_back({record.at("Case"), record.at("Shape"),
+                     record.at("Dtype") + " " + record.at("Options"), record.at("Check"),
+                     time.text(record.number("Time (ms)")), rate.text(record.number("GB/s")),
+                     rate.text(record.number("Copy GB/s")), brief(record.number("Copy Ratio")),
+                     brief(record.number("Spread (%)")), note_of_pass(record)});
+  }
+  drop_unnamed_cases(table);
+  return table;
+}
+
 Row memory_step_columns() {
   Row header =
       joined({place_columns(), {"Case", "Operator", "Shape", "Dtype", "Options", "Check"}});

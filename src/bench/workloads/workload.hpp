@@ -68,6 +68,8 @@ std::unique_ptr<Workload> beside(std::unique_ptr<Workload> ours, std::unique_ptr
 std::unique_ptr<Workload> make_workload(const Fp8LinearProblem& problem,
                                         const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const QuantizeProblem& problem, const DataOptions& options);
+// A step over one parameter.
+std::unique_ptr<Workload> make_workload(const AdamWProblem& problem, const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const RmsNormProblem& problem, const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const RopeProblem& problem, const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const RmsNormRopeProblem& problem,
