@@ -59,13 +59,13 @@ def measure(contenders: list[Contender], shape: Shape, data: Data, args: argpars
         raise ValueError("octet: --bench, --profile and --host-time run in one process, not under torchrun")
     entrants = enter(contenders, shape, args, machine)
     base = entrants[0].model
-    optimizer, batches = make_optimizer(base, args), Batches(data, args, machine)
+    optimizers, batches = shared_optimizers(base, entrants, args), Batches(data, args, machine)
 
     # On the device before anything is timed.
     inputs = [batches(number) for number in range(args.round_warmup + args.round_steps)]
 
     def step(entrant: Entrant, number: int) -> None:
-        train_step(entrant.model, optimizer, inputs[number % len(inputs)], args.clip)
+        train_step(entrant.model, optimizers[entrant.contender.optimizer], inputs[number % len(inputs)], args.clip)
         if entrant.cache_gb:
             ot.refresh_weights(entrant.model)
 
@@ -112,6 +112,18 @@ def enter(contenders: list[Contender], shape: Shape, args: argparse.Namespace, m
             model.share(entrants[0].model)
         entrants.append(Entrant(contender, prepare(model, args, machine)))
     return entrants
+
+
+def shared_optimizers(model: Llama, entrants: list[Entrant], args: argparse.Namespace) -> dict:
+    """Of every kind that an entrant has; all of them have the same moments."""
+    kinds = dict.fromkeys(entrant.contender.optimizer for entrant in entrants)
+    optimizers = {kind: make_optimizer(model, kind, args) for kind in kinds}
+    moments = {p: (torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()}
+    for kind, optimizer in optimizers.items():
+        for p, (first, second) in moments.items():
+            step = torch.zeros((), device=p.device if kind == "torch" else "cpu")  # torch's kernel reads it there
+            optimizer.state[p].update(step=step, exp_avg=first, exp_avg_sq=second)
+    return optimizers
 
 
 def release(machine: Machine) -> None:
@@ -227,6 +239,7 @@ def case(entrant: Entrant, shape: Shape, args: argparse.Namespace) -> dict:
         "Fast Accum": recipe.fast_accum if recipe.precision == "fp8_rowwise" else "",
         "Head": recipe.head,
         "Cached Weights": "yes" if entrant.cache_gb else "no",
+        "Optimizer": entrant.contender.optimizer,
         "Recompute": "yes" if recipe.recompute and recipe.precision == "octet" else "no",
     }
 

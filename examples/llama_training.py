@@ -18,6 +18,7 @@ import torch.distributed as dist
 from llama_model import Llama, Recipe
 from torch import Tensor, nn
 
+import octet.torch as ot
 from octet._library import folder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,11 +28,12 @@ from nvml import Gpu  # noqa: E402
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """One of --precision: ``PRECISION[-VARIANT][@ORDER]``; ORDER is another order of the data."""
+    """One of --precision: ``PRECISION[-VARIANT][+adamw][@ORDER]``; ORDER is another order of the data."""
 
     name: str
     recipe: Recipe
     order: int
+    optimizer: str  # torch.optim.AdamW or, with +adamw, octet.torch.AdamW
 
 
 class Data:
@@ -154,9 +156,12 @@ def prepare(model: Llama, args: argparse.Namespace, machine: Machine) -> Llama:
     return model
 
 
-def make_optimizer(model: nn.Module, args: argparse.Namespace) -> torch.optim.Optimizer:
-    """AdamW in one kernel; weights in bf16, so moments too."""
-    return torch.optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+def make_optimizer(model: nn.Module, kind: str, args: argparse.Namespace) -> torch.optim.Optimizer:
+    """AdamW in one kernel, torch's or octet's; weights in bf16, so moments too."""
+    options = {"lr": args.lr, "betas": (0.9, 0.95), "weight_decay": 0.1}
+    if kind == "octet":
+        return ot.AdamW(model.parameters(), **options)
+    return torch.optim.AdamW(model.parameters(), **options, fused=True)
 
 
 def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, parts: list[Tensor], clip: float) -> Tensor:

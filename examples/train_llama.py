@@ -50,10 +50,13 @@ VARIANTS = {"bf16": ("",), "fp8_rowwise": ("", "fast"), "octet": ("", "1d", "2d"
 
 def parse_contender(name: str, args: argparse.Namespace) -> Contender:
     spec, _, order = name.partition("@")
+    spec, plus, optimizer = spec.partition("+")
     precision, _, variant = spec.partition("-")
-    if variant not in VARIANTS.get(precision, ()):
+    if variant not in VARIANTS.get(precision, ()) or optimizer != ("adamw" if plus else ""):
         choices = ", ".join("-".join(filter(None, (key, value))) for key in VARIANTS for value in VARIANTS[key])
-        raise ValueError(f"octet: --precision must be of {choices}, each with @ORDER or without, got {name!r}")
+        raise ValueError(
+            f"octet: --precision must be of {choices}, each with or without +adamw and @ORDER, got {name!r}"
+        )
     if order and not order.isdecimal():
         raise ValueError(f"octet: the order of the data in --precision must be a number, got {name!r}")
     recipe = Recipe(
@@ -65,7 +68,7 @@ def parse_contender(name: str, args: argparse.Namespace) -> Contender:
         recompute=args.recompute,
         checkpointing=args.checkpointing,
     )
-    return Contender(name, recipe, int(order or 0))
+    return Contender(name, recipe, int(order or 0), "octet" if plus else "torch")
 
 
 def learning_rate(step: int, args: argparse.Namespace) -> float:
@@ -79,7 +82,7 @@ def learning_rate(step: int, args: argparse.Namespace) -> float:
 def train(contender: Contender, shape: Shape, data: Data, args: argparse.Namespace, machine: Machine) -> list[dict]:
     """One run; a row per step."""
     model = prepare(build(shape, contender.recipe, args.seq, machine.device, args.seed), args, machine)
-    optimizer = make_optimizer(model, args)
+    optimizer = make_optimizer(model, contender.optimizer, args)
     if args.cache_weights and contender.recipe.precision == "octet":
         ot.cache_weights(model, optimizer)
     batches = Batches(data, args, machine)
