@@ -62,6 +62,22 @@ def model_in_parallel(mode: str, mesh: DeviceMesh) -> float:
     return worst_of([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
 
 
+def adamw(mode: str, mesh: DeviceMesh) -> float:
+    """The parameters after two steps of ot.AdamW under FSDP2, with shards of unequal length."""
+    model = nn.Sequential(nn.Linear(8, 5), nn.Linear(5, 3))
+    xs = torch.randn(dist.get_world_size(), 4, 8)
+    alone = copy.deepcopy(model)
+    (sum(loss_of(alone, x) for x in xs) / len(xs)).backward()
+    data_parallel(mode, model, xs, mesh)
+    optimizers = [ot.AdamW(m.parameters(), lr=0.1) for m in (model, alone)]
+    for _ in range(2):
+        for optimizer in optimizers:
+            optimizer.step()
+    state = optimizers[0].state[model[0].weight]
+    assert state["exp_avg"].placements == model[0].weight.placements
+    return worst_of(list(model.parameters()), list(alone.parameters()))
+
+
 class Mlp(nn.Module):
     """A gated MLP with its norm."""
 
@@ -246,6 +262,7 @@ MODES = {
     "layer": layer,
     "main_grad": main_grad,
     "elements": elements,
+    "adamw": adamw,
 }
 
 

@@ -23,6 +23,7 @@ WANTED = {
     "main_grad-1d": 20,
     "main_grad-2d": 20,
     "elements": 120,
+    "adamw": 90,
     "fused-1d": 20,
     "fused-2d": 20,
 }
