@@ -67,13 +67,14 @@ TEST(AdamWBadInput, RefusesBadTensors) {
   no_master.refused("adamw: master must have rank 1, [count], got rank 0");
   AdamWCall scales;
   scales.args.grad_scale.shape[0] = 2;
-  scales.refused("adamw: grad_scale must be [1], got [2]");
+  scales.refused("adamw: grad_scale must be [1] = [1], got [2]");
   AdamWCall device;
   device.args.m.device = {DeviceType::cuda, 0};
-  device.refused("adamw: m is on cuda:0, the problem on cpu");
+  device.refused("adamw: m is on cuda:0, the problem is on cpu");
   AdamWCall strided;
   strided.args.g.strides[0] = 2;
-  strided.refused("adamw: the last dimension of g must be contiguous, its stride is 2");
+  strided.refused(
+      "adamw: g must have a contiguous last dimension (stride 1), got bf16[20] strides [2]");
   AdamWCall overlap;
   overlap.args.v.data = overlap.args.m.data;
   overlap.refused("adamw: output v overlaps m: their memory must be apart");

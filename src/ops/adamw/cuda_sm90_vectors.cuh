@@ -2,8 +2,8 @@
 //
 // Memory-bound: 14 bytes per element with everything in bf16, read and written once, evict first.
 // A thread loads all its vectors before it computes: 128 bytes in flight per thread and 128 KiB per
-// SM with 16-bit tensors. About 60 of the 98 instructions that fit into the time of an element's 14
-// bytes are needed, most of them for the division and the square root.
+// SM with 16-bit tensors. An element takes about 45 instructions, half of them for the division and
+// the square root; 98 fit into the time of its 14 bytes.
 #pragma once
 
 #include "device/ptx/barrier.cuh"
