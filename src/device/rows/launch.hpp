@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 namespace octet::cuda {
 
@@ -49,8 +50,8 @@ struct PartialSums {
   bool accumulate = false;  // out += the sum
 };
 
-// Adds the lines of partial sums, in a fixed order (partial_sums.cu). Queues the kernel on a stream
-// of the current device. Throws Error where the launch fails.
-void add_partial_sums(const PartialSums& sums, void* stream);
+// Adds the lines of partial sums of one or two tensors, in a fixed order (partial_sums.cu). Queues
+// the kernel on a stream of the current device. Throws Error where the launch fails.
+void add_partial_sums(std::span<const PartialSums> sums, void* stream);
 
 }  // namespace octet::cuda

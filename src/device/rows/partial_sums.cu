@@ -1,5 +1,6 @@
-// out[c] = sum over i of partials[i][c], or out[c] += that, 32 columns per block. Each of 32 warps adds every 32nd
-// partial sum, then the first warp adds the results of all warps in their order.
+// out[c] = sum over i of partials[i][c], or out[c] += that, 32 columns per block. Each of 32 warps
+// adds every 32nd partial sum, then the first warp adds the results of all warps in their order. One launch takes the
+// sums of up to two tensors: each has its own blocks.
 #include "device/rows/launch.hpp"
 
 #include "core/numeric.hpp"
@@ -11,6 +12,13 @@ namespace {
 
 constexpr int kColumns = 32;
 constexpr int kWarps = kPartialSumWarps;
+// Lines that a warp has in flight: all of them, where two blocks per multiprocessor wrote one each.
+constexpr int kLines = 9;
+
+struct Params {
+  PartialSums sums[2];
+  unsigned first_blocks;  // of sums[0]
+};
 
 __device__ float load(const void* out, std::int64_t index, Dtype dtype) {
   switch (dtype) {
@@ -28,18 +36,28 @@ __device__ void store(void* out, std::int64_t index, Dtype dtype, float value) {
   }
 }
 
-__global__ __launch_bounds__(kColumns* kWarps) void add_partial_sums_kernel(PartialSums sums) {
+__global__ __launch_bounds__(kColumns* kWarps, 2) void add_partial_sums_kernel(
+    const __grid_constant__ Params params) {
   __shared__ float shared[kWarps][kColumns];
+  const bool is_second = blockIdx.x >= params.first_blocks;
+  const PartialSums& sums = params.sums[is_second];
+  const unsigned block = blockIdx.x - (is_second ? params.first_blocks : 0);
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-  const std::int64_t col = std::int64_t{blockIdx.x} * kColumns + lane;
+  const std::int64_t col = std::int64_t{block} * kColumns + lane;
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
   float sum = 0;
   if (col < sums.cols) {
-#pragma unroll 4
-    for (std::int64_t i = warp; i < sums.count; i += kWarps) {
-      sum += sums.partials[i * sums.cols + col];
+    for (std::int64_t first = warp; first < sums.count; first += kLines * kWarps) {
+      float lines[kLines];
+#pragma unroll
+      for (int i = 0; i < kLines; ++i) {
+        const std::int64_t line = first + i * kWarps;
+        lines[i] = line < sums.count ? sums.partials[line * sums.cols + col] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kLines; ++i) sum += lines[i];
     }
   }
   shared[warp][lane] = sum;
@@ -52,10 +70,17 @@ __global__ __launch_bounds__(kColumns* kWarps) void add_partial_sums_kernel(Part
 
 }  // namespace
 
-void add_partial_sums(const PartialSums& sums, void* stream) {
-  PartialSums params = sums;
+void add_partial_sums(std::span<const PartialSums> sums, void* stream) {
+  if (sums.empty()) return;
+  Params params{};
+  unsigned blocks = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    params.sums[i] = sums[i];
+    if (i == 1) params.first_blocks = blocks;
+    blocks += static_cast<unsigned>((sums[i].cols + kColumns - 1) / kColumns);
+  }
+  if (sums.size() == 1) params.first_blocks = blocks;
   void* arguments[] = {&params};
-  const auto blocks = static_cast<unsigned>((sums.cols + kColumns - 1) / kColumns);
   launch({reinterpret_cast<const void*>(add_partial_sums_kernel), "launch of add_partial_sums",
           blocks, kColumns * kWarps, 0, static_cast<cudaStream_t>(stream)},
          arguments);

@@ -36,14 +36,33 @@ std::string refuse_tile(const RmsNormProblem& problem, const Machine& machine) {
 
 }  // namespace
 
-// Two blocks keep a multiprocessor busy when rows are long. Short rows get more blocks of fewer
-// threads; the count is rounded down so that every block gets the same number of rows.
-std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors) {
-  const std::int64_t per_multiprocessor =
-      problem.cols > 4096 ? 1 : std::clamp<std::int64_t>(8192 / problem.cols, 2, 16);
-  const std::int64_t most = per_multiprocessor * multiprocessors;
-  return problem.rows <= most ? problem.rows : ceil_div(problem.rows, ceil_div(problem.rows, most));
+// Two blocks fit on a multiprocessor: up to 5120 columns with 10 warps of two vectors, up to 8192 with
+// 8 warps of four. Four vectors of f32 need too many registers.
+bool rms_norm_backward_is_wide(const RmsNormProblem& problem) {
+  return problem.cols > (size_bytes(problem.dtype) == 2 ? 5120 : 8192);
 }
+
+std::int64_t rms_norm_backward_blocks(std::int64_t rows, std::int64_t most) {
+  return rows <= most ? rows : ceil_div(rows, ceil_div(rows, most));
+}
+
+namespace {
+
+// Two blocks keep a multiprocessor busy when rows are long: one is at a barrier while the other
+// works. Rows of more than 16 KiB leave room for the ring of one block only. Short rows get more
+// blocks of fewer threads.
+std::int64_t blocks_per_multiprocessor(const RmsNormProblem& problem) {
+  if (problem.cols * size_bytes(problem.dtype) > 16384) return 1;
+  return std::clamp<std::int64_t>(8192 / problem.cols, 2, 16);
+}
+
+RmsNormBackwardGrid backward_grid(const RmsNormProblem& problem, int multiprocessors) {
+  return {
+      rms_norm_backward_blocks(problem.rows, blocks_per_multiprocessor(problem) * multiprocessors),
+      multiprocessors};
+}
+
+}  // namespace
 
 constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows{
     "cuda_sm90_rows", refuse_forward, [](const RmsNormProblem& problem, const Machine&) {
@@ -52,8 +71,7 @@ constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows{
 
 constinit const RmsNormBackwardImplementation kRmsNormBackwardCudaSm90Rows{
     "cuda_sm90_rows", refuse_backward, [](const RmsNormProblem& problem, const Machine& machine) {
-      const RmsNormBackwardGrid grid{rms_norm_backward_blocks(problem, machine.multiprocessors),
-                                     machine.multiprocessors};
+      const RmsNormBackwardGrid grid = backward_grid(problem, machine.multiprocessors);
       const auto partial_sums = static_cast<std::size_t>(grid.blocks * problem.cols);
       return Planned<RmsNormBackwardArgs>{
           text("ring of rows, ", grid.blocks, " blocks"), partial_sums * sizeof(float),

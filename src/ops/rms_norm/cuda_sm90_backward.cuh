@@ -1,7 +1,11 @@
 // rms_norm backward on Hopper. The grid is as large as fits the device, and each of its n blocks
 // takes every n-th row, so that dg accumulates in registers. Each block writes one line of partial
-// sums of dg, which device/rows/partial_sums adds in a fixed order. A producer warp loads rows
-// through a ring in shared memory; ragged rows are read from global memory at each use.
+// sums of dg, which device/rows/partial_sums adds in a fixed order. The first warp has rows copied
+// into a ring in shared memory; ragged rows are read from global memory at each use.
+//
+// A row takes two steps, the sum of dy * w * h and then its gradients, with a barrier in between.
+// Between two barriers a block takes step 1 of one row and step 2 of the row before it, so that both
+// the barrier and the sums over warps have other work beside them.
 #pragma once
 
 #include "device/ptx/barrier.cuh"
@@ -13,45 +17,30 @@ namespace octet::sm90 {
 struct RmsNormBackwardParams {
   Matrix operands[3];  // [rows, cols]: dy, h, and dsum if there is one
   bool has_dsum;
+  bool dsum_in_ring;  // or it is read from global memory, if the ring has no room for it
   Weights g;          // [cols]
   const float* rstd;  // [rows]
   Matrix dx;          // [rows, cols]
   Matrix dresidual;   // [rows, cols], or null data
   float* partials;    // [blocks, cols]: dg over the rows of each block
-  std::int64_t rows;
+  unsigned rows;
   int cols;
-  int row_threads_log2;  // threads of a block, without the producer warp
-  int stages;            // of the ring
+  int stages;  // of the ring
   bool one_plus_weight;
 };
 
 enum RmsNormOperand { kOperandDy, kOperandH, kOperandDsum };
 
-// Rows that a block sums before one barrier: two, unless rows are long. The ring has room for the
-// next batch, too. 16384x4096 bf16 on an H200: 0.92 of the speed of a copy with one row, 0.94 with
-// two.
-template <int kVectors>
-inline constexpr int kRmsNormBatch = kVectors > 2 ? 1 : 2;
+// Rows of a ring: one in step 1, one in step 2, the others in flight.
+inline constexpr int kRmsNormLeastStages = 3;
 
-inline constexpr int kProducerThreads = 32;
-
-// Producer warp: fills the ring, then refills one batch each time the block passes a barrier, which
-// it does once all threads are done with the batch before.
-template <Dtype kDtype, int kBatch>
-__device__ void load_rows(const RmsNormBackwardParams& params, const RowRing& ring) {
-  RingCursor cursor;
-  std::int64_t next = blockIdx.x;
-  const auto load = [&](int count) {
-    for (; count > 0 && next < params.rows; --count) {
-      if (threadIdx.x % 32 == 0) ring.template fill<kElementBytes<kDtype>>(cursor.stage, next);
-      cursor.advance(ring.stages);
-      next += gridDim.x;
-    }
-  };
-  load(ring.stages);
-  for (std::int64_t row = blockIdx.x; row < params.rows; row += kBatch * std::int64_t{gridDim.x}) {
-    __syncthreads();
-    if (row != blockIdx.x) load(kBatch);
+// Loads a row into a stage of the ring, if there is such a row. The first warp calls it, once all
+// threads are done with the row that the stage had before.
+template <Dtype kDtype>
+__device__ __forceinline__ void load_stage(const RmsNormBackwardParams& params, const RowRing& ring,
+                                           int stage, unsigned row) {
+  if (row < params.rows && ptx::elect_lane()) {
+    ring.template fill<kElementBytes<kDtype>>(stage, row);
   }
 }
 
@@ -62,14 +51,14 @@ struct GradientRow {
   const RowRing& ring;
   const RowThreads& threads;
   int stage;
-  std::int64_t row;
+  unsigned row;
 
   __device__ __forceinline__ bool has(int vector) const {
     return threads.col(vector) < params.cols;
   }
   __device__ __forceinline__ Eight<kDtype> load(RmsNormOperand operand, int vector) const {
     const int col = threads.col(vector);
-    if constexpr (kRows == Rows::whole) {
+    if (kRows == Rows::whole && (operand != kOperandDsum || params.dsum_in_ring)) {
       return load_shared_eight<kDtype>(ring.row_address(stage, operand) +
                                        static_cast<std::uint32_t>(col) * kElementBytes<kDtype>);
     } else {
@@ -78,11 +67,11 @@ struct GradientRow {
   }
 };
 
-// Sums dy * w * h over each vector of a thread.
+// Step 1: sums dy * w * h over each vector of a thread.
 template <Dtype kDtype, Rows kRows, int kVectors>
 __device__ __forceinline__ void sum_products(const GradientRow<kDtype, kRows>& data,
                                              const float (&w)[kVectors][kEight],
-                                             float* vector_sums) {
+                                             float (&vector_sums)[kVectors]) {
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     if (!data.has(v)) continue;
@@ -95,12 +84,14 @@ __device__ __forceinline__ void sum_products(const GradientRow<kDtype, kRows>& d
   }
 }
 
-// Writes dx of a row and adds its part to dg.
+// Step 2: writes dx of a row, whose sum of dy * w * h is `total`, and adds its part to dg.
 template <Dtype kDtype, Rows kRows, int kVectors>
 __device__ __forceinline__ void write_gradients(const GradientRow<kDtype, kRows>& data, float rstd,
-                                                float k, const float (&w)[kVectors][kEight],
+                                                float total, const float (&w)[kVectors][kEight],
                                                 float (&dg)[kVectors][kEight]) {
   const RmsNormBackwardParams& params = data.params;
+  const float mean = __fdiv_rn(total, static_cast<float>(params.cols));
+  const float k = __fmul_rn(__fmul_rn(mean, rstd), rstd);
   const RowVectors<kDtype, kRows> to(params.dx, data.row, params.cols, data.threads);
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
@@ -125,17 +116,6 @@ __device__ __forceinline__ void write_gradients(const GradientRow<kDtype, kRows>
       RowVectors<kDtype, kRows>(params.dresidual, data.row, params.cols, data.threads).store(v, dx);
     }
   }
-}
-
-// The gradients of a row, once all warps have stored their sums of dy * w * h.
-template <Dtype kDtype, Rows kRows, int kVectors>
-__device__ __forceinline__ void finish_row(const GradientRow<kDtype, kRows>& data, float rstd,
-                                           const float* sums, const float (&w)[kVectors][kEight],
-                                           float (&dg)[kVectors][kEight]) {
-  const float total = sum_of_warps(sums, data.threads.warps() * kVectors);
-  const float mean = __fdiv_rn(total, static_cast<float>(data.params.cols));
-  const float k = __fmul_rn(__fmul_rn(mean, rstd), rstd);
-  write_gradients(data, rstd, k, w, dg);
 }
 
 // Gains of a thread's columns; zero beyond the row.
@@ -165,69 +145,71 @@ __device__ __forceinline__ void store_partial_sums(const RmsNormBackwardParams& 
   }
 }
 
-template <Rows kRows>
-inline constexpr int kRmsNormBackwardThreads = kRmsNormMaxThreads +
-                                               (kRows == Rows::whole ? kProducerThreads : 0);
-
 template <Dtype kDtype, Rows kRows, int kVectors>
-__global__ __launch_bounds__(kRmsNormBackwardThreads<kRows>) void rms_norm_backward_kernel(
+__global__ __launch_bounds__(kRmsNormMaxThreads) void rms_norm_backward_kernel(
     const __grid_constant__ RmsNormBackwardParams params) {
-  constexpr int kBatch = kRmsNormBatch<kVectors>;
-  constexpr int kSums = kVectors * kRmsNormMaxThreads / 32;  // of a row: one per vector and warp
-  __shared__ float shared[2][kBatch][kSums];
+  // Sums of a row, one per vector and warp; zero beyond those that the row has.
+  constexpr int kSums = kVectors * kRmsNormMaxThreads / 32;
+  __shared__ float sums[2][kSums];
   __shared__ alignas(8) std::uint64_t barriers[kRingMaxStages];
   extern __shared__ __align__(128) unsigned char storage[];
-  const RowThreads threads(params.row_threads_log2);
+  const RowThreads threads = RowThreads::of_block(static_cast<int>(blockDim.x));
   const RowRing ring{params.operands,
-                     params.has_dsum ? 3 : 2,
+                     params.dsum_in_ring ? 3 : 2,
                      static_cast<std::uint32_t>(params.cols * kElementBytes<kDtype>),
                      params.stages,
                      ptx::shared_address(storage),
                      ptx::shared_address(barriers)};
-  if constexpr (kRows == Rows::whole) {
-    if (threadIdx.x == 0) ring.init();
-    __syncthreads();
+  const bool loads = kRows == Rows::whole && threadIdx.x < 32;  // the first warp
+  for (auto i = static_cast<int>(threadIdx.x); i < 2 * kSums; i += static_cast<int>(blockDim.x)) {
+    sums[0][i] = 0;
   }
+  if (loads && threadIdx.x == 0) ring.init();
+  __syncthreads();
   ptx::wait_for_earlier_kernels();
-  if constexpr (kRows == Rows::whole) {
-    if (threads.row > 0) return load_rows<kDtype, kBatch>(params, ring);
+  if (loads) {
+#pragma unroll 1
+    for (int s = 0; s < ring.stages; ++s) {
+      load_stage<kDtype>(params, ring, s, blockIdx.x + static_cast<unsigned>(s) * gridDim.x);
+    }
   }
 
   float dg[kVectors][kEight] = {};
   float w[kVectors][kEight] = {};
   load_all_gains<kRows>(params, threads, w);
   RingCursor cursor;
+  const auto begin_row = [&](unsigned row, float(&vector_sums)[kVectors]) {
+    if constexpr (kRows == Rows::whole) ring.wait(cursor);
+    sum_products(GradientRow<kDtype, kRows>{params, ring, threads, cursor.stage, row}, w,
+                 vector_sums);
+    cursor.advance(ring.stages);
+  };
+  float first_sums[kVectors] = {};
+  begin_row(blockIdx.x, first_sums);
+  store_warp_sums<kVectors>(first_sums, threads, sums[0]);
   int parity = 0;
-  for (std::int64_t first = blockIdx.x; first < params.rows;
-       first += kBatch * std::int64_t{gridDim.x}) {
-    const auto row_of = [&](int b) { return first + b * std::int64_t{gridDim.x}; };
-    int stage[kBatch] = {};
-    float rstd[kBatch] = {};
-    float vector_sums[kBatch * kVectors] = {};
-    float(&sums)[kBatch][kSums] = shared[parity];
-    parity ^= 1;
-
-    // Sums over the rows
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (b > 0 && row_of(b) >= params.rows) continue;
-      rstd[b] = params.rstd[row_of(b)];
-      stage[b] = cursor.stage;
-      if constexpr (kRows == Rows::whole) ring.wait(cursor);
-      cursor.advance(ring.stages);
-      const GradientRow<kDtype, kRows> data{params, ring, threads, stage[b], row_of(b)};
-      sum_products(data, w, vector_sums + b * kVectors);
-    }
-    store_warp_sums<kVectors>(vector_sums, threads, sums[0], kSums);
+  int stage = 0;
+  int free_stage = 0;  // of the row before
+#pragma unroll 1
+  for (unsigned row = blockIdx.x; row < params.rows; row += gridDim.x) {
     __syncthreads();
-
-    // Gradients
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (b > 0 && row_of(b) >= params.rows) continue;
-      const GradientRow<kDtype, kRows> data{params, ring, threads, stage[b], row_of(b)};
-      finish_row(data, rstd[b], sums[b], w, dg);
+    if (loads && row != blockIdx.x) {
+      load_stage<kDtype>(params, ring, free_stage,
+                         row + static_cast<unsigned>(ring.stages - 1) * gridDim.x);
     }
+    const float rstd = params.rstd[row];
+    const unsigned next = row + gridDim.x;
+    const int next_stage = cursor.stage;
+    float next_sums[kVectors] = {};
+    if (next < params.rows) begin_row(next, next_sums);
+    // Both sums by shuffles together, to hide their latency.
+    const float total = sum_of_warps(sums[parity], kSums);
+    parity ^= 1;
+    store_warp_sums<kVectors>(next_sums, threads, sums[parity]);
+    write_gradients(GradientRow<kDtype, kRows>{params, ring, threads, stage, row}, rstd, total, w,
+                    dg);
+    free_stage = stage;
+    stage = next_stage;
   }
   ptx::let_next_kernel_start();
   store_partial_sums(params, threads, dg);

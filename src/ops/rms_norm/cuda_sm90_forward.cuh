@@ -101,8 +101,8 @@ template <Dtype kDtype, Rows kRows, int kVectors>
 __global__ __launch_bounds__(kRmsNormMaxThreads) void rms_norm_forward_kernel(
     const __grid_constant__ RmsNormForwardParams params) {
   __shared__ float shared[kVectors * kRmsNormMaxThreads / 32];
-  const RowThreads threads(params.row_threads_log2);
-  const unsigned row = blockIdx.x * (blockDim.x >> threads.log2) + threads.row;
+  const RowThreads threads = RowThreads::of_log2(params.row_threads_log2);
+  const unsigned row = blockIdx.x * (blockDim.x >> params.row_threads_log2) + threads.row;
   const bool valid = row < params.rows;
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
@@ -117,7 +117,7 @@ __global__ __launch_bounds__(kRmsNormMaxThreads) void rms_norm_forward_kernel(
   for (int v = 0; v < kVectors; ++v) vector_sums[v] = sum_of_squares(h[v]);
   float* sums = shared + threads.row * threads.warps() * kVectors;
   store_warp_sums<kVectors>(vector_sums, threads, sums);
-  if (threads.log2 == 5) {
+  if (params.row_threads_log2 == 5) {
     __syncwarp();
   } else {
     __syncthreads();

@@ -11,19 +11,23 @@ namespace octet::sm90 {
 
 inline constexpr int kRmsNormMaxThreads = 512;
 
-// The threads of a block that share a row, a power of two of at least 32, and the place of this
-// thread.
+// The threads of a block that share a row, whole warps, and the place of this thread.
 struct RowThreads {
-  int log2;
+  int count;
   int index;  // of this thread among those of its row
   int row;    // of this thread, among the rows of the block
 
-  __device__ explicit RowThreads(int threads_log2)
-      : log2(threads_log2),
-        index(static_cast<int>(threadIdx.x) & ((1 << threads_log2) - 1)),
-        row(static_cast<int>(threadIdx.x >> threads_log2)) {}
-  __device__ int col(int vector) const { return ((vector << log2) + index) * kEight; }
-  __device__ int warps() const { return 1 << (log2 - 5); }
+  // A power of two, in a block of several rows.
+  __device__ static RowThreads of_log2(int log2) {
+    const auto thread = static_cast<int>(threadIdx.x);
+    return {1 << log2, thread & ((1 << log2) - 1), thread >> log2};
+  }
+  // The first `count` threads of a block of one row.
+  __device__ static RowThreads of_block(int count) {
+    return {count, static_cast<int>(threadIdx.x), 0};
+  }
+  __device__ int col(int vector) const { return (vector * count + index) * kEight; }
+  __device__ int warps() const { return count / 32; }
 };
 
 // Addresses of a thread's vectors in a row of `cols` elements.
@@ -35,7 +39,7 @@ struct RowVectors {
 
   __device__ RowVectors(const Matrix& matrix, std::int64_t row, int cols, const RowThreads& threads)
       : first(element_at<kDtype>(matrix, row, threads.col(0))),
-        step(kEight << threads.log2),
+        step(kEight * threads.count),
         left(cols - threads.col(0)) {}
 
   __device__ __forceinline__ bool has(int vector) const { return left > vector * step; }

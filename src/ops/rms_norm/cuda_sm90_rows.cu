@@ -25,6 +25,9 @@ int row_threads_log2(std::int64_t cols, int vectors) {
   return std::clamp(cuda::log2_up(ceil_div(cols, 8 * vectors)), kMinThreadsLog2, kMaxThreadsLog2);
 }
 
+// Rows in a ring of backward, at most.
+constexpr std::int64_t kMostStages = 5;
+
 using ForwardKernel = void (*)(RmsNormForwardParams);
 using BackwardKernel = void (*)(RmsNormBackwardParams);
 
@@ -50,8 +53,7 @@ ForwardKernel forward_kernel(Dtype dtype, bool whole, bool wide) {
   }
 }
 
-// With a ring, four vectors of f32 need too many registers, so long rows of f32 are read without
-// it.
+// With a ring, four vectors of f32 need too many registers, so long rows of f32 come as ragged ones.
 template <Dtype kDtype>
 BackwardKernel backward_kernel(bool whole, bool wide) {
   if (whole && !wide) return sm90::rms_norm_backward_kernel<kDtype, Rows::whole, 2>;
@@ -105,48 +107,58 @@ void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormForwa
 void launch_sm90_rms_norm_rows(const RmsNormProblem& problem, const RmsNormBackwardGrid& grid,
                                const RmsNormBackwardArgs& args, const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
-  const std::int64_t blocks = grid.blocks;
+  std::int64_t blocks = grid.blocks;
   const bool has_dsum = args.dsum.data != nullptr;
   auto* partials = static_cast<float*>(context.workspace.data);
   if (blocks > 0) {
     bool whole = problem.cols % 8 == 0 &&
                  cuda::are_aligned16({args.dy, args.h, args.g, args.dsum, args.dx, args.dresidual});
-    const std::size_t row_bytes =
-        static_cast<std::size_t>(problem.cols * size_bytes(problem.dtype));
-    const std::size_t stage_bytes = row_bytes * (has_dsum ? 3 : 2);
-    const std::int64_t resident = ceil_div(blocks, grid.multiprocessors);
-    const auto stages = std::min<std::int64_t>(
-        static_cast<std::int64_t>(kSharedBytes / static_cast<std::size_t>(resident) / stage_bytes),
-        problem.cols > 4096 ? 5 : 4);
-    // The ring has to hold two batches: one in use and one in flight.
-    bool wide = problem.cols > sm90::kRmsNormMaxThreads * 8 * 2;
-    whole = whole && stages >= 2 * (wide ? sm90::kRmsNormBatch<4> : sm90::kRmsNormBatch<2>);
-    wide = wide || !whole;
+    const auto row_bytes = static_cast<std::size_t>(problem.cols * size_bytes(problem.dtype));
+    // Where the rings of all planned blocks do not fit with dsum, fewer blocks are launched, and where
+    // even one does not, dsum is left out of it.
+    bool dsum_in_ring = has_dsum;
+    std::int64_t resident = ceil_div(blocks, grid.multiprocessors);
+    const auto stages_of_ring = [&] {
+      const std::size_t bytes = kSharedBytes / static_cast<std::size_t>(resident);
+      return std::min<std::int64_t>(
+          static_cast<std::int64_t>(bytes / (row_bytes * (dsum_in_ring ? 3 : 2))), kMostStages);
+    };
+    if (stages_of_ring() < sm90::kRmsNormLeastStages && resident > 1) {
+      resident = 1;
+      blocks = rms_norm_backward_blocks(problem.rows, grid.multiprocessors);
+    }
+    if (stages_of_ring() < sm90::kRmsNormLeastStages) dsum_in_ring = false;
+    const std::int64_t stages = stages_of_ring();
+    const std::size_t ring_bytes =
+        static_cast<std::size_t>(stages) * row_bytes * (dsum_in_ring ? 3 : 2);
+    const bool long_rows = rms_norm_backward_is_wide(problem);
+    whole = whole && stages >= sm90::kRmsNormLeastStages &&
+            !(long_rows && size_bytes(problem.dtype) == 4);
+    const bool wide = !whole || long_rows;
     RmsNormBackwardParams params{};
     params.operands[0] = cuda::matrix_of(args.dy);
     params.operands[1] = cuda::matrix_of(args.h);
     params.operands[2] = cuda::matrix_of(args.dsum);
     params.has_dsum = has_dsum;
+    params.dsum_in_ring = dsum_in_ring;
     params.g = {args.g.data, problem.weight_dtype};
     params.rstd = static_cast<const float*>(args.rstd.data);
     params.dx = cuda::matrix_of(args.dx);
     params.dresidual = cuda::matrix_of(args.dresidual);
     params.partials = partials;
-    params.rows = problem.rows;
+    params.rows = static_cast<unsigned>(problem.rows);
     params.cols = static_cast<int>(problem.cols);
-    params.row_threads_log2 = row_threads_log2(problem.cols, wide ? 4 : 2);
     params.stages = static_cast<int>(stages);
     params.one_plus_weight = problem.one_plus_weight;
     void* arguments[] = {&params};
     cuda::launch({reinterpret_cast<const void*>(backward_kernel(problem.dtype, whole, wide)),
                   "launch of cuda_sm90_rows", static_cast<unsigned>(blocks),
-                  (1u << params.row_threads_log2) + (whole ? sm90::kProducerThreads : 0),
-                  whole ? static_cast<std::size_t>(stages) * stage_bytes : 0,
-                  static_cast<cudaStream_t>(context.stream)},
+                  static_cast<unsigned>(32 * rms_norm_backward_warps(problem.cols, wide ? 4 : 2)),
+                  whole ? ring_bytes : 0, static_cast<cudaStream_t>(context.stream)},
                  arguments);
   }
-  cuda::add_partial_sums({partials, blocks, problem.cols, args.dg.data, problem.dg_dtype},
-                         context.stream);
+  const cuda::PartialSums sums{partials, blocks, problem.cols, args.dg.data, problem.dg_dtype};
+  cuda::add_partial_sums({&sums, 1}, context.stream);
 }
 
 }  // namespace octet

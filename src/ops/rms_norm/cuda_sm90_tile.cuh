@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_square_sums(const RmsNormForwardParams& no
   Eight<kDtype> h[kRstdVectors];
   if constexpr (kFull) {
     const char* from = element_at<kDtype>(norm.x, row, threads.col(0));
-    const std::int64_t step = kEight * kElementBytes<kDtype> << threads.log2;
+    const std::int64_t step = std::int64_t{kEight * kElementBytes<kDtype>} * threads.count;
 #pragma unroll
     for (int v = 0; v < kRstdVectors; ++v) {
       h[v] = load_eight_evict_last<kDtype>(from);
@@ -78,7 +78,7 @@ __device__ __forceinline__ void store_ragged_square_sums(const RmsNormForwardPar
     load_h<Rows::ragged>(norm, row, cols, threads, h);
     const float sum = sum_of_lanes(sum_of_squares(h[0]));
     if (threadIdx.x % 32 == 0) sums[v * warps + warp] = sum;
-    threads.index += 1 << threads.log2;
+    threads.index += threads.count;
   }
 }
 
@@ -88,7 +88,7 @@ template <Dtype kDtype>
 __device__ __forceinline__ void compute_rstd(const RmsNormTileParams& params,
                                              const RmsNormRole& role, float* shared) {
   const RmsNormForwardParams& norm = params.norm;
-  const RowThreads threads(kQuantizeThreadsLog2 - params.block_rows_log2);
+  const RowThreads threads = RowThreads::of_log2(kQuantizeThreadsLog2 - params.block_rows_log2);
   const unsigned row = role.band * kTile + (role.index << params.block_rows_log2) + threads.row;
   float* sums = shared + threads.row * threads.warps() * kRstdVectors;
   const bool valid = row < norm.rows;

@@ -59,7 +59,14 @@ struct RmsNormBackwardGrid {
   std::int64_t blocks;
   int multiprocessors;
 };
-std::int64_t rms_norm_backward_blocks(const RmsNormProblem& problem, int multiprocessors);
+// At most `most` blocks, which get the same number of rows, or one less.
+std::int64_t rms_norm_backward_blocks(std::int64_t rows, std::int64_t most);
+// Whether a thread has four vectors of eight elements of a row, else it has two.
+bool rms_norm_backward_is_wide(const RmsNormProblem& problem);
+// A warp has 256 neighbouring elements of each of its vectors.
+constexpr std::int64_t rms_norm_backward_warps(std::int64_t cols, int vectors) {
+  return (cols + 256 * vectors - 1) / (256 * vectors);
+}
 
 // The launchers of the Hopper kernels; the one called tile writes FP8. Arguments are checked
 // already. Throw Error if CUDA reports one.

@@ -169,7 +169,7 @@ void launch_sm90_rms_norm_rope(const RmsNormRopeProblem& problem, int multiproce
       rotate_back<HeadNorm::head>(call);
     }
   }
-  for (const cuda::PartialSums& sum : sums) cuda::add_partial_sums(sum, context.stream);
+  cuda::add_partial_sums(sums, context.stream);
 }
 
 }  // namespace octet
