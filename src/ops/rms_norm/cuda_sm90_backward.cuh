@@ -92,7 +92,6 @@ __device__ __forceinline__ void write_gradients(const GradientRow<kDtype, kRows>
   const RmsNormBackwardParams& params = data.params;
   const float mean = __fdiv_rn(total, static_cast<float>(params.cols));
   const float k = __fmul_rn(__fmul_rn(mean, rstd), rstd);
-  const RowVectors<kDtype, kRows> to(params.dx, data.row, params.cols, data.threads);
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     if (!data.has(v)) continue;
@@ -111,9 +110,10 @@ __device__ __forceinline__ void write_gradients(const GradientRow<kDtype, kRows>
     }
     Eight<kDtype> dx;
     dx.assign(dh);
-    to.store(v, dx);
+    const int col = data.threads.col(v);
+    store_row<kRows>(params.dx, data.row, col, params.cols, dx);
     if (params.dresidual.data != nullptr) {
-      RowVectors<kDtype, kRows>(params.dresidual, data.row, params.cols, data.threads).store(v, dx);
+      store_row<kRows>(params.dresidual, data.row, col, params.cols, dx);
     }
   }
 }
@@ -131,22 +131,22 @@ __device__ __forceinline__ void load_all_gains(const RmsNormBackwardParams& para
 }
 
 // The block's line of partial sums of dg.
-template <int kVectors>
+template <Rows kRows, int kVectors>
 __device__ __forceinline__ void store_partial_sums(const RmsNormBackwardParams& params,
                                                    const RowThreads& threads,
                                                    const float (&dg)[kVectors][kEight]) {
+  const Matrix partials{params.partials, params.cols};
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    float* to = params.partials + std::int64_t{blockIdx.x} * params.cols + threads.col(v);
-#pragma unroll
-    for (int i = 0; i < kEight; ++i) {
-      if (threads.col(v) + i < params.cols) to[i] = dg[v][i];
-    }
+    if (threads.col(v) >= params.cols) continue;
+    Eight<Dtype::f32> eight;
+    eight.assign(dg[v]);
+    store_row<kRows>(partials, blockIdx.x, threads.col(v), params.cols, eight);
   }
 }
 
 template <Dtype kDtype, Rows kRows, int kVectors>
-__global__ __launch_bounds__(kRmsNormMaxThreads) void rms_norm_backward_kernel(
+__global__ __launch_bounds__(kRmsNormMaxThreads, 1) void rms_norm_backward_kernel(
     const __grid_constant__ RmsNormBackwardParams params) {
   // Sums of a row, one per vector and warp; zero beyond those that the row has.
   constexpr int kSums = kVectors * kRmsNormMaxThreads / 32;
@@ -212,7 +212,7 @@ __global__ __launch_bounds__(kRmsNormMaxThreads) void rms_norm_backward_kernel(
     stage = next_stage;
   }
   ptx::let_next_kernel_start();
-  store_partial_sums(params, threads, dg);
+  store_partial_sums<kRows>(params, threads, dg);
 }
 
 }  // namespace octet::sm90
