@@ -63,6 +63,17 @@ __device__ __forceinline__ void copy_16_bytes(std::uint32_t to, const void* from
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+// Closes a group of this thread's copies.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Returns once all but the last kLast groups have arrived and are visible to this thread.
+template <int kLast>
+__device__ __forceinline__ void wait_copies_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLast) : "memory");
+}
+
 // Returns once this thread's copies have arrived and are visible to this thread.
 __device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 

@@ -3,8 +3,6 @@
 
 #include "core/workspace.hpp"
 
-#include <algorithm>
-
 namespace octet {
 namespace {
 
@@ -13,24 +11,24 @@ std::string refuse(const RmsNormRopeProblem& problem, const Machine& machine) {
 }
 
 std::size_t backward_workspace(const RmsNormRopeProblem& problem, int multiprocessors) {
-  std::size_t bytes = 0;
-  for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
-    if (heads == 0) continue;
-    const std::int64_t blocks = rms_norm_rope_backward_blocks(problem, heads, multiprocessors);
-    bytes += aligned_bytes(static_cast<std::size_t>(blocks * weight_length(problem, heads)) *
-                           sizeof(float));
-  }
-  return bytes;
+  const BackwardLayout layout = rms_norm_rope_backward_layout(problem, multiprocessors);
+  const auto bytes_of = [&](int side, std::int64_t heads) {
+    const std::int64_t values = layout.sides[side].blocks() * weight_length(problem, heads);
+    return aligned_bytes(static_cast<std::size_t>(values) * sizeof(float));
+  };
+  return bytes_of(0, problem.q_heads) + bytes_of(1, problem.k_heads);
 }
 
 }  // namespace
 
-// Two blocks per multiprocessor, dealt to q and k by their heads, so that both end together.
-std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, std::int64_t heads,
-                                           int multiprocessors) {
-  const std::int64_t share =
-      2 * std::int64_t{multiprocessors} * heads / (problem.q_heads + problem.k_heads);
-  return std::min(problem.batch * problem.seq, std::max<std::int64_t>(share, 1));
+BackwardLayout rms_norm_rope_backward_layout(const RmsNormRopeProblem& problem,
+                                             int multiprocessors) {
+  return backward_layout_of({problem.norm == NormScope::row,
+                             static_cast<int>(size_bytes(problem.dtype)),
+                             problem.head_dim,
+                             {problem.q_heads, problem.k_heads},
+                             problem.batch * problem.seq},
+                            multiprocessors);
 }
 
 constinit const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Heads{
@@ -42,11 +40,10 @@ constinit const RmsNormRopeForwardImplementation kRmsNormRopeForwardCudaSm90Head
 constinit const RmsNormRopeBackwardImplementation kRmsNormRopeBackwardCudaSm90Heads{
     "cuda_sm90_heads", refuse, [](const RmsNormRopeProblem& problem, const Machine& machine) {
       const int multiprocessors = machine.multiprocessors;
-      std::string configuration = "ring of units";
-      for (const std::int64_t heads : {problem.q_heads, problem.k_heads}) {
-        if (heads == 0) continue;
-        configuration +=
-            text(", ", rms_norm_rope_backward_blocks(problem, heads, multiprocessors), " blocks");
+      const BackwardLayout layout = rms_norm_rope_backward_layout(problem, multiprocessors);
+      std::string configuration = text("rings of units, ", layout.threads, " threads");
+      for (const BackwardHeads& side : layout.sides) {
+        if (side.slots > 0) configuration += text(", ", side.blocks(), " blocks");
       }
       return Planned<RmsNormRopeBackwardArgs>{
           configuration, backward_workspace(problem, multiprocessors),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dispatch/implementation.hpp"
+#include "ops/rms_norm_rope/backward_layout.hpp"
 #include "ops/rope/rotation.hpp"
 
 #include <octet/ops/rms_norm_rope.hpp>
@@ -58,10 +59,9 @@ inline std::int64_t weight_length(const RmsNormRopeProblem& problem, std::int64_
   return heads_per_norm(problem, heads) * problem.head_dim;
 }
 
-// The blocks of backward on Hopper for q or k, which has `heads`. Each writes a line of partial
-// sums.
-std::int64_t rms_norm_rope_backward_blocks(const RmsNormRopeProblem& problem, std::int64_t heads,
-                                           int multiprocessors);
+// The blocks and threads of backward on Hopper. Each block writes a line of partial sums.
+BackwardLayout rms_norm_rope_backward_layout(const RmsNormRopeProblem& problem,
+                                             int multiprocessors);
 
 // The launchers of the Hopper kernels. Arguments are checked already. Throw Error if CUDA reports
 // one.
