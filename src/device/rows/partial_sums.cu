@@ -1,6 +1,6 @@
 // out[c] = sum over i of partials[i][c], or out[c] += that, 32 columns per block. Each of 32 warps
-// adds every 32nd partial sum, then the first warp adds the results of all warps in their order. One launch takes the
-// sums of up to two tensors: each has its own blocks.
+// adds every 32nd partial sum, then the first warp adds the results of all warps in their order. One
+// launch takes the sums of up to two tensors: each has its own blocks.
 #include "device/rows/launch.hpp"
 
 #include "core/numeric.hpp"

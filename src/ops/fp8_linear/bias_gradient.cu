@@ -109,9 +109,9 @@ void launch_bias_gradient(const BiasGradientArgs& args, void* stream) {
       {reinterpret_cast<const void*>(bias_gradient_kernel), "launch of bias_gradient",
        static_cast<unsigned>(runs * column_blocks), kThreads, 0, static_cast<cudaStream_t>(stream)},
       arguments);
-  cuda::add_partial_sums(
-      {args.partials, runs, args.dy.cols(), args.dbias.data, args.dbias.dtype, args.accumulate},
-      stream);
+  const cuda::PartialSums sums{args.partials,    runs,           args.dy.cols(), args.dbias.data,
+                               args.dbias.dtype, args.accumulate};
+  cuda::add_partial_sums({&sums, 1}, stream);
 }
 
 }  // namespace octet
