@@ -115,6 +115,7 @@ inline std::int64_t reach_bytes(const octet_tensor& tensor, bool padded) {
     if (tensor.strides[i] < 0 || tensor.shape[i] < 0) return 0;  // refused anyway
     last +=
         static_cast<__int128>(std::max<std::int64_t>(tensor.shape[i], 1) - 1) * tensor.strides[i];
+    if (last > kArenaBytes) return kArenaBytes + 1;
     line = std::max(line, static_cast<__int128>(tensor.strides[i]));
   }
   const auto element = static_cast<std::int64_t>(octet_dtype_size(tensor.dtype));
