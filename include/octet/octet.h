@@ -22,6 +22,7 @@
 #include <octet/c/gated_activation.h>
 #include <octet/c/gated_mlp.h>
 #include <octet/c/gemm.h>
+#include <octet/c/group_table.h>
 #include <octet/c/linear_cross_entropy.h>
 #include <octet/c/quantize.h>
 #include <octet/c/repack.h>

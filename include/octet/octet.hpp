@@ -11,6 +11,7 @@
 #include <octet/ops/gated_activation.hpp>
 #include <octet/ops/gated_mlp.hpp>
 #include <octet/ops/gemm.hpp>
+#include <octet/ops/group_table.hpp>
 #include <octet/ops/linear_cross_entropy.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>

@@ -6,6 +6,9 @@
 //   128x1:    [ceil(rows/128)][cols padded to 4], cols contiguous
 //   128x128:  [ceil(rows/128)][ceil(cols/128) padded to 4], cols contiguous
 // Values start on 16-byte boundaries, rows are padded to 128 bytes with zeros.
+//
+// Several matrices of one shape, such as the weights of experts, are one batch: a QuantizedView of
+// values [batch, rows, cols] and scales [batch, ceil(rows/block.rows), ceil(cols/block.cols)].
 #pragma once
 
 #include <octet/buffer.hpp>
@@ -75,12 +78,40 @@ struct OCTET_API QuantizedLayout {
   QuantizedView view(void* memory, Device device = kCpu) const;
 };
 
-// An owning quantised tensor in our own layout.
+// The same for a batch of matrices: all values, then all scales. Each matrix is laid out as above.
+struct OCTET_API QuantizedBatchLayout {
+  std::int64_t batch = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  Dtype dtype = Dtype::e4m3;
+  BlockShape block{};
+  std::int64_t pitch = 0;  // bytes from one row of values to the next; matrices follow one another
+  std::int64_t scale_shape[3] = {0, 0, 0};    // logical
+  std::int64_t scale_strides[3] = {0, 0, 0};  // in elements
+  std::size_t scales_offset = 0;              // bytes from the start of the values
+  std::size_t bytes = 0;                      // values and scales together; 0: nothing to store
+
+  QuantizedBatchLayout() = default;
+  // Throws Error if the block is not 1x128 or 128x128, or the size exceeds 2^63.
+  QuantizedBatchLayout(std::int64_t batch, std::int64_t rows, std::int64_t cols, Dtype dtype,
+                       BlockShape block);
+  // Transposed copies of groups of rows: `blocks` matrices [features, 128 rows of one group]. With
+  // 128x128 blocks, the scales of consecutive matrices are contiguous: [features / 128][blocks].
+  static QuantizedBatchLayout token_blocks(std::int64_t blocks, std::int64_t features, Dtype dtype,
+                                           BlockShape block);
+
+  // The view over `memory`, which has `bytes` bytes and is aligned to kAlignment.
+  QuantizedView view(void* memory, Device device = kCpu) const;
+};
+
+// An owning quantised tensor, or a batch of them, in our own layout.
 class OCTET_API QuantizedTensor {
  public:
   QuantizedTensor() = default;
   QuantizedTensor(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block,
                   Device device = kCpu, const Allocator& allocator = {});
+  explicit QuantizedTensor(const QuantizedBatchLayout& layout, Device device = kCpu,
+                           const Allocator& allocator = {});
 
   const QuantizedView& view() const { return view_; }
   operator const QuantizedView&() const { return view_; }  // NOLINT: meant to convert

@@ -7,11 +7,10 @@ namespace {
 
 // The values with the padding that the view owns.
 TensorView values_of(const QuantizedView& view) {
-  return view.owns_padding ? with_padding(view.values, 1) : view.values;
+  return view.owns_padding ? with_padding(view.values, value_lines(view.values)) : view.values;
 }
 TensorView scales_of(const QuantizedView& view) {
-  return view.owns_padding ? with_padding(view.scales, contiguous_dimension(view.scales))
-                           : view.scales;
+  return view.owns_padding ? with_padding(view.scales, scale_lines(view.scales)) : view.scales;
 }
 
 }  // namespace
@@ -43,12 +42,13 @@ void Call::check_written(const Tensor& out) const {
     refuse_argument(op_, ": elements of scale of ", out.name, " share memory: ", describe(scales));
   }
   if (!out.quantized->owns_padding) return;
-  const int contiguous = contiguous_dimension(scales);
-  if (scales.strides[contiguous] != 1 && scales.shape[contiguous] != 1) {
+  const LineDimensions lines = scale_lines(scales);
+  if (scales.strides[lines.along] != 1 && scales.shape[lines.along] != 1) {
     refuse_argument(op_, ": scale of ", out.name,
                     " owns its padding, so one of its strides must be 1, got ", describe(scales));
   }
-  if (out.values->strides[0] > kReach || scales.strides[1 - contiguous] > kReach) {
+  if (out.values->strides[value_lines(*out.values).across] > kReach ||
+      scales.strides[lines.across] > kReach) {
     refuse_argument(op_, ": ", out.name, " owns its padding, so its strides must be at most ",
                     kReach, ", got ", describe(*out.quantized));
   }

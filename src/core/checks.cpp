@@ -64,17 +64,25 @@ void check_reach(Argument argument, std::string_view part, const TensorView& vie
   }
 }
 
+// The values are checked already.
 void check_scales(Argument argument, const QuantizedView& view, BlockShape block, Device device) {
   const TensorView& scales = view.scales;
-  const std::int64_t rows = block.rows == 0 ? 1 : ceil_div(view.values.rows(), block.rows);
-  const std::int64_t cols = block.cols == 0 ? 1 : ceil_div(view.values.cols(), block.cols);
+  if (!(view.block == block)) {
+    refuse_argument(argument.op, ": ", argument.name, " must have ", name(block), " blocks, got ",
+                    name(view.block));
+  }
   if (scales.data == nullptr) {
     refuse_argument(argument.op, ": scale of ", argument.name, " has a null pointer");
   }
-  if (scales.rank != 2 || scales.rows() != rows || scales.cols() != cols) {
-    refuse_argument(argument.op, ": scale of ", argument.name, " must be [", rows, ", ", cols,
-                    "] for ", name(block), " blocks of ", argument.name,
-                    describe_shape(view.values), ", got ", describe_shape(scales));
+  TensorView wanted = view.values;
+  const int rows = wanted.rank - 2;
+  wanted.shape[rows] = ceil_div(wanted.shape[rows], block.rows);
+  wanted.shape[rows + 1] = ceil_div(wanted.shape[rows + 1], block.cols);
+  if (scales.rank != wanted.rank ||
+      !std::equal(wanted.shape.begin(), wanted.shape.begin() + wanted.rank, scales.shape.begin())) {
+    refuse_argument(argument.op, ": scale of ", argument.name, " must be ", describe_shape(wanted),
+                    " for ", name(block), " blocks of ", argument.name, describe_shape(view.values),
+                    ", got ", describe_shape(scales));
   }
   if (scales.dtype != Dtype::f32) {
     refuse_argument(argument.op, ": scale of ", argument.name, " must be f32, got ",
@@ -221,9 +229,20 @@ void check_view(Argument argument, const QuantizedView& view, const QuantizedFor
                       " bytes; repack copies it into such a layout");
     }
   }
-  if (!(view.block == form.block)) {
-    refuse_argument(argument.op, ": ", argument.name, " must have ", name(form.block),
-                    " blocks, got ", name(view.block));
+  check_scales(argument, view, form.block, device);
+}
+
+void check_view(Argument argument, const QuantizedView& view, const QuantizedBatchForm& form,
+                Device device) {
+  check_view(argument, view.values,
+             TensorForm(form.dtype, {form.batch, form.rows, form.cols}, form.spelling), device);
+  const auto address = reinterpret_cast<std::uintptr_t>(view.values.data);
+  const auto& strides = view.values.strides;
+  if (address % 16 != 0 || (form.rows > 1 && strides[1] % 16 != 0) ||
+      (form.batch > 1 && strides[0] % 16 != 0)) {
+    refuse_argument(argument.op, ": rows and matrices of ", argument.name,
+                    " must start on 16-byte boundaries, got address ", view.values.data,
+                    " and strides of ", strides[0], " and ", strides[1], " bytes");
   }
   check_scales(argument, view, form.block, device);
 }

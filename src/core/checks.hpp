@@ -79,11 +79,22 @@ struct QuantizedForm {
   std::string_view spelling;
   Pitch pitch = Pitch::aligned16;
 };
+// A batch of them: values [batch, rows, cols] whose rows and matrices start on 16-byte boundaries.
+struct QuantizedBatchForm {
+  Dtype dtype;
+  std::int64_t batch;
+  std::int64_t rows;
+  std::int64_t cols;
+  BlockShape block;
+  std::string_view spelling;
+};
 
 // Checks that the view has this form, is on `device`, is not null and is aligned to its element.
 void check_view(Argument argument, const TensorView& view, const MatrixForm& form, Device device);
 void check_view(Argument argument, const TensorView& view, const TensorForm& form, Device device);
 void check_view(Argument argument, const QuantizedView& view, const QuantizedForm& form,
+                Device device);
+void check_view(Argument argument, const QuantizedView& view, const QuantizedBatchForm& form,
                 Device device);
 // A matrix with any non-negative strides.
 void check_strided_matrix(Argument argument, const TensorView& view, const MatrixForm& form,

@@ -95,12 +95,13 @@ bool share_memory(const TensorView& x, const TensorView& y) {
   return x.device == y.device && overlap(byte_range(x), byte_range(y)) && !lie_side_by_side(x, y);
 }
 
-TensorView with_padding(TensorView view, int contiguous) {
-  const std::int64_t pitch = view.strides[1 - contiguous];
-  const bool in_lines = view.strides[contiguous] == 1 || view.shape[contiguous] == 1;
-  if (view.data != nullptr && in_lines && pitch > view.shape[contiguous] && pitch <= kReach) {
-    view.shape[contiguous] = pitch;
-    view.strides[contiguous] = 1;
+TensorView with_padding(TensorView view, LineDimensions lines) {
+  if (view.data == nullptr) return view;
+  const std::int64_t pitch = view.strides[lines.across];
+  const bool in_lines = view.strides[lines.along] == 1 || view.shape[lines.along] == 1;
+  if (in_lines && pitch > view.shape[lines.along] && pitch <= kReach) {
+    view.shape[lines.along] = pitch;
+    view.strides[lines.along] = 1;
   }
   return view;
 }

@@ -28,11 +28,26 @@ bool elements_lie_apart(const TensorView& view);
 // Whether two views share a byte. Parts of the lines of one tensor, such as packed q and k, do not.
 bool share_memory(const TensorView& x, const TensorView& y);
 
-// Which dimension of a matrix of scales is the contiguous one.
-inline int contiguous_dimension(const TensorView& scales) { return scales.strides[0] == 1 ? 0 : 1; }
+// The lines of a view that owns its padding: the dimension along which they run, and the one whose
+// stride is their distance.
+struct LineDimensions {
+  int along;
+  int across;
+};
+// Of values, [rows, cols] or [batch, rows, cols].
+inline LineDimensions value_lines(const TensorView& values) {
+  return {values.rank - 1, values.rank - 2};
+}
+// Of scales: rows of a matrix, its columns, or the batch.
+inline LineDimensions scale_lines(const TensorView& scales) {
+  const int rows = scales.rank - 2;
+  if (scales.strides[rows] == 1) return {rows, rows + 1};
+  if (scales.rank == 3 && scales.strides[0] == 1) return {0, 1};
+  return {rows + 1, rows};
+}
 
-// A matrix and the padding after each of its lines, along its `contiguous` dimension.
-TensorView with_padding(TensorView view, int contiguous);
+// A view and the padding after each of its lines.
+TensorView with_padding(TensorView view, LineDimensions lines);
 
 // Whether both are the same view of the same memory, which an in-place operator accepts.
 bool same_view(const TensorView& x, const TensorView& y);

@@ -3,6 +3,7 @@
 #include "core/checks.hpp"
 #include "core/message.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace octet {
@@ -79,11 +80,63 @@ QuantizedView QuantizedLayout::view(void* memory, Device device) const {
   return result;
 }
 
+QuantizedBatchLayout::QuantizedBatchLayout(std::int64_t batch_, std::int64_t rows_,
+                                           std::int64_t cols_, Dtype dtype_, BlockShape block_)
+    : batch(batch_), rows(rows_), cols(cols_), dtype(dtype_), block(block_) {
+  constexpr std::string_view kOp = "quantized layout";
+  check_extent(kOp, "batch", batch);
+  if (block == kBlock128x1) {
+    fail(ErrorCode::unsupported, kOp, ": blocks of a batch must be 1x128 or 128x128, got 128x1");
+  }
+  const QuantizedLayout one(rows, cols, dtype, block);
+  pitch = one.pitch;
+  const std::int64_t one_scales = std::max(one.scale_shape[0] * one.scale_strides[0],
+                                           one.scale_shape[1] * one.scale_strides[1]);
+  check_size(kOp, batch, rows * pitch, Dtype::f32);
+  check_size(kOp, batch, one_scales, Dtype::f32);
+  scale_shape[0] = batch;
+  scale_strides[0] = one_scales;
+  std::copy_n(one.scale_shape, 2, scale_shape + 1);
+  std::copy_n(one.scale_strides, 2, scale_strides + 1);
+  scales_offset = static_cast<std::size_t>(round_up(batch * rows * pitch, kAlignment));
+  bytes = scales_offset + static_cast<std::size_t>(round_up(batch * one_scales * 4, kAlignment));
+}
+
+QuantizedBatchLayout QuantizedBatchLayout::token_blocks(std::int64_t blocks, std::int64_t features,
+                                                        Dtype dtype, BlockShape block) {
+  QuantizedBatchLayout layout(blocks, features, kBlock, dtype, block);
+  if (block == kBlock128x128) {
+    const std::int64_t line = round_up(blocks, kScalePadding);
+    layout.scale_strides[0] = 1;
+    layout.scale_strides[1] = line;
+    layout.scale_strides[2] = line * layout.scale_shape[1];
+    layout.bytes = layout.scales_offset +
+                   static_cast<std::size_t>(round_up(layout.scale_strides[2] * 4, kAlignment));
+  }
+  return layout;
+}
+
+QuantizedView QuantizedBatchLayout::view(void* memory, Device device) const {
+  QuantizedView result;
+  result.values = make_view(memory, dtype, {batch, rows, cols}, device);
+  result.values.strides = {rows * pitch, pitch, 1};
+  result.scales = make_view(static_cast<char*>(memory) + scales_offset, Dtype::f32,
+                            {scale_shape[0], scale_shape[1], scale_shape[2]}, device);
+  std::copy_n(scale_strides, 3, result.scales.strides.begin());
+  result.block = block;
+  result.owns_padding = true;
+  return result;
+}
+
 QuantizedTensor::QuantizedTensor(std::int64_t rows, std::int64_t cols, Dtype dtype,
                                  BlockShape block, Device device, const Allocator& allocator) {
   const QuantizedLayout layout(rows, cols, dtype, block);
   buffer_ = Buffer(layout.bytes, device, allocator);
   view_ = layout.view(buffer_.data(), device);
 }
+
+QuantizedTensor::QuantizedTensor(const QuantizedBatchLayout& layout, Device device,
+                                 const Allocator& allocator)
+    : buffer_(layout.bytes, device, allocator), view_(layout.view(buffer_.data(), device)) {}
 
 }  // namespace octet

@@ -1,7 +1,7 @@
 // Other views of the same memory: part of a matrix, or all of it in another shape.
 #pragma once
 
-#include <octet/tensor.hpp>
+#include <octet/quantized.hpp>
 
 #include <cstdint>
 
@@ -17,6 +17,31 @@ inline TensorView columns(const TensorView& matrix, std::int64_t first, std::int
   view.data =
       static_cast<char*>(matrix.data) + first * matrix.strides[1] * size_bytes(matrix.dtype);
   view.shape[1] = count;
+  return view;
+}
+
+// Matrix `index` of a batch [batch, rows, cols]. The padding stays the batch's.
+inline TensorView matrix_of(const TensorView& batch, std::int64_t index) {
+  TensorView view = make_matrix(batch.data, batch.dtype, batch.shape[1], batch.shape[2],
+                                batch.strides[1], batch.device);
+  view.strides[1] = batch.strides[2];
+  if (batch.data != nullptr) {
+    view.data = static_cast<char*>(batch.data) + index * batch.strides[0] * size_bytes(batch.dtype);
+  }
+  return view;
+}
+inline QuantizedView matrix_of(const QuantizedView& batch, std::int64_t index) {
+  if (batch.scales.data == nullptr) return matrix_of(batch.values, index);
+  return {matrix_of(batch.values, index), matrix_of(batch.scales, index), batch.block};
+}
+
+// Rows [first, first + count) of a matrix; an empty view stays empty.
+inline TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int64_t count) {
+  if (matrix.data == nullptr) return matrix;
+  TensorView view = matrix;
+  view.data =
+      static_cast<char*>(matrix.data) + first * matrix.strides[0] * size_bytes(matrix.dtype);
+  view.shape[0] = count;
   return view;
 }
 

@@ -2,11 +2,10 @@
 // quantised ones.
 #pragma once
 
-#include <octet/quantized.hpp>
+#include "core/footprint.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 namespace octet {
 
@@ -31,23 +30,27 @@ inline bool streams(const TensorView& out) {
   return on_lines && bytes >= kStreamBytes;
 }
 
+// Fills the gap behind every line of a view, [rows, cols] or [batch, rows, cols].
+template <class Element>
+void fill_gaps(const TensorView& view, LineDimensions lines, Element value) {
+  const std::int64_t length = view.shape[lines.along];
+  const std::int64_t pitch = view.strides[lines.across];
+  if (length >= pitch) return;
+  const int other = 3 - lines.along - lines.across;  // the third dimension of a batch
+  const std::int64_t others = view.rank == 3 ? view.shape[other] : 1;
+  for (std::int64_t i = 0; i < others; ++i) {
+    auto* first = static_cast<Element*>(view.data) + i * (view.rank == 3 ? view.strides[other] : 0);
+    for (std::int64_t line = 0; line < view.shape[lines.across]; ++line) {
+      std::fill(first + line * pitch + length, first + (line + 1) * pitch, value);
+    }
+  }
+}
+
 // Clears the padding of a view that owns it: values to 0, scales to 1. Skips other views.
 inline void clear_padding(const QuantizedView& view) {
   if (!view.owns_padding) return;
-  const std::int64_t pitch = view.values.strides[0];
-  const std::int64_t cols = view.values.cols();
-  auto* values = static_cast<std::uint8_t*>(view.values.data);
-  for (std::int64_t r = 0; cols < pitch && r < view.values.rows(); ++r) {
-    std::memset(values + r * pitch + cols, 0, static_cast<std::size_t>(pitch - cols));
-  }
-  const int contiguous = view.scales.strides[0] == 1 ? 0 : 1;
-  const std::int64_t lines = view.scales.shape[1 - contiguous];
-  const std::int64_t length = view.scales.shape[contiguous];
-  const std::int64_t step = view.scales.strides[1 - contiguous];
-  auto* scales = static_cast<float*>(view.scales.data);
-  for (std::int64_t line = 0; length < step && line < lines; ++line) {
-    std::fill(scales + line * step + length, scales + (line + 1) * step, 1.0f);
-  }
+  fill_gaps(view.values, value_lines(view.values), std::uint8_t{0});
+  fill_gaps(view.scales, scale_lines(view.scales), 1.0f);
 }
 
 }  // namespace octet

@@ -4,6 +4,7 @@
 
 #include "bad_input/arena.hpp"
 #include "bad_input/c_structs_adamw.hpp"
+#include "bad_input/c_structs_groups.hpp"
 #include "bad_input/c_structs_head.hpp"
 
 #include <gtest/gtest.h>
@@ -59,6 +60,7 @@ inline auto cpp_plan(const GatedActivationBackward& p) {
 inline auto cpp_plan(const GatedMlpForward& p) { return plan_gated_mlp_forward(p.problem); }
 inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward(p.problem); }
 inline auto cpp_plan(const AdamWProblem& p) { return plan_adamw(p); }
+inline auto cpp_plan(const GroupTableProblem& p) { return plan_group_table(p); }
 inline auto cpp_plan(const LinearCrossEntropyForward& p) {
   return plan_linear_cross_entropy_forward(p.problem);
 }
@@ -89,6 +91,7 @@ inline auto* c_planner(const GatedActivationBackward&) {
 inline auto* c_planner(const GatedMlpForward&) { return octet_make_gated_mlp_forward_plan; }
 inline auto* c_planner(const GatedMlpBackward&) { return octet_make_gated_mlp_backward_plan; }
 inline auto* c_planner(const AdamWProblem&) { return octet_make_adamw_plan; }
+inline auto* c_planner(const GroupTableProblem&) { return octet_make_group_table_plan; }
 inline auto* c_planner(const LinearCrossEntropyForward&) {
   return octet_make_linear_cross_entropy_forward_plan;
 }
@@ -117,6 +120,7 @@ inline auto* c_runner(const GatedActivationBackwardArgs&) {
 inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_forward; }
 inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
 inline auto* c_runner(const AdamWArgs&) { return octet_run_adamw; }
+inline auto* c_runner(const GroupTableArgs&) { return octet_run_group_table; }
 inline auto* c_runner(const LinearCrossEntropyForwardArgs&) {
   return octet_run_linear_cross_entropy_forward;
 }

@@ -1,6 +1,8 @@
 // Where the values, scales and padding of a quantised tensor lie.
 #include <octet/quantized.hpp>
 
+#include "core/views.hpp"
+
 #include <octet/error.hpp>
 
 #include <gtest/gtest.h>
@@ -125,6 +127,48 @@ TEST(QuantizedLayout, RefusesWhatCannotBeStored) {
   EXPECT_EQ(code(std::int64_t{1} << 57, 1, Dtype::e4m3, kBlock1x128), invalid)
       << "small without its padding, too big with it";
   EXPECT_EQ(code(128, 128, Dtype::e4m3, {1, 32}), static_cast<int>(ErrorCode::unsupported));
+}
+
+// Every element and scale of a batch, matrix by matrix, in bytes of its own.
+void expect_batch_apart(const QuantizedBatchLayout& layout) {
+  alignas(kAlignment) static char memory[1 << 20];
+  ASSERT_LE(layout.bytes, sizeof memory);
+  const QuantizedView batch = layout.view(memory);
+  std::vector<int> owners(layout.bytes);
+  for (std::int64_t i = 0; i < layout.batch; ++i) {
+    const QuantizedView one = matrix_of(batch, i);
+    EXPECT_EQ(one.values.cols(), layout.cols);
+    EXPECT_FALSE(one.owns_padding) << "it is the batch's";
+    claim(owners, memory, one.values, 1);
+    claim(owners, memory, one.scales, 2);
+  }
+}
+
+TEST(QuantizedBatchLayout, NoTwoElementsShareAByteAndAllLieInside) {
+  for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+    for (const std::int64_t rows : {1, 5, 128, 257}) {
+      for (const std::int64_t cols : {1, 128, 300}) {
+        expect_batch_apart({3, rows, cols, Dtype::e4m3, block});
+      }
+      for (const std::int64_t blocks : {1, 3, 4, 9}) {
+        expect_batch_apart(QuantizedBatchLayout::token_blocks(blocks, rows, Dtype::e5m2, block));
+      }
+    }
+  }
+}
+
+TEST(QuantizedBatchLayout, IsAsTheHeaderSays) {
+  const QuantizedBatchLayout weights(3, 300, 700, Dtype::e4m3, kBlock128x128);
+  EXPECT_EQ(weights.pitch, 768);
+  EXPECT_EQ(weights.scale_strides[0], 24) << "[batch][ceil(300/128)][ceil(700/128) padded to 4]";
+  EXPECT_EQ(weights.scale_strides[1], 8);
+  const auto rows = QuantizedBatchLayout::token_blocks(9, 5, Dtype::e4m3, kBlock1x128);
+  EXPECT_EQ(rows.pitch, 128);
+  EXPECT_EQ(rows.scale_strides[0], 8) << "[block][5 padded to 4]";
+  EXPECT_EQ(rows.scale_strides[1], 1);
+  const auto square = QuantizedBatchLayout::token_blocks(9, 300, Dtype::e4m3, kBlock128x128);
+  EXPECT_EQ(square.scale_strides[0], 1) << "[ceil(300/128)][9 padded to 4]";
+  EXPECT_EQ(square.scale_strides[1], 12);
 }
 
 TEST(QuantizedView, DescribesValuesBlocksAndScales) {

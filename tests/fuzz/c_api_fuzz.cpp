@@ -3,6 +3,7 @@
 #include "fuzz/c_api_casts.hpp"
 #include "fuzz/c_api_cross_entropy.hpp"
 #include "fuzz/c_api_elements.hpp"
+#include "fuzz/c_api_groups.hpp"
 #include "fuzz/c_api_heads.hpp"
 #include "fuzz/c_api_mlp.hpp"
 #include "fuzz/c_api_products.hpp"
@@ -11,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(13)) {
+  switch (input.choice(14)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -24,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 9: fuzz_rms_norm_rope(input, memory); break;
     case 10: fuzz_linear_cross_entropy(input, memory); break;
     case 11: fuzz_adamw(input, memory); break;
+    case 12: fuzz_group_table(input, memory); break;
     default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;
