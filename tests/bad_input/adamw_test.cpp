@@ -98,6 +98,12 @@ TEST(AdamWBadInput, RefusesBadFactors) {
   expect("adamw: weight_decay must be finite and at least 0, got 1e+300",
          [](auto& a) { a.weight_decay = 1e300; });
   expect("adamw: step must be at least 1, got 0", [](auto& a) { a.step = 0; });
+  expect("adamw: lr / (1 - beta1^step) must be finite in f32, got 1e+39",
+         [](auto& a) { a.lr = 1e38; });
+  expect("adamw: 1 - lr * weight_decay must be finite in f32, got -1e+40", [](auto& a) {
+    a.lr = 1e20;
+    a.weight_decay = 1e20;
+  });
 }
 
 }  // namespace

@@ -182,6 +182,9 @@ class Gemm : public Operator {
     if (prequantized_ && !is_fp8()) {
       refuse_usage("--prequantized goes with --dtype fp8, got --dtype {}", dtype_);
     }
+    if (prequantized_ && dbias_) {
+      refuse_usage("--prequantized times the products alone, --dbias is not one of them");
+    }
   }
 
   std::string baseline() const override { return baseline_; }

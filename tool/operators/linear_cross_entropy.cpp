@@ -34,7 +34,7 @@ std::vector<std::string> head_answers(const LinearCrossEntropyState& state) {
     if (state.quantize_dlogits) quantize(state.quantize_dlogits->full);
     multiply(state.logits.full);
     multiply(state.dx->full);
-    multiply(state.dw->full);
+    multiply(*state.dw);
     parts.add("loss", answer(loss_rows_implementations(), state.loss_rows.problem, probe));
     result.push_back(parts.text());
   }
@@ -96,8 +96,10 @@ class LinearCrossEntropy : public ShapeOperator {
                "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
     add_scale_options(app, amax_floor_, pow2_scales_);
     if (!timed) add_flag(app, "--inference", inference_, "The loss only.");
-    add_dtype(app, "--dw", dw_, kFloats,
-              with_default("Data type of the weight gradient.", usual.dw_dtype));
+    add_dtype(
+        app, "--dw", dw_, kFloats,
+        with_default("Data type of the weight gradient.",
+                     fmt::format("{} for fp8, else that of --dtype", octet::name(usual.dw_dtype))));
     add_flag(app, "--accumulate-dw", accumulate_dw_,
              "Add the weight gradient to dw, which must be f32, instead of overwriting it.");
     add_whole(app, "--chunk-rows", chunk_rows_, 1, std::int64_t{1} << 31,
@@ -135,7 +137,7 @@ class LinearCrossEntropy : public ShapeOperator {
       problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
       problem.pow2_scales = pow2_scales_;
       problem.training = !inference_;
-      problem.dw_dtype = dw_.value_or(problem.dw_dtype);
+      problem.dw_dtype = dw_.value_or(problem.fp8 ? problem.dw_dtype : problem.dtype);
       problem.accumulate_dw = accumulate_dw_;
       problem.max_chunk_rows = chunk_rows_;
       problem.device = device;

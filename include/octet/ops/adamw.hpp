@@ -46,9 +46,11 @@ struct AdamWArgs {
   TensorView v;           // [count]
   TensorView master;      // [count], f32; ignored without master
   TensorView grad_scale;  // [1], f32; ignored without grad_scale
-  double lr = 1e-3;       // this and the other factors: finite, at least 0
-  double beta1 = 0.9;     // less than 1
-  double beta2 = 0.999;   // less than 1
+  // The factors and the step are values of the call: a captured graph repeats those it was captured
+  // with.
+  double lr = 1e-3;      // this and the other factors: finite, at least 0
+  double beta1 = 0.9;    // less than 1
+  double beta2 = 0.999;  // less than 1
   double eps = 1e-8;
   double weight_decay = 1e-2;
   std::int64_t step = 1;  // 1 in the first call

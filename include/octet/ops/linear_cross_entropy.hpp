@@ -13,10 +13,11 @@
 // token and computes the logits again; it takes the other reductions as well.
 //
 // `fp8`: products and casts of fp8_linear.hpp, dlogits in the place of dy. Otherwise products in
-// dtype. The loss has the same bits whatever the chunks; so have the gradients as long as
-// dw is one product (below).
+// dtype. With fp8, and on the CPU, the loss has the same bits whatever the chunks; so have the
+// gradients as long as dw is one product (below). Plain products on a GPU are cuBLASLt's, whose sums
+// depend on the size of a chunk.
 //
-// How dw is summed: with fp8, dlogits^T of up to 4K tokens stay in FP8 in the workspace (no more
+// How dw is summed: with fp8, dlogits^T of up to 4 * K tokens stay in FP8 in the workspace (no more
 // bytes than an f32 dw), and dw is one product of all of them. Plain products are one per chunk.
 // Where there are several they are added up in f32: in dw if it is f32, else in the workspace.
 //

@@ -3,11 +3,13 @@
 //   G2 to G4  logits, dx and dw against f64 products of the operands they are made from
 //   E1, E2    lse, loss and dlogits against f64 on the logits
 //   G1        dx and dw against f64 on the unquantised inputs
-//             FP8 > 20 dB, > 15 dB if a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
+//             FP8 > 25 dB, > 20 dB if a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
 //
 // Logits and dlogits, which the operator never exposes, come from its parts. G1 has the casts of
 // dlogits and of w or x (28.5 dB in e4m3), and the noise that the casts of x and w leave in the
-// softmax, which is small beside the one-hot part of dlogits.
+// softmax. It is small beside the one-hot part of dlogits while the logits are near N(0, 1). Skewed
+// data makes logits of 4 to 8 standard deviations, whose noise the softmax passes on: 16 to 21 dB
+// in e4m3, 12 to 17 in e5m2 were seen, so G1 asks for 10 there and the other gates judge the stages.
 #include "check/judge/trial.hpp"
 #include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
@@ -283,7 +285,8 @@ class Judge {
 
   double least_db(Dtype out) const {
     if (problem_.fp8) {
-      return problem_.format == Dtype::e4m3 && problem_.grad_format == Dtype::e4m3 ? 20 : 15;
+      if (options_.distribution == Distribution::skewed) return 10;
+      return problem_.format == Dtype::e4m3 && problem_.grad_format == Dtype::e4m3 ? 25 : 20;
     }
     return problem_.dtype == Dtype::f32 && out == Dtype::f32 ? 100 : 45;
   }

@@ -73,6 +73,9 @@ __global__ __launch_bounds__(kColumns* kWarps, 2) void add_partial_sums_kernel(
 void add_partial_sums(std::span<const PartialSums> sums, void* stream) {
   if (sums.empty()) return;
   Params params{};
+  if (sums.size() > std::size(params.sums)) {
+    fail(ErrorCode::internal, "add_partial_sums takes two sums, got ", sums.size());
+  }
   unsigned blocks = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     params.sums[i] = sums[i];

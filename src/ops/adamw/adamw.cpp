@@ -23,6 +23,13 @@ void check_beta(std::string_view name, double value) {
   }
 }
 
+// What the factors of a step become inside.
+void check_derived(std::string_view formula, double value) {
+  if (!(std::fabs(value) <= double{std::numeric_limits<float>::max()})) {
+    refuse_argument(kOp, ": ", formula, " must be finite in f32, got ", value);
+  }
+}
+
 }  // namespace
 
 std::span<const AdamWImplementation> adamw_implementations() {
@@ -83,6 +90,9 @@ AdamWArgs check(const AdamWProblem& problem, AdamWArgs args, std::size_t workspa
   check_factor("eps", args.eps);
   check_factor("weight_decay", args.weight_decay);
   if (args.step < 1) refuse_argument(kOp, ": step must be at least 1, got ", args.step);
+  check_derived("lr / (1 - beta1^step)",
+                args.lr / (1 - std::pow(args.beta1, static_cast<double>(args.step))));
+  check_derived("1 - lr * weight_decay", 1 - args.lr * args.weight_decay);
   call.check_apart(workspace_bytes, workspace);
   return args;
 }

@@ -83,6 +83,9 @@ BiasGradient::BiasGradient(const Fp8LinearProblem& layer, int threads)
   if (const std::string refusal = refuse_off_hopper(layer.device, machine); !refusal.empty()) {
     fail(ErrorCode::unsupported, "fp8_linear: dbias ", refusal, "\n  problem: ", describe(layer));
   }
+  if (cols_ >= std::int64_t{1} << 31) {
+    fail(ErrorCode::unsupported, "fp8_linear: dbias on a GPU needs N below 2^31, got ", cols_);
+  }
 }
 
 const char* BiasGradient::implementation() const {

@@ -97,6 +97,10 @@ void check(const LinearCrossEntropyProblem& problem) {
   check_extent(kOp, "M", problem.m);
   check_extent(kOp, "V", problem.v);
   check_extent(kOp, "K", problem.k);
+  if (problem.accumulate_dw && problem.dw_dtype != Dtype::f32) {
+    fail(ErrorCode::unsupported, kOp, ": accumulate_dw needs an f32 dw, got ",
+         name(problem.dw_dtype));
+  }
   check_numerics(kOp, head_layer(problem, problem.m, problem.training));
   check_reduction(problem.reduction);
   if (problem.target_dtype != Dtype::i64 && problem.target_dtype != Dtype::i32) {
@@ -104,10 +108,6 @@ void check(const LinearCrossEntropyProblem& problem) {
   }
   if (problem.weights_quantized && !problem.fp8) {
     refuse_argument(kOp, ": weights_quantized needs fp8 = true");
-  }
-  if (problem.accumulate_dw && problem.dw_dtype != Dtype::f32) {
-    fail(ErrorCode::unsupported, kOp, ": accumulate_dw needs an f32 dw, got ",
-         name(problem.dw_dtype));
   }
   if (problem.max_chunk_rows < 0 || problem.max_chunk_rows % kBlock != 0) {
     refuse_argument(kOp, ": max_chunk_rows must be 0 or a multiple of 128, got ",

@@ -1,6 +1,8 @@
 // Plans the parts: how the tokens are cut, the products and casts of every size, and the pieces of
 // the workspace.
+#include "core/checks.hpp"
 #include "core/message.hpp"
+#include "ops/gemm/problem.hpp"
 #include "ops/linear_cross_entropy/state.hpp"
 
 #include <initializer_list>
@@ -21,15 +23,15 @@ constexpr std::int64_t kSquareScalesStep = 4 * kBlock;
 // Several chunks of a plain layer sum a 16-bit dw in f32. All logits at once are better where they
 // take no more bytes: dw of 8192 tokens, 128256x4096 in bf16, took 15.6 ms in four chunks and 10.6 ms
 // as one product (H200, train_llama.py --profile).
-bool fits_one_chunk(const LinearCrossEntropyProblem& problem) {
-  const bool sums_in_f32 = problem.training && problem.need_dw && problem.dw_dtype != Dtype::f32;
+bool fits_one_chunk(const LinearCrossEntropyProblem& problem, bool gradient) {
+  const bool sums_in_f32 = gradient && problem.need_dw && problem.dw_dtype != Dtype::f32;
   return !problem.fp8 && sums_in_f32 &&
          problem.m * static_cast<std::int64_t>(size_bytes(problem.dtype)) <= 4 * problem.k;
 }
 
-std::int64_t chunk_rows_of(const LinearCrossEntropyProblem& problem) {
+std::int64_t chunk_rows_of(const LinearCrossEntropyProblem& problem, bool gradient) {
   std::int64_t rows = problem.max_chunk_rows;
-  if (rows == 0 && fits_one_chunk(problem)) return problem.m;
+  if (rows == 0 && fits_one_chunk(problem, gradient)) return problem.m;
   if (rows == 0) {
     rows = kChunkBytes / (problem.v * size_bytes(problem.dtype)) / kBlock * kBlock;
     rows = std::max(rows, kBlock);
@@ -126,7 +128,9 @@ void plan_casts(const LinearCrossEntropyProblem& problem, Planner& planner,
 void plan_dw(const LinearCrossEntropyProblem& problem, Planner& planner,
              LinearCrossEntropyState& state) {
   const bool several = state.wgrad_rows < problem.m;
-  const bool sums_apart = several && problem.dw_dtype != Dtype::f32;
+  // cuBLASLt gives dtype and f32; the other 16-bit dtype is rounded from f32.
+  const bool rounds = !problem.fp8 && problem.dw_dtype != problem.dtype;
+  const bool sums_apart = (several || rounds) && problem.dw_dtype != Dtype::f32;
   const auto product = [&](bool accumulate) {
     return [&, accumulate](std::int64_t rows) {
       Fp8LinearProblem layer = head_layer(problem, rows, true);
@@ -135,7 +139,7 @@ void plan_dw(const LinearCrossEntropyProblem& problem, Planner& planner,
       return products(problem, layer).dw;
     };
   };
-  state.dw = planner.plan_pieces(problem.m, state.wgrad_rows, product(problem.accumulate_dw));
+  state.dw = planner.plan(product(problem.accumulate_dw)(state.wgrad_rows));
   if (several) state.more_dw = planner.plan_pieces(problem.m, state.wgrad_rows, product(true));
   if (sums_apart) {
     state.dw_sum_bytes = static_cast<std::size_t>(problem.v * problem.k) * sizeof(float);
@@ -164,7 +168,7 @@ ResultPlan plan_pass(const LinearCrossEntropyProblem& problem, const Fp8LinearOp
                      bool gradient, bool reduces_losses) {
   auto state = std::make_shared<LinearCrossEntropyState>();
   state->gradient = gradient;
-  state->chunk_rows = chunk_rows_of(problem);
+  state->chunk_rows = chunk_rows_of(problem, gradient);
   state->wgrad_rows = wgrad_rows_of(problem, state->chunk_rows);
   Planner planner(options);
   state->loss_rows = planner.plan(problem);
@@ -172,6 +176,13 @@ ResultPlan plan_pass(const LinearCrossEntropyProblem& problem, const Fp8LinearOp
   state->logits = planner.plan_pieces(problem.m, state->chunk_rows, [&](std::int64_t rows) {
     return products(problem, head_layer(problem, rows, gradient)).y;
   });
+  if (problem.fp8 && state->chunk_rows < problem.m &&
+      state->logits.full.implementation == kGemmCublasLt.name) {
+    fail(ErrorCode::unsupported,
+         "linear_cross_entropy: cublaslt reads scales without gaps, so its ",
+         "FP8 head is one chunk: max_chunk_rows must be at least ", round_up(problem.m, kBlock),
+         ", the chunks have ", state->chunk_rows, " tokens");
+  }
   state->logits_pitch = (problem.v + kPitchStep - 1) / kPitchStep * kPitchStep;
   state->logits_bytes =
       static_cast<std::size_t>(state->chunk_rows * state->logits_pitch * size_bytes(problem.dtype));

@@ -1,17 +1,13 @@
 // Runs the parts chunk by chunk, after the arguments of the call are checked.
 #include "core/checks.hpp"
+#include "core/views.hpp"
 #include "ops/linear_cross_entropy/state.hpp"
 
 namespace octet {
 namespace {
 
 TensorView rows_of(const TensorView& view, const TokenRange& tokens) {
-  if (view.data == nullptr) return view;
-  TensorView part = view;
-  part.data =
-      static_cast<char*>(view.data) + tokens.first * view.strides[0] * size_bytes(view.dtype);
-  part.shape[0] = tokens.rows;
-  return part;
+  return octet::rows_of(view, tokens.first, tokens.rows);
 }
 
 TensorView columns_of(const TensorView& view, const TokenRange& tokens) {
@@ -121,8 +117,7 @@ class Run {
       if (!problem_.fp8) dlogits_t = transposed(logits);  // a group is one chunk
     }
     if (!state_.dw) return;
-    const auto& plans = group.first == 0 ? *state_.dw : *state_.more_dw;
-    run_part(plans.of(group),
+    run_part(group.first == 0 ? *state_.dw : state_.more_dw->of(group),
              GemmArgs{dlogits_t, columns_of(tensors_.x_t, group), tensors_.dw_sum});
   }
 

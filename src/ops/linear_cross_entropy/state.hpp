@@ -39,7 +39,7 @@ struct LinearCrossEntropyState {
   PiecePlans<GemmPlan> logits;
   std::optional<PiecePlans<QuantizePlan>> quantize_dlogits;
   std::optional<PiecePlans<GemmPlan>> dx;
-  std::optional<PiecePlans<GemmPlan>> dw;       // of the first tokens
+  std::optional<GemmPlan> dw;                   // of the first wgrad_rows tokens
   std::optional<PiecePlans<GemmPlan>> more_dw;  // of the others, added
 
   QuantizedLayout x_layout;    // [M, K]

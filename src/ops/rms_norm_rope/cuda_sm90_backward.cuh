@@ -143,7 +143,7 @@ struct BackRole {
     fetch(ring, ahead);
     UnitAngles angles;
     if (place.rotated) {
-      angles.load(params.angles, cache_row(params.angles, position(ahead)), thread.unit);
+      angles.load(params.angles, cache_row(params.angles, position(ahead)), place.unit);
     }
     ahead.advance(tensor, params.shape.seq, inputs);
     ring.advance();
@@ -175,7 +175,7 @@ struct BackRole {
                                gains, rstd[i], dg);
         }
         if (i == kHeads - 1) {  // cos, sin and the stage are used
-          if (place.rotated) angles.load(params.angles, next_row, thread.unit);
+          if (place.rotated) angles.load(params.angles, next_row, place.unit);
           fetch(ring, ahead);
           after_next = position(ahead);
           ahead.advance(tensor, params.shape.seq, inputs);

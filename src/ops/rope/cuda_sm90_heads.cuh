@@ -179,7 +179,7 @@ struct TokenContext {
     return kChecks == Checks::none || head < tensor.heads;
   }
   __device__ __forceinline__ CosSinOf4 cos_sin(int half) const {
-    return load_unit_cos_sin<kSimple>(params.angles, position, place.rotated, thread.unit, half);
+    return load_unit_cos_sin<kSimple>(params.angles, position, place.rotated, place.unit, half);
   }
   template <bool kPlain>
   __device__ __forceinline__ PairsOf4 gains(int first, int half) const {

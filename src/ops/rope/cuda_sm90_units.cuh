@@ -157,12 +157,13 @@ __device__ __forceinline__ void rotate_pair(float& a, float& b, float cos, float
 // The first elements of a unit's two vectors, as offsets in its head.
 template <RopeStyle kStyle>
 struct UnitPlace {
+  int unit;
   int first;
   int second;
   bool rotated;
 
-  __device__ UnitPlace(const HeadShape& shape, int unit, bool is_rotated)
-      : rotated(is_rotated || unit * kUnitElements < shape.rotary_dim) {
+  __device__ UnitPlace(const HeadShape& shape, int unit_, bool is_rotated)
+      : unit(unit_), rotated(is_rotated || unit_ * kUnitElements < shape.rotary_dim) {
     const bool halves = rotated && kStyle == RopeStyle::rotate_half;
     first = unit * (halves ? kPairs : kUnitElements);
     second = first + (halves ? shape.rotary_dim / 2 : kPairs);

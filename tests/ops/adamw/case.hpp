@@ -74,11 +74,11 @@ class AdamWCase {
     return load_f32(view.data, i, view.dtype);
   }
 
+  static constexpr std::int64_t kGuard = 3;  // elements after the last, which stay as they were
   AdamWProblem problem;
   AdamWArgs args;
 
  private:
-  static constexpr std::int64_t kGuard = 3;  // elements after the last, which stay as they were
   friend void expect_equal(const AdamWCase& given, const AdamWCase& wanted,
                            const std::string& path);
   std::vector<Tensor> owners_;

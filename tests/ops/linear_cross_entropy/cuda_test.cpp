@@ -126,6 +126,7 @@ TEST(LinearCrossEntropyCuda, ChunksAndTwoPassesChangeNoBit) {
     const Head backward(problem);
     copy(whole.lse, backward.lse);
     for (const bool with_lse : {false, true}) {
+      backward.poison_gradients();
       backward.run_backward(with_lse);
       EXPECT_TRUE(equal(whole.dx, backward.dx));
       EXPECT_TRUE(equal(whole.dw, backward.dw));

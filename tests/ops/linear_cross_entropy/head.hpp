@@ -80,6 +80,15 @@ struct Head {
     }
   }
 
+  // NaN in every gradient, so that what a call does not write shows.
+  void poison_gradients() const {
+    for (const Tensor* gradient : {&dx, &dw}) {
+      const TensorView& view = gradient->view();
+      std::memset(gradient->data(), 0xFF,
+                  static_cast<std::size_t>(view.rows() * view.cols() * size_bytes(view.dtype)));
+    }
+  }
+
   void set_target(std::int64_t token, std::int64_t word) const {
     if (problem.target_dtype == Dtype::i32) {
       static_cast<std::int32_t*>(targets.data())[token] = static_cast<std::int32_t>(word);

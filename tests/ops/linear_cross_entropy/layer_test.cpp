@@ -53,7 +53,7 @@ TEST(LinearCrossEntropy, AddsToAnF32WeightGradient) {
   }
 }
 
-// More tokens than 4K: several weight gradient products, with and without an f32 dw.
+// More tokens than 4 * K: several weight gradient products, with and without an f32 dw.
 TEST(LinearCrossEntropy, SumsSeveralWeightGradientProducts) {
   for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
     for (const Dtype dw_dtype : {Dtype::bf16, Dtype::f32}) {
@@ -114,6 +114,7 @@ TEST(LinearCrossEntropy, BackwardGivesTheGradientsOfForward) {
     forward.run_forward();
     for (const bool with_lse : {false, true}) {
       if (with_lse) copy(forward.lse, backward.lse);
+      backward.poison_gradients();
       backward.run_backward(with_lse);
       EXPECT_TRUE(equal(forward.dx, backward.dx));
       EXPECT_TRUE(equal(forward.dw, backward.dw));

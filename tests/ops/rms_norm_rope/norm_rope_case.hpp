@@ -8,11 +8,11 @@
 
 namespace octet::testing {
 
-inline RmsNormRopeProblem random_norm_rope(Random& random) {
+inline RmsNormRopeProblem random_norm_rope(Random& random, std::uint64_t most_seq = 9) {
   constexpr std::int64_t kHeadDims[] = {2,  4,  6,  16,  30,  32,  48, 64,
                                         66, 80, 96, 128, 130, 192, 256};
   RmsNormRopeProblem problem{.batch = 1 + static_cast<std::int64_t>(random() % 3),
-                             .seq = 1 + static_cast<std::int64_t>(random() % 9),
+                             .seq = 1 + static_cast<std::int64_t>(random() % most_seq),
                              .q_heads = 1 + static_cast<std::int64_t>(random() % 7),
                              .k_heads = static_cast<std::int64_t>(random() % 4),
                              .head_dim = any_of(kHeadDims, random),
