@@ -1,6 +1,6 @@
 // The cases of gemm: linear layers by precision and, for octet check, single products by their
 // operands.
-#include "tool/cases/cases.hpp"
+#include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 #include "tool/options/parse.hpp"
