@@ -48,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   may_refuse([&] {
     for (const auto& model : octet::tool::parse_models(text, "fuzz.yaml")) every_case_of(model);
   });
+  may_refuse([&] { every_case_of(octet::tool::parse_model_config(text, "fuzz.json", "fuzz")); });
   may_refuse([&] { octet::tool::parse_tasks(text, "fuzz.yaml"); });
   std::int64_t shape[3] = {0, 0, 0};
   octet::tool::parse_shape(text, shape, 3);

@@ -48,7 +48,8 @@ void check_models(const std::vector<LayerCase>& cases, const std::vector<std::st
   for (const std::string& name : wanted) {
     if (std::none_of(models.begin(), models.end(),
                      [&](const std::string& model) { return same_name(model, name); })) {
-      refuse_usage("no model is called \"{}\"; there are: {}", name, fmt::join(models, ", "));
+      refuse_usage("no model is called \"{}\"; there are: {}; or give a Hugging Face config.json",
+                   name, fmt::join(models, ", "));
     }
   }
 }

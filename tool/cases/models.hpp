@@ -1,5 +1,5 @@
 // Models by the numbers of their configuration, and the cases that follow from these. The numbers
-// come from cases/models.yaml.
+// come from cases/models.yaml, or from a config.json as Hugging Face publishes them.
 #pragma once
 
 #include "tool/cases/cases.hpp"
@@ -43,6 +43,16 @@ struct Model {
 std::vector<Model> parse_models(const std::string& text, std::string_view source);
 // Throws UsageError that lists the known names.
 const Model& find_model(const std::vector<Model>& models, const std::string& name);
+
+// Whether a --model names a config.json rather than a model: it ends in .json, or is a file.
+bool is_model_config(const std::string& name_or_path);
+// The model of a config.json, with the keys of Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3-MoE,
+// DeepSeek-V2 and DeepSeek-V3. Throws UsageError that names `source`, the key, what was given and
+// what was wanted. `sequence` is what the model takes, but at most kLongestSequence.
+Model parse_model_config(std::string_view text, std::string_view source, std::string name);
+inline constexpr std::int64_t kLongestSequence = 8192;
+// The same from a file, named after it or, for a config.json, after its folder.
+Model read_model_config(const std::string& path);
 
 // Tokens of `mbs` sequences. Throws UsageError if they pass 64 bits.
 std::int64_t micro_batch_tokens(std::int64_t mbs, std::int64_t sequence);
