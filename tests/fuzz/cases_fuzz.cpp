@@ -1,5 +1,5 @@
 // Every file parser of the tool on arbitrary bytes: each reads them or throws UsageError.
-#include "tool/cases/cases.hpp"
+#include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"
 #include "tool/results/parsed_results.hpp"
 #include "tool/suite/tasks.hpp"
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -18,6 +19,18 @@ void may_refuse(Call call) {
   }
 }
 
+const std::vector<octet::tool::Model>& embedded_models() {
+  static const auto models = octet::tool::parse_models(
+      std::string(octet::tool::embedded_case_file("models.yaml")), "models.yaml");
+  return models;
+}
+
+void every_case_of(const octet::tool::Model& model) {
+  may_refuse([&] { octet::tool::layer_cases(model, {1, INT64_MAX}); });
+  may_refuse([&] { octet::tool::grouped_cases(model, {1, 2}, {512, INT64_MAX}); });
+  may_refuse([&] { octet::tool::attention_cases(model, {1}, true); });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -26,10 +39,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   may_refuse([&] { octet::tool::parse_shape_cases(text, "fuzz.csv", "BxSxH", true); });
   may_refuse([&] { octet::tool::parse_results(text, "fuzz.csv"); });
   may_refuse([&] {
-    for (const octet::tool::Suite& suite : octet::tool::parse_suites(text, "fuzz.yaml")) {
-      octet::tool::suite_cases(suite, octet::tool::embedded_case_file("dense84.csv"));
-    }
+    const octet::tool::Suites suites = octet::tool::parse_suites(text, "fuzz.yaml");
+    const std::vector<octet::tool::Model> models = embedded_models();
+    for (const auto& one : suites.layers) octet::tool::layer_suite(suites, one.name, models);
+    for (const auto& one : suites.grouped) octet::tool::grouped_suite(suites, one.name, models);
+    for (const auto& one : suites.attention) octet::tool::attention_suite(suites, one.name, models);
   });
+  may_refuse([&] {
+    for (const auto& model : octet::tool::parse_models(text, "fuzz.yaml")) every_case_of(model);
+  });
+  may_refuse([&] { every_case_of(octet::tool::parse_model_config(text, "fuzz.json", "fuzz")); });
   may_refuse([&] { octet::tool::parse_tasks(text, "fuzz.yaml"); });
   std::int64_t shape[3] = {0, 0, 0};
   octet::tool::parse_shape(text, shape, 3);

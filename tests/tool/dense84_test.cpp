@@ -1,5 +1,5 @@
 // The suite dense84 fits the GPU that its results are published for.
-#include "tool/cases/cases.hpp"
+#include "tool/cases/suites.hpp"
 
 #include "bench/workloads/workload.hpp"
 

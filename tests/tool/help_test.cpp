@@ -230,6 +230,8 @@ TEST(Completions, OfBashCompleteCommandsOptionsValuesAndFiles) {
   const Folder folder;
   std::ofstream(folder.file("two words.csv")) << "";
   EXPECT_EQ(bash_offers("octet bench gemm -o two", folder.path().string()), Words{"two words.csv"});
+  EXPECT_EQ(bash_offers("octet bench gemm --model tw", folder.path().string()),
+            Words{"two words.csv"});
   EXPECT_EQ(bash_offers("octet summarize tw", folder.path().string()), Words{"two words.csv"});
 }
 

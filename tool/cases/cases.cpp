@@ -1,6 +1,5 @@
 #include "tool/cases/cases.hpp"
 
-#include "tool/cases/yaml_map.hpp"
 #include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
 
@@ -49,7 +48,8 @@ void check_models(const std::vector<LayerCase>& cases, const std::vector<std::st
   for (const std::string& name : wanted) {
     if (std::none_of(models.begin(), models.end(),
                      [&](const std::string& model) { return same_name(model, name); })) {
-      refuse_usage("no model is called \"{}\"; there are: {}", name, fmt::join(models, ", "));
+      refuse_usage("no model is called \"{}\"; there are: {}; or give a Hugging Face config.json",
+                   name, fmt::join(models, ", "));
     }
   }
 }
@@ -62,43 +62,6 @@ void check_mbs(const std::vector<LayerCase>& cases, const std::vector<std::int64
       refuse_usage("no case has a micro-batch of {}; there are: {}", size, fmt::join(sizes, ", "));
     }
   }
-}
-
-std::int64_t whole_number(const YAML::Node& node, std::string_view source, std::string_view key) {
-  std::int64_t value = 0;
-  if (!node.IsScalar() ||
-      !parse_whole(node.Scalar(), 1, std::numeric_limits<std::int64_t>::max(), value)) {
-    refuse_at(node, source, "{} must be a whole number of at least 1", key);
-  }
-  return value;
-}
-
-Suite parse_suite(const std::string& name, const YAML::Node& node, std::string_view source) {
-  Suite suite;
-  suite.name = name;
-  const auto text = [&](std::string_view key, const YAML::Node& entry) {
-    return yaml_text(entry, source, key);
-  };
-  const auto number = [&](std::string_view key, const YAML::Node& entry) {
-    return whole_number(entry, source, key);
-  };
-  const auto list = [&](std::string_view key, const YAML::Node& entries, const auto& read) {
-    return yaml_list(entries, source, key,
-                     [&](const YAML::Node& entry) { return read(key, entry); });
-  };
-  read_map(
-      node, source, "suite " + name,
-      {{"about", [&](const YAML::Node& entry) { suite.about = text("about", entry); }},
-       {"source", [&](const YAML::Node& entry) { suite.source = text("source", entry); }},
-       {"models", [&](const YAML::Node& entry) { suite.models = list("models", entry, text); }},
-       {"mbs", [&](const YAML::Node& entry) { suite.mbs = list("mbs", entry, number); }},
-       {"tokens", [&](const YAML::Node& entry) { suite.tokens = number("tokens", entry); }}});
-  if (suite.source.empty()) refuse_at(node, source, "suite {} must name its source", name);
-  return suite;
-}
-
-bool looks_like_a_path(const std::string& text) {
-  return text.find('/') != std::string::npos || text.find('.') != std::string::npos;
 }
 
 }  // namespace
@@ -179,46 +142,6 @@ std::vector<ShapeCase> embedded_shape_cases(std::string op, std::string_view for
   std::replace(op.begin(), op.end(), '-', '_');
   const std::string file = op + ".csv";
   return parse_shape_cases(embedded_case_file(file), file, form, on_gpu);
-}
-
-std::vector<Suite> parse_suites(const std::string& text, std::string_view source) {
-  std::vector<Suite> suites;
-  const auto add_suite = [&](const std::string& name, const YAML::Node& /*key*/,
-                             const YAML::Node& value) {
-    suites.push_back(parse_suite(name, value, source));
-  };
-  read_map(load_yaml(text, source), source, "the file",
-           {{"suites",
-             [&](const YAML::Node& node) { for_each_key(node, source, "suites", add_suite); }}});
-  return suites;
-}
-
-std::vector<LayerCase> suite_cases(const Suite& suite, std::string_view source_text) {
-  std::vector<LayerCase> cases =
-      select_cases(parse_cases(source_text, suite.source), suite.models, suite.mbs);
-  if (suite.tokens) {
-    for (LayerCase& layer : cases) layer.m = *suite.tokens;
-  }
-  return cases;
-}
-
-std::vector<LayerCase> load_suite(const std::string& name_or_path) {
-  const std::vector<Suite> suites =
-      parse_suites(std::string(embedded_case_file("suites.yaml")), "suites.yaml");
-  std::vector<std::string> names;
-  for (const Suite& suite : suites) {
-    if (same_name(suite.name, name_or_path)) {
-      return suite_cases(suite, embedded_case_file(suite.source));
-    }
-    names.push_back(suite.name);
-  }
-  if (!looks_like_a_path(name_or_path)) {
-    refuse_usage("no suite is called \"{}\"; there are: {}; or give a CSV file of cases",
-                 name_or_path, fmt::join(names, ", "));
-  }
-  return parse_cases(read_text_file("--suite " + name_or_path, name_or_path,
-                                    "a CSV file of cases or the name of a suite"),
-                     name_or_path);
 }
 
 }  // namespace octet::tool

@@ -1,10 +1,9 @@
-// The cases of a benchmark: layers of real models and named shapes, read from CSV files, and
-// suites, which are named lists of layers.
+// The cases of a benchmark: linear layers, experts and attention of models, and named shapes. Layers
+// and shapes are read from CSV files as well; models.hpp and suites.hpp derive cases from models.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,25 +33,40 @@ std::vector<LayerCase> select_cases(const std::vector<LayerCase>& cases,
                                     const std::vector<std::string>& models,
                                     const std::vector<std::int64_t>& mbs);
 
-// A list of layers, defined in cases/suites.yaml.
-struct Suite {
-  std::string name;
-  std::string about;
-  std::string source;               // a CSV file of cases/
-  std::vector<std::string> models;  // empty: all
-  std::vector<std::int64_t> mbs;    // empty: all
-  std::optional<std::int64_t> tokens;
+// A product of the experts of one rank: `groups` products of n x k weights, over the tokens that
+// were routed to them.
+struct GroupedCase {
+  std::string test_id;
+  std::string model;                  // "DeepSeek-V3"
+  std::string op;                     // "GateUP", "Down"
+  std::int64_t experts = 0;           // of a layer of the model
+  std::int64_t expert_parallel = 0;   // ranks that share them
+  std::int64_t groups = 0;            // experts of one rank
+  std::int64_t tokens_per_group = 0;  // in the mean
+  std::int64_t rows = 0;              // tokens of all groups
+  std::int64_t n = 0;                 // output features
+  std::int64_t k = 0;                 // input features
+  std::int64_t top_k = 0;             // experts that a token takes
 };
 
-// Throws UsageError that names `source` and what was wanted.
-std::vector<Suite> parse_suites(const std::string& text, std::string_view source);
+struct AttentionCase {
+  std::string test_id;
+  std::string model;
+  std::int64_t batch = 0;  // sequences
+  bool causal = false;
+  std::int64_t heads_q = 0;
+  std::int64_t heads_kv = 0;
+  std::int64_t head_dim_qk = 0;
+  std::int64_t head_dim_v = 0;
+  std::int64_t seq_q = 0;
+  std::int64_t seq_kv = 0;
+};
 
-// The cases of a suite, selected from the text of its source.
-std::vector<LayerCase> suite_cases(const Suite& suite, std::string_view source_text);
-
-// The cases of a suite by name, or of a CSV file by path. Throws UsageError that lists the known
-// suites.
-std::vector<LayerCase> load_suite(const std::string& name_or_path);
+// Numbers the cases from `first` on.
+template <class Case>
+void number_cases(std::vector<Case>& cases, std::size_t first = 1) {
+  for (Case& one : cases) one.test_id = std::to_string(first++);
+}
 
 // A case of a memory-bound operator, from cases/<operator>.csv with the columns
 // name,shape,cpu_shape and further ones named like the operator's options. A row without a

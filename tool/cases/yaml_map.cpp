@@ -77,6 +77,22 @@ std::string yaml_text(const YAML::Node& node, std::string_view source, std::stri
   return node.Scalar();
 }
 
+std::int64_t yaml_whole(const YAML::Node& node, std::string_view source, std::string_view what,
+                        std::int64_t most) {
+  std::int64_t value = 0;
+  if (!node.IsScalar() || !parse_whole(node.Scalar(), 1, most, value)) {
+    refuse_at(node, source, "{} must be a whole number between 1 and {}", what, most);
+  }
+  return value;
+}
+
+bool yaml_bool(const YAML::Node& node, std::string_view source, std::string_view what) {
+  if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false")) {
+    refuse_at(node, source, "{} must be true or false", what);
+  }
+  return node.Scalar() == "true";
+}
+
 void for_each_key(const YAML::Node& node, std::string_view source, std::string_view what,
                   const std::function<void(const std::string& key, const YAML::Node& key_node,
                                            const YAML::Node& value)>& read) {

@@ -6,7 +6,9 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -28,6 +30,10 @@ template <class... Parts>
 YAML::Node load_yaml(const std::string& text, std::string_view source);
 
 std::string yaml_text(const YAML::Node& node, std::string_view source, std::string_view what);
+// A whole number between 1 and `most`.
+std::int64_t yaml_whole(const YAML::Node& node, std::string_view source, std::string_view what,
+                        std::int64_t most = std::numeric_limits<std::int64_t>::max());
+bool yaml_bool(const YAML::Node& node, std::string_view source, std::string_view what);
 
 // Calls read(entry) for every entry of a list.
 template <class Read>

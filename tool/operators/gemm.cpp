@@ -1,6 +1,7 @@
 // The cases of gemm: linear layers by precision and, for octet check, single products by their
 // operands.
-#include "tool/cases/cases.hpp"
+#include "tool/cases/models.hpp"
+#include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 #include "tool/options/parse.hpp"
@@ -26,7 +27,7 @@ constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input",
 
 constexpr double kCpuSecondsOfAShape = 5;  // from the command line
 constexpr const char* kUsualSuite = "quick";
-constexpr const char* kModelSuite = "dense84";  // with --model or --mbs
+constexpr const char* kModelSuite = "dense84";  // with --model, --mbs or --seq
 
 LayerCase case_of_shape(const std::string& text, std::size_t number) {
   std::int64_t shape[3] = {0, 0, 0};
@@ -120,13 +121,21 @@ class Gemm : public Operator {
     add_texts(app, "--shape", common_.shapes, "MxNxK",
               "A layer of M tokens, N output features and K input features. Repeat it for several "
               "shapes.");
-    add_texts(app, "--model", models_, "NAME",
-              "The layers of this model, such as Llama-3.1-8B. Repeat it for several models.");
+    add_texts(app, "--model", models_, "NAME|FILE.json",
+              "The layers of this model: one of the suite, such as Llama-3.1-8B, or a Hugging Face "
+              "config.json. Repeat it for several models.");
     add_wholes(app, "--mbs", mbs_, 1, kMost,
-               "Only layers at this micro-batch size, in sequences. Repeat it for several sizes.");
-    add_text(app, "--suite", suite_, fmt::format("{}|{}|FILE.csv", kUsualSuite, kModelSuite),
-             with_default("A list of layers, built in or from a file.",
-                          fmt::format("{}; {} with --model or --mbs", kUsualSuite, kModelSuite)));
+               with_default("Micro-batch size, in sequences. Repeat it for several sizes.",
+                            "all of the suite; 1 for a config.json"));
+    add_whole(app, "--seq", sequence_, 1, kMost,
+              with_default("Tokens per sequence: M is --mbs times --seq.",
+                           fmt::format("those of the suite; for a config.json its "
+                                       "max_position_embeddings, at most {}",
+                                       kLongestSequence)));
+    add_text(
+        app, "--suite", suite_, fmt::format("{}|{}|FILE.csv", kUsualSuite, kModelSuite),
+        with_default("A list of layers, built in or from a file.",
+                     fmt::format("{}; {} with --model, --mbs or --seq", kUsualSuite, kModelSuite)));
     option_group(app, kNumericOptions);
     add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
     add_choice(app, "--granularity", granularity_, {"blockwise"},
@@ -216,21 +225,50 @@ class Gemm : public Operator {
  private:
   bool is_fp8() const { return dtype_ == "fp8"; }
 
-  // The layers that --shape, --suite, --model and --mbs select; the quick suite by default.
+  // The layers that --shape, --suite, --model, --mbs and --seq select; the quick suite by default.
   std::vector<LayerCase> chosen_layers() const {
     std::vector<LayerCase> cases;
     for (const std::string& shape : common_.shapes) {
       cases.push_back(case_of_shape(shape, cases.size() + 1));
     }
-    const bool filtered = !models_.empty() || !mbs_.empty();
-    if (!cases.empty() && suite_.empty() && !filtered) return cases;
-    const std::string suite = !suite_.empty() ? suite_ : filtered ? kModelSuite : kUsualSuite;
-    const std::vector<LayerCase> selected = select_cases(load_suite(suite), models_, mbs_);
+    std::vector<std::string> names, configs;
+    for (const std::string& model : models_) {
+      (is_model_config(model) ? configs : names).push_back(model);
+    }
+    if (!configs.empty() && !suite_.empty()) {
+      refuse_usage("--model {} has layers of its own, --suite {} is a list of layers; give one",
+                   configs[0], suite_);
+    }
+    const bool filtered = !names.empty() || (configs.empty() && (!mbs_.empty() || sequence_));
+    if (!suite_.empty() || filtered || (cases.empty() && configs.empty())) {
+      add_suite_layers(!suite_.empty() ? suite_
+                       : filtered      ? kModelSuite
+                                       : kUsualSuite,
+                       names, cases);
+    }
+    for (const std::string& path : configs) add_model_layers(path, cases);
+    return cases;
+  }
+
+  void add_suite_layers(const std::string& suite, const std::vector<std::string>& models,
+                        std::vector<LayerCase>& cases) const {
+    std::vector<LayerCase> selected = select_cases(load_suite(suite), models, mbs_);
     if (selected.empty()) {
       refuse_usage("--model and --mbs together leave no case of suite {}", suite);
     }
+    for (LayerCase& layer : selected) {
+      if (sequence_) layer.m = micro_batch_tokens(layer.mbs, *sequence_);
+    }
     cases.insert(cases.end(), selected.begin(), selected.end());
-    return cases;
+  }
+
+  void add_model_layers(const std::string& path, std::vector<LayerCase>& cases) const {
+    Model model = read_model_config(path);
+    model.sequence = sequence_.value_or(model.sequence);
+    std::vector<LayerCase> layers =
+        layer_cases(model, mbs_.empty() ? std::vector<std::int64_t>{1} : mbs_);
+    number_cases(layers, cases.size() + 1);
+    cases.insert(cases.end(), layers.begin(), layers.end());
   }
 
   void check_layer_options() const {
@@ -353,6 +391,7 @@ class Gemm : public Operator {
   std::string granularity_ = "blockwise";  // only with fp8
   std::vector<std::string> models_;
   std::vector<std::int64_t> mbs_;
+  std::optional<std::int64_t> sequence_;
   std::string suite_;
   std::optional<Dtype> input_, format_, grad_format_, dw_, bias_, dbias_;
   std::string wgrad_blocks_ = "1d";

@@ -4,7 +4,7 @@
 //
 //     octet_sm90_sweep [SUITE]          dense84 where none is named
 //     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
-#include "tool/cases/cases.hpp"
+#include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"
 
 #include "bench/workloads/tensors.hpp"
