@@ -145,38 +145,23 @@ __device__ __forceinline__ void store_partial_sums(const RmsNormBackwardParams& 
   }
 }
 
-template <Dtype kDtype, Rows kRows, int kVectors>
-__global__ __launch_bounds__(kRmsNormMaxThreads, 1) void rms_norm_backward_kernel(
-    const __grid_constant__ RmsNormBackwardParams params) {
-  // Sums of a row, one per vector and warp; zero beyond those that the row has.
-  constexpr int kSums = kVectors * kRmsNormMaxThreads / 32;
-  __shared__ float sums[2][kSums];
-  __shared__ alignas(8) std::uint64_t barriers[kRingMaxStages];
-  extern __shared__ __align__(128) unsigned char storage[];
-  const RowThreads threads = RowThreads::of_block(static_cast<int>(blockDim.x));
-  const RowRing ring{params.operands,
-                     params.dsum_in_ring ? 3 : 2,
-                     static_cast<std::uint32_t>(params.cols * kElementBytes<kDtype>),
-                     params.stages,
-                     ptx::shared_address(storage),
-                     ptx::shared_address(barriers)};
-  const bool loads = kRows == Rows::whole && threadIdx.x < 32;  // the first warp
-  for (auto i = static_cast<int>(threadIdx.x); i < 2 * kSums; i += static_cast<int>(blockDim.x)) {
-    sums[0][i] = 0;
-  }
-  if (loads && threadIdx.x == 0) ring.init();
-  __syncthreads();
-  ptx::wait_for_earlier_kernels();
-  if (loads) {
+// The first rows of the block, one per stage.
+template <Dtype kDtype>
+__device__ __forceinline__ void fill_ring(const RmsNormBackwardParams& params,
+                                          const RowRing& ring) {
 #pragma unroll 1
-    for (int s = 0; s < ring.stages; ++s) {
-      load_stage<kDtype>(params, ring, s, blockIdx.x + static_cast<unsigned>(s) * gridDim.x);
-    }
+  for (int s = 0; s < ring.stages; ++s) {
+    load_stage<kDtype>(params, ring, s, blockIdx.x + static_cast<unsigned>(s) * gridDim.x);
   }
+}
 
-  float dg[kVectors][kEight] = {};
-  float w[kVectors][kEight] = {};
-  load_all_gains<kRows>(params, threads, w);
+// All rows of the block: its part of dg is in `dg` afterwards. `loads`: this warp fills the ring.
+// `sums` has those of a row, one per vector and warp; two rows take turns.
+template <Dtype kDtype, Rows kRows, int kVectors, int kSums>
+__device__ __forceinline__ void walk_rows(const RmsNormBackwardParams& params, const RowRing& ring,
+                                          const RowThreads& threads, bool loads,
+                                          const float (&w)[kVectors][kEight],
+                                          float (&dg)[kVectors][kEight], float (&sums)[2][kSums]) {
   RingCursor cursor;
   const auto begin_row = [&](unsigned row, float(&vector_sums)[kVectors]) {
     if constexpr (kRows == Rows::whole) ring.wait(cursor);
@@ -211,6 +196,35 @@ __global__ __launch_bounds__(kRmsNormMaxThreads, 1) void rms_norm_backward_kerne
     free_stage = stage;
     stage = next_stage;
   }
+}
+
+template <Dtype kDtype, Rows kRows, int kVectors>
+__global__ __launch_bounds__(kRmsNormMaxThreads, 1) void rms_norm_backward_kernel(
+    const __grid_constant__ RmsNormBackwardParams params) {
+  constexpr int kSums = kVectors * kRmsNormMaxThreads / 32;
+  __shared__ float sums[2][kSums];  // zero beyond those that a row has
+  __shared__ alignas(8) std::uint64_t barriers[kRingMaxStages];
+  extern __shared__ __align__(128) unsigned char storage[];
+  const RowThreads threads = RowThreads::of_block(static_cast<int>(blockDim.x));
+  const RowRing ring{params.operands,
+                     params.dsum_in_ring ? 3 : 2,
+                     static_cast<std::uint32_t>(params.cols * kElementBytes<kDtype>),
+                     params.stages,
+                     ptx::shared_address(storage),
+                     ptx::shared_address(barriers)};
+  const bool loads = kRows == Rows::whole && threadIdx.x < 32;  // the first warp
+  for (auto i = static_cast<int>(threadIdx.x); i < 2 * kSums; i += static_cast<int>(blockDim.x)) {
+    sums[0][i] = 0;
+  }
+  if (loads && threadIdx.x == 0) ring.init();
+  __syncthreads();
+  ptx::wait_for_earlier_kernels();
+  if (loads) fill_ring<kDtype>(params, ring);
+
+  float dg[kVectors][kEight] = {};
+  float w[kVectors][kEight] = {};
+  load_all_gains<kRows>(params, threads, w);
+  walk_rows<kDtype, kRows>(params, ring, threads, loads, w, dg, sums);
   ptx::let_next_kernel_start();
   store_partial_sums<kRows>(params, threads, dg);
 }
