@@ -1,43 +1,45 @@
-"""What train_llama.py measures: --bench, --profile and --host-time.
+"""What --bench, --profile and --host-time of train_llama.py measure.
 
---bench: the precisions share one set of weights and one optimiser, and take turns in rounds. Every turn begins with
-steps that are not timed: a chip at its power limit remembers what ran before. Steps are timed on the GPU's clock.
---profile: the time of every kernel of two steps, by family; llama_profile.py. --host-time: what the host pays to
-launch.
+--bench: the precisions share one set of weights and moments, and take turns in rounds that begin with another one each.
+A turn begins with --settle seconds of steps that are not timed: a chip at its power limit remembers what ran before.
+--profile: the time of every kernel of two steps, by family. --host-time: what the host pays to launch.
+
+Tables go to --out: train_bench.csv, train_profile.csv, train_host.csv. The rows of one command stay together under
+their Run; the same command replaces them.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import ctypes
+import hashlib
+import json
+import re
 import statistics
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from llama_model import Llama, Shape, build
-from llama_profile import FAMILIES_SHOWN, profile
-from llama_training import (
-    Batches,
-    Contender,
-    Data,
-    Gpu,
-    Machine,
-    describe,
-    make_optimizer,
-    prepare,
-    read_csv,
-    train_step,
-    write_csv,
-)
+from llama_model import Contender, Llama, Shape, build, prepare
+from train_llama import FOLDER, Data, Machine, command, make_optimizer, train_step, write_csv
 
+import octet
 import octet.torch as ot
 
+sys.path.append(str(FOLDER.parent / "tools"))
+from nvml import Gpu  # noqa: E402
 
-@dataclass
+BASELINES = ("bf16", "fp8_rowwise", "fp8_rowwise-fast")
+
+
+@dataclass(eq=False)
 class Entrant:
     """A contender and what was measured of it."""
 
@@ -50,19 +52,24 @@ class Entrant:
     cache_gb: float = 0.0  # of weights kept in FP8
     layer_host_us: float = 0.0
     layer_us: float = 0.0
-    families: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.contender.name
+
+    @property
+    def step_ms(self) -> float:
+        return statistics.median(self.rounds)
 
 
 def measure(contenders: list[Contender], shape: Shape, data: Data, args: argparse.Namespace, machine: Machine) -> None:
-    """Runs what the flags ask for; one row per contender in train_bench.csv, train_profile.csv and train_host.csv."""
+    """Runs what the flags ask for."""
     if machine.ranks > 1:
         raise ValueError("octet: --bench, --profile and --host-time run in one process, not under torchrun")
+    args.out.mkdir(parents=True, exist_ok=True)
     entrants = enter(contenders, shape, args, machine)
-    base = entrants[0].model
-    optimizers, batches = shared_optimizers(base, entrants, args), Batches(data, args, machine)
-
-    # On the device before anything is timed.
-    inputs = [batches(number) for number in range(args.round_warmup + args.round_steps)]
+    optimizers = shared_optimizers(entrants, args)
+    inputs = [data.batches(number, 0, args, machine) for number in range(args.round_steps)]  # on the device by now
 
     def step(entrant: Entrant, number: int) -> None:
         train_step(entrant.model, optimizers[entrant.contender.optimizer], inputs[number % len(inputs)], args.clip)
@@ -72,32 +79,30 @@ def measure(contenders: list[Contender], shape: Shape, data: Data, args: argpars
     for entrant in entrants:
         begin = time.perf_counter()
         if args.cache_weights and entrant.contender.recipe.precision == "octet":
-            before = machine.allocated_gb()
+            before = allocated_gb(machine)
             ot.cache_weights(entrant.model)
-            entrant.cache_gb = max(machine.allocated_gb() - before, 1e-9)
+            entrant.cache_gb = max(allocated_gb(machine) - before, 1e-9)
         for number in range(2):
             step(entrant, number)
         machine.synchronize()
-        machine.say(f"{entrant.contender.name}: two steps and compiling in {time.perf_counter() - begin:.1f} s")
-        release(machine)
-    origin = describe(args, machine)
+        machine.say(f"{entrant.name}: two steps and compiling in {time.perf_counter() - begin:.1f} s")
+        machine.release()
+    table = Table(shape, data, args, machine)
     if args.bench:
         for number in range(args.rounds):
-            for entrant in entrants:
-                others = sum(other.cache_gb for other in entrants if other is not entrant)
-                turn(entrant, number, step, others, args, machine)
+            first = number % len(entrants)
+            for entrant in entrants[first:] + entrants[:first]:
+                others_gb = sum(other.cache_gb for other in entrants if other is not entrant)
+                turn(entrant, number, step, others_gb, args, machine)
     if args.bench or args.host_time:
         for entrant in entrants:
             entrant.layer_host_us, entrant.layer_us = layer_times(entrant.model, args, machine)
     if args.bench:
-        report_bench(entrants, shape, batches.tokens, args, machine, origin)
+        report_bench(entrants, table)
     if args.host_time:
-        report_host(entrants, shape, args, machine, origin)
+        report_host(entrants, table)
     if args.profile:
-        for entrant in entrants:
-            entrant.families = profile(lambda number, entrant=entrant: step(entrant, number), shape, machine)
-            release(machine)
-        report_profile(entrants, shape, args, machine, origin)
+        report_profile({entrant: profile(step, entrant, shape, machine) for entrant in entrants}, table)
 
 
 def enter(contenders: list[Contender], shape: Shape, args: argparse.Namespace, machine: Machine) -> list[Entrant]:
@@ -110,12 +115,13 @@ def enter(contenders: list[Contender], shape: Shape, args: argparse.Namespace, m
             with torch.device("meta"):
                 model = Llama(shape, contender.recipe, args.seq)
             model.share(entrants[0].model)
-        entrants.append(Entrant(contender, prepare(model, args, machine)))
+        entrants.append(Entrant(contender, prepare(model, args.compile, sharded=False)))
     return entrants
 
 
-def shared_optimizers(model: Llama, entrants: list[Entrant], args: argparse.Namespace) -> dict:
+def shared_optimizers(entrants: list[Entrant], args: argparse.Namespace) -> dict[str, torch.optim.Optimizer]:
     """Of every kind that an entrant has; all of them have the same moments."""
+    model = entrants[0].model
     kinds = dict.fromkeys(entrant.contender.optimizer for entrant in entrants)
     optimizers = {kind: make_optimizer(model, kind, args) for kind in kinds}
     moments = {p: (torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()}
@@ -126,11 +132,14 @@ def shared_optimizers(model: Llama, entrants: list[Entrant], args: argparse.Name
     return optimizers
 
 
-def release(machine: Machine) -> None:
-    """Gives cached memory back, so that the next contender does not start among the pieces of this one."""
-    machine.synchronize()
-    if machine.device.type == "cuda":
-        torch.cuda.empty_cache()
+def allocated_gb(machine: Machine) -> float:
+    return torch.cuda.memory_allocated() / 1e9 if machine.device.type == "cuda" else 0.0
+
+
+def gpu_in_use(machine: Machine) -> Gpu | None:
+    if machine.device.type != "cuda":
+        return None
+    return Gpu(f"GPU-{torch.cuda.get_device_properties(machine.device).uuid}")
 
 
 class Marks:
@@ -141,9 +150,8 @@ class Marks:
 
     def add(self) -> None:
         if self.machine.device.type == "cuda":
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            self.marks.append(event)
+            self.marks.append(torch.cuda.Event(enable_timing=True))
+            self.marks[-1].record()
         else:
             self.marks.append(time.perf_counter())
 
@@ -159,18 +167,20 @@ def turn(
     entrant: Entrant, number: int, step: Callable, others_gb: float, args: argparse.Namespace, machine: Machine
 ) -> None:
     """One contender's part of a round. others_gb is memory that it would not need alone."""
-    gpu = Gpu() if machine.device.type == "cuda" else None
+    gpu = gpu_in_use(machine)
     if entrant.cache_gb:
         ot.refresh_weights(entrant.model)  # the others' optimiser steps have changed them
-    for index in range(args.round_warmup):
-        step(entrant, index)
-    machine.synchronize()
+    begin, settled = time.perf_counter(), 0
+    while settled == 0 or time.perf_counter() - begin < args.settle:
+        step(entrant, settled)
+        machine.synchronize()
+        settled += 1
     if gpu:
         torch.cuda.reset_peak_memory_stats()
     marks = Marks(machine)
     marks.add()
     for index in range(args.round_steps):
-        step(entrant, args.round_warmup + index)
+        step(entrant, index)
         marks.add()
         if gpu:  # the GPU is still busy with what was launched
             entrant.clocks.append(gpu.clock_mhz() or 0)
@@ -178,12 +188,11 @@ def turn(
     times = marks.intervals_ms()
     entrant.rounds.append(statistics.median(times))
     entrant.peak_gb = max(entrant.peak_gb, machine.peak_gb() - others_gb)
-    spread = 100 * (max(times) - min(times)) / statistics.median(times)
     machine.say(
-        f"round {number + 1}  {entrant.contender.name:14} {entrant.rounds[-1]:9.2f} ms per step, {spread:.1f} % apart,"
-        f" peak {entrant.peak_gb:.1f} GB"
+        f"round {number + 1}  {entrant.name:22} {entrant.rounds[-1]:9.2f} ms per step, {min(times):.2f} to"
+        f" {max(times):.2f}, {settled} before, peak {entrant.peak_gb:.1f} GB"
     )
-    release(machine)
+    machine.release()
 
 
 def layer_times(model: Llama, args: argparse.Namespace, machine: Machine, repeats: int = 20) -> tuple[float, float]:
@@ -207,11 +216,17 @@ def layer_times(model: Llama, args: argparse.Namespace, machine: Machine, repeat
 
 
 def eager_linear_times(shape: Shape, args: argparse.Namespace, machine: Machine) -> dict[str, float]:
-    """Microseconds of host time of one eager forward with gradients on, ot.linear and F.linear in the same loop."""
+    """Microseconds of host time of one eager forward with gradients on, in one loop with F.linear."""
     options = {"device": machine.device, "dtype": torch.bfloat16}
     x = torch.randn(args.batch * args.seq, shape.dim, **options).requires_grad_()
     w = torch.randn(shape.dim, shape.dim, **options).requires_grad_()
-    calls = {"F.linear": lambda: F.linear(x, w), "ot.linear": lambda: ot.linear(x, w, wgrad=args.wgrad)}
+    row, column = (ot.quantize(w, "128x128", transposed=transposed) for transposed in (False, True))
+    cached = ot.QuantizedWeight(row.data, row.scale_data, column.data, column.scale_data)
+    calls = {
+        "F.linear": lambda: F.linear(x, w),
+        "ot.linear": lambda: ot.linear(x, w),
+        "ot.linear, weights cached": lambda: ot.linear(x, w, quantized_w=cached),
+    }
     times: dict[str, list[float]] = defaultdict(list)
     for _ in range(30):
         for name, call in calls.items():
@@ -223,131 +238,217 @@ def eager_linear_times(shape: Shape, args: argparse.Namespace, machine: Machine)
     return {name: statistics.median(values) * 1e6 for name, values in times.items()}
 
 
-def case(entrant: Entrant, shape: Shape, args: argparse.Namespace) -> dict:
-    """What identifies a row."""
-    recipe = entrant.contender.recipe
-    return {
-        "Model": args.model,
-        "Layers": shape.layers,
-        "Batch": args.batch,
-        "Seq": args.seq,
-        "Micro-Batches": args.micro_batches,
-        "Compile": args.compile,
-        "Checkpointing": "yes" if recipe.checkpointing else "no",
-        "Precision": recipe.precision,
-        "Wgrad": recipe.wgrad if recipe.precision == "octet" else "",
-        "Fast Accum": recipe.fast_accum if recipe.precision == "fp8_rowwise" else "",
-        "Head": recipe.head,
-        "Cached Weights": "yes" if entrant.cache_gb else "no",
-        "Optimizer": entrant.contender.optimizer,
-        "Recompute": "yes" if recipe.recompute and recipe.precision == "octet" else "no",
-    }
+# Kernels by family. The compiler names its kernels after the operators that it fused, in alphabetical order: such a
+# kernel belongs to the first family of its list, so that one which casts is a cast whatever else it does.
+FUSED = {
+    "head and loss": r"softmax|nll_loss|cross_entropy|logsumexp",
+    "casts": r"amax|float8|quantize",
+    "activations": r"silu|sigmoid|gelu",
+    "norms": r"norm|rsqrt|_pow_",
+    "rotations": r"_(cat|rope|rotate)(_|$)",
+    "residuals": r"fused_add(_|$)",
+    "scales": r"_scaled_mm",  # a product's result times the scales of its operands
+    "copies": r"copy|clone|fill|transpose",
+}
+LIBRARY = {
+    "attention": r"sdpa|flash|fmha|attention",
+    "optimiser": r"adam|multi_tensor",
+    "head and loss": r"softmax|nll_loss|cross_entropy|loss_",
+    # What is left of triton_* here are the templates of products.
+    "products": r"nvjet|cutlass|gemm|xmma|cublas|splitk|^triton_|(^|:)(add)?b?mm$|(^|:)_scaled_mm$|^linear_",
+    "casts": r"quantize|cast|amax",
+    "rotations": r"rotate|rope",
+    "activations": r"gated|swiglu|silu",
+    "norms": r"norm|partial_sums",
+    "copies": r"memcpy|memset|copy|clone|fill|transpose",
+}
+COUNTED_AS = {"residuals": "norms", "scales": "casts"}
+FAMILIES = ["products", "casts", "norms", "rotations", "activations", "attention"]
+FAMILIES += ["head and loss", "optimiser", "copies", "other"]
 
 
-def ratio(entrant: Entrant, entrants: list[Entrant], precision: str) -> str:
-    """Speed over that of the first entrant with this precision: the median over the rounds."""
-    base = next((e for e in entrants if e.contender.recipe.precision == precision), None)
-    if base is None:
-        return ""
-    return f"{statistics.median(b / a for a, b in zip(entrant.rounds, base.rounds, strict=True)):.4f}"
+def family_of(kernel: str, operator: str, shapes: list, vocab: int) -> str:
+    """Of a kernel, by its name; products with the vocabulary among the sizes of their operator are the head's."""
+    # Of octet's kernels the name alone: their arguments and parameters name other things.
+    ours = re.search(r"octet::(?:\w+::|\(anonymous namespace\)::)*(\w+)", kernel)
+    name = ours[1] if ours else kernel
+    compiled = re.match(r"(triton|cpp)_(?!tem_|mm_)", name)
+    patterns = FUSED if compiled else LIBRARY
+    found = next((family for family, pattern in patterns.items() if re.search(pattern, name, re.IGNORECASE)), "other")
+    found = COUNTED_AS.get(found, found)
+    with_vocabulary = any(isinstance(size, list | tuple) and vocab in size for size in shapes)
+    if "cross_entropy" in operator or (with_vocabulary and found in ("products", "casts", "copies")):
+        return "head and loss"
+    return found
 
 
-def report_bench(
-    entrants: list[Entrant], shape: Shape, tokens: int, args: argparse.Namespace, machine: Machine, origin: dict
-) -> None:
+def profile(step: Callable, entrant: Entrant, shape: Shape, machine: Machine, steps: int = 2) -> dict[str, float]:
+    """Milliseconds per step by family."""
+    on_gpu = machine.device.type == "cuda"
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if on_gpu:
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    step(entrant, 0)
+    machine.synchronize()
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+        for number in range(steps):
+            step(entrant, 1 + number)
+        machine.synchronize()
+    events = profiler.events()
+    rows = gpu_rows(events) if on_gpu else [(e.name, e.name, e.input_shapes, e.self_cpu_time_total) for e in events]
+    families: dict[str, float] = defaultdict(float)
+    kernels: dict[tuple[str, str], float] = defaultdict(float)
+    for kernel, operator, shapes, us in rows:
+        family = family_of(kernel, operator, shapes or [], shape.vocab)
+        families[family] += us / 1e3 / steps
+        kernels[family, kernel[:90]] += us / 1e3 / steps
+    machine.say(f"{entrant.name}: the longest kernels")
+    for (family, kernel), ms in sorted(kernels.items(), key=lambda item: -item[1])[:25]:
+        machine.say(f"  {ms:8.3f} ms  {family:14} {kernel}")
+    machine.release()
+    return families
+
+
+def gpu_rows(events: list) -> list[tuple[str, str, list, float]]:
+    """(kernel, operator that launched it, its shapes, us); what has no operator has a name alone."""
+    # Ranges on the GPU's timeline are no kernels.
+    ranges = r"Optimizer\.|Torch-Compiled|## Call|ProfilerStep|CompiledFunction"
+    left: dict[str, float] = defaultdict(float)
+    for event in events:
+        on_gpu = event.device_type == torch.autograd.DeviceType.CUDA
+        if on_gpu and not getattr(event, "is_user_annotation", False) and not re.match(ranges, event.name):
+            left[event.name] += event.self_device_time_total
     rows = []
-    for entrant in entrants:
-        ms = statistics.median(entrant.rounds)
-        rate = tokens / ms * 1e3
-        rows.append(
-            {
-                **case(entrant, shape, args),
-                "Tokens/s": f"{rate:.1f}",
-                "Step (ms)": f"{ms:.3f}",
-                "Spread (%)": f"{100 * (max(entrant.rounds) - min(entrant.rounds)) / ms:.2f}",
-                "Model TFLOP/s": f"{rate * shape.flops_per_token(args.seq) / 1e12:.2f}",
-                "To bf16": ratio(entrant, entrants, "bf16"),
-                "To fp8_rowwise": ratio(entrant, entrants, "fp8_rowwise"),
-                "Peak (GB)": f"{entrant.peak_gb:.2f}",
-                "Layer Host (us)": f"{entrant.layer_host_us:.0f}",
-                "Layer (us)": f"{entrant.layer_us:.0f}",
-                "Rounds": args.rounds,
-                "Steps": args.round_steps,
-                "Clock (MHz)": f"{statistics.median(entrant.clocks):.0f}" if entrant.clocks else "",
-                "Power (W)": f"{statistics.mean(entrant.powers):.0f}" if entrant.powers else "",
-                **origin,
-            }
-        )
-    shown = (
-        "Precision",
-        "Wgrad",
-        "Fast Accum",
-        "Head",
-        "Tokens/s",
-        "Step (ms)",
-        "Spread (%)",
-        "Model TFLOP/s",
-        "To bf16",
-    )
-    show(rows, [*shown, "To fp8_rowwise", "Peak (GB)", "Layer Host (us)", "Layer (us)"], machine)
-    merge(args.out / "train_bench.csv", rows, len(case(entrants[0], shape, args)), machine)
+    for event in events:
+        for kernel in event.kernels:
+            if kernel.duration <= left.get(kernel.name, 0.0) * 1.001:
+                left[kernel.name] -= kernel.duration
+                rows.append((kernel.name, event.name, event.input_shapes, kernel.duration))
+    return rows + [(name, "", [], us) for name, us in left.items() if us > 0]
 
 
-def report_host(
-    entrants: list[Entrant], shape: Shape, args: argparse.Namespace, machine: Machine, origin: dict
-) -> None:
-    eager = eager_linear_times(shape, args, machine)
-    what = f"layer forward + backward, compile {args.compile}"
-    rows = [
-        {
-            **case(entrant, shape, args),
-            "Quantity": what,
-            "Host (us)": f"{entrant.layer_host_us:.1f}",
-            "Whole (us)": f"{entrant.layer_us:.1f}",
-            **origin,
+class Table:
+    """The columns that all rows of a command have, and where the rows go."""
+
+    def __init__(self, shape: Shape, data: Data, args: argparse.Namespace, machine: Machine) -> None:
+        self.shape, self.args, self.machine = shape, args, machine
+        sizes = {name.replace("_", " ").title(): size for name, size in asdict(shape).items()}
+        flags = "batch seq micro_batches compile checkpointing attention clip head fused_loss cache_weights recompute"
+        given = {name.replace("_", " ").title(): getattr(args, name) for name in flags.split()}
+        settings = {"Model": args.model, **sizes, **given, "Data": data.digest}
+        self.run = {"Run": digest([settings, args.precision]), **settings}
+        gpu = gpu_in_use(machine)
+        version = subprocess.run([sys.executable, "-m", "octet", "--version"], capture_output=True, text=True).stdout
+        commit = re.search(r"\((\S+)\)", version)
+        self.origin = {
+            "GPU": machine.name if gpu else "none",
+            "Driver": gpu.driver() if gpu else "",
+            "Torch": torch.__version__,
+            "Commit": commit[1] if commit else "",
+            "Command": command(args),
         }
-        for entrant in entrants
-    ]
-    for name, us in eager.items():
-        empty = dict.fromkeys(case(entrants[0], shape, args), "")
-        known = {"Model": args.model, "Batch": args.batch, "Seq": args.seq}
-        quantity = f"{name} forward, eager, grad on"
-        rows.append({**empty, **known, "Quantity": quantity, "Host (us)": f"{us:.1f}", "Whole (us)": "", **origin})
-    show(rows, ["Precision", "Wgrad", "Quantity", "Host (us)", "Whole (us)"], machine)
-    merge(args.out / "train_host.csv", rows, len(case(entrants[0], shape, args)) + 1, machine)
+
+    def row(self, contender: Contender | None, figures: dict) -> dict:
+        """The figures of a contender, or of no contender, with their origin."""
+        what = {"Precision": contender.name if contender else ""}
+        kernels = {"Kernels": kernels_of(contender) if contender else ""}
+        return {**self.run, **what, **figures, **kernels, **self.origin}
+
+    def write(self, name: str, rows: list[dict], shown: list[str]) -> None:
+        widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in shown}
+        for row in ({column: column for column in shown}, *rows):
+            self.machine.say("  ".join(f"{row[column]!s:>{widths[column]}}" for column in shown))
+        merge(self.args.out / name, rows)
+        self.machine.say(f"written: {self.args.out / name}")
 
 
-def report_profile(
-    entrants: list[Entrant], shape: Shape, args: argparse.Namespace, machine: Machine, origin: dict
-) -> None:
-    rows = []
-    for entrant in entrants:
-        row = {**case(entrant, shape, args)}
-        for family in FAMILIES_SHOWN:
-            row[f"{family} (ms)"] = f"{entrant.families.get(family, 0.0):.2f}"
-        rows.append({**row, "all (ms)": f"{sum(entrant.families.values()):.2f}", **origin})
-    for family in [*FAMILIES_SHOWN, "all"]:
-        machine.say(f"{family:14}" + "".join(f"{row[f'{family} (ms)']:>12}" for row in rows))
-    machine.say(f"{'ms per step':14}" + "".join(f"{entrant.contender.name:>12}" for entrant in entrants))
-    merge(args.out / "train_profile.csv", rows, len(case(entrants[0], shape, args)), machine)
+def digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]
 
 
-def show(rows: list[dict], columns: list[str], machine: Machine) -> None:
-    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
-    for row in ({column: column for column in columns}, *rows):
-        machine.say("  ".join(f"{row[column]!s:>{widths[column]}}" for column in columns))
-
-
-def merge(path: Path, rows: list[dict], keys: int, machine: Machine) -> None:
-    """Into the file, in place of rows whose first columns are the same."""
-    names = list(rows[0])[:keys]
-
-    def key(row: dict) -> tuple[str, ...]:
-        return tuple(str(row[name]) for name in names)
-
-    old: list[dict] = read_csv(path) if path.exists() else []
+def merge(path: Path, rows: list[dict]) -> None:
+    """Into the file, in place of the rows of the same run. Old rows keep their text."""
+    old = []
+    if path.exists():
+        with path.open(newline="") as file:
+            old = list(csv.DictReader(file))
     if old and list(old[0]) != list(rows[0]):
         raise ValueError(f"octet: {path} has other columns; give another --out or remove it")
-    measured = {key(row) for row in rows}
-    write_csv(path, [row for row in old if key(row) not in measured] + rows)
-    machine.say(f"written: {path}")
+    write_csv(path, [row for row in old if row["Run"] != rows[0]["Run"]] + rows)
+
+
+def kernels_of(contender: Contender) -> str:
+    """OPERATOR:DIGEST of what a step runs of octet's kernels, as `octet doctor` prints them."""
+    operators = ["adamw"] if contender.optimizer == "octet" else []
+    if contender.recipe.precision == "octet":
+        operators += ["fp8_linear", "gated_mlp", "linear_cross_entropy", "rms_norm", "rope"]
+    elif contender.recipe.precision == "bf16" and contender.recipe.head == "fp8":
+        operators += ["fp8_linear"]
+    function = ctypes.CDLL(str(octet.library_path())).octet_device_sources
+    function.restype = ctypes.c_char_p
+    digests = {operator: function(operator.encode()).decode() for operator in operators}
+    return " ".join(f"{operator}:{found}" for operator, found in digests.items() if found)
+
+
+def baseline_of(entrant: Entrant, entrants: list[Entrant], precision: str) -> Entrant | None:
+    """The entrant with this precision, with the same optimiser if there are two."""
+    named = [other for other in entrants if other.name.partition("+")[0] == precision]
+    return min(named, key=lambda other: other.contender.optimizer != entrant.contender.optimizer, default=None)
+
+
+def report_bench(entrants: list[Entrant], table: Table) -> None:
+    """A ratio is the baseline's Step (ms) over the row's; both are medians over the rounds."""
+    args, rows = table.args, []
+    for entrant in entrants:
+        bases = {precision: baseline_of(entrant, entrants, precision) for precision in BASELINES}
+        ratios = {f"To {name}": f"{base.step_ms / entrant.step_ms:.4f}" if base else "" for name, base in bases.items()}
+        tokens_per_s = args.micro_batches * args.batch * args.seq / entrant.step_ms * 1e3
+        figures = {
+            "Tokens/s": f"{tokens_per_s:.1f}",
+            "Step (ms)": f"{entrant.step_ms:.3f}",
+            "Spread (%)": f"{100 * (max(entrant.rounds) - min(entrant.rounds)) / entrant.step_ms:.2f}",
+            "Model TFLOP/s": f"{tokens_per_s * table.shape.flops_per_token(args.seq) / 1e12:.2f}",
+            **ratios,
+            "Baselines": ", ".join(f"{base.name} {base.step_ms:.3f} ms" for base in bases.values() if base),
+            "Peak (GB)": f"{entrant.peak_gb:.2f}",
+            "Layer Host (us)": f"{entrant.layer_host_us:.0f}",
+            "Layer (us)": f"{entrant.layer_us:.0f}",
+            "Rounds (ms)": " ".join(f"{ms:.3f}" for ms in entrant.rounds),
+            "Settle (s)": args.settle,
+            "Steps": args.round_steps,
+            "Clock (MHz)": f"{statistics.median(entrant.clocks):.0f}" if entrant.clocks else "",
+            "Power (W)": f"{statistics.mean(entrant.powers):.0f}" if entrant.powers else "",
+        }
+        rows.append(table.row(entrant.contender, figures))
+    shown = ["Precision", "Tokens/s", "Step (ms)", "Spread (%)", "Model TFLOP/s", *(f"To {name}" for name in BASELINES)]
+    table.write("train_bench.csv", rows, [*shown, "Peak (GB)", "Layer Host (us)", "Layer (us)"])
+    for entrant in entrants:
+        for base in filter(None, (baseline_of(entrant, entrants, precision) for precision in BASELINES)):
+            if base is not entrant:
+                by_round = [b / a for a, b in zip(entrant.rounds, base.rounds, strict=True)]
+                ratio = f"{base.step_ms / entrant.step_ms:.4f}x, by round {min(by_round):.4f} to {max(by_round):.4f}"
+                table.machine.say(f"{entrant.name} to {base.name}: {ratio}")
+
+
+def report_host(entrants: list[Entrant], table: Table) -> None:
+    """The layers, then eager linears with their ratio to F.linear."""
+    rows = []
+    for entrant in entrants:
+        host, whole = f"{entrant.layer_host_us:.1f}", f"{entrant.layer_us:.1f}"
+        figures = {"Quantity": "layer forward + backward", "Host (us)": host, "Whole (us)": whole, "To F.linear": ""}
+        rows.append(table.row(entrant.contender, figures))
+    eager = eager_linear_times(table.shape, table.args, table.machine)
+    for name, us in eager.items():
+        quantity, ratio = f"{name}: forward, eager, grad on", f"{us / eager['F.linear']:.3f}"
+        figures = {"Quantity": quantity, "Host (us)": f"{us:.1f}", "Whole (us)": "", "To F.linear": ratio}
+        rows.append(table.row(None, figures))
+    table.write("train_host.csv", rows, ["Precision", "Quantity", "Host (us)", "Whole (us)", "To F.linear"])
+
+
+def report_profile(families: dict[Entrant, dict[str, float]], table: Table) -> None:
+    rows = []
+    for entrant, found in families.items():
+        figures = {f"{family} (ms)": f"{found.get(family, 0.0):.2f}" for family in FAMILIES}
+        figures["all (ms)"] = f"{sum(found.values()):.2f}"
+        rows.append(table.row(entrant.contender, figures))
+    table.write("train_profile.csv", rows, ["Precision", *(f"{family} (ms)" for family in (*FAMILIES, "all"))])

@@ -9,7 +9,7 @@ A layer takes and returns two tensors whose sum is the residual stream, so that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -75,6 +75,40 @@ class Recipe:
     fast_accum: str = "forward"
     recompute: bool = False
     checkpointing: bool = False
+
+
+PRECISIONS = {
+    "bf16": Recipe("bf16"),
+    "fp8_rowwise": Recipe("fp8_rowwise"),
+    "fp8_rowwise-fast": Recipe("fp8_rowwise", fast_accum="all"),
+    "octet": Recipe("octet"),
+    "octet-1d": Recipe("octet"),
+    "octet-2d": Recipe("octet", wgrad="2d"),
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One entry of --precision."""
+
+    name: str
+    recipe: Recipe
+    order: int  # of the data
+    optimizer: str  # "torch", or "octet" with +adamw
+
+
+def parse_contender(name: str, args: Any) -> Contender:
+    """``NAME[+adamw][@ORDER]``; the other settings are flags."""
+    spec, at, order = name.partition("@")
+    precision, plus, optimizer = spec.partition("+")
+    if precision not in PRECISIONS or (plus and optimizer != "adamw"):
+        choices = ", ".join(PRECISIONS)
+        raise ValueError(f"octet: --precision must be of {choices}, with or without +adamw and @ORDER, got {name!r}")
+    if at and not order.isdecimal():
+        raise ValueError(f"octet: the order of the data in --precision must be a number, got {name!r}")
+    flags = {key: getattr(args, key) for key in ("head", "fused_loss", "recompute", "checkpointing")}
+    recipe = replace(PRECISIONS[precision], **flags)
+    return Contender(name, recipe, int(order or 0), "octet" if plus else "torch")
 
 
 # torchao's recipe "rowwise", written anew. Every operand is e4m3 with one scale per row along the summed dimension,
@@ -231,12 +265,14 @@ class Head(nn.Module):
 
 
 class OctetHead(Head):
+    """No tensor of all logits; where the recipe has no fused loss, the head of the others."""
+
     def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
+        if not self.recipe.fused_loss:
+            return super().forward(x, residual, targets)
         normed, _ = ot.rms_norm(x, self.norm.weight, residual, eps=EPS)
-        if self.recipe.fused_loss:
-            precision = "fp8" if self.recipe.head == "fp8" else "plain"
-            return ot.linear_cross_entropy(normed, self.weight, targets, precision=precision, wgrad=self.recipe.wgrad)
-        return F.cross_entropy(self.logits(normed).flatten(0, 1).float(), targets.flatten())
+        precision = "fp8" if self.recipe.head == "fp8" else "plain"
+        return ot.linear_cross_entropy(normed, self.weight, targets, precision=precision, wgrad=self.recipe.wgrad)
 
 
 LAYERS = {"bf16": Layer, "fp8_rowwise": RowwiseLayer, "octet": OctetLayer}
@@ -296,4 +332,22 @@ def build(shape: Shape, recipe: Recipe, seq: int, device: torch.device, seed: in
         setattr(model, name, getattr(model, name).float())
     model.to_empty(device=device)
     model.initialize(seed)
+    return model
+
+
+def prepare(model: Llama, compile: str, sharded: bool) -> Llama:
+    """Shards the model over the ranks of torchrun, and compiles it."""
+    if sharded:
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = MixedPrecisionPolicy(reduce_dtype=torch.float32)
+        for layer in model.layers:
+            fully_shard(layer, mp_policy=policy)
+        fully_shard(model, mp_policy=policy)
+    if compile == "model":
+        model.compile()
+    elif compile == "blocks":
+        # All layers run the graph of the first two: one without a residual, one with.
+        for part in (*model.layers, model.head):
+            part.compile(fullgraph=True)
     return model

@@ -1,6 +1,6 @@
 """Run by torchrun from test_distributed.py: one model on two ranks against the same model on one.
 
-distributed.py MODE...: each mode prints "result MODE SNR", the smallest of all gradients in dB.
+distributed.py MODE...: each mode prints "result MODE SNR", the smallest of all gradients in dB, inf for equal bits.
 """
 
 import copy
@@ -29,7 +29,9 @@ def full(t: Tensor) -> Tensor:
 
 
 def worst_of(got: list[Tensor], want: list[Tensor]) -> float:
-    return min(snr(full(a).detach(), b.detach()) for a, b in zip(got, want, strict=True))
+    """In dB; infinite where every bit is the same."""
+    pairs = [(full(a).detach(), b.detach()) for a, b in zip(got, want, strict=True)]
+    return min(float("inf") if torch.equal(a, b) else snr(a, b) for a, b in pairs)
 
 
 def data_parallel(mode: str, model: nn.Module, xs: Tensor, mesh: DeviceMesh) -> None:

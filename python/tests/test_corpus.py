@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import make_corpus  # noqa: E402
-from llama_training import Data  # noqa: E402
+from train_llama import Data  # noqa: E402
 
 TEXT = "".join(f"Entry {i}: the {'quick ' * (i % 3)}fox, {i * i} times; café.\n" for i in range(3000)).encode()
 

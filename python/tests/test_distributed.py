@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-# The smallest signal over noise of any gradient, in dB. Ranks of FSDP do the arithmetic of one process; the parts of a
-# layer on DTensors are quantised in blocks of their own.
+# The smallest signal over noise of any gradient, in dB; infinite: torch.equal. Ranks of FSDP do the arithmetic of one
+# process; the parts of a layer on DTensors are quantised in blocks of their own.
 WANTED = {
-    "fsdp": 90,
+    "fsdp": float("inf"),
     "fsdp-compiled": 20,
     "fsdp-bf16": 20,
     "layer-1d": 20,
@@ -23,7 +23,7 @@ WANTED = {
     "main_grad-1d": 20,
     "main_grad-2d": 20,
     "elements": 120,
-    "adamw": 90,
+    "adamw": float("inf"),
     "fused-1d": 20,
     "fused-2d": 20,
 }
@@ -43,4 +43,4 @@ def results() -> dict[str, float]:
 
 @pytest.mark.parametrize("mode", WANTED)
 def test_gradients_are_those_of_one_process(mode, results):
-    assert results[mode] > WANTED[mode]
+    assert results[mode] >= WANTED[mode]

@@ -1,8 +1,11 @@
-"""The Python of README.md and docs/pytorch.md runs as written, top to bottom."""
+"""The Python of README.md and docs/pytorch.md runs as written, top to bottom, and they name what there is."""
 
+import importlib
 import re
+from inspect import signature
 from pathlib import Path
 
+import pytest
 import torch
 
 import octet.torch as ot
@@ -33,4 +36,18 @@ def test_page_runs(capsys):
             assert capsys.readouterr().out.strip() == quoted
     assert names["model"][0].weight.grad.dtype == torch.bfloat16
     for name in ot.__all__:
-        assert f"`{name}" in text or f"ot.{name}" in text, f"{name} is not in docs/pytorch.md"
+        assert re.search(rf"(`|\bot\.){name}\b", text), f"{name} is not in docs/pytorch.md"
+
+
+def test_signatures_have_every_argument():
+    """The line of linear in docs/pytorch.md, in the order of the function."""
+    text = (TREE / "docs" / "pytorch.md").read_text()
+    quoted = re.search(r"^\| `linear\((.*?)\)` \|", text, re.MULTILINE)[1]
+    assert [argument.partition("=")[0] for argument in quoted.split(", ")] == list(signature(ot.linear).parameters)
+
+
+def test_there_is_no_jax():
+    """docs/scope.md quotes it from here."""
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("octet.jax")
+    assert raised.exconly() == "ModuleNotFoundError: No module named 'octet.jax'"
