@@ -161,7 +161,7 @@ def main_grad(mode: str, mesh: DeviceMesh) -> float:
         ot.linear(part, weight, wgrad=wgrad, main_grad=distribute_tensor(start, mesh, [Partial()]))
         return 0
     except RuntimeError as error:
-        assert "octet: main_grad must be cut as the weight's gradient is, got P(sum), wanted one of R, S(0)" in str(
+        assert "octet: main_grad must be sharded as the weight's gradient is, got P(sum), wanted one of R, S(0)" in str(
             error
         )
     return worst

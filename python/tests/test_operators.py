@@ -172,3 +172,15 @@ def test_every_operator_is_checked():
     assert "linear_forward" in names
     for name in names:
         assert f"opcheck(ops.{name}.default" in sources, name
+
+
+# What takes plain tensors only: AdamW calls it with the shards of a rank, cache_weights refuses DTensors.
+WITHOUT_SHARDING = {"adamw_", "cast_weight_"}
+
+
+def test_every_operator_has_a_sharding_rule():
+    from torch.distributed.tensor import DTensor
+
+    rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+    names = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("octet::")}
+    assert {name for name in names if getattr(ops, name).default not in rules} == WITHOUT_SHARDING

@@ -22,7 +22,7 @@ from octet.torch._swiglu import swiglu
 from octet.torch._transformers import patch_transformers, unpatch_transformers
 
 if torch.distributed.is_available():
-    from octet.torch import _sharding, _sharding_rows  # noqa: F401
+    from octet.torch import _sharding, _sharding_loss, _sharding_rows  # noqa: F401
 
 __all__ = [
     "QKV",

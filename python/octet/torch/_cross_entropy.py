@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-import torch.distributed
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
@@ -242,20 +241,3 @@ def linear_cross_entropy(
         need_dw and at_once,
     )
     return loss.view(target.shape if reduction == "none" else ())
-
-
-if torch.distributed.is_available():
-    from torch.distributed.tensor import Replicate
-    from torch.distributed.tensor.experimental import register_sharding
-
-    def _replicated(*args: Any) -> list[Any]:
-        """Every rank has all tokens and all words; DTensor gathers what is split."""
-        return [None if not hasattr(arg, "shape") else Replicate() for arg in args]
-
-    @register_sharding(ops.linear_cross_entropy.default)
-    def _(*args: Any) -> list[Any]:
-        return [([Replicate()] * 4, _replicated(*args))]
-
-    @register_sharding(ops.linear_cross_entropy_backward.default)
-    def _(*args: Any) -> list[Any]:
-        return [([Replicate()] * 2, _replicated(*args))]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, Source, empty_carrier, empty_copies, recipe_of
-from octet.torch._dtensor import inner_cut, shaped, with_cut_in_front
+from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
 from octet.torch._formats import WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
 from octet.torch._operators import differentiable, is_plain, ops
 
@@ -134,9 +134,9 @@ def rms_norm(
             raise ValueError(
                 f"octet: residual must have the shape of x, got {list(residual.shape)} and {list(x.shape)}"
             )
-    if not quantized and (dim := inner_cut(x)) is not None:  # sequence parallel
+    if not quantized and (dim := inner_shard_dim(x)) is not None:  # sequence parallel
         operands = (x,) if residual is None else (x, residual)
-        return with_cut_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
+        return with_dim_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
         recipe, grad = recipe_of(format, wgrad), torch.is_grad_enabled()

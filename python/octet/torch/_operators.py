@@ -95,3 +95,8 @@ def is_plain(x: Tensor) -> bool:
 def cached_plans() -> int:
     """How many plans the operators keep; bounded, whatever shapes they have seen."""
     return _library.octet_torch_cached_plans()
+def positions(name: str) -> dict[str, int]:
+    """Where the arguments of octet::name stand, by the names of its schema."""
+    return {argument.name: i for i, argument in enumerate(getattr(ops, name).default._schema.arguments)}
+
+

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
-from octet.torch._dtensor import inner_cut, shaped, with_cut_in_front
+from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
 from octet.torch._formats import check_dtype, rows_of
 from octet.torch._operators import differentiable, ops
 
@@ -77,8 +77,8 @@ def swiglu(
         if up.shape != gate.shape:
             raise ValueError(f"octet: gate and up must have one shape, got {list(gate.shape)} and {list(up.shape)}")
     shape = gate.shape if up is not None else torch.Size((*gate.shape[:-1], gate.shape[-1] // 2))
-    if not quantized and (dim := inner_cut(gate)) is not None:
-        return with_cut_in_front(dim, swiglu, *((gate,) if up is None else (gate, up)))
+    if not quantized and (dim := inner_shard_dim(gate)) is not None:
+        return with_dim_in_front(dim, swiglu, *((gate,) if up is None else (gate, up)))
     inputs = (rows_of(gate), None if up is None else rows_of(up))
     if not quantized:
         return shaped(_plain(*inputs), shape)
