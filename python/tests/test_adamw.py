@@ -224,7 +224,7 @@ def test_bad_input():
     odd = nn.Parameter(torch.ones(3, dtype=torch.float64))
     odd.grad = torch.ones_like(odd)
     optimizer = ot.AdamW([odd])
-    with pytest.raises(ValueError, match="octet: w must be float32, float16 or bfloat16"):
+    with pytest.raises(TypeError, match="octet: w must be float32, float16 or bfloat16"):
         optimizer.step()
     assert optimizer.state[odd]["step"] == 0
     w, g = torch.ones(4), torch.ones(4)

@@ -52,7 +52,9 @@ def test_fresh_venv_without_torch(bin_folder):
     python = bin_folder / "python"
     assert run(python, "-c", "import octet; print(octet.__version__)").stdout.strip() == octet.__version__
     error = run(python, "-c", "import octet.torch").stderr.splitlines()[-1]
-    assert error == "ModuleNotFoundError: No module named 'torch'"
+    assert error.startswith(
+        "ModuleNotFoundError: octet.torch needs PyTorch 2.10 or later, which is not installed: pip "
+    )
     for command in ([python, "-m", "octet"], [bin_folder / "octet"]):
         assert run(*command, "--version").stdout.startswith(f"octet {octet.__version__}")
         assert run(*command, "doctor").returncode == 0

@@ -6,6 +6,15 @@
 The operators below the functions are ``torch.ops.octet.*``: functional, with fake kernels and FLOP formulas.
 """
 
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        'octet.torch needs PyTorch 2.10 or later, which is not installed: pip install "octet[torch]"', name="torch"
+    ) from error
+
 import torch.distributed
 
 from octet.torch._activation import QuantizedActivation, quantize_activation
