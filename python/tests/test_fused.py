@@ -1,14 +1,16 @@
-"""The fused path: activations in FP8 that several layers read, QKV, GatedMLP, RMSNorm, rope of packed qkv, and cached
-weights. Everything has the bits of the same computation in separate calls."""
+"""The fused path: activations in FP8 that several layers read, QKV, GatedMLP, RMSNorm and rope of packed qkv.
+Everything has the bits of the same computation in separate calls."""
 
 import copy
 
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import exact, normal, snr
+from conftest import FusedBlock, exact, normal, same, snr
 from torch import nn
 from torch._dynamo.backends.debugging import aot_eager
+from torch.distributed.utils import _apply_to_tensors
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import octet.torch as ot
 
@@ -22,10 +24,6 @@ def gradients(function, *inputs, seed=9):
     out = out if isinstance(out, tuple) else (out,)
     seeds = [normal(*t.shape, dtype=t.dtype, seed=seed + i) for i, t in enumerate(out)]
     return [*(t.detach() for t in out), *torch.autograd.grad(out, leaves, seeds)]
-
-
-def same(got, want):
-    return len(got) == len(want) and all(map(torch.equal, got, want))
 
 
 @pytest.mark.parametrize("wgrad, format, grad_format", RECIPES)
@@ -136,8 +134,69 @@ def test_an_activation_made_without_gradients_is_refused_by_a_weight_that_needs_
     assert torch.equal(ot.linear(q, w.detach()), ot.linear(normal(4, 128), w.detach()))
     with pytest.raises(ValueError, match="octet: x was quantised with wgrad='1d', got wgrad='2d'"):
         ot.linear(q, w.detach(), wgrad="2d")
-    with pytest.raises(ValueError, match="octet: x must be .* with at least one element"):
-        ot.quantize_activation(torch.empty(0, 128))
+    with pytest.raises(ValueError, match="octet: x must be .* with K at least 1"):
+        ot.quantize_activation(torch.empty(4, 0))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_autocast_reaches_activations_in_fp8(compiled):
+    """Norm and layers have f32 parameters: what is written in FP8 are the bits of f32, and results are bf16."""
+    torch.manual_seed(1)
+    norm, layer, mlp = ot.RMSNorm(128, quantized=True), ot.Linear(128, 40), ot.GatedMLP(128, 96)
+
+    def run(x):
+        y = norm(x)
+        return layer(y), mlp(y), layer(ot.quantize_activation(x))
+
+    function = torch.compile(run, fullgraph=True, backend=aot_eager) if compiled else run
+    x = normal(6, 128).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        got = function(x)
+    assert all(t.dtype == torch.bfloat16 for t in got)
+    sum(t.float().square().sum() for t in got).backward()
+    parameters = [*norm.parameters(), *layer.parameters(), *mlp.parameters()]
+    assert x.grad.any() and all(p.grad.dtype == torch.float32 and p.grad.any() for p in parameters)
+    halves = [p.detach().bfloat16() for p in (layer.weight, mlp.w_gate_up, mlp.w_down)]
+    q = norm(x)
+    want = (
+        ot.linear(q, halves[0], layer.bias),
+        ot.gated_mlp(q, *halves[1:]),
+        ot.linear(ot.quantize_activation(x), halves[0], layer.bias),
+    )
+    assert same(got, want)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_activations_in_fp8_are_pytrees_and_dataclasses(recompute):
+    """As FSDP2's hooks need them: they find the carrier, which alone is a float, and may replace it."""
+    x, w = normal(4, 300).requires_grad_(), normal(8, 300, seed=1).requires_grad_()
+    q = ot.rms_norm(x, normal(300, seed=2).requires_grad_(), quantized=True, recompute=recompute)
+    want = torch.autograd.grad(ot.linear(q, w).square().sum(), (x, w), retain_graph=True)
+    leaves, spec = tree_flatten(q)
+    assert [t for t in leaves if t is not None and t.is_floating_point()] == [q.carrier]
+    carrier = q.carrier.view_as(q.carrier)
+    other = tree_unflatten([carrier, *leaves[1:]], spec)
+    assert other.carrier is carrier and (other.source is None) == (not recompute)
+    got = torch.autograd.grad(ot.linear(other, w).square().sum(), (x, w), retain_graph=True)
+    assert same(got, want)
+    cast = _apply_to_tensors(lambda t: t.bfloat16() if t.is_floating_point() else t, q)
+    assert cast.dtype == torch.bfloat16 and torch.equal(cast.scales, q.scales)
+    assert ot.linear(cast, w.bfloat16()).dtype == torch.bfloat16
+    y = ot.quantize(x)
+    again = tree_map(torch.clone, y)
+    assert torch.equal(ot.dequantize(again), ot.dequantize(y)) and "[4, 300]" in repr(y)
+
+
+def test_activations_in_fp8_leave_an_exported_program():
+    class Norm(nn.Module):
+        def forward(self, x):
+            return ot.rms_norm(x, torch.ones(128), quantized=True)
+
+    x, w = normal(6, 128), normal(8, 128, seed=1)
+    with torch.no_grad():
+        program = torch.export.export(Norm(), (x,))
+        q = program.module()(x)
+        assert isinstance(q, ot.QuantizedActivation) and torch.equal(ot.linear(q, w), ot.linear(Norm()(x), w))
 
 
 def mlp_of_parts(x, w_gate_up, w_down, **recipe):
@@ -241,26 +300,6 @@ def test_positions_choose_the_rows_of_the_tables():
         ot.rope(q, k, cos, sin, positions=rows.float())
     with pytest.raises(ValueError, match="octet: qkv must have .* columns, got 12"):
         ot.rope_qkv(normal(1, 3, 12), 3, 1, cos, sin)
-
-
-class FusedBlock(nn.Module):
-    """A Llama layer of the fused modules."""
-
-    def __init__(self, dim=128, hidden=256, heads=2, **recipe):
-        super().__init__()
-        norm = {k: v for k, v in recipe.items() if k != "grad_format"}
-        self.norm1, self.norm2 = (ot.RMSNorm(dim, quantized=True, **norm) for _ in range(2))
-        self.qkv, self.out = ot.QKV(dim, heads, **recipe), ot.Linear(dim, dim, bias=False)
-        self.out.recompute = recipe.get("recompute", False)
-        self.mlp = ot.GatedMLP(dim, hidden, **recipe)
-        self.register_buffer("cos", torch.ones(64, dim // heads // 2))
-        self.register_buffer("sin", torch.zeros(64, dim // heads // 2))
-
-    def forward(self, x):
-        q, k, v = ot.rope_qkv(self.qkv(self.norm1(x)), self.qkv.heads, self.qkv.kv_heads, self.cos, self.sin)
-        attention = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
-        y, x = self.norm2(self.out(attention.transpose(1, 2).flatten(2)), x)
-        return x + self.mlp(y)
 
 
 def block_step(block, function, x):

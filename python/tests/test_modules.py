@@ -6,7 +6,7 @@ import io
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import exact, make_model, normal, snr, step
+from conftest import Calls, exact, make_model, normal, same, snr, step
 from torch import nn
 from torch._dynamo.backends.debugging import aot_eager
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
@@ -14,10 +14,6 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 import octet.torch as ot
 
 ops = torch.ops.octet
-
-
-def same(got, want):
-    return len(got) == len(want) and all(map(torch.equal, got, want))
 
 
 class Wrapped:
@@ -142,22 +138,22 @@ def test_checkpoint(reentrant):
     assert same(step(Wrapped(lambda x: checkpoint(model, x, use_reentrant=reentrant), model), x), want)
 
 
-def test_selective_checkpoint_saves_the_layers():
+@pytest.mark.parametrize("save, executed", [(True, 10), (False, 20)])
+def test_selective_checkpoint_saves_the_layers(save, executed):
     model, x = ot.convert(make_model(2)), normal(2, 32, 128)
-    want, calls = step(model, x), []
+    want = step(model, x)
 
     def policy(ctx, op, *args, **kwargs):
-        if op is not ops.linear_forward.default:
-            return CheckpointPolicy.PREFER_RECOMPUTE
-        calls.append(ctx.is_recompute)
-        return CheckpointPolicy.MUST_SAVE
+        saved = save and op is ops.linear_forward.default
+        return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
 
     def run(x):
         context = lambda: create_selective_checkpoint_contexts(policy)  # noqa: E731
         return checkpoint(model, x, use_reentrant=False, context_fn=context)
 
-    assert same(step(Wrapped(run, model), x), want)
-    assert calls.count(False) == 10
+    with Calls() as calls:  # below the mode that answers from what was saved: sees what is executed
+        assert same(step(Wrapped(run, model), x), want)
+    assert calls.seen["linear_forward"] == executed
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._formats import FORMATS, WGRADS, check_dtype, number, rows_of
-from octet.torch._linear import NO_WEIGHT, QuantizedWeight, autocast, check_operands
-from octet.torch._operators import call, ops
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, autocast, checked
+from octet.torch._operators import call, once, ops, positions
 
 REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
 PRECISIONS = {"fp8": True, "plain": False}
@@ -210,7 +210,7 @@ def linear_cross_entropy(
         number("wgrad", wgrad, WGRADS),
     )
     x, w = autocast(x, w)
-    check_operands(x, {"w": w})
+    x = checked(x, {"w": w})
     _check_target(x, target)
     _refuse_split_vocabulary(w)
     if x.numel() == 0:

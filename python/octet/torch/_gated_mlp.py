@@ -9,8 +9,8 @@ from torch.utils.flop_counter import register_flop_formula
 from octet.torch._activation import QuantizedActivation, Source
 from octet.torch._dtensor import shaped
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, check_operands
-from octet.torch._operators import differentiable, ops
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, checked
+from octet.torch._operators import differentiable, ops, positions
 
 # Indices of the inputs of gated_mlp_forward.
 _X, _W_GATE_UP, _W_DOWN, _INPUTS = 0, 5, 10, 26
@@ -137,7 +137,7 @@ def gated_mlp(
     check_dtype("w_gate_up", w_gate_up)
     check_dtype("w_down", w_down)
     x, w_gate_up, w_down = autocast(x, w_gate_up, w_down)
-    check_operands(x, {"w_gate_up": w_gate_up, "w_down": w_down})
+    x = checked(x, {"w_gate_up": w_gate_up, "w_down": w_down})
     needs = (w_gate_up.requires_grad, w_down.requires_grad)
     if needs[0] != needs[1]:
         raise ValueError("octet: w_gate_up and w_down must both require gradients, or neither")

@@ -151,9 +151,11 @@ def _backward_main_grad_flops(dy_shape: Any, x_t: Any, x_t_scales: Any, w_shape:
     return 2 * dy_shape[0] * w_shape[0] * w_shape[1] * (need_dx + 1)
 
 
-def check_operands(x: Any, weights: dict[str, Tensor]) -> None:
-    """Refuses what is not an activation, or weights that are no matrices of its dtype."""
-    if not isinstance(x, QuantizedActivation):
+def checked(x: Any, weights: dict[str, Tensor]) -> Any:
+    """x; refuses what is not an activation, or weights that are no matrices of its dtype."""
+    if isinstance(x, QuantizedActivation):
+        x = x.to(next(iter(weights.values())).dtype)
+    else:
         check_dtype("x", x)
     for name, w in weights.items():
         check_dtype(name, w)
@@ -161,15 +163,15 @@ def check_operands(x: Any, weights: dict[str, Tensor]) -> None:
             raise TypeError(f"octet: x and {name} must have the same dtype, got {x.dtype} and {w.dtype}")
         if len(x.shape) == 0 or w.dim() != 2:
             raise ValueError(f"octet: x must be [..., K] and {name} [N, K], got {list(x.shape)} and {list(w.shape)}")
+    return x
 
 
 def autocast(x: Any, *weights: Tensor) -> tuple[Any, ...]:
-    """x and the weights in the dtype of autocast, where it is on; an activation in FP8 stays what it is."""
+    """x and the weights in the dtype of autocast, where it is on. The bits of an activation in FP8 stay, but not its
+    dtype, which is that of the layer's result."""
     if not torch.is_autocast_enabled(x.device.type):
         return x, *weights
     dtype = torch.get_autocast_dtype(x.device.type)
-    if isinstance(x, QuantizedActivation):
-        return x, *(w.to(x.dtype) for w in weights)
     return x.to(dtype), *(w.to(dtype) for w in weights)
 
 
@@ -247,7 +249,7 @@ def linear(
         check_dtype("x", x)
     check_dtype("w", w)
     x, w = autocast(x, w)
-    check_operands(x, {"w": w})
+    x = checked(x, {"w": w})
     grad_format_number = number("grad_format", grad_format, FORMATS)
     need_dw = torch.is_grad_enabled() and w.requires_grad
     if isinstance(x, Tensor) and x.numel() == 0:  # no tokens, nothing to quantise
@@ -276,4 +278,4 @@ def linear(
     )
     if len(x.shape) != 2:
         y = shaped(y, (*x.shape[:-1], w.shape[0]))
-    return y if fused else y + bias.to(y.dtype)
+    return y if fused or bias is None else y + bias.to(y.dtype)

@@ -26,7 +26,7 @@ def _(
     x: Tensor, residual: Tensor | None, g: Tensor, eps: float, format: int, wgrad: int, save_x: bool
 ) -> tuple[Tensor, ...]:
     return (
-        empty_carrier(*x.shape, x),
+        empty_carrier(x.shape, x),
         *empty_copies(x, format, wgrad, save_x),
         x.new_empty(0 if residual is None else x.shape),
         x.new_empty(x.shape[0], dtype=torch.float32),
@@ -143,7 +143,7 @@ def rms_norm(
         recompute = recompute and is_plain(x)
         carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, grad and not recompute)
         source = Source(flat if h is None else sum, g, eps) if recompute and grad else None
-        y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad, source)
+        y: Any = QuantizedActivation.make(carrier, copies, x.shape, format, wgrad, source)
     elif h is None:
         y, _ = _plain(flat, g, eps)
         y = shaped(y, x.shape)

@@ -23,7 +23,7 @@ def _(gate: Tensor, up: Tensor | None) -> Tensor:
 @torch.library.register_fake("octet::swiglu_quantized")
 def _(gate: Tensor, up: Tensor | None, format: int, wgrad: int, save_x: bool) -> tuple[Tensor, ...]:
     y = _result(gate, up)
-    return empty_carrier(*y.shape, gate), *empty_copies(y, format, wgrad, save_x)
+    return empty_carrier(y.shape, gate), *empty_copies(y, format, wgrad, save_x)
 
 
 @torch.library.register_fake("octet::swiglu_backward")
@@ -83,4 +83,4 @@ def swiglu(
     if not quantized:
         return shaped(_plain(*inputs), shape)
     carrier, *copies = _quantized(*inputs, *recipe_of(format, wgrad), torch.is_grad_enabled())
-    return QuantizedActivation(carrier, *copies, shape, format, wgrad)
+    return QuantizedActivation.make(carrier, copies, shape, format, wgrad)
