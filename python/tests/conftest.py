@@ -59,7 +59,7 @@ class Calls(TorchDispatchMode):
 
 def linear_inputs(x: Tensor, w: Tensor, main_grad: Tensor | None = None) -> tuple[Any, ...]:
     """The first arguments of octet::linear_forward where nothing is given in FP8."""
-    return x, None, None, None, None, w, None, None, None, None, main_grad
+    return x, None, None, None, None, w, None, None, None, None, main_grad, True
 
 
 PLAIN = (None, None, None, 0.0)  # and its last ones: no bias, x^T not made again

@@ -347,62 +347,37 @@ def test_a_fused_block_is_close_to_torch():
         assert snr(a, b) > 20
 
 
-def test_packed_modules_have_the_names_of_their_parts():
+def test_packed_modules_split_into_the_names_of_their_parts():
     torch.manual_seed(1)
     qkv, mlp = ot.QKV(64, 4, 2, bias=True), ot.GatedMLP(64, 96)
-    state = qkv.state_dict()
-    assert {k: tuple(v.shape) for k, v in state.items()} == {
-        "q_proj.weight": (64, 64),
-        "k_proj.weight": (32, 64),
-        "v_proj.weight": (32, 64),
-        "q_proj.bias": (64,),
-        "k_proj.bias": (32,),
-        "v_proj.bias": (32,),
+    model = nn.ModuleDict({"attention": qkv, "mlp": mlp, "norm": ot.RMSNorm(64)})
+    assert list(model.state_dict()) == [name for name, _ in model.named_parameters()]
+    split = ot.split_state_dict(model)
+    assert {k: tuple(v.shape) for k, v in split.items()} == {
+        "attention.q_proj.weight": (64, 64),
+        "attention.k_proj.weight": (32, 64),
+        "attention.v_proj.weight": (32, 64),
+        "attention.q_proj.bias": (64,),
+        "attention.k_proj.bias": (32,),
+        "attention.v_proj.bias": (32,),
+        "mlp.gate_proj.weight": (96, 64),
+        "mlp.up_proj.weight": (96, 64),
+        "mlp.down_proj.weight": (64, 96),
+        "norm.weight": (64,),
     }
-    assert list(mlp.state_dict()) == ["gate_proj.weight", "up_proj.weight", "down_proj.weight"]
-    assert torch.equal(torch.cat(list(state.values())[:3]), qkv.weight)
-    for module, other in ((qkv, ot.QKV(64, 4, 2, bias=True)), (mlp, ot.GatedMLP(64, 96))):
-        other.load_state_dict(module.state_dict())
-        assert same(list(other.parameters()), list(module.parameters()))
-        assert same(list(copy.deepcopy(module).parameters()), list(module.parameters()))
-    with pytest.raises(RuntimeError, match="Missing key"):
-        qkv.load_state_dict({k: v for k, v in state.items() if k != "q_proj.weight"})
-
-
-def train(model, optimizer, function, steps=3):
-    losses = []
-    for step in range(steps):
-        for micro in range(2):
-            function(normal(2, 16, 128, seed=10 * step + micro)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append([p.detach().clone() for p in model.parameters()])
-    return losses
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-def test_cached_weights_change_no_bit(compiled):
-    torch.manual_seed(1)
-    model = nn.Sequential(FusedBlock(), ot.convert(nn.Linear(128, 128)))
-    models = [model, copy.deepcopy(model)]
-    results = []
-    for cached, model in zip((True, False), models):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        if cached:
-            assert ot.cache_weights(model, optimizer) is model
-        function = torch.compile(model, backend=aot_eager, fullgraph=True) if compiled else model
-        results.append(train(model, optimizer, function))
-    assert all(map(same, *results))
-
-
-def test_cached_weights_follow_every_way_of_writing_them():
-    model = ot.convert(nn.Sequential(nn.Linear(128, 64, bias=False)))
-    ot.cache_weights(model)
-    x = normal(4, 128)
-    with torch.no_grad():
-        model[0].weight.mul_(2)
-    assert torch.equal(model(x), ot.linear(x, model[0].weight))
-    model.load_state_dict({"0.weight": normal(64, 128, seed=5)})
-    assert torch.equal(model(x), ot.linear(x, normal(64, 128, seed=5)))
-    with pytest.raises(ValueError, match="octet: the model has no layer of octet.torch"):
-        ot.cache_weights(nn.Linear(2, 2))
+    packed = ot.pack_state_dict(model, split)
+    assert packed.keys() == model.state_dict().keys()
+    assert all(torch.equal(packed[name], t) for name, t in model.state_dict().items())
+    compiled = torch.compile(model)
+    assert "_orig_mod.mlp.up_proj.weight" in ot.split_state_dict(compiled)
+    assert "mlp.up_proj.weight" in ot.split_state_dict(compiled, model.state_dict())
+    other = nn.ModuleDict(
+        {"attention": ot.QKV(64, 4, 2, bias=True), "mlp": ot.GatedMLP(64, 96), "norm": ot.RMSNorm(64)}
+    )
+    for state in (split, model.state_dict()):
+        torch.nn.init.zeros_(other["mlp"].w_down)
+        other.load_state_dict(state)
+        assert same(list(other.parameters()), list(model.parameters()))
+    assert same(list(copy.deepcopy(model).parameters()), list(model.parameters()))
+    with pytest.raises(RuntimeError, match="Missing key.*attention.weight"):
+        model.load_state_dict({k: v for k, v in split.items() if k != "attention.q_proj.weight"})

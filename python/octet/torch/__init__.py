@@ -23,8 +23,9 @@ from octet.torch._cache import cache_weights, refresh_weights
 from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
 from octet.torch._linear import QuantizedWeight, linear
-from octet.torch._modules import QKV, GatedMLP, Linear, RMSNorm, convert
+from octet.torch._modules import Linear, LinearCrossEntropy, RMSNorm, convert
 from octet.torch._norm import rms_norm
+from octet.torch._packed import QKV, GatedMLP, pack_state_dict, split_state_dict
 from octet.torch._quantize import Quantized, dequantize, quantize
 from octet.torch._rope import rope, rope_qkv
 from octet.torch._swiglu import swiglu
@@ -38,6 +39,7 @@ __all__ = [
     "AdamW",
     "GatedMLP",
     "Linear",
+    "LinearCrossEntropy",
     "Quantized",
     "QuantizedActivation",
     "QuantizedWeight",
@@ -48,6 +50,7 @@ __all__ = [
     "gated_mlp",
     "linear",
     "linear_cross_entropy",
+    "pack_state_dict",
     "patch_transformers",
     "quantize",
     "quantize_activation",
@@ -55,6 +58,7 @@ __all__ = [
     "rms_norm",
     "rope",
     "rope_qkv",
+    "split_state_dict",
     "swiglu",
     "unpatch_transformers",
 ]
