@@ -1,6 +1,6 @@
 """RMS norm, with the residual added on the way where there is one."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -102,6 +102,46 @@ _residual = differentiable("rms_norm_residual", _setup_residual, _backward_resid
 _quantized = differentiable("rms_norm_quantized", _setup_quantized, _backward_quantized)
 
 
+@overload
+def rms_norm(x: Tensor, g: Tensor, residual: None = None, *, eps: float = 1e-6) -> Tensor: ...
+@overload
+def rms_norm(x: Tensor, g: Tensor, residual: Tensor, *, eps: float = 1e-6) -> tuple[Tensor, Tensor]: ...
+@overload
+def rms_norm(
+    x: Tensor,
+    g: Tensor,
+    residual: None = None,
+    *,
+    eps: float = 1e-6,
+    quantized: Literal[True],
+    wgrad: str = "1d",
+    format: str = "e4m3",
+    recompute: bool = False,
+) -> QuantizedActivation: ...
+@overload
+def rms_norm(
+    x: Tensor,
+    g: Tensor,
+    residual: Tensor,
+    *,
+    eps: float = 1e-6,
+    quantized: Literal[True],
+    wgrad: str = "1d",
+    format: str = "e4m3",
+    recompute: bool = False,
+) -> tuple[QuantizedActivation, Tensor]: ...
+@overload
+def rms_norm(
+    x: Tensor,
+    g: Tensor,
+    residual: Tensor | None = None,
+    *,
+    eps: float = 1e-6,
+    quantized: bool = False,
+    wgrad: str = "1d",
+    format: str = "e4m3",
+    recompute: bool = False,
+) -> Any: ...
 def rms_norm(
     x: Tensor,
     g: Tensor,

@@ -1,6 +1,6 @@
 """The gated activation of Llama's MLP."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -57,6 +57,16 @@ _plain = differentiable("swiglu", _setup, _backward)
 _quantized = differentiable("swiglu_quantized", _setup_quantized, _backward_quantized)
 
 
+@overload
+def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor: ...
+@overload
+def swiglu(
+    gate: Tensor, up: Tensor | None = None, *, quantized: Literal[True], wgrad: str = "1d", format: str = "e4m3"
+) -> QuantizedActivation: ...
+@overload
+def swiglu(
+    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
+) -> Any: ...
 def swiglu(
     gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
 ) -> Any:
