@@ -71,16 +71,8 @@ def test_fresh_venv_has_every_library(bin_folder):
         assert not re.search(r"libstdc\+\+|yaml|fmt|sqlite|csv|cudart", libraries), libraries
 
 
-HEADERS = {
-    "hwy/highway.h": "libhwy-dev",
-    "CLI/CLI.hpp": "libcli11-dev",
-    "fmt/format.h": "libfmt-dev",
-    "nlohmann/json.hpp": "nlohmann-json3-dev",
-    "yaml-cpp/yaml.h": "libyaml-cpp-dev",
-    "csv.h": "libcsv-dev",
-    "sqlite3.h": "libsqlite3-dev",
-    "dlpack/dlpack.h": "libdlpack-dev",
-}
+PACKAGES = (TREE / "cmake" / "system_packages.txt").read_text().splitlines()
+HEADERS = dict(line.split() for line in PACKAGES if not line.startswith("#"))
 
 
 @needs_cmake
