@@ -41,8 +41,9 @@ def test_cached_weights_change_no_bit(compiled):
 
 
 def layer(k=128, n=64):
-    torch.manual_seed(1)
-    return ot.cache_weights(ot.Linear(k, n, bias=False))
+    model = ot.Linear(k, n, bias=False)
+    model.weight = nn.Parameter(normal(n, k))  # never written: no version tells it from another new parameter
+    return ot.cache_weights(model)
 
 
 def write(model):
