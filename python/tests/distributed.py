@@ -6,12 +6,20 @@ distributed.py MODE...: each mode prints "result MODE SNR", the smallest of all 
 import copy
 import itertools
 import sys
+import tempfile
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from conftest import Block, snr
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_state_dict,
+    set_model_state_dict,
+    set_state_dict,
+)
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, distribute_tensor
@@ -62,6 +70,80 @@ def model_in_parallel(mode: str, mesh: DeviceMesh) -> float:
     (sum(loss_of(alone, x) for x in xs) / len(xs)).backward()
     (data_parallel if mode.startswith("fsdp") else tensor_parallel)(mode, model, xs, mesh)
     return worst_of([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+
+
+class Fused(nn.Module):
+    """A norm that writes FP8, and the packed modules that read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.mlp = (
+            ot.RMSNorm(128, quantized=True),
+            ot.QKV(128, 2, bias=True),
+            ot.GatedMLP(128, 256),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return self.qkv(y)[..., :128] + self.mlp(y)
+
+
+def groups(mode: str, mesh: DeviceMesh) -> float:
+    """Norm, layer and MLP in FSDP2 groups of their own: activations in FP8 pass from one group to the next."""
+    model = Fused()
+    xs = torch.randn(dist.get_world_size(), 2, 32, 128)
+    alone = copy.deepcopy(model)
+    (sum(loss_of(alone, x) for x in xs) / len(xs)).backward()
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if "bf16" in mode else None)
+    for module in (model.norm, model.qkv, model.mlp, model):
+        fully_shard(module, mesh=mesh, mp_policy=policy)
+    loss_of(model, xs[dist.get_rank()]).backward()
+    state = model.qkv._get_fsdp_state()._fsdp_param_group
+    assert state._training_state.name == "IDLE" and state.is_sharded  # the hooks of backward have run
+    return worst_of([p.grad for p in model.parameters()], [p.grad for p in alone.parameters()])
+
+
+def checkpoint(mode: str, mesh: DeviceMesh) -> float:
+    """A model of packed modules, saved and loaded by torch.distributed.checkpoint, and as a whole."""
+    x = torch.randn(2, 32, 128)
+
+    def make(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(seed)
+        model = nn.Sequential(Fused(), Fused())
+        for block in model:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        loss_of(model, x).backward()
+        optimizer.step()
+        return model, optimizer
+
+    torch.manual_seed(1)
+    alone = nn.Sequential(Fused(), Fused())
+    (model, optimizer), (loaded, other) = make(1), make(2)
+    assert list(model.state_dict()) == list(alone.state_dict()) == [name for name, _ in alone.named_parameters()]
+
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    states = [dict(zip(("model", "optim"), get_state_dict(*pair))) for pair in ((model, optimizer), (loaded, other))]
+    dcp.save(states[0], checkpoint_id=folder[0])
+    dcp.load(states[1], checkpoint_id=folder[0])
+    set_state_dict(loaded, other, model_state_dict=states[1]["model"], optim_state_dict=states[1]["optim"])
+    for (name, a), b in zip(model.named_parameters(), loaded.parameters(), strict=True):
+        assert torch.equal(a.full_tensor(), b.full_tensor()), name
+        momenta = [o.state[p]["exp_avg"].full_tensor() for o, p in ((optimizer, a), (other, b))]
+        assert torch.equal(*momenta), name
+
+    # As Hugging Face names the layers: gathered on every rank, loaded into one process and into shards.
+    split = ot.split_state_dict(model)
+    assert "0.qkv.q_proj.bias" in split and "1.mlp.up_proj.weight" in split and "0.qkv.weight" not in split
+    alone.load_state_dict({name: full(t) for name, t in split.items()})
+    fresh = make(3)[0]
+    whole = ot.pack_state_dict(fresh, {name: full(t) for name, t in split.items()})
+    set_model_state_dict(fresh, whole, options=StateDictOptions(full_state_dict=True))
+    for (name, a), b, c in zip(model.named_parameters(), alone.parameters(), fresh.parameters(), strict=True):
+        assert torch.equal(a.full_tensor(), b) and torch.equal(c.full_tensor(), b), name
+    return worst_of([model(x)], [alone(x)])
 
 
 def adamw(mode: str, mesh: DeviceMesh) -> float:
@@ -163,7 +245,7 @@ def main_grad(mode: str, mesh: DeviceMesh) -> float:
         ot.linear(part, weight, wgrad=wgrad, main_grad=distribute_tensor(start, mesh, [Partial()]))
         return 0
     except RuntimeError as error:
-        assert "octet: main_grad must be cut as the weight's gradient is, got P(sum), wanted one of R, S(0)" in str(
+        assert "octet: main_grad must be sharded as the weight's gradient is, got P(sum), wanted one of R, S(0)" in str(
             error
         )
     return worst
@@ -256,7 +338,42 @@ def fused(mode: str, mesh: DeviceMesh) -> float:
     return worst
 
 
+def head(mode: str, mesh: DeviceMesh) -> float:
+    """The loss of a head and its gradients, with tokens sharded or not; main_grad as a whole and as partial sums."""
+    worst, (tokens, vocabulary, k) = float("inf"), (96, 80, 128)
+    x, w, target = torch.randn(tokens, k), torch.randn(vocabulary, k) / 8, torch.randint(vocabulary, (tokens,))
+    target[::5] = -100
+    for reduction, placement in itertools.product(("mean", "sum", "none"), (Replicate(), Shard(0))):
+        options = {"reduction": reduction, "precision": "plain" if "plain" in mode else "fp8"}
+        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+        loss = ot.linear_cross_entropy(*leaves, target, **options)
+        dloss = torch.randn(loss.shape)
+        want = [loss, *torch.autograd.grad(loss, leaves, dloss)]
+
+        def place(t: Tensor, placement: Placement) -> DTensor:
+            return distribute_tensor(t, mesh, [placement if t.dim() else Replicate()])
+
+        # A mean needs the number of all tokens: x is gathered, and the loss is whole.
+        stays = placement if reduction != "mean" else Replicate()
+        sums = [None, Replicate()] + ([Partial()] if stays == Shard(0) else [])
+        for of_sum in sums:
+            parts = [place(x, placement).requires_grad_(), place(w, Replicate()).requires_grad_()]
+            main_grad = None
+            if of_sum is not None:
+                zeros = torch.zeros(vocabulary, k)
+                main_grad = DTensor.from_local(zeros, mesh, [of_sum], run_check=False)
+            loss = ot.linear_cross_entropy(*parts, place(target, placement), main_grad=main_grad, **options)
+            if of_sum != Replicate():
+                assert loss.placements == ((Partial() if reduction == "sum" and stays == Shard(0) else stays),)
+            loss.backward(place(dloss, loss.placements[0] if loss.dim() else Replicate()))
+            assert main_grad is None or parts[1].grad is None
+            got = [loss, parts[0].grad, parts[1].grad if main_grad is None else main_grad]
+            worst = min(worst, worst_of(got, want))
+    return worst
+
+
 MODES = {
+    "head": head,
     "fused": fused,
     "fsdp": model_in_parallel,
     "tp": model_in_parallel,
@@ -265,6 +382,8 @@ MODES = {
     "main_grad": main_grad,
     "elements": elements,
     "adamw": adamw,
+    "groups": groups,
+    "checkpoint": checkpoint,
 }
 
 

@@ -178,6 +178,50 @@ def test_closure_and_gradients_that_are_missing():
     assert p._version > version and torch.equal(idle, torch.ones(3)) and idle not in optimizer.state
 
 
+@pytest.mark.parametrize("unscale", [False, True])
+def test_a_grad_scaler_has_its_scale_divided_out(unscale):
+    params, plain = parameters(), parameters()
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    own, other = ot.AdamW(params, **OPTIONS), ot.AdamW(plain, **OPTIONS)
+    scaler.scale(torch.ones(()))  # makes the scale
+    for step in range(3):
+        give_gradients(plain, step), give_gradients(params, step)
+        for p in params:
+            p.grad.mul_(4)
+        scaled = [p.grad.clone() for p in params]
+        if unscale:
+            scaler.unscale_(own)
+        scaler.step(own), other.step()
+        scaler.update()
+        assert unscale or all(map(torch.equal, scaled, (p.grad for p in params)))
+    assert all(map(torch.equal, params, plain))
+    before = [p.detach().clone() for p in params]
+    give_gradients(params, 4)
+    params[0].grad[0, 0] = torch.inf
+    scaler.step(own)
+    assert all(map(torch.equal, params, before)) and own.state[params[0]]["step"] == 3
+    assert not hasattr(own, "found_inf") and not hasattr(own, "grad_scale")
+
+
+def test_a_capture_is_refused(monkeypatch):
+    p = nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match="octet: AdamW.step cannot be captured in a CUDA graph: step number"):
+        ot.AdamW([p]).step()
+    assert torch.equal(p, torch.ones(3))
+
+
+def test_versions_of_what_was_written_before_a_refusal():
+    good, bad = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3, dtype=torch.float64))
+    good.grad, bad.grad = torch.ones(3), torch.ones_like(bad)
+    version = good._version
+    with pytest.raises(TypeError, match="octet: w must be float32"):
+        ot.AdamW([good, bad]).step()
+    assert not torch.equal(good, torch.ones(3)) and good._version > version and bad._version == 0
+
+
 def test_cached_weights_follow_the_step():
     torch.manual_seed(0)
     model = nn.Sequential(ot.Linear(128, 128, bias=False))
@@ -224,7 +268,7 @@ def test_bad_input():
     odd = nn.Parameter(torch.ones(3, dtype=torch.float64))
     odd.grad = torch.ones_like(odd)
     optimizer = ot.AdamW([odd])
-    with pytest.raises(ValueError, match="octet: w must be float32, float16 or bfloat16"):
+    with pytest.raises(TypeError, match="octet: w must be float32, float16 or bfloat16"):
         optimizer.step()
     assert optimizer.state[odd]["step"] == 0
     w, g = torch.ones(4), torch.ones(4)

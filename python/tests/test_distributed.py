@@ -1,5 +1,6 @@
 """FSDP2, tensor and sequence parallel, and every operator on DTensors, as two gloo processes on the CPU."""
 
+import math
 import os
 import subprocess
 import sys
@@ -7,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-# The smallest signal over noise of any gradient, in dB; infinite: torch.equal. Ranks of FSDP do the arithmetic of one
+# The smallest signal over noise of any gradient, in dB; inf: the same bits. Ranks of FSDP do the arithmetic of one
 # process; the parts of a layer on DTensors are quantised in blocks of their own.
 WANTED = {
-    "fsdp": float("inf"),
+    "fsdp": math.inf,
     "fsdp-compiled": 20,
     "fsdp-bf16": 20,
     "layer-1d": 20,
@@ -26,6 +27,11 @@ WANTED = {
     "adamw": float("inf"),
     "fused-1d": 20,
     "fused-2d": 20,
+    "groups": math.inf,
+    "groups-bf16": 20,
+    "checkpoint": math.inf,
+    "head-plain": 90,
+    "head-fp8": 20,
 }
 
 

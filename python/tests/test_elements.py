@@ -95,3 +95,11 @@ def test_bad_input_is_refused_in_words(call, kind, text):
     with pytest.raises(kind) as error:
         call(normal(6, 40))
     assert str(error.value).startswith(text)
+
+
+def test_no_bound_lets_numbers_pass_that_are_not_finite():
+    x = torch.ones(3)
+    for bad in (float("nan"), float("inf")):
+        y = torch.tensor([1.0, bad, 1.0])
+        assert snr(y, x) == snr(x, y) == -float("inf")
+    assert snr(x, x) == snr(0 * x, 0 * x) == float("inf")

@@ -1,14 +1,16 @@
-"""The fused path: activations in FP8 that several layers read, QKV, GatedMLP, RMSNorm, rope of packed qkv, and cached
-weights. Everything has the bits of the same computation in separate calls."""
+"""The fused path: activations in FP8 that several layers read, QKV, GatedMLP, RMSNorm and rope of packed qkv.
+Everything has the bits of the same computation in separate calls."""
 
 import copy
 
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import exact, normal, snr
+from conftest import FusedBlock, exact, normal, same, snr
 from torch import nn
 from torch._dynamo.backends.debugging import aot_eager
+from torch.distributed.utils import _apply_to_tensors
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import octet.torch as ot
 
@@ -22,10 +24,6 @@ def gradients(function, *inputs, seed=9):
     out = out if isinstance(out, tuple) else (out,)
     seeds = [normal(*t.shape, dtype=t.dtype, seed=seed + i) for i, t in enumerate(out)]
     return [*(t.detach() for t in out), *torch.autograd.grad(out, leaves, seeds)]
-
-
-def same(got, want):
-    return len(got) == len(want) and all(map(torch.equal, got, want))
 
 
 @pytest.mark.parametrize("wgrad, format, grad_format", RECIPES)
@@ -136,8 +134,69 @@ def test_an_activation_made_without_gradients_is_refused_by_a_weight_that_needs_
     assert torch.equal(ot.linear(q, w.detach()), ot.linear(normal(4, 128), w.detach()))
     with pytest.raises(ValueError, match="octet: x was quantised with wgrad='1d', got wgrad='2d'"):
         ot.linear(q, w.detach(), wgrad="2d")
-    with pytest.raises(ValueError, match="octet: x must be .* with at least one element"):
-        ot.quantize_activation(torch.empty(0, 128))
+    with pytest.raises(ValueError, match="octet: x must be .* with K at least 1"):
+        ot.quantize_activation(torch.empty(4, 0))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_autocast_reaches_activations_in_fp8(compiled):
+    """Norm and layers have f32 parameters: what is written in FP8 are the bits of f32, and results are bf16."""
+    torch.manual_seed(1)
+    norm, layer, mlp = ot.RMSNorm(128, quantized=True), ot.Linear(128, 40), ot.GatedMLP(128, 96)
+
+    def run(x):
+        y = norm(x)
+        return layer(y), mlp(y), layer(ot.quantize_activation(x))
+
+    function = torch.compile(run, fullgraph=True, backend=aot_eager) if compiled else run
+    x = normal(6, 128).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        got = function(x)
+    assert all(t.dtype == torch.bfloat16 for t in got)
+    sum(t.float().square().sum() for t in got).backward()
+    parameters = [*norm.parameters(), *layer.parameters(), *mlp.parameters()]
+    assert x.grad.any() and all(p.grad.dtype == torch.float32 and p.grad.any() for p in parameters)
+    halves = [p.detach().bfloat16() for p in (layer.weight, mlp.w_gate_up, mlp.w_down)]
+    q = norm(x)
+    want = (
+        ot.linear(q, halves[0], layer.bias),
+        ot.gated_mlp(q, *halves[1:]),
+        ot.linear(ot.quantize_activation(x), halves[0], layer.bias),
+    )
+    assert same(got, want)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_activations_in_fp8_are_pytrees_and_dataclasses(recompute):
+    """As FSDP2's hooks need them: they find the carrier, which alone is a float, and may replace it."""
+    x, w = normal(4, 300).requires_grad_(), normal(8, 300, seed=1).requires_grad_()
+    q = ot.rms_norm(x, normal(300, seed=2).requires_grad_(), quantized=True, recompute=recompute)
+    want = torch.autograd.grad(ot.linear(q, w).square().sum(), (x, w), retain_graph=True)
+    leaves, spec = tree_flatten(q)
+    assert [t for t in leaves if t is not None and t.is_floating_point()] == [q.carrier]
+    carrier = q.carrier.view_as(q.carrier)
+    other = tree_unflatten([carrier, *leaves[1:]], spec)
+    assert other.carrier is carrier and (other.source is None) == (not recompute)
+    got = torch.autograd.grad(ot.linear(other, w).square().sum(), (x, w), retain_graph=True)
+    assert same(got, want)
+    cast = _apply_to_tensors(lambda t: t.bfloat16() if t.is_floating_point() else t, q)
+    assert cast.dtype == torch.bfloat16 and torch.equal(cast.scales, q.scales)
+    assert ot.linear(cast, w.bfloat16()).dtype == torch.bfloat16
+    y = ot.quantize(x)
+    again = tree_map(torch.clone, y)
+    assert torch.equal(ot.dequantize(again), ot.dequantize(y)) and "[4, 300]" in repr(y)
+
+
+def test_activations_in_fp8_leave_an_exported_program():
+    class Norm(nn.Module):
+        def forward(self, x):
+            return ot.rms_norm(x, torch.ones(128), quantized=True)
+
+    x, w = normal(6, 128), normal(8, 128, seed=1)
+    with torch.no_grad():
+        program = torch.export.export(Norm(), (x,))
+        q = program.module()(x)
+        assert isinstance(q, ot.QuantizedActivation) and torch.equal(ot.linear(q, w), ot.linear(Norm()(x), w))
 
 
 def mlp_of_parts(x, w_gate_up, w_down, **recipe):
@@ -237,30 +296,10 @@ def test_positions_choose_the_rows_of_the_tables():
     for positions in (rows, rows.int()):
         got = ot.rope(q, k, cos, sin, positions=positions)
         assert same(got, ot.rope(q, k, cos[rows[0]], sin[rows[0]]))
-    with pytest.raises(ValueError, match="octet: positions must be int32 or int64"):
+    with pytest.raises(TypeError, match="octet: positions must be int32 or int64"):
         ot.rope(q, k, cos, sin, positions=rows.float())
     with pytest.raises(ValueError, match="octet: qkv must have .* columns, got 12"):
         ot.rope_qkv(normal(1, 3, 12), 3, 1, cos, sin)
-
-
-class FusedBlock(nn.Module):
-    """A Llama layer of the fused modules."""
-
-    def __init__(self, dim=128, hidden=256, heads=2, **recipe):
-        super().__init__()
-        norm = {k: v for k, v in recipe.items() if k != "grad_format"}
-        self.norm1, self.norm2 = (ot.RMSNorm(dim, quantized=True, **norm) for _ in range(2))
-        self.qkv, self.out = ot.QKV(dim, heads, **recipe), ot.Linear(dim, dim, bias=False)
-        self.out.recompute = recipe.get("recompute", False)
-        self.mlp = ot.GatedMLP(dim, hidden, **recipe)
-        self.register_buffer("cos", torch.ones(64, dim // heads // 2))
-        self.register_buffer("sin", torch.zeros(64, dim // heads // 2))
-
-    def forward(self, x):
-        q, k, v = ot.rope_qkv(self.qkv(self.norm1(x)), self.qkv.heads, self.qkv.kv_heads, self.cos, self.sin)
-        attention = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
-        y, x = self.norm2(self.out(attention.transpose(1, 2).flatten(2)), x)
-        return x + self.mlp(y)
 
 
 def block_step(block, function, x):
@@ -308,62 +347,37 @@ def test_a_fused_block_is_close_to_torch():
         assert snr(a, b) > 20
 
 
-def test_packed_modules_have_the_names_of_their_parts():
+def test_packed_modules_split_into_the_names_of_their_parts():
     torch.manual_seed(1)
     qkv, mlp = ot.QKV(64, 4, 2, bias=True), ot.GatedMLP(64, 96)
-    state = qkv.state_dict()
-    assert {k: tuple(v.shape) for k, v in state.items()} == {
-        "q_proj.weight": (64, 64),
-        "k_proj.weight": (32, 64),
-        "v_proj.weight": (32, 64),
-        "q_proj.bias": (64,),
-        "k_proj.bias": (32,),
-        "v_proj.bias": (32,),
+    model = nn.ModuleDict({"attention": qkv, "mlp": mlp, "norm": ot.RMSNorm(64)})
+    assert list(model.state_dict()) == [name for name, _ in model.named_parameters()]
+    split = ot.split_state_dict(model)
+    assert {k: tuple(v.shape) for k, v in split.items()} == {
+        "attention.q_proj.weight": (64, 64),
+        "attention.k_proj.weight": (32, 64),
+        "attention.v_proj.weight": (32, 64),
+        "attention.q_proj.bias": (64,),
+        "attention.k_proj.bias": (32,),
+        "attention.v_proj.bias": (32,),
+        "mlp.gate_proj.weight": (96, 64),
+        "mlp.up_proj.weight": (96, 64),
+        "mlp.down_proj.weight": (64, 96),
+        "norm.weight": (64,),
     }
-    assert list(mlp.state_dict()) == ["gate_proj.weight", "up_proj.weight", "down_proj.weight"]
-    assert torch.equal(torch.cat(list(state.values())[:3]), qkv.weight)
-    for module, other in ((qkv, ot.QKV(64, 4, 2, bias=True)), (mlp, ot.GatedMLP(64, 96))):
-        other.load_state_dict(module.state_dict())
-        assert same(list(other.parameters()), list(module.parameters()))
-        assert same(list(copy.deepcopy(module).parameters()), list(module.parameters()))
-    with pytest.raises(RuntimeError, match="Missing key"):
-        qkv.load_state_dict({k: v for k, v in state.items() if k != "q_proj.weight"})
-
-
-def train(model, optimizer, function, steps=3):
-    losses = []
-    for step in range(steps):
-        for micro in range(2):
-            function(normal(2, 16, 128, seed=10 * step + micro)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append([p.detach().clone() for p in model.parameters()])
-    return losses
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-def test_cached_weights_change_no_bit(compiled):
-    torch.manual_seed(1)
-    model = nn.Sequential(FusedBlock(), ot.convert(nn.Linear(128, 128)))
-    models = [model, copy.deepcopy(model)]
-    results = []
-    for cached, model in zip((True, False), models):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        if cached:
-            assert ot.cache_weights(model, optimizer) is model
-        function = torch.compile(model, backend=aot_eager, fullgraph=True) if compiled else model
-        results.append(train(model, optimizer, function))
-    assert all(map(same, *results))
-
-
-def test_cached_weights_follow_every_way_of_writing_them():
-    model = ot.convert(nn.Sequential(nn.Linear(128, 64, bias=False)))
-    ot.cache_weights(model)
-    x = normal(4, 128)
-    with torch.no_grad():
-        model[0].weight.mul_(2)
-    assert torch.equal(model(x), ot.linear(x, model[0].weight))
-    model.load_state_dict({"0.weight": normal(64, 128, seed=5)})
-    assert torch.equal(model(x), ot.linear(x, normal(64, 128, seed=5)))
-    with pytest.raises(ValueError, match="octet: the model has no layer of octet.torch"):
-        ot.cache_weights(nn.Linear(2, 2))
+    packed = ot.pack_state_dict(model, split)
+    assert packed.keys() == model.state_dict().keys()
+    assert all(torch.equal(packed[name], t) for name, t in model.state_dict().items())
+    compiled = torch.compile(model)
+    assert "_orig_mod.mlp.up_proj.weight" in ot.split_state_dict(compiled)
+    assert "mlp.up_proj.weight" in ot.split_state_dict(compiled, model.state_dict())
+    other = nn.ModuleDict(
+        {"attention": ot.QKV(64, 4, 2, bias=True), "mlp": ot.GatedMLP(64, 96), "norm": ot.RMSNorm(64)}
+    )
+    for state in (split, model.state_dict()):
+        torch.nn.init.zeros_(other["mlp"].w_down)
+        other.load_state_dict(state)
+        assert same(list(other.parameters()), list(model.parameters()))
+    assert same(list(copy.deepcopy(model).parameters()), list(model.parameters()))
+    with pytest.raises(RuntimeError, match="Missing key.*attention.weight"):
+        model.load_state_dict({k: v for k, v in split.items() if k != "attention.q_proj.weight"})

@@ -29,7 +29,7 @@ def quantized_weight(w):
 
 def mlp_inputs(x, w_gate_up, w_down, main_grads=(None, None)):
     none = (None,) * 4
-    return x, *none, w_gate_up, *none, w_down, *none, *main_grads
+    return x, *none, w_gate_up, *none, w_down, *none, *main_grads, True
 
 
 @pytest.mark.parametrize("wgrad", [1, 2])
@@ -54,6 +54,7 @@ def test_gated_mlp(wgrad):
         *caches[1],
         None,
         None,
+        True,
         4,
         4,
         wgrad,
@@ -68,7 +69,8 @@ def test_gated_mlp(wgrad):
     for tensors in (given, plain):
         opcheck(ops.gated_mlp_backward.default, (*tensors, 4, 5, wgrad, True, True))
         main_grads = torch.zeros(96, 256), torch.zeros(256, 48)
-        opcheck(ops.gated_mlp_backward_main_grad.default, (*tensors, *main_grads, 4, 5, wgrad, True))
+        opcheck(ops.gated_mlp_backward_main_grad.default, (*tensors, *main_grads, True, 4, 5, wgrad, True))
+        opcheck(ops.gated_mlp_backward_main_grad.default, (*tensors, *main_grads, False, 4, 5, wgrad, True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,7 +83,7 @@ def test_linear_forward(wgrad, dtype):
         ops.linear_forward.default, (*linear_inputs(x, w.detach(), torch.zeros(130, 256)), 4, 4, wgrad, True, *PLAIN)
     )
     given = ops.cast_activation(x.detach(), 4, wgrad, True)
-    opcheck(ops.linear_forward.default, (x, *given, w, *quantized_weight(w), None, 4, 4, wgrad, True, *PLAIN))
+    opcheck(ops.linear_forward.default, (x, *given, w, *quantized_weight(w), None, True, 4, 4, wgrad, True, *PLAIN))
     bias = normal(130, dtype=dtype, seed=2).requires_grad_()
     opcheck(ops.linear_forward.default, (*linear_inputs(x, w), 4, 4, wgrad, False, bias, x, None, 0.0))
 
@@ -97,7 +99,7 @@ def test_linear_backward(wgrad, dtype):
     opcheck(ops.linear_backward.default, (dy, None, None, w, *quantized_weight(w)[2:], 4, 5, wgrad, True, False))
     main_grad = torch.zeros(130, 256)
     for need_dx in (True, False):
-        args = (dy, x_t, x_t_scales, w, None, None, main_grad, 4, 5, wgrad, need_dx)
+        args = (dy, x_t, x_t_scales, w, None, None, main_grad, need_dx, 4, 5, wgrad, need_dx)
         opcheck(ops.linear_backward_main_grad.default, args)
 
 
@@ -172,3 +174,15 @@ def test_every_operator_is_checked():
     assert "linear_forward" in names
     for name in names:
         assert f"opcheck(ops.{name}.default" in sources, name
+
+
+# What takes plain tensors only: AdamW calls it with the shards of a rank, cache_weights refuses DTensors.
+WITHOUT_SHARDING = {"adamw_", "cast_weight_"}
+
+
+def test_every_operator_has_a_sharding_rule():
+    from torch.distributed.tensor import DTensor
+
+    rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+    names = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("octet::")}
+    assert {name for name in names if getattr(ops, name).default not in rules} == WITHOUT_SHARDING

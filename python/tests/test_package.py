@@ -5,11 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import octet
 from octet._library import folder, library_path
+
+TREE = Path(__file__).parents[2]
 
 
 def run(code: str, *args: str) -> str:
@@ -83,7 +86,29 @@ def test_older_torch_is_refused_in_words(tmp_path):
 
 
 def test_version_is_that_of_the_headers():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", octet.__version__)
+    header = (TREE / "include" / "octet" / "version.h").read_text()
+    numbers = [re.search(rf"#define OCTET_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH")]
+    assert octet.__version__ == ".".join(numbers)
+
+
+def import_error(before: str) -> str:
+    return run(f"{before}\ntry: import octet.torch\nexcept ImportError as e: print(e)").strip()
+
+
+def test_missing_torch_is_named():
+    hidden = "import sys; sys.modules['torch'] = None"
+    error = import_error(hidden)
+    assert error == 'octet.torch needs PyTorch 2.10 or later, which is not installed: pip install "octet[torch]"'
+
+
+def test_a_namespace_that_is_taken_is_named():
+    error = import_error("import torch; library = torch.library.Library('octet', 'DEF')")
+    assert error.startswith("octet.torch cannot register torch.ops.octet: something in this process has registered")
+
+
+def test_a_part_of_torch_that_is_missing_is_not_hidden():
+    error = import_error("import sys, torch; sys.modules['torch.utils.flop_counter'] = None")
+    assert "torch.utils.flop_counter" in error and "pip" not in error
 
 
 @pytest.mark.parametrize("name, prefix", [("liboctet.so.0", "octet_"), ("liboctet_torch.so", "octet_torch_")])

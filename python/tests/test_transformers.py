@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import snr
-from torch.utils._python_dispatch import TorchDispatchMode
+from conftest import Calls, snr
 
 import octet.torch as ot
 from octet.torch import _transformers
@@ -57,17 +56,9 @@ def assert_close(got: dict[str, torch.Tensor], want: dict[str, torch.Tensor], de
 
 def calls_of(model, **options) -> Counter:
     """How often forward and backward run which operator of octet."""
-    seen = Counter()
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            if function.namespace == "octet":
-                seen[function._opname] += 1
-            return function(*args, **(kwargs or {}))
-
-    with Watch():
+    with Calls() as calls:
         step(model, tokens(), **options)
-    return seen
+    return calls.seen
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +185,77 @@ def test_hooks_of_a_linear_layer_see_tensors():
     assert_close(step(model, tokens()), want, 90)
     assert len(seen) == 6 and all(isinstance(x, torch.Tensor) for x in seen)
     assert "rms_norm_quantized" not in calls_of(model)
+
+
+def hook_kinds():
+    """(name, what registers a hook that sees one module's tensors, and returns its handle)"""
+    from torch.nn.modules import module as modules
+
+    def forward(module, seen):
+        return module.register_forward_hook(lambda m, args, out: seen.append(args[0]))
+
+    def backward(module, seen):
+        return module.register_full_backward_hook(lambda m, grad_in, grad_out: seen.append(grad_out[0]))
+
+    def backward_pre(module, seen):
+        return module.register_full_backward_pre_hook(lambda m, grad_out: seen.append(grad_out[0]))
+
+    def everywhere(module, seen):
+        return modules.register_module_forward_pre_hook(lambda m, args: seen.append(args[0]) if m is module else None)
+
+    def everywhere_backward(module, seen):
+        return modules.register_module_full_backward_hook(
+            lambda m, grad_in, grad_out: seen.append(grad_out[0]) if m is module else None
+        )
+
+    return [forward, backward, backward_pre, everywhere, everywhere_backward]
+
+
+@pytest.mark.parametrize("register", hook_kinds(), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("which", ["input_layernorm", "self_attn.k_proj", "mlp", "mlp.down_proj"])
+def test_hooks_of_every_kind_see_tensors(which, register):
+    ot.patch_transformers("llama")
+    model, seen = ot.convert(make("llama", num_hidden_layers=1)), []
+    want = step(model, tokens())
+    handle = register(model.model.layers[0].get_submodule(which), seen)
+    try:
+        got = step(model, tokens())
+    finally:
+        handle.remove()
+    assert len(seen) == 1 and isinstance(seen[0], torch.Tensor)
+    assert_close(got, want, 90)
+
+
+class Averaged(torch.nn.Module):
+    """Mixed into an attention: looks at the values of its input."""
+
+    def forward(self, hidden_states, *args, **kwargs):
+        return super().forward(hidden_states + 0, *args, **kwargs)
+
+
+def test_attention_with_other_code_gets_a_tensor():
+    module = importlib.import_module("transformers.models.llama.modeling_llama")
+    model = ot.convert(make("llama", num_hidden_layers=1))
+    want = step(model, tokens())
+    ot.patch_transformers("llama")
+    attention = model.model.layers[0].self_attn
+    attention.__class__ = type("AveragedAttention", (Averaged, module.LlamaAttention), {})
+    assert_close(step(model, tokens()), want, 20)
+    assert calls_of(model)["rms_norm_quantized"] == 1  # the MLP's
+
+
+def test_attention_is_read_before_it_is_given_fp8():
+    def projects(self, hidden_states):
+        return self.q_proj(hidden_states).view(hidden_states.shape)
+
+    def adds(self, hidden_states):
+        return self.q_proj(hidden_states) + hidden_states
+
+    def assigns(self, hidden_states):
+        hidden_states = self.q_proj(hidden_states)
+        return hidden_states.shape
+
+    assert [_transformers._only_projects(f) for f in (projects, adds, assigns, None)] == [True, False, False, False]
 
 
 def test_layers_that_were_not_converted_get_tensors():

@@ -29,12 +29,20 @@ struct Weights {
     k = view.shape[1];
     check_shape(view_of(down, "w_down", 2), "w_down", "[K, F]", k, f);
   }
+
+  octet_tensor main_grad_of_gate_up(const Tensor& main_grad) const {
+    return main_grad_view(main_grad, "main_grad_gate_up", "[2 F, K]",
+                          view_of(gate_up, "w_gate_up"));
+  }
+  octet_tensor main_grad_of_down(const Tensor& main_grad) const {
+    return main_grad_view(main_grad, "main_grad_down", "[K, F]", view_of(down, "w_down"));
+  }
 };
 
 // (x, x_values, x_scales, x_t, x_t_scales, w_gate_up, w_gate_up_values, w_gate_up_scales,
 //  w_gate_up_t, w_gate_up_t_scales, w_down, w_down_values, w_down_scales, w_down_t,
-//  w_down_t_scales, main_grad_gate_up, main_grad_down, format, grad_format, wgrad, save, save_x, save_h,
-//  source, g, eps)
+//  w_down_t_scales, main_grad_gate_up, main_grad_down, accumulate, format, grad_format, wgrad, save,
+//  save_x, save_h, source, g, eps)
 // -> y, gate_up, x_t, x_t_scales, h_t, h_t_scales
 void gated_mlp_forward(StackValue* stack) {
   const Tensor x(stack[0]);
@@ -46,11 +54,13 @@ void gated_mlp_forward(StackValue* stack) {
   Quantized given_down{optional_at(stack, 11), optional_at(stack, 12)};
   const Quantized given_down_t{optional_at(stack, 13), optional_at(stack, 14)};  // for backward
   const Tensor main_grad_gate_up = optional_at(stack, 15), main_grad_down = optional_at(stack, 16);
-  const Recipe recipe(stack, 17);
-  const Tensor source = optional_at(stack, 23), g = optional_at(stack, 24);  // for backward
-  const bool save = bool_at(stack, 20), save_x = bool_at(stack, 21), save_h = bool_at(stack, 22);
+  const Recipe recipe(stack, 18);
+  const Tensor source = optional_at(stack, 24), g = optional_at(stack, 25);  // for backward
+  const bool save = bool_at(stack, 21), save_x = bool_at(stack, 22), save_h = bool_at(stack, 23);
 
   weights.check();
+  if (main_grad_gate_up.get() != nullptr) weights.main_grad_of_gate_up(main_grad_gate_up);
+  if (main_grad_down.get() != nullptr) weights.main_grad_of_down(main_grad_down);
   const octet_tensor x_view = view_of(x, "x", 2);
   const std::int64_t m = x_view.shape[0], f = weights.f, k = weights.k;
   check_shape(x_view, "x", "[M, K]", m, k);
@@ -83,8 +93,8 @@ struct Gradients {
 
 // (dy, gate_up, x_t, x_t_scales, h_t, h_t_scales, w_gate_up, w_gate_up_t, w_gate_up_t_scales, w_down,
 // w_down_t, w_down_t_scales) are stack[0] to stack[11].
-Gradients backward(const StackValue* stack, const Tensor* main_grads, const Recipe& recipe,
-                   bool need_dx, bool need_dw) {
+Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accumulate,
+                   const Recipe& recipe, bool need_dx, bool need_dw) {
   const Tensor dy(stack[0]), gate_up(stack[1]);
   Quantized given_x_t{optional_at(stack, 2), optional_at(stack, 3)};
   Quantized given_h_t{optional_at(stack, 4), optional_at(stack, 5)};
@@ -108,13 +118,19 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, const Reci
   octet_tensor dw_gate_up{}, dw_down{};
   Fp8 x_t, h_t;
   if (need_dw) {
-    dw_gate_up = view_of(fresh ? out.dw_gate_up : main_grads[0], "main_grad_gate_up", 2);
-    dw_down = view_of(fresh ? out.dw_down : main_grads[1], "main_grad_down", 2);
-    check_shape(dw_gate_up, "main_grad_gate_up", "[2 F, K]", 2 * f, k);
-    check_shape(dw_down, "main_grad_down", "[K, F]", k, f);
+    dw_gate_up =
+        fresh ? view_of(out.dw_gate_up, "dw_gate_up") : weights.main_grad_of_gate_up(main_grads[0]);
+    dw_down = fresh ? view_of(out.dw_down, "dw_down") : weights.main_grad_of_down(main_grads[1]);
     if (given_x_t.values.get() == nullptr) refuse("octet: dw needs x_t");
     x_t = given_fp8(std::move(given_x_t), k, m, recipe.format, t_block, "x_t");
     h_t = given_fp8(std::move(given_h_t), f, m, recipe.format, t_block, "h_t");
+  }
+  if (m == 0) {  // no tokens
+    if (need_dw && !accumulate) {
+      set_to_zero(fresh ? out.dw_gate_up : main_grads[0]);
+      set_to_zero(fresh ? out.dw_down : main_grads[1]);
+    }
+    return out;
   }
 
   Copies cast_dy =
@@ -128,7 +144,7 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, const Reci
   }
   if (need_dw) {
     if (!h_t) h_t = swiglu_in_fp8(halves, dy, recipe.format, octet_no_copy(), t_block).column;
-    multiply(cast_dy.column, h_t, dw_down, {.accumulate = !fresh}, dy);
+    multiply(cast_dy.column, h_t, dw_down, {.accumulate = accumulate}, dy);
   }
   const Copies d_gate_up =
       swiglu_backward_in_fp8(dh, halves, dy, recipe.grad_format, need_dx, need_dw);
@@ -141,23 +157,24 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, const Reci
     }
     multiply(d_gate_up.row, w_t, view_of(out.dx, "dx"), {}, dy);
   }
-  if (need_dw) multiply(d_gate_up.column, x_t, dw_gate_up, {.accumulate = !fresh}, dy);
+  if (need_dw) multiply(d_gate_up.column, x_t, dw_gate_up, {.accumulate = accumulate}, dy);
   return out;
 }
 
 // (..., format, grad_format, wgrad, need_dx, need_dw) -> dx, dw_gate_up, dw_down
 void gated_mlp_backward(StackValue* stack) {
   Gradients out =
-      backward(stack, nullptr, Recipe(stack, 12), bool_at(stack, 15), bool_at(stack, 16));
+      backward(stack, nullptr, false, Recipe(stack, 12), bool_at(stack, 15), bool_at(stack, 16));
   stack[0] = out.dx.release();
   stack[1] = out.dw_gate_up.release();
   stack[2] = out.dw_down.release();
 }
 
-// (..., main_grad_gate_up, main_grad_down, format, grad_format, wgrad, need_dx) -> dx
+// (..., main_grad_gate_up, main_grad_down, accumulate, format, grad_format, wgrad, need_dx) -> dx
 void gated_mlp_backward_main_grad(StackValue* stack) {
   const Tensor main_grads[] = {Tensor(stack[12]), Tensor(stack[13])};
-  Gradients out = backward(stack, main_grads, Recipe(stack, 14), bool_at(stack, 17), true);
+  Gradients out =
+      backward(stack, main_grads, bool_at(stack, 14), Recipe(stack, 15), bool_at(stack, 18), true);
   stack[0] = out.dx.release();
 }
 
@@ -167,11 +184,10 @@ constexpr Operator kOperators[] = {
      "Tensor? x_t_scales, Tensor w_gate_up, Tensor? w_gate_up_values, Tensor? w_gate_up_scales, "
      "Tensor? w_gate_up_t, Tensor? w_gate_up_t_scales, Tensor w_down, Tensor? w_down_values, "
      "Tensor? w_down_scales, Tensor? w_down_t, Tensor? w_down_t_scales, "
-     "Tensor? main_grad_gate_up, Tensor? main_grad_down, int format, int grad_format, int wgrad, "
-     "bool save, bool save_x, bool save_h, Tensor? source, Tensor? g, float eps) -> (Tensor y, "
-     "Tensor gate_up, Tensor x_t, Tensor "
-     "x_t_scales, "
-     "Tensor h_t, Tensor h_t_scales)",
+     "Tensor? main_grad_gate_up, Tensor? main_grad_down, bool accumulate, int format, "
+     "int grad_format, int wgrad, bool save, bool save_x, bool save_h, Tensor? source, Tensor? g, "
+     "float eps) -> (Tensor y, Tensor gate_up, Tensor x_t, Tensor x_t_scales, Tensor h_t, "
+     "Tensor h_t_scales)",
      &boxed<gated_mlp_forward>},
     {"gated_mlp_backward(Tensor dy, Tensor gate_up, Tensor? x_t, Tensor? x_t_scales, Tensor? h_t, "
      "Tensor? h_t_scales, Tensor w_gate_up, Tensor? w_gate_up_t, Tensor? w_gate_up_t_scales, "
@@ -181,8 +197,8 @@ constexpr Operator kOperators[] = {
     {"gated_mlp_backward_main_grad(Tensor dy, Tensor gate_up, Tensor? x_t, Tensor? x_t_scales, "
      "Tensor? h_t, Tensor? h_t_scales, Tensor w_gate_up, Tensor? w_gate_up_t, "
      "Tensor? w_gate_up_t_scales, Tensor w_down, Tensor? w_down_t, Tensor? w_down_t_scales, "
-     "Tensor(a!) main_grad_gate_up, Tensor(b!) main_grad_down, int format, int grad_format, "
-     "int wgrad, bool need_dx) -> Tensor dx",
+     "Tensor(a!) main_grad_gate_up, Tensor(b!) main_grad_down, bool accumulate, int format, "
+     "int grad_format, int wgrad, bool need_dx) -> Tensor dx",
      &boxed<gated_mlp_backward_main_grad>},
 };
 

@@ -94,6 +94,7 @@ void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copi
   problem.block = block_of(out.row);
   problem.transposed_block = block_of(out.column);
   problem.device = args.input.device;
+  if (problem.rows == 0 || problem.cols == 0) return;
   const octet_fp8_copies views = views_of(out);
   args.out = views.out;
   args.transposed = views.transposed;
@@ -110,6 +111,7 @@ void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, const ProductOp
   problem.m = a.view.values.shape[0];
   problem.n = b.view.values.shape[0];
   problem.k = a.view.values.shape[1];
+  if (problem.m == 0) return;  // no tokens
   problem.a = operand_of(a);
   problem.b = operand_of(b);
   problem.out_dtype = d.dtype;
@@ -138,6 +140,22 @@ void check_shape(const octet_tensor& view, const char* name, const char* letters
   };
   refuse(std::string("octet: ") + name + " must be " + letters + " = " + text(rows, cols) +
          ", got " + text(view.shape[0], view.shape[1]));
+}
+
+octet_tensor main_grad_view(const Tensor& main_grad, const char* name, const char* letters,
+                            const octet_tensor& w) {
+  const octet_tensor view = view_of(main_grad, name, 2);
+  check_shape(view, name, letters, w.shape[0], w.shape[1]);
+  const std::string argument = std::string("octet: ") + name;
+  if (view.dtype == OCTET_F16) refuse_dtype(argument + " must be float32 or bfloat16, got float16");
+  if (view.device.type != w.device.type || view.device.index != w.device.index) {
+    refuse(argument + " must be on the device of the weight, " + text_of(w.device) + ", got " +
+           text_of(view.device));
+  }
+  if (view.strides[1] != 1 || (view.shape[0] > 1 && view.strides[0] < view.shape[1])) {
+    refuse(argument + " must have contiguous rows that do not overlap");
+  }
+  return view;
 }
 
 }  // namespace octet_torch

@@ -64,12 +64,17 @@ struct ProductOptions {
   const Tensor* bias = nullptr;  // [N]; null or a Tensor without a handle: none
 };
 
-// d [M, N] = a [M, K] b [N, K]^T
+// d [M, N] = a [M, K] b [N, K]^T; nothing to do where M is 0
 void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, const ProductOptions& options,
               const Tensor& like);
 
 // Refuses a tensor whose shape is not [rows, cols]: "octet: w must be [N, K] = [130, 256], got ...".
 void check_shape(const octet_tensor& view, const char* name, const char* letters, std::int64_t rows,
                  std::int64_t cols);
+
+// The view of a main gradient, to which the gradient of w is added. Refuses what backward could not
+// write: forward calls it as well, so that no backward stops halfway.
+octet_tensor main_grad_view(const Tensor& main_grad, const char* name, const char* letters,
+                            const octet_tensor& w);
 
 }  // namespace octet_torch

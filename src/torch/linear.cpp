@@ -13,7 +13,7 @@ namespace octet_torch {
 namespace {
 
 // (x, x_values, x_scales, x_t, x_t_scales, w, w_values, w_scales, w_t, w_t_scales, main_grad,
-//  format, grad_format, wgrad, save_x, bias, source, g, eps) -> y, x_t, x_t_scales
+//  accumulate, format, grad_format, wgrad, save_x, bias, source, g, eps) -> y, x_t, x_t_scales
 // source, g and eps are what backward makes x^T of where it is not saved.
 void linear_forward(StackValue* stack) {
   const Tensor x(stack[0]), w(stack[5]);
@@ -22,14 +22,15 @@ void linear_forward(StackValue* stack) {
   Quantized given_w{optional_at(stack, 6), optional_at(stack, 7)};
   const Quantized given_w_t{optional_at(stack, 8), optional_at(stack, 9)};  // for backward
   const Tensor main_grad = optional_at(stack, 10);                          // for backward
-  const Recipe recipe(stack, 11);
-  const bool save_x = bool_at(stack, 14);
-  const Tensor bias = optional_at(stack, 15);
-  const Tensor source = optional_at(stack, 16), g = optional_at(stack, 17);  // for backward
+  const Recipe recipe(stack, 12);
+  const bool save_x = bool_at(stack, 15);
+  const Tensor bias = optional_at(stack, 16);
+  const Tensor source = optional_at(stack, 17), g = optional_at(stack, 18);  // for backward
 
   const octet_tensor x_view = view_of(x, "x", 2), w_view = view_of(w, "w", 2);
   const std::int64_t m = x_view.shape[0], n = w_view.shape[0], k = x_view.shape[1];
   check_shape(w_view, "w", "[N, K]", n, k);
+  if (main_grad.get() != nullptr) main_grad_view(main_grad, "main_grad", "[N, K]", w_view);
   Copies cast_x;
   cast_x.row = given_fp8(std::move(given_x), m, k, recipe.format, row_block(), "x");
   if (!cast_x.row) {
@@ -49,10 +50,10 @@ struct Gradients {
   Tensor dw;  // [N, K], or absent
 };
 
-// (dy, x_t, x_t_scales, w, w_t, w_t_scales) are stack[0] to stack[5]. With main_grad dw is added to
-// it and not returned.
-Gradients backward(const StackValue* stack, const Tensor* main_grad, const Recipe& recipe,
-                   bool need_dx, bool need_dw) {
+// (dy, x_t, x_t_scales, w, w_t, w_t_scales) are stack[0] to stack[5]. With main_grad dw is written
+// there, or added to it, and not returned.
+Gradients backward(const StackValue* stack, const Tensor* main_grad, bool accumulate,
+                   const Recipe& recipe, bool need_dx, bool need_dw) {
   const Tensor dy(stack[0]), w(stack[3]);
   Quantized given_x_t{optional_at(stack, 1), optional_at(stack, 2)};
   Quantized given_w_t{optional_at(stack, 4), optional_at(stack, 5)};
@@ -66,10 +67,14 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, const Recip
   octet_tensor dw{};
   Fp8 x_t;
   if (need_dw) {
-    dw = main_grad != nullptr ? view_of(*main_grad, "main_grad", 2) : view_of(out.dw, "dw");
-    check_shape(dw, main_grad != nullptr ? "main_grad" : "dw", "[N, K]", n, k);
+    dw = main_grad != nullptr ? main_grad_view(*main_grad, "main_grad", "[N, K]", w_view)
+                              : view_of(out.dw, "dw");
     x_t =
         given_fp8(std::move(given_x_t), k, m, recipe.format, transposed_block(recipe.wgrad), "x_t");
+  }
+  if (m == 0) {  // no tokens
+    if (need_dw && !accumulate) set_to_zero(main_grad != nullptr ? *main_grad : out.dw);
+    return out;
   }
   const Copies cast_dy = cast(dy, "dy", recipe.grad_format, need_dx ? row_block() : octet_no_copy(),
                               need_dw ? row_block() : octet_no_copy());
@@ -78,39 +83,42 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, const Recip
     if (!w_t) w_t = cast(w, "w", recipe.format, octet_no_copy(), square_block()).column;
     multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), {}, dy);
   }
-  if (need_dw) multiply(cast_dy.column, x_t, dw, {.accumulate = main_grad != nullptr}, dy);
+  if (need_dw) multiply(cast_dy.column, x_t, dw, {.accumulate = accumulate}, dy);
   return out;
 }
 
 // (..., format, grad_format, wgrad, need_dx, need_dw) -> dx, dw
 void linear_backward(StackValue* stack) {
-  Gradients out = backward(stack, nullptr, Recipe(stack, 6), bool_at(stack, 9), bool_at(stack, 10));
+  Gradients out =
+      backward(stack, nullptr, false, Recipe(stack, 6), bool_at(stack, 9), bool_at(stack, 10));
   stack[0] = out.dx.release();
   stack[1] = out.dw.release();
 }
 
-// (..., main_grad, format, grad_format, wgrad, need_dx) -> dx
+// (..., main_grad, accumulate, format, grad_format, wgrad, need_dx) -> dx
 void linear_backward_main_grad(StackValue* stack) {
   const Tensor main_grad(stack[6]);
-  Gradients out = backward(stack, &main_grad, Recipe(stack, 7), bool_at(stack, 10), true);
+  Gradients out =
+      backward(stack, &main_grad, bool_at(stack, 7), Recipe(stack, 8), bool_at(stack, 11), true);
   stack[0] = out.dx.release();
 }
 
+// accumulate: dw is added to main_grad; otherwise it overwrites it.
 // format, grad_format: e4m3 (4) or e5m2 (5). wgrad: x^T in 1x128 (1) or 128x128 (2) blocks.
 constexpr Operator kOperators[] = {
     {"linear_forward(Tensor x, Tensor? x_values, Tensor? x_scales, Tensor? x_t, "
      "Tensor? x_t_scales, Tensor w, Tensor? w_values, Tensor? w_scales, Tensor? w_t, "
-     "Tensor? w_t_scales, Tensor? main_grad, int format, int grad_format, int wgrad, bool save_x, "
-     "Tensor? bias, Tensor? source, Tensor? g, float eps) -> (Tensor y, Tensor x_t, Tensor "
-     "x_t_scales)",
+     "Tensor? w_t_scales, Tensor? main_grad, bool accumulate, int format, int grad_format, "
+     "int wgrad, bool save_x, Tensor? bias, Tensor? source, Tensor? g, float eps) -> "
+     "(Tensor y, Tensor x_t, Tensor x_t_scales)",
      &boxed<linear_forward>},
     {"linear_backward(Tensor dy, Tensor? x_t, Tensor? x_t_scales, Tensor w, Tensor? w_t, "
      "Tensor? w_t_scales, int format, int grad_format, int wgrad, bool need_dx, bool need_dw) -> "
      "(Tensor dx, Tensor dw)",
      &boxed<linear_backward>},
     {"linear_backward_main_grad(Tensor dy, Tensor? x_t, Tensor? x_t_scales, Tensor w, Tensor? w_t, "
-     "Tensor? w_t_scales, Tensor(a!) main_grad, int format, int grad_format, int wgrad, "
-     "bool need_dx) -> Tensor dx",
+     "Tensor? w_t_scales, Tensor(a!) main_grad, bool accumulate, int format, int grad_format, "
+     "int wgrad, bool need_dx) -> Tensor dx",
      &boxed<linear_backward_main_grad>},
 };
 

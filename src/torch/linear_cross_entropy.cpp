@@ -75,10 +75,10 @@ struct Gradients {
   Tensor dw;  // [V, K], or absent
 };
 
-// Allocates what is asked for; with main_grad dw is added to it.
+// Allocates what is asked for; with main_grad dw is written there, or added to it.
 template <class Args>
-Gradients set_gradients(const Inputs& in, const Tensor* main_grad, bool need_dx, bool need_dw,
-                        octet_linear_cross_entropy_problem& problem, Args& args) {
+Gradients set_gradients(const Inputs& in, const Tensor* main_grad, bool accumulate, bool need_dx,
+                        bool need_dw, octet_linear_cross_entropy_problem& problem, Args& args) {
   problem.need_dx = need_dx ? 1 : 0;
   problem.need_dw = need_dw ? 1 : 0;
   problem.training = need_dx || need_dw ? 1 : 0;
@@ -89,24 +89,27 @@ Gradients set_gradients(const Inputs& in, const Tensor* main_grad, bool need_dx,
   if (need_dx) args.dx = view_of(out.dx, "dx");
   if (fresh) args.dw = view_of(out.dw, "dw");
   if (main_grad != nullptr) {
-    args.dw = view_of(*main_grad, "main_grad", 2);
+    args.dw = main_grad_view(*main_grad, "main_grad", "[V, K]", args.w);
     problem.dw_dtype = args.dw.dtype;
-    problem.accumulate_dw = 1;
+    problem.accumulate_dw = accumulate ? 1 : 0;
   }
   return out;
 }
 
-// (x, w, w in FP8, targets, main_grad, ignore_index, reduction, fp8, format, grad_format, wgrad,
-//  need_dx, need_dw) -> loss, lse, dx, dw. main_grad only says that dw is wanted in its dtype.
+// (x, w, w in FP8, targets, main_grad, accumulate, ignore_index, reduction, fp8, format, grad_format,
+//  wgrad, need_dx, need_dw) -> loss, lse, dx, dw. main_grad only says that dw is wanted in its dtype.
 void forward(StackValue* stack) {
   Inputs in(stack, 0);
   const Tensor main_grad = optional_at(stack, 7);
-  octet_linear_cross_entropy_problem problem = problem_of(in, stack, 8);
+  octet_linear_cross_entropy_problem problem = problem_of(in, stack, 9);
   octet_linear_cross_entropy_forward_args args;
   OCTET_INIT(&args);
-  if (main_grad.get() != nullptr) problem.dw_dtype = view_of(main_grad, "main_grad", 2).dtype;
   const Copies weights = set_inputs(in, problem, args);
-  Gradients out = set_gradients(in, nullptr, bool_at(stack, 14), bool_at(stack, 15), problem, args);
+  if (main_grad.get() != nullptr) {
+    problem.dw_dtype = main_grad_view(main_grad, "main_grad", "[V, K]", args.w).dtype;
+  }
+  Gradients out =
+      set_gradients(in, nullptr, false, bool_at(stack, 15), bool_at(stack, 16), problem, args);
   const bool per_token = problem.reduction == OCTET_LOSS_NONE;
   Tensor loss = empty({per_token ? problem.m : 1}, shim.f32, in.x);
   Tensor lse = empty({problem.m}, shim.f32, in.x);
@@ -123,8 +126,8 @@ void forward(StackValue* stack) {
 }
 
 // dloss [M], or [1] for a reduction, is stack[0]; x to targets and lse follow.
-Gradients backward(StackValue* stack, const Tensor* main_grad, int options, bool need_dx,
-                   bool need_dw) {
+Gradients backward(StackValue* stack, const Tensor* main_grad, bool accumulate, int options,
+                   bool need_dx, bool need_dw) {
   const Tensor dloss(stack[0]);
   Inputs in(stack, 1);
   const Tensor lse(stack[8]);
@@ -132,7 +135,7 @@ Gradients backward(StackValue* stack, const Tensor* main_grad, int options, bool
   octet_linear_cross_entropy_backward_args args;
   OCTET_INIT(&args);
   const Copies weights = set_inputs(in, problem, args);
-  Gradients out = set_gradients(in, main_grad, need_dx, need_dw, problem, args);
+  Gradients out = set_gradients(in, main_grad, accumulate, need_dx, need_dw, problem, args);
   args.loss_grad = view_of(dloss, "dloss", 1);
   args.lse = view_of(lse, "lse", 1);
   const CachedPlan plan = find_plan(problem, octet_make_linear_cross_entropy_backward_plan);
@@ -144,15 +147,15 @@ Gradients backward(StackValue* stack, const Tensor* main_grad, int options, bool
 
 // (..., ignore_index, reduction, fp8, format, grad_format, wgrad, need_dx, need_dw) -> dx, dw
 void backward_fresh(StackValue* stack) {
-  Gradients out = backward(stack, nullptr, 9, bool_at(stack, 15), bool_at(stack, 16));
+  Gradients out = backward(stack, nullptr, false, 9, bool_at(stack, 15), bool_at(stack, 16));
   stack[0] = out.dx.release();
   stack[1] = out.dw.release();
 }
 
-// (..., main_grad, ignore_index, reduction, fp8, format, grad_format, wgrad, need_dx) -> dx
+// (..., main_grad, accumulate, ignore_index, reduction, fp8, format, grad_format, wgrad, need_dx) -> dx
 void backward_main_grad(StackValue* stack) {
   const Tensor main_grad(stack[9]);
-  Gradients out = backward(stack, &main_grad, 10, bool_at(stack, 16), true);
+  Gradients out = backward(stack, &main_grad, bool_at(stack, 10), 11, bool_at(stack, 17), true);
   stack[0] = out.dx.release();
 }
 
@@ -160,8 +163,9 @@ void backward_main_grad(StackValue* stack) {
 // 1x128 (1) or 128x128 (2) blocks.
 constexpr Operator kOperators[] = {
     {"linear_cross_entropy(Tensor x, Tensor w, Tensor? w_values, Tensor? w_scales, Tensor? w_t, "
-     "Tensor? w_t_scales, Tensor target, Tensor? main_grad, int ignore_index, int reduction, "
-     "bool fp8, int format, int grad_format, int wgrad, bool need_dx, bool need_dw) -> "
+     "Tensor? w_t_scales, Tensor target, Tensor? main_grad, bool accumulate, int ignore_index, "
+     "int reduction, bool fp8, int format, int grad_format, int wgrad, bool need_dx, bool need_dw) "
+     "-> "
      "(Tensor loss, Tensor lse, Tensor dx, Tensor dw)",
      &boxed<forward>},
     {"linear_cross_entropy_backward(Tensor dloss, Tensor x, Tensor w, Tensor? w_values, "
@@ -171,7 +175,8 @@ constexpr Operator kOperators[] = {
      &boxed<backward_fresh>},
     {"linear_cross_entropy_backward_main_grad(Tensor dloss, Tensor x, Tensor w, Tensor? w_values, "
      "Tensor? w_scales, Tensor? w_t, Tensor? w_t_scales, Tensor target, Tensor lse, "
-     "Tensor(a!) main_grad, int ignore_index, int reduction, bool fp8, int format, "
+     "Tensor(a!) main_grad, bool accumulate, int ignore_index, int reduction, bool fp8, int "
+     "format, "
      "int grad_format, int wgrad, bool need_dx) -> Tensor dx",
      &boxed<backward_main_grad>},
 };

@@ -33,27 +33,40 @@ thread_local std::string failed_text;
 // The ABI of the stack that the kernels were written for: torch 2.10.
 constexpr std::uint64_t kStackVersion = (2ULL << 56) | (10ULL << 48);
 
-const char* register_operators() {
-  if (const char* missing = load_shim()) return missing;
+struct Registration {
+  enum Outcome { kDone, kMissing, kNamespaceTaken, kRefused };
+  Outcome outcome = kDone;
+  const char* what =
+      nullptr;  // the function that torch does not have, or the schema that it refused
+};
+
+Registration register_operators() {
+  if (const char* missing = load_shim()) return {Registration::kMissing, missing};
   LibraryHandle definitions = nullptr;  // libraries live as long as the process
-  if (shim.library_define("octet", "octet", 0, &definitions) != 0) return "a free namespace octet";
+  if (shim.library_define("octet", "octet", 0, &definitions) != 0) {
+    return {Registration::kNamespaceTaken, "octet"};
+  }
   for (const auto table : kTables) {
     for (const Operator& op : table()) {
-      if (shim.define(definitions, op.schema) != 0) return op.schema;
+      if (shim.define(definitions, op.schema) != 0) return {Registration::kRefused, op.schema};
     }
   }
   for (const char* key : {"CPU", "CUDA"}) {
     LibraryHandle kernels = nullptr;
-    if (shim.library_implement("octet", key, "octet", 0, &kernels) != 0) return key;
+    if (shim.library_implement("octet", key, "octet", 0, &kernels) != 0) {
+      return {Registration::kRefused, key};
+    }
     for (const auto table : kTables) {
       for (const Operator& op : table()) {
         const std::string schema = op.schema;
         const std::string name = schema.substr(0, schema.find('('));
-        if (shim.implement(kernels, name.c_str(), op.kernel, kStackVersion) != 0) return op.schema;
+        if (shim.implement(kernels, name.c_str(), op.kernel, kStackVersion) != 0) {
+          return {Registration::kRefused, op.schema};
+        }
       }
     }
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -68,15 +81,24 @@ const char* run_kernel(void (*kernel)(StackValue*), StackValue* stack) {
   } catch (const std::bad_alloc&) {
     failed_status = OCTET_OUT_OF_MEMORY;
     failed_text = "octet: out of memory";
+  } catch (const std::exception& error) {
+    failed_status = OCTET_INTERNAL;
+    failed_text = std::string("octet: internal error: ") + error.what();
+  } catch (...) {
+    failed_status = OCTET_INTERNAL;
+    failed_text = "octet: internal error: an exception of an unknown type";
   }
   return failed_text.c_str();
 }
 
 }  // namespace octet_torch
 
-// What Python calls, through ctypes. After `import torch`, once: null, or what torch does not have.
-extern "C" OCTET_API const char* octet_torch_register(void) {
-  return octet_torch::register_operators();
+// What Python calls, through ctypes. After `import torch`, once. 0: success; 1: torch has no function
+// `what`; 2: the namespace octet is taken; 3: torch refused `what`.
+extern "C" OCTET_API int octet_torch_register(const char** what) {
+  const octet_torch::Registration done = octet_torch::register_operators();
+  *what = done.what;
+  return done.outcome;
 }
 
 // The text of this thread's last failed operator, and its octet_status.

@@ -1,5 +1,6 @@
-// Plans by the bytes of their problem. Making one takes some 30 us, finding one well under one.
-// The cache is bounded: training on a thousand sequence lengths does not grow memory.
+// Plans by the bytes of their problem, a cache per device. Making one takes some 30 us, finding one
+// well under one. Each cache is bounded: training on thousands of sequence lengths does not grow
+// memory, and one device's plans do not evict another's.
 #pragma once
 
 #include "torch/error.hpp"
@@ -20,7 +21,8 @@ struct CachedPlan {
   const octet_plan* get() const { return plan.get(); }
 };
 
-CachedPlan find_plan(const std::string& key, const std::function<octet_status(octet_plan**)>& make);
+CachedPlan find_plan(octet_device device, const std::string& key,
+                     const std::function<octet_status(octet_plan**)>& make);
 
 // A problem's padding counts as well: its octet_init function zeroes it.
 template <class Problem, class Options>
@@ -28,9 +30,10 @@ CachedPlan find_plan(const Problem& problem,
                      octet_status (*make)(const Problem*, const Options*, octet_plan**)) {
   std::string key(reinterpret_cast<const char*>(&problem), sizeof problem);
   key.append(reinterpret_cast<const char*>(&make), sizeof make);
-  return find_plan(key, [&](octet_plan** plan) { return make(&problem, nullptr, plan); });
+  return find_plan(problem.device, key,
+                   [&](octet_plan** plan) { return make(&problem, nullptr, plan); });
 }
 
-std::size_t cached_plans();
+std::size_t cached_plans();  // on all devices
 
 }  // namespace octet_torch

@@ -25,18 +25,19 @@ void quantize(StackValue* stack) {
   problem.pow2_scales = bool_at(stack, 5) ? 1 : 0;
   problem.amax_floor = static_cast<float>(double_at(stack, 6));
   problem.device = input.device;
-  const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
-
   const auto layout = transposed ? layout_of(problem.cols, problem.rows, format, block)
                                  : layout_of(problem.rows, problem.cols, format, block);
   Quantized out = empty_quantized(layout, x);
-  octet_quantize_args args;
-  OCTET_INIT(&args);
-  args.input = input;
-  (transposed ? args.transposed : args.out) = view_of(out, layout, "out");
-  const Workspace workspace(plan.workspace_bytes, x);
-  check(octet_run_quantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
-                           current_stream(problem.device)));
+  if (problem.rows != 0 && problem.cols != 0) {
+    const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
+    octet_quantize_args args;
+    OCTET_INIT(&args);
+    args.input = input;
+    (transposed ? args.transposed : args.out) = view_of(out, layout, "out");
+    const Workspace workspace(plan.workspace_bytes, x);
+    check(octet_run_quantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                             current_stream(problem.device)));
+  }
   stack[0] = out.values.release();
   stack[1] = out.scales.release();
 }
@@ -52,17 +53,18 @@ void dequantize(StackValue* stack) {
   problem.block = octet_block_of(int_at(stack, 5), int_at(stack, 6));
   problem.out_dtype = static_cast<octet_dtype>(int_at(stack, 7));
   problem.device = view_of(input.scales, "scales").device;
-  const CachedPlan plan = find_plan(problem, octet_make_dequantize_plan);
-
   const auto layout = layout_of(problem.rows, problem.cols, problem.format, problem.block);
   octet_dequantize_args args;
   OCTET_INIT(&args);
   args.input = view_of(input, layout, "q");
   Tensor x = empty({problem.rows, problem.cols}, torch_dtype(problem.out_dtype), input.values);
-  args.out = view_of(x, "x");
-  const Workspace workspace(plan.workspace_bytes, input.values);
-  check(octet_run_dequantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
-                             current_stream(problem.device)));
+  if (problem.rows != 0 && problem.cols != 0) {
+    const CachedPlan plan = find_plan(problem, octet_make_dequantize_plan);
+    args.out = view_of(x, "x");
+    const Workspace workspace(plan.workspace_bytes, input.values);
+    check(octet_run_dequantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                               current_stream(problem.device)));
+  }
   stack[0] = x.release();
 }
 

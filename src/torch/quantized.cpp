@@ -39,7 +39,9 @@ void* dense_data(const Tensor& tensor, std::int32_t dtype, Extents wanted, const
   shim.get_strides(tensor.get(), &strides);
   shim.get_data(tensor.get(), &data);
   const bool shape = rank == 2 && sizes[0] == wanted.rows && sizes[1] == wanted.cols;
-  const bool dense = shape && strides[1] == 1 && (wanted.rows == 1 || strides[0] == wanted.cols);
+  const bool dense =
+      shape && (wanted.rows * wanted.cols == 0 ||
+                (strides[1] == 1 && (wanted.rows == 1 || strides[0] == wanted.cols)));
   if (given == dtype && dense) return data;
   std::string shape_given = "[";
   for (std::int64_t i = 0; i < rank; ++i) {
@@ -58,7 +60,21 @@ octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dty
                                  octet_block block) {
   octet_quantized_layout layout;
   OCTET_INIT(&layout);
-  check(octet_make_quantized_layout(rows, cols, format, block, &layout));
+  check(octet_make_quantized_layout(rows == 0 ? 1 : rows, cols == 0 ? 1 : cols, format, block,
+                                    &layout));
+  const int contiguous = layout.scale_strides[0] == 1 ? 0 : 1;
+  const auto remove = [&](int dimension) {
+    layout.scale_shape[dimension] = 0;
+    if (contiguous == dimension) layout.scale_strides[1 - dimension] = 0;
+  };
+  if (rows == 0) {
+    layout.rows = 0;
+    remove(0);
+  }
+  if (cols == 0) {
+    layout.cols = layout.pitch = 0;
+    remove(1);
+  }
   return layout;
 }
 

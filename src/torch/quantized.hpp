@@ -8,6 +8,7 @@
 
 namespace octet_torch {
 
+// Also of a matrix without rows or columns, which octet has no layout for: a batch of no tokens.
 octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dtype format,
                                  octet_block block);
 

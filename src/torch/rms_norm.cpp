@@ -52,6 +52,7 @@ Forward forward(const Tensor& x, const Tensor& residual, const Tensor& g, double
     args.residual = view_of(residual, "residual", 2);
     args.sum = view_of(out.sum, "sum");
   }
+  if (problem.rows == 0 && problem.fp8.enabled != 0) return out;  // no tokens
   const CachedPlan plan = find_plan(problem, octet_make_rms_norm_forward_plan);
   const Workspace workspace(plan.workspace_bytes, x);
   check(octet_run_rms_norm_forward(plan.get(), &args, workspace.data(), plan.workspace_bytes,

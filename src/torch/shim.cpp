@@ -53,6 +53,7 @@ const char* load_shim() {
   number("aoti_torch_dtype_int32", shim.i32);
   number("aoti_torch_dtype_int64", shim.i64);
   number("aoti_torch_device_type_cuda", shim.cuda);
+  find(library, "torch_exception_get_what_without_backtrace", shim.last_error);
   if (void* const cuda = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD)) {
     find(cuda, "aoti_torch_get_current_cuda_stream", shim.current_cuda_stream);
   }

@@ -40,6 +40,8 @@ struct Shim {
   // Throws inside of libtorch, so that Python sees a RuntimeError of torch's own making.
   void (*check)(bool, const char* function, const char* file, std::uint32_t line,
                 const char* message);
+  // Why the last function above failed in this thread. Null before torch 2.13.
+  const char* (*last_error)();
   // In libtorch_cuda.so: null in a torch without CUDA.
   ShimStatus (*current_cuda_stream)(std::int32_t device_index, void** stream);
 

@@ -135,6 +135,7 @@ Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format, o
   octet_gated_activation_problem problem = problem_of(in.gate);
   Copies out = empty_copies(problem.rows, problem.cols, format, block, transposed_block, like);
   problem.fp8 = output_of(out, format);
+  if (problem.rows == 0) return out;  // no tokens
   octet_gated_activation_forward_args args;
   OCTET_INIT(&args);
   args.fp8 = views_of(out);

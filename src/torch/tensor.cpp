@@ -2,14 +2,24 @@
 
 #include "torch/error.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <string>
 
 namespace octet_torch {
 
 namespace {
 
+// What torch said about its last failure in this thread; empty before torch 2.13.
+std::string torch_message() {
+  return shim.last_error == nullptr ? std::string() : std::string(shim.last_error());
+}
+
 void require(ShimStatus status, const char* what) {
-  if (status != 0) throw Failure(OCTET_INTERNAL, std::string("octet: torch failed in ") + what);
+  if (status == 0) return;
+  const std::string message = torch_message();
+  throw Failure(OCTET_INTERNAL, std::string("octet: torch failed in ") + what +
+                                    (message.empty() ? "" : ": " + message));
 }
 
 octet_device device_of(const Tensor& tensor) {
@@ -19,11 +29,11 @@ octet_device device_of(const Tensor& tensor) {
   return type == shim.cuda ? octet_cuda(index) : octet_cpu();
 }
 
+}  // namespace
+
 std::string text_of(octet_device device) {
   return device.type == OCTET_CUDA ? "cuda:" + std::to_string(device.index) : "cpu";
 }
-
-}  // namespace
 
 Tensor::~Tensor() {
   if (handle_ != nullptr) shim.delete_tensor(handle_);
@@ -71,7 +81,7 @@ octet_tensor view_of(const Tensor& tensor, const char* name) {
   } else if (dtype == shim.bf16) {
     view.dtype = OCTET_BF16;
   } else {
-    refuse(std::string("octet: ") + name + " must be float32, float16 or bfloat16");
+    refuse_dtype(std::string("octet: ") + name + " must be float32, float16 or bfloat16");
   }
   return view;
 }
@@ -86,7 +96,7 @@ octet_tensor index_view_of(const Tensor& tensor, const char* name, int rank) {
   octet_tensor view{};
   const std::int32_t dtype = read_view(tensor, name, view);
   if (dtype != shim.i32 && dtype != shim.i64) {
-    refuse(std::string("octet: ") + name + " must be int32 or int64");
+    refuse_dtype(std::string("octet: ") + name + " must be int32 or int64");
   }
   view.dtype = dtype == shim.i32 ? OCTET_I32 : OCTET_I64;
   check_rank(view, name, rank);
@@ -104,6 +114,21 @@ std::int32_t torch_dtype(octet_dtype dtype) {
 
 namespace {
 
+// torch reports every failure by one number. Its message tells a full memory from the others; where
+// there is none, memory is by far the likeliest reason.
+[[noreturn]] void fail_allocation(double bytes, const Tensor& like) {
+  const std::string message = torch_message();
+  bool out_of_memory = message.empty();
+  for (const char* words : {"out of memory", "allocate memory", "not enough memory"}) {
+    out_of_memory = out_of_memory || message.find(words) != std::string::npos;
+  }
+  char size[32];
+  std::snprintf(size, sizeof size, "%.0f", bytes);
+  throw Failure(out_of_memory ? OCTET_OUT_OF_MEMORY : OCTET_INTERNAL,
+                std::string("octet: torch could not allocate ") + size + " bytes on " +
+                    text_of(device_of(like)) + (message.empty() ? "" : ": " + message));
+}
+
 Tensor empty_strided(std::size_t rank, const std::int64_t* shape, const std::int64_t* strides,
                      std::int32_t dtype, const Tensor& like) {
   std::int32_t type = 0, index = 0;
@@ -112,11 +137,9 @@ Tensor empty_strided(std::size_t rank, const std::int64_t* shape, const std::int
   TensorHandle handle = nullptr;
   if (shim.empty_strided(static_cast<std::int64_t>(rank), shape, strides, dtype, type, index,
                          &handle) != 0) {
-    std::int64_t elements = 1;
-    for (std::size_t i = 0; i < rank; ++i) elements *= shape[i];
-    throw Failure(OCTET_OUT_OF_MEMORY, "octet: torch could not allocate " +
-                                           std::to_string(elements) + " elements on " +
-                                           text_of(device_of(like)));
+    double bytes = dtype == shim.u8 ? 1 : dtype == shim.f32 ? 4 : 2;  // what octet allocates
+    for (std::size_t i = 0; i < rank; ++i) bytes *= static_cast<double>(shape[i]);
+    fail_allocation(bytes, like);
   }
   return Tensor(reinterpret_cast<StackValue>(handle));
 }
@@ -127,7 +150,7 @@ Tensor empty(std::initializer_list<std::int64_t> shape, std::int32_t dtype, cons
   std::int64_t strides[OCTET_MAX_RANK], dense = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = dense;
-    dense *= shape.begin()[i];
+    dense *= std::max<std::int64_t>(shape.begin()[i], 1);  // as torch counts
   }
   return empty_strided(shape.size(), shape.begin(), strides, dtype, like);
 }
@@ -135,7 +158,7 @@ Tensor empty(std::initializer_list<std::int64_t> shape, std::int32_t dtype, cons
 Tensor carrier(std::int64_t rows, std::int64_t cols, std::int32_t dtype, const Tensor& like) {
   const std::int64_t one[] = {1, 1}, shape[] = {rows, cols}, strides[] = {0, 0};
   const Tensor memory = empty_strided(2, one, strides, dtype, like);
-  require(shim.zero(memory.get()), "zero_");
+  set_to_zero(memory);
   TensorHandle handle = nullptr;
   require(shim.as_strided(memory.get(), 2, shape, strides, 0, &handle), "reinterpret_tensor");
   return Tensor(reinterpret_cast<StackValue>(handle));
@@ -149,6 +172,8 @@ Tensor strided_view(const Tensor& tensor, std::initializer_list<std::int64_t> sh
           "reinterpret_tensor");
   return Tensor(reinterpret_cast<StackValue>(handle));
 }
+
+void set_to_zero(const Tensor& tensor) { require(shim.zero(tensor.get()), "zero_"); }
 
 void copy_into(const Tensor& to, const Tensor& from) {
   require(shim.copy(to.get(), from.get(), 0), "copy_");

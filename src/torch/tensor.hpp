@@ -6,6 +6,7 @@
 #include <octet/octet.h>
 
 #include <initializer_list>
+#include <string>
 #include <utility>
 
 namespace octet_torch {
@@ -40,6 +41,7 @@ octet_tensor view_of(const Tensor& tensor, const char* name, int rank);
 octet_tensor index_view_of(const Tensor& tensor, const char* name, int rank);
 
 std::int32_t torch_dtype(octet_dtype dtype);
+std::string text_of(octet_device device);  // "cuda:0"
 
 // A dense tensor on the device of `like`; `dtype` is torch's number.
 Tensor empty(std::initializer_list<std::int64_t> shape, std::int32_t dtype, const Tensor& like);
@@ -49,6 +51,8 @@ Tensor absent(std::int32_t dtype, const Tensor& like);
 
 // [rows, cols] with strides of 0 and one element in memory, which is 0.
 Tensor carrier(std::int64_t rows, std::int64_t cols, std::int32_t dtype, const Tensor& like);
+
+void set_to_zero(const Tensor& tensor);
 
 // A view of a tensor's memory, and a copy of one tensor into another, on the current stream.
 Tensor strided_view(const Tensor& tensor, std::initializer_list<std::int64_t> shape,

@@ -6,6 +6,15 @@
 The operators below the functions are ``torch.ops.octet.*``: functional, with fake kernels and FLOP formulas.
 """
 
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        'octet.torch needs PyTorch 2.10 or later, which is not installed: pip install "octet[torch]"', name="torch"
+    ) from error
+
 import torch.distributed
 
 from octet.torch._activation import QuantizedActivation, quantize_activation
@@ -14,21 +23,23 @@ from octet.torch._cache import cache_weights, refresh_weights
 from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
 from octet.torch._linear import QuantizedWeight, linear
-from octet.torch._modules import QKV, GatedMLP, Linear, RMSNorm, convert
+from octet.torch._modules import Linear, LinearCrossEntropy, RMSNorm, convert
 from octet.torch._norm import rms_norm
+from octet.torch._packed import QKV, GatedMLP, pack_state_dict, split_state_dict
 from octet.torch._quantize import Quantized, dequantize, quantize
 from octet.torch._rope import rope, rope_qkv
 from octet.torch._swiglu import swiglu
 from octet.torch._transformers import patch_transformers, unpatch_transformers
 
 if torch.distributed.is_available():
-    from octet.torch import _sharding, _sharding_rows  # noqa: F401
+    from octet.torch import _sharding, _sharding_loss, _sharding_rows  # noqa: F401
 
 __all__ = [
     "QKV",
     "AdamW",
     "GatedMLP",
     "Linear",
+    "LinearCrossEntropy",
     "Quantized",
     "QuantizedActivation",
     "QuantizedWeight",
@@ -39,6 +50,7 @@ __all__ = [
     "gated_mlp",
     "linear",
     "linear_cross_entropy",
+    "pack_state_dict",
     "patch_transformers",
     "quantize",
     "quantize_activation",
@@ -46,6 +58,7 @@ __all__ = [
     "rms_norm",
     "rope",
     "rope_qkv",
+    "split_state_dict",
     "swiglu",
     "unpatch_transformers",
 ]

@@ -38,6 +38,7 @@ class AdamW(torch.optim.Optimizer):
 
     The state has the names and, without master weights, the dtypes of torch's, so that a state_dict loads either way.
     Parameters are float32, float16 or bfloat16; those that are sharded (FSDP2) are updated shard by shard.
+    torch.amp.GradScaler's scale is divided out in the same kernel. A CUDA graph cannot capture a step.
 
     Args:
         params: parameters or groups of them, as of every optimizer of torch.
@@ -49,6 +50,9 @@ class AdamW(torch.optim.Optimizer):
             The update is applied to that copy, and the parameter is the copy rounded. Whoever writes a parameter
             otherwise writes ``state["master"]`` too.
     """
+
+    # torch.amp.GradScaler then sets grad_scale and found_inf before step, and does not write the gradients.
+    _step_supports_amp_scaling = True
 
     def __init__(
         self,
@@ -98,22 +102,30 @@ class AdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """One step for every parameter that has a gradient. Returns what the closure returns."""
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                "octet: AdamW.step cannot be captured in a CUDA graph: step number and learning rate are arguments of "
+                "its kernel, and every replay would have those of the capture. Call step outside of the graph"
+            )
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        written = []
+        found_inf = getattr(self, "found_inf", None)
+        if found_inf is not None and found_inf.item():  # GradScaler skips this step
+            return loss
+        scale = getattr(self, "grad_scale", None)
+        factor = None if scale is None else scale.float().reciprocal().reshape(1)
         for group in self.param_groups:
             beta1, beta2 = map(float, group["betas"])
             factors = (float(group["lr"]), beta1, beta2, float(group["eps"]), float(group["weight_decay"]))
             for p in group["params"]:
                 if p.grad is not None:
-                    self._update(p, group, factors)
-                    written.append(p)
-        torch.autograd.graph.increment_version(written)
+                    self._update(p, group, factors, factor)
+                    torch.autograd.graph.increment_version(p)  # at once: the next one may be refused
         return loss
 
-    def _update(self, p: Tensor, group: dict[str, Any], factors: tuple[float, ...]) -> None:
+    def _update(self, p: Tensor, group: dict[str, Any], factors: tuple[float, ...], grad_scale: Tensor | None) -> None:
         if p.grad.is_sparse:  # type: ignore[union-attr]
             raise ValueError("octet: AdamW takes no sparse gradients; torch.optim.SparseAdam does")
         state = self.state[p]
@@ -126,7 +138,9 @@ class AdamW(torch.optim.Optimizer):
         step = int(state["step"].item()) + 1
         master = _local(state["master"]) if _has_master(p, group) else None
         moments = _local(state["exp_avg"]), _local(state["exp_avg_sq"])
-        call(ops.adamw_.default, _local(p), _gradient_of(p), *moments, master, None, *factors, step)
+        if grad_scale is not None:
+            grad_scale = grad_scale.to(p.device)
+        call(ops.adamw_.default, _local(p), _gradient_of(p), *moments, master, grad_scale, *factors, step)
         state["step"] += 1  # after the update: one that was refused did not happen
 
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 import torch
-import torch.distributed
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
+from octet.torch._dtensor import DTENSORS
 from octet.torch._formats import FORMATS, WGRADS, check_dtype, number, rows_of
-from octet.torch._linear import NO_WEIGHT, QuantizedWeight, autocast, check_operands
-from octet.torch._operators import call, ops
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, autocast, checked
+from octet.torch._operators import call, once, ops, positions
 
 REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
 PRECISIONS = {"fp8": True, "plain": False}
@@ -18,10 +18,13 @@ PRECISIONS = {"fp8": True, "plain": False}
 
 def _check_shapes(x: Tensor, w: Tensor, target: Tensor) -> None:
     torch._check(x.dim() == 2 and w.dim() == 2, lambda: f"octet: x and w must be matrices, got {x.shape}, {w.shape}")
-    torch._check(x.shape[1] == w.shape[1], lambda: f"octet: x {x.shape} and w {w.shape} must have as many columns")
+    torch._check(
+        x.shape[1] == w.shape[1], lambda: f"octet: x {x.shape} and w {w.shape} must have the same number of columns"
+    )
     torch._check(target.dim() == 1, lambda: f"octet: target must have one dimension, got {target.shape}")
     torch._check(
-        x.shape[0] == target.shape[0], lambda: f"octet: x {x.shape} and target {target.shape} must have as many tokens"
+        x.shape[0] == target.shape[0],
+        lambda: f"octet: x {x.shape} and target {target.shape} must have the same number of tokens",
     )
 
 
@@ -35,6 +38,7 @@ def _(
     w_t_scales: Tensor | None,
     target: Tensor,
     main_grad: Tensor | None,
+    accumulate: bool,
     ignore_index: int,
     reduction: int,
     fp8: bool,
@@ -63,13 +67,13 @@ def _(dloss: Tensor, x: Tensor, w: Tensor, *args: Any) -> Tensor:
     return x.new_empty(x.shape if args[-1] else 0)
 
 
-_INPUTS = 16  # of linear_cross_entropy; x is the first, w the second
+_INPUTS = len(positions("linear_cross_entropy"))  # x is the first, w the second
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    x, w, *fp8, target, main_grad = inputs[:8]
+    x, w, *fp8, target, main_grad, ctx.accumulate = inputs[:9]
     _, lse, dx, dw = output
-    *ctx.recipe, need_dx, need_dw = inputs[8:]
+    *ctx.recipe, need_dx, need_dw = inputs[9:]
     # Not through save_for_backward: another micro-batch may add to main_grad in between.
     ctx.main_grad = main_grad
     ctx.at_once = need_dx or need_dw
@@ -82,21 +86,27 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     ctx.set_materialize_grads(False)
 
 
-def _scaled(ctx: Any, dloss: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def _scaled(ctx: Any, dloss: Tensor, need_dx: bool, need_dw: bool) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of forward, times that of the loss. Forward's stay as they are: backward may run again."""
+    dx: Tensor
+    dw: Any
     dx, dw = ctx.saved_tensors
-    has_dx, has_dw = ctx.has
     factor = dloss.reshape(())  # without a dimension it does not promote 16-bit gradients
-    if has_dw and ctx.main_grad is not None:
-        ctx.main_grad.addcmul_(dw, factor)
-        has_dw = False
-    return dx * factor if has_dx else None, dw * factor if has_dw else None
+    if need_dw and ctx.main_grad is not None:
+        if not ctx.accumulate:
+            ctx.main_grad.copy_(dw * factor)
+        elif isinstance(dw, DTENSORS):  # which have no addcmul_ of partial sums
+            ctx.main_grad.add_(dw * factor)
+        else:
+            ctx.main_grad.addcmul_(dw, factor)
+        need_dw = False
+    return dx * factor if need_dx else None, dw * factor if need_dw else None
 
 
 def _recomputed(ctx: Any, dloss: Tensor, need_dx: bool, need_dw: bool) -> tuple[Tensor | None, Tensor | None]:
     dloss = dloss.float().contiguous()
     if need_dw and ctx.main_grad is not None:
-        args = (dloss, *ctx.saved_tensors, ctx.main_grad, *ctx.recipe, need_dx)
+        args = (dloss, *ctx.saved_tensors, ctx.main_grad, ctx.accumulate, *ctx.recipe, need_dx)
         dx, dw = ops.linear_cross_entropy_backward_main_grad(*args), None
     else:
         dx, dw = ops.linear_cross_entropy_backward(dloss, *ctx.saved_tensors, *ctx.recipe, need_dx, need_dw)
@@ -110,11 +120,13 @@ def _backward(ctx: Any, dloss: Tensor | None, *_: None) -> tuple[Tensor | None, 
         return None, None, *rest
     if ctx.at_once and not (need_dx <= ctx.has[0] and need_dw <= ctx.has[1]):
         raise RuntimeError("octet: a gradient was not computed: linear_cross_entropy needs need_dx and need_dw for it")
-    dx, dw = _scaled(ctx, dloss) if ctx.at_once else _recomputed(ctx, dloss, need_dx, need_dw)
+    dx, dw = (_scaled if ctx.at_once else _recomputed)(ctx, dloss, need_dx, need_dw)
     return dx, dw, *rest
 
 
-torch.library.register_autograd("octet::linear_cross_entropy", _backward, setup_context=_setup)
+torch.library.register_autograd(
+    "octet::linear_cross_entropy", once("linear_cross_entropy", _backward), setup_context=_setup
+)
 
 
 @register_flop_formula(ops.linear_cross_entropy)
@@ -156,6 +168,37 @@ def _check_target(x: Tensor, target: Any) -> None:
         )
 
 
+class _NoGradient(torch.autograd.Function):
+    """w for a loss of no tokens, where main_grad gets the gradient: zeros, or nothing to add."""
+
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, main_grad: Tensor, accumulate: bool) -> Tensor:
+        ctx.main_grad, ctx.accumulate = main_grad, accumulate
+        return w.view_as(w)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[None, None, None]:
+        if not ctx.accumulate:
+            ctx.main_grad.zero_()
+        return None, None, None
+
+
+def _loss_of_no_tokens(
+    x: Tensor,
+    w: Tensor,
+    target: Tensor,
+    ignore_index: int,
+    reduction: str,
+    main_grad: Tensor | None,
+    accumulate: bool,
+) -> Tensor:
+    if main_grad is not None:
+        w = _NoGradient.apply(w, main_grad, accumulate)
+    logits = F.linear(x, w).float().reshape(-1, w.shape[0])
+    loss = F.cross_entropy(logits, target.reshape(-1).long(), ignore_index=ignore_index, reduction=reduction)
+    return loss.view(target.shape) if reduction == "none" else loss
+
+
 def linear_cross_entropy(
     x: Tensor,
     w: Tensor,
@@ -168,6 +211,7 @@ def linear_cross_entropy(
     format: str = "e4m3",
     grad_format: str = "e4m3",
     main_grad: Tensor | None = None,
+    accumulate: bool = True,
     quantized_w: QuantizedWeight | None = None,
 ) -> Tensor:
     """The cross-entropy of the logits ``x w^T`` against target, without a tensor of all logits.
@@ -190,6 +234,7 @@ def linear_cross_entropy(
         format: with fp8, of x and w.
         grad_format: with fp8, of the gradients of the logits.
         main_grad: ``[V, K]``, float32. Backward adds the weight gradient to it, and ``w.grad`` stays None.
+        accumulate: False: backward overwrites main_grad.
         quantized_w: with fp8, w cast already (``cache_weights``).
 
     Returns:
@@ -211,21 +256,16 @@ def linear_cross_entropy(
         number("wgrad", wgrad, WGRADS),
     )
     x, w = autocast(x, w)
-    check_operands(x, {"w": w})
+    x = checked(x, {"w": w})
     _check_target(x, target)
     _refuse_split_vocabulary(w)
-    if x.numel() == 0:
-        logits = F.linear(x, w).float().reshape(-1, w.shape[0])
-        loss = F.cross_entropy(logits, target.reshape(-1).long(), ignore_index=ignore_index, reduction=reduction)
-        return loss.view(target.shape) if reduction == "none" else loss
     need_dx, need_dw = (torch.is_grad_enabled() and t.requires_grad for t in (x, w))
-    if main_grad is not None and need_dw:
-        if main_grad.dtype != torch.float32:
-            raise TypeError(f"octet: main_grad must be float32, got {main_grad.dtype}")
-        if main_grad.shape != w.shape:
-            raise ValueError(f"octet: main_grad must be [V, K] = {list(w.shape)}, got {list(main_grad.shape)}")
-    else:
+    if main_grad is None or not need_dw:
         main_grad = None
+    elif main_grad.dtype != torch.float32:
+        raise TypeError(f"octet: main_grad must be float32, got {main_grad.dtype}")
+    if x.numel() == 0:
+        return _loss_of_no_tokens(x, w, target, ignore_index, reduction, main_grad, accumulate)
     # A mean of float16 may have gradients below its range; backward knows the scale of the loss.
     at_once = reduction != "none" and x.dtype != torch.float16
     loss, _, _, _ = call(
@@ -235,6 +275,7 @@ def linear_cross_entropy(
         *(quantized_w or NO_WEIGHT),
         target.reshape(-1).contiguous(),
         main_grad,
+        accumulate,
         ignore_index,
         reduction_number,
         *recipe,
@@ -242,20 +283,3 @@ def linear_cross_entropy(
         need_dw and at_once,
     )
     return loss.view(target.shape if reduction == "none" else ())
-
-
-if torch.distributed.is_available():
-    from torch.distributed.tensor import Replicate
-    from torch.distributed.tensor.experimental import register_sharding
-
-    def _replicated(*args: Any) -> list[Any]:
-        """Every rank has all tokens and all words; DTensor gathers what is split."""
-        return [None if not hasattr(arg, "shape") else Replicate() for arg in args]
-
-    @register_sharding(ops.linear_cross_entropy.default)
-    def _(*args: Any) -> list[Any]:
-        return [([Replicate()] * 4, _replicated(*args))]
-
-    @register_sharding(ops.linear_cross_entropy_backward.default)
-    def _(*args: Any) -> list[Any]:
-        return [([Replicate()] * 2, _replicated(*args))]

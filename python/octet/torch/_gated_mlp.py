@@ -9,17 +9,23 @@ from torch.utils.flop_counter import register_flop_formula
 from octet.torch._activation import QuantizedActivation, Source
 from octet.torch._dtensor import shaped
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, check_operands
-from octet.torch._operators import differentiable, ops
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, checked
+from octet.torch._operators import differentiable, ops, positions
 
-# Indices of the inputs of gated_mlp_forward.
-_X, _W_GATE_UP, _W_DOWN, _INPUTS = 0, 5, 10, 26
+_AT = positions("gated_mlp_forward")
+_X, _W_GATE_UP, _W_DOWN, _INPUTS = _AT["x"], _AT["w_gate_up"], _AT["w_down"], len(_AT)
+_AT_BACKWARD = positions("gated_mlp_backward")
+_AT_MAIN_GRAD = positions("gated_mlp_backward_main_grad")
+
+
+def _named(inputs: tuple[Any, ...], at: dict[str, int], *names: str) -> list[Any]:
+    return [inputs[at[name]] for name in names]
 
 
 @torch.library.register_fake("octet::gated_mlp_forward")
 def _(*inputs: Any) -> tuple[Tensor, ...]:
-    x, x_values, w_gate_up, w_down = inputs[_X], inputs[1], inputs[_W_GATE_UP], inputs[_W_DOWN]
-    wgrad, save, save_x, save_h = inputs[19:23]
+    x, x_values, w_gate_up, w_down = _named(inputs, _AT, "x", "x_values", "w_gate_up", "w_down")
+    wgrad, save, save_x, save_h = _named(inputs, _AT, "wgrad", "save", "save_x", "save_h")
     (tokens, k), f = x.shape, w_down.shape[1]
     torch._check(
         w_gate_up.shape[0] == 2 * f and w_gate_up.shape[1] == k and w_down.shape[0] == k,
@@ -41,33 +47,38 @@ def _(*inputs: Any) -> tuple[Tensor, ...]:
 
 @torch.library.register_fake("octet::gated_mlp_backward")
 def _(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-    dy, w_gate_up, w_down, (need_dx, need_dw) = inputs[0], inputs[6], inputs[9], inputs[15:]
+    dy, w_gate_up, w_down = _named(inputs, _AT_BACKWARD, "dy", "w_gate_up", "w_down")
+    need_dx, need_dw = _named(inputs, _AT_BACKWARD, "need_dx", "need_dw")
     dx = dy.new_empty((dy.shape[0], w_down.shape[0]) if need_dx else 0)
     return dx, dy.new_empty(w_gate_up.shape if need_dw else 0), dy.new_empty(w_down.shape if need_dw else 0)
 
 
 @torch.library.register_fake("octet::gated_mlp_backward_main_grad")
 def _(*inputs: Any) -> Tensor:
-    dy, w_down, need_dx = inputs[0], inputs[9], inputs[17]
+    dy, w_down, need_dx = _named(inputs, _AT_MAIN_GRAD, "dy", "w_down", "need_dx")
     return dy.new_empty((dy.shape[0], w_down.shape[0]) if need_dx else 0)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     _, gate_up, *made_x_t, h_t, h_t_scales = output
-    ctx.main_grads = inputs[15:17]  # not saved: another micro-batch may add to them in between
-    ctx.recipe, (ctx.saved, save_x, save_h) = inputs[17:20], inputs[20:23]
-    *source, ctx.eps = inputs[23:]
-    x_t = made_x_t if save_x and inputs[3] is None else inputs[3:5]
+    # Not saved: another micro-batch may add to them in between.
+    *ctx.main_grads, ctx.accumulate = _named(inputs, _AT, "main_grad_gate_up", "main_grad_down", "accumulate")
+    ctx.recipe = _named(inputs, _AT, "format", "grad_format", "wgrad")
+    ctx.saved, save_x, save_h = _named(inputs, _AT, "save", "save_x", "save_h")
+    *source, ctx.eps = _named(inputs, _AT, "source", "g", "eps")
+    given_x_t = _named(inputs, _AT, "x_t", "x_t_scales")
+    x_t = made_x_t if save_x and given_x_t[0] is None else given_x_t
     h = (h_t, h_t_scales) if save_h else (None, None)
-    w_gate_up, w_down = (inputs[_W_GATE_UP], *inputs[8:10]), (inputs[_W_DOWN], *inputs[13:15])
+    w_gate_up = _named(inputs, _AT, "w_gate_up", "w_gate_up_t", "w_gate_up_t_scales")
+    w_down = _named(inputs, _AT, "w_down", "w_down_t", "w_down_t_scales")
     ctx.save_for_backward(*source, gate_up, *x_t, *h, *w_gate_up, *w_down)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx = ctx.needs_input_grad[_X]
-    need_dw = ctx.needs_input_grad[_W_GATE_UP] or ctx.needs_input_grad[_W_DOWN]
+    need_dx, need_gate_up, need_down = (ctx.needs_input_grad[i] for i in (_X, _W_GATE_UP, _W_DOWN))
+    need_dw = need_gate_up or need_down
     gradients: list[Tensor | None] = [None] * _INPUTS
     if dy is None or not (need_dx or need_dw):
         return tuple(gradients)
@@ -78,11 +89,14 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         x_t, x_t_scales = Source(source, g, ctx.eps).transposed(ctx.recipe[0], ctx.recipe[2])
     operands = (rows_of(dy), gate_up, x_t, x_t_scales, *rest)
     if need_dw and ctx.main_grads[0] is not None:
-        dx = ops.gated_mlp_backward_main_grad(*operands, *ctx.main_grads, *ctx.recipe, need_dx)
+        # The gradient of one weight alone may be asked for; that of the other is computed, and dropped.
+        wanted = zip(ctx.main_grads, (need_gate_up, need_down))
+        sums = [main_grad if need else torch.zeros_like(main_grad) for main_grad, need in wanted]
+        dx = ops.gated_mlp_backward_main_grad(*operands, *sums, ctx.accumulate, *ctx.recipe, need_dx)
     else:
         dx, dw_gate_up, dw_down = ops.gated_mlp_backward(*operands, *ctx.recipe, need_dx, need_dw)
-        if need_dw:
-            gradients[_W_GATE_UP], gradients[_W_DOWN] = dw_gate_up, dw_down
+        gradients[_W_GATE_UP] = dw_gate_up if need_gate_up else None
+        gradients[_W_DOWN] = dw_down if need_down else None
     gradients[_X] = dx if need_dx else None
     return tuple(gradients)
 
@@ -98,7 +112,7 @@ def _forward_flops(x_shape: Any, *args: Any, **kwargs: Any) -> int:
 
 @register_flop_formula([ops.gated_mlp_backward, ops.gated_mlp_backward_main_grad])
 def _backward_flops(dy_shape: Any, *args: Any, **kwargs: Any) -> int:
-    k, f = args[8]
+    k, f = args[_AT_BACKWARD["w_down"] - 1]
     need_dx, need_dw = args[-2:] if isinstance(args[-2], bool) else (args[-1], True)
     return 2 * dy_shape[0] * f * k * (1 + 2 * need_dx + 3 * need_dw)
 
@@ -113,6 +127,7 @@ def gated_mlp(
     grad_format: str = "e4m3",
     recompute: bool = False,
     main_grads: tuple[Tensor, Tensor] | None = None,
+    accumulate: bool = True,
     quantized_weights: tuple[QuantizedWeight, QuantizedWeight] | None = None,
 ) -> Tensor:
     """``(silu(x Wg^T) * (x Wu^T)) Wd^T`` in FP8; between the layers, h and the gradient of gate | up exist in FP8 only.
@@ -124,7 +139,7 @@ def gated_mlp(
         wgrad, format, grad_format: as in :func:`linear`.
         recompute: make h^T again in backward instead of saving it: one byte per token and hidden feature less, for
             one more read of gate | up.
-        main_grads: of w_gate_up and w_down, as in :func:`linear`.
+        main_grads, accumulate: of w_gate_up and w_down, as in :func:`linear`.
         quantized_weights: both weights in FP8; see :func:`cache_weights`.
 
     Returns:
@@ -137,14 +152,14 @@ def gated_mlp(
     check_dtype("w_gate_up", w_gate_up)
     check_dtype("w_down", w_down)
     x, w_gate_up, w_down = autocast(x, w_gate_up, w_down)
-    check_operands(x, {"w_gate_up": w_gate_up, "w_down": w_down})
+    x = checked(x, {"w_gate_up": w_gate_up, "w_down": w_down})
     needs = (w_gate_up.requires_grad, w_down.requires_grad)
     if needs[0] != needs[1]:
         raise ValueError("octet: w_gate_up and w_down must both require gradients, or neither")
     need_dw = torch.is_grad_enabled() and needs[0]
     carrier = x.carrier if isinstance(x, QuantizedActivation) else x
     save = torch.is_grad_enabled() and (needs[0] or carrier.requires_grad)
-    if isinstance(x, Tensor) and x.numel() == 0:
+    if w_gate_up.numel() == 0 and isinstance(x, Tensor):  # nothing to quantise
         gate, up = torch.nn.functional.linear(x, w_gate_up).chunk(2, -1)
         return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
     activation = activation_arguments(x, wgrad, format, need_dw)
@@ -156,6 +171,7 @@ def gated_mlp(
         rows_of(w_down),
         *down_cache,
         *(main_grads if main_grads is not None and need_dw else (None, None)),
+        accumulate,
         activation.format,
         number("grad_format", grad_format, FORMATS),
         activation.wgrad,

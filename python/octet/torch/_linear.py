@@ -10,7 +10,7 @@ from torch.utils.flop_counter import register_flop_formula
 from octet.torch._activation import QuantizedActivation, Source, no_source, recipe_of
 from octet.torch._dtensor import shaped
 from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._operators import differentiable, is_plain, ops
+from octet.torch._operators import differentiable, is_plain, ops, positions
 
 
 class QuantizedWeight(NamedTuple):
@@ -38,6 +38,7 @@ def _(
     w_t: Tensor | None,
     w_t_scales: Tensor | None,
     main_grad: Tensor | None,
+    accumulate: bool,
     format: int,
     grad_format: int,
     wgrad: int,
@@ -48,7 +49,9 @@ def _(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     torch._check(x.dim() == 2 and w.dim() == 2, lambda: f"octet: x and w must be matrices, got {x.shape}, {w.shape}")
-    torch._check(x.shape[1] == w.shape[1], lambda: f"octet: x {x.shape} and w {w.shape} must have as many columns")
+    torch._check(
+        x.shape[1] == w.shape[1], lambda: f"octet: x {x.shape} and w {w.shape} must have the same number of columns"
+    )
     y = x.new_empty(x.shape[0], w.shape[0])
     if not save_x or x_values is not None:
         return y, x.new_empty(0, dtype=torch.uint8), x.new_empty(0, dtype=torch.float32)
@@ -82,6 +85,7 @@ def _(
     w_t: Tensor | None,
     w_t_scales: Tensor | None,
     main_grad: Tensor,
+    accumulate: bool,
     format: int,
     grad_format: int,
     wgrad: int,
@@ -90,11 +94,12 @@ def _(
     return dy.new_empty((dy.shape[0], w.shape[1]) if need_dx else 0)
 
 
-_X, _W, _BIAS, _INPUTS = 0, 5, 15, 19  # of linear_forward
+_AT = positions("linear_forward")
+_X, _W, _BIAS, _INPUTS = _AT["x"], _AT["w"], _AT["bias"], len(_AT)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    _, _, _, x_t, x_t_scales, w, _, _, w_t, w_t_scales, main_grad, *options = inputs
+    _, _, _, x_t, x_t_scales, w, _, _, w_t, w_t_scales, main_grad, ctx.accumulate, *options = inputs
     *ctx.recipe, save_x, bias, source, g, ctx.eps = options
     # Not through save_for_backward: another micro-batch may add to main_grad in between. It is an input of forward
     # because what backward uses must be an input or an output of the operator.
@@ -120,7 +125,7 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         x_t, x_t_scales = Source(source, g, ctx.eps).transposed(ctx.recipe[0], ctx.recipe[2])
     operands = (dy, x_t, x_t_scales, w, w_t, w_t_scales)
     if need_dw and ctx.main_grad is not None:
-        dx = ops.linear_backward_main_grad(*operands, ctx.main_grad, *ctx.recipe, need_dx)
+        dx = ops.linear_backward_main_grad(*operands, ctx.main_grad, ctx.accumulate, *ctx.recipe, need_dx)
     elif need_dx or need_dw:
         dx, dw = ops.linear_backward(*operands, *ctx.recipe, need_dx, need_dw)
         gradients[_W] = dw if need_dw else None
@@ -135,7 +140,7 @@ _forward = differentiable("linear_forward", _setup, _backward)
 
 @register_flop_formula(ops.linear_forward)
 def _forward_flops(x_shape: Any, *args: Any, **kwargs: Any) -> int:
-    w_shape = args[4]
+    w_shape = args[_W - 1]
     return 2 * x_shape[0] * x_shape[1] * w_shape[0]
 
 
@@ -151,9 +156,11 @@ def _backward_main_grad_flops(dy_shape: Any, x_t: Any, x_t_scales: Any, w_shape:
     return 2 * dy_shape[0] * w_shape[0] * w_shape[1] * (need_dx + 1)
 
 
-def check_operands(x: Any, weights: dict[str, Tensor]) -> None:
-    """Refuses what is not an activation, or weights that are no matrices of its dtype."""
-    if not isinstance(x, QuantizedActivation):
+def checked(x: Any, weights: dict[str, Tensor]) -> Any:
+    """x; refuses what is not an activation, or weights that are no matrices of its dtype."""
+    if isinstance(x, QuantizedActivation):
+        x = x.to(next(iter(weights.values())).dtype)
+    else:
         check_dtype("x", x)
     for name, w in weights.items():
         check_dtype(name, w)
@@ -161,15 +168,15 @@ def check_operands(x: Any, weights: dict[str, Tensor]) -> None:
             raise TypeError(f"octet: x and {name} must have the same dtype, got {x.dtype} and {w.dtype}")
         if len(x.shape) == 0 or w.dim() != 2:
             raise ValueError(f"octet: x must be [..., K] and {name} [N, K], got {list(x.shape)} and {list(w.shape)}")
+    return x
 
 
 def autocast(x: Any, *weights: Tensor) -> tuple[Any, ...]:
-    """x and the weights in the dtype of autocast, where it is on; an activation in FP8 stays what it is."""
+    """x and the weights in the dtype of autocast, where it is on. The bits of an activation in FP8 stay, but not its
+    dtype, which is that of the layer's result."""
     if not torch.is_autocast_enabled(x.device.type):
         return x, *weights
     dtype = torch.get_autocast_dtype(x.device.type)
-    if isinstance(x, QuantizedActivation):
-        return x, *(w.to(x.dtype) for w in weights)
     return x.to(dtype), *(w.to(dtype) for w in weights)
 
 
@@ -213,6 +220,7 @@ def linear(
     grad_format: str = "e4m3",
     recompute: bool = False,
     main_grad: Tensor | None = None,
+    accumulate: bool = True,
     quantized_w: QuantizedWeight | None = None,
 ) -> Tensor:
     """``x w^T + bias`` with all three products of training in block-scaled FP8.
@@ -231,6 +239,7 @@ def linear(
         grad_format: of dy, ``"e4m3"`` or ``"e5m2"``.
         recompute: keep x and cast x^T in backward, which saves memory where something else keeps x as well.
         main_grad: ``[N, K]``, float32 or bfloat16. Backward adds the weight gradient to it, and ``w.grad`` stays None.
+        accumulate: False: backward overwrites main_grad.
         quantized_w: w in FP8, in place of the casts of w in forward and backward; see :func:`cache_weights`.
 
     Returns:
@@ -247,10 +256,10 @@ def linear(
         check_dtype("x", x)
     check_dtype("w", w)
     x, w = autocast(x, w)
-    check_operands(x, {"w": w})
+    x = checked(x, {"w": w})
     grad_format_number = number("grad_format", grad_format, FORMATS)
     need_dw = torch.is_grad_enabled() and w.requires_grad
-    if isinstance(x, Tensor) and x.numel() == 0:  # no tokens, nothing to quantise
+    if w.shape[1] == 0 and isinstance(x, Tensor):  # nothing to quantise
         y = F.linear(x, w)
         return y if bias is None else y + bias.to(y.dtype)
     activation = activation_arguments(x, wgrad, format, need_dw, recompute)
@@ -267,6 +276,7 @@ def linear(
         rows_of(w),
         *(quantized_w or NO_WEIGHT),
         main_grad,
+        accumulate,
         activation.format,
         grad_format_number,
         activation.wgrad,
@@ -276,4 +286,4 @@ def linear(
     )
     if len(x.shape) != 2:
         y = shaped(y, (*x.shape[:-1], w.shape[0]))
-    return y if fused else y + bias.to(y.dtype)
+    return y if fused or bias is None else y + bias.to(y.dtype)

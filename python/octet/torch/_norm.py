@@ -1,12 +1,12 @@
 """RMS norm, with the residual added on the way where there is one."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, Source, empty_carrier, empty_copies, recipe_of
-from octet.torch._dtensor import inner_cut, shaped, with_cut_in_front
+from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
 from octet.torch._formats import WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
 from octet.torch._operators import differentiable, is_plain, ops
 
@@ -26,7 +26,7 @@ def _(
     x: Tensor, residual: Tensor | None, g: Tensor, eps: float, format: int, wgrad: int, save_x: bool
 ) -> tuple[Tensor, ...]:
     return (
-        empty_carrier(*x.shape, x),
+        empty_carrier(x.shape, x),
         *empty_copies(x, format, wgrad, save_x),
         x.new_empty(0 if residual is None else x.shape),
         x.new_empty(x.shape[0], dtype=torch.float32),
@@ -102,6 +102,46 @@ _residual = differentiable("rms_norm_residual", _setup_residual, _backward_resid
 _quantized = differentiable("rms_norm_quantized", _setup_quantized, _backward_quantized)
 
 
+@overload
+def rms_norm(x: Tensor, g: Tensor, residual: None = None, *, eps: float = 1e-6) -> Tensor: ...
+@overload
+def rms_norm(x: Tensor, g: Tensor, residual: Tensor, *, eps: float = 1e-6) -> tuple[Tensor, Tensor]: ...
+@overload
+def rms_norm(
+    x: Tensor,
+    g: Tensor,
+    residual: None = None,
+    *,
+    eps: float = 1e-6,
+    quantized: Literal[True],
+    wgrad: str = "1d",
+    format: str = "e4m3",
+    recompute: bool = False,
+) -> QuantizedActivation: ...
+@overload
+def rms_norm(
+    x: Tensor,
+    g: Tensor,
+    residual: Tensor,
+    *,
+    eps: float = 1e-6,
+    quantized: Literal[True],
+    wgrad: str = "1d",
+    format: str = "e4m3",
+    recompute: bool = False,
+) -> tuple[QuantizedActivation, Tensor]: ...
+@overload
+def rms_norm(
+    x: Tensor,
+    g: Tensor,
+    residual: Tensor | None = None,
+    *,
+    eps: float = 1e-6,
+    quantized: bool = False,
+    wgrad: str = "1d",
+    format: str = "e4m3",
+    recompute: bool = False,
+) -> Any: ...
 def rms_norm(
     x: Tensor,
     g: Tensor,
@@ -134,16 +174,16 @@ def rms_norm(
             raise ValueError(
                 f"octet: residual must have the shape of x, got {list(residual.shape)} and {list(x.shape)}"
             )
-    if not quantized and (dim := inner_cut(x)) is not None:  # sequence parallel
+    if not quantized and (dim := inner_shard_dim(x)) is not None:  # sequence parallel
         operands = (x,) if residual is None else (x, residual)
-        return with_cut_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
+        return with_dim_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
         recipe, grad = recipe_of(format, wgrad), torch.is_grad_enabled()
         recompute = recompute and is_plain(x)
         carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, grad and not recompute)
         source = Source(flat if h is None else sum, g, eps) if recompute and grad else None
-        y: Any = QuantizedActivation(carrier, *copies, x.shape, format, wgrad, source)
+        y: Any = QuantizedActivation.make(carrier, copies, x.shape, format, wgrad, source)
     elif h is None:
         y, _ = _plain(flat, g, eps)
         y = shaped(y, x.shape)

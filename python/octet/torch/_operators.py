@@ -3,39 +3,55 @@
 import ctypes
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from octet._library import library_path
 
+# What octet_torch_register returns (src/torch/operators.cpp).
+_MISSING, _NAMESPACE_TAKEN = 1, 2
+
 
 def _load() -> ctypes.CDLL:
     library = ctypes.CDLL(os.fspath(library_path("liboctet_torch.so")))
-    library.octet_torch_register.restype = ctypes.c_char_p
     library.octet_torch_last_error.restype = ctypes.c_char_p
     library.octet_torch_cached_plans.restype = ctypes.c_size_t
-    if (missing := library.octet_torch_register()) is not None:
-        raise ImportError(f"octet.torch needs torch 2.10 or later; torch {torch.__version__} has no {missing.decode()}")
-    return library
+    what = ctypes.c_char_p()
+    outcome = library.octet_torch_register(ctypes.byref(what))
+    if outcome == 0:
+        return library
+    name = (what.value or b"").decode()
+    if outcome == _MISSING:
+        raise ImportError(f"octet.torch needs torch 2.10 or later; torch {torch.__version__} has no {name}")
+    if outcome == _NAMESPACE_TAKEN:
+        raise ImportError(
+            "octet.torch cannot register torch.ops.octet: something in this process has registered operators of that "
+            "name already, such as an octet of another folder, or an import of octet.torch that failed halfway"
+        )
+    raise ImportError(f"octet.torch: torch {torch.__version__} refuses to register {name}")
 
 
 _library = _load()
 ops = torch.ops.octet
 
-# octet_status of octet/c/types.h
-_INVALID_ARGUMENT, _OUT_OF_MEMORY = 1, 3
+# octet_status of octet/c/types.h, and kWrongDtype of src/torch/error.hpp
+_EXCEPTIONS: dict[int, type[Exception]] = {
+    1: ValueError,  # invalid argument
+    2: ValueError,  # well formed, but no implementation takes it
+    3: torch.OutOfMemoryError,
+    1000: TypeError,
+}
 
 
-def _translated(error: RuntimeError) -> Exception:
-    """What to raise for an operator's RuntimeError: another type where octet's status has one, with the same text."""
+def raise_translated(error: RuntimeError) -> NoReturn:
+    """Raises what fits an operator's RuntimeError: another type where octet's status has one, with the same text."""
     text = _library.octet_torch_last_error().decode()
-    if not text or not str(error).startswith(text):
-        return error
-    status = _library.octet_torch_last_status()
-    kind = {_INVALID_ARGUMENT: ValueError, _OUT_OF_MEMORY: torch.OutOfMemoryError}.get(status, RuntimeError)
-    return kind(text)
+    kind = _EXCEPTIONS.get(_library.octet_torch_last_status())
+    if not text or not str(error).startswith(text) or kind is None:
+        raise error
+    raise kind(text) from error
 
 
 def call(operator: Any, *args: Any) -> Any:
@@ -45,7 +61,34 @@ def call(operator: Any, *args: Any) -> Any:
     try:
         return operator(*args)
     except RuntimeError as error:
-        raise _translated(error) from None
+        raise_translated(error)
+
+
+def _constant(t: Tensor, message: bytes) -> Tensor:
+    """t with a gradient that raises, as torch.autograd.function.once_differentiable makes it."""
+    return torch._C._functions.DelayedError(message, 1)(t.detach().requires_grad_())
+
+
+def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward whose own gradient is refused in words, and whose failures are those of forward.
+
+    Its results are constants for autograd. With create_graph=True they get a node that raises when somebody
+    differentiates them: without it the second derivative would be wrong without a word.
+    """
+
+    def run(ctx: Any, *grads: Any) -> Any:
+        try:
+            with torch.no_grad():
+                results = backward(ctx, *grads)
+        except RuntimeError as error:
+            raise_translated(error)
+        if not torch.is_grad_enabled():
+            return results
+        results = results if isinstance(results, tuple) else (results,)
+        message = f"octet: {name} is differentiable once; its gradient has no gradient".encode()
+        return tuple(None if t is None else _constant(t, message) for t in results)
+
+    return run
 
 
 def differentiable(name: str, setup: Callable[..., None], backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,6 +98,7 @@ def differentiable(name: str, setup: Callable[..., None], backward: Callable[...
     That takes some 100 us per call in eager mode, where the same two functions in an autograd.Function take 10.
     """
     operator = getattr(ops, name).default
+    backward = once(name, backward)
     torch.library.register_autograd(f"octet::{name}", backward, setup_context=setup)
 
     class Eager(torch.autograd.Function):
@@ -78,9 +122,14 @@ def differentiable(name: str, setup: Callable[..., None], backward: Callable[...
         try:
             return Eager.apply(*args)
         except RuntimeError as error:
-            raise _translated(error) from None
+            raise_translated(error)
 
     return run
+
+
+def positions(name: str) -> dict[str, int]:
+    """Where the arguments of octet::name stand, by the names of its schema."""
+    return {argument.name: i for i, argument in enumerate(getattr(ops, name).default._schema.arguments)}
 
 
 # What the eager path takes; tensor subclasses go through the dispatcher.

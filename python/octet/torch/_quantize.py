@@ -1,9 +1,10 @@
 """Block-scaled FP8 tensors."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 from octet.torch._formats import BLOCKS, DTYPES, FLOAT8, FORMATS, check_dtype, empty_quantized, number, rows_of
 from octet.torch._operators import call, ops
@@ -36,7 +37,6 @@ def _(
     return values.new_empty(rows, cols, dtype={number: torch_dtype for torch_dtype, number in DTYPES.items()}[dtype])
 
 
-@dataclass(frozen=True)
 class Quantized:
     """A matrix ``[rows, cols]`` in FP8 with one f32 scale per block: ``x = value * scale``.
 
@@ -44,12 +44,20 @@ class Quantized:
     ``values`` and ``scales`` are views of the logical extents.
     """
 
-    data: Tensor  # uint8 [rows, cols padded to 128]
-    scale_data: Tensor  # float32
-    rows: int
-    cols: int
-    format: str
-    block: str
+    def __init__(
+        self,
+        data: Tensor,  # uint8 [rows, cols padded to 128]
+        scale_data: Tensor,  # float32
+        rows: int,
+        cols: int,
+        format: str,
+        block: str,
+    ) -> None:
+        self.data, self.scale_data, self.rows, self.cols = data, scale_data, rows, cols
+        self.format, self.block = format, block
+
+    def __repr__(self) -> str:
+        return f"Quantized([{self.rows}, {self.cols}], format={self.format!r}, block={self.block!r})"
 
     @property
     def values(self) -> Tensor:
@@ -63,6 +71,19 @@ class Quantized:
         shape = (-(-self.rows // block_rows), -(-self.cols // block_cols))
         logical = self.scale_data.t() if self.block == "1x128" else self.scale_data
         return logical[: shape[0], : shape[1]]
+
+
+# The scales are leaves as integers: what casts the floats of a pytree to another dtype would cast them.
+def _flatten(q: Quantized) -> tuple[list[Any], Any]:
+    return [q.data, q.scale_data.view(torch.int32)], (q.rows, q.cols, q.format, q.block)
+
+
+def _unflatten(leaves: Any, context: Any) -> Quantized:
+    data, scales = leaves
+    return Quantized(data, scales.view(torch.float32) if isinstance(scales, Tensor) else scales, *context)
+
+
+_pytree.register_pytree_node(Quantized, _flatten, _unflatten, serialized_type_name="octet.torch.Quantized")
 
 
 def quantize(

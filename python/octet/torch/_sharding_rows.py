@@ -1,5 +1,5 @@
-"""How norms, gated activations and rotations run on DTensors: norms cut by rows, activations also by columns, rotations
-by batch, sequence or head."""
+"""How norms, gated activations and rotations run on DTensors: norms sharded by rows, activations also by columns,
+rotations by batch, sequence or head."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from octet.torch._sharding import (
     WHOLE,
     WHOLE_COPIES,
     Copies,
-    Cut,
     Rules,
-    copies_cut_along_k,
-    copies_cut_along_tokens,
-    may_cut,
+    Sharding,
+    copies_sharded_along_k,
+    copies_sharded_along_tokens,
+    may_shard,
 )
 
 
@@ -43,74 +43,89 @@ def _norm_residual_backward(dy: Any, dsum: Any, sum: Any, g: Any, rstd: Any, eps
 
 @register_sharding(ops.rms_norm_quantized.default)
 def _norm_quantized(x: Any, residual: Any, g: Any, eps: float, format: int, wgrad: int, save_x: bool) -> Rules:
-    def rule(rows: Placement, copies: Copies) -> tuple[list[Placement], list[Cut]]:
+    def rule(rows: Placement, copies: Copies) -> tuple[list[Placement], list[Sharding]]:
         fp8 = [*copies[:2], *(copies[2:] if save_x else [WHOLE] * 2)]
-        sum_cut, residual_cut = (WHOLE, None) if residual is None else (rows, rows)
-        return [rows, *fp8, sum_cut, rows], [rows, residual_cut, WHOLE, None, None, None, None]
+        of_sum, of_residual = (WHOLE, None) if residual is None else (rows, rows)
+        return [rows, *fp8, of_sum, rows], [rows, of_residual, WHOLE, None, None, None, None]
 
     rules: Rules = [rule(WHOLE, WHOLE_COPIES)]
-    if may_cut(x, wgrad, row=True, transposed=save_x)[1]:
-        rules.append(rule(ROWS, copies_cut_along_tokens(wgrad)))
+    if may_shard(x, wgrad, row=True, transposed=save_x)[1]:
+        rules.append(rule(ROWS, copies_sharded_along_tokens(wgrad)))
     return rules
 
 
-def _gate_cuts(up: Any) -> list[Placement]:
-    """gate | up in one tensor is only cut by rows."""
+@register_sharding(ops.rms_norm_transposed.default)
+def _norm_transposed(x: Any, g: Any, eps: float, format: int, wgrad: int) -> Rules:
+    options = [None] * 3
+    rules: Rules = [([WHOLE, WHOLE], [WHOLE, WHOLE, *options])]
+    if may_shard(x, wgrad, row=False, transposed=True)[1]:
+        copies = copies_sharded_along_tokens(wgrad)
+        rules.append(([copies.t_values, copies.t_scales], [ROWS, WHOLE, *options]))
+    return rules
+
+
+def _gate_shardings(up: Any) -> list[Placement]:
+    """gate | up in one tensor is only sharded by rows."""
     return [WHOLE, ROWS] if up is None else [WHOLE, ROWS, COLUMNS]
 
 
 @register_sharding(ops.swiglu.default)
 def _swiglu(gate: Any, up: Any) -> Rules:
-    return [([cut], [cut, None if up is None else cut]) for cut in _gate_cuts(up)]
+    return [([sharding], [sharding, None if up is None else sharding]) for sharding in _gate_shardings(up)]
 
 
 @register_sharding(ops.swiglu_backward.default)
 def _swiglu_backward(dy: Any, gate: Any, up: Any) -> Rules:
     if up is None:
-        return [([cut, WHOLE], [cut, cut, None]) for cut in _gate_cuts(up)]
-    return [([cut, cut], [cut, cut, cut]) for cut in _gate_cuts(up)]
+        return [([sharding, WHOLE], [sharding, sharding, None]) for sharding in _gate_shardings(up)]
+    return [([sharding, sharding], [sharding, sharding, sharding]) for sharding in _gate_shardings(up)]
 
 
 @register_sharding(ops.swiglu_quantized.default)
 def _swiglu_quantized(gate: Any, up: Any, format: int, wgrad: int, save_x: bool) -> Rules:
-    def rule(cut: Placement, copies: Copies) -> tuple[list[Placement], list[Cut]]:
+    def rule(sharding: Placement, copies: Copies) -> tuple[list[Placement], list[Sharding]]:
         fp8 = [*copies[:2], *(copies[2:] if save_x else [WHOLE] * 2)]
-        return [cut, *fp8], [cut, None if up is None else cut, None, None, None]
+        return [sharding, *fp8], [sharding, None if up is None else sharding, None, None, None]
 
     rules: Rules = [rule(WHOLE, WHOLE_COPIES)]
-    cut_k, cut_tokens = may_cut(gate, wgrad, row=True, transposed=save_x)
-    if cut_k and up is not None:
-        rules.append(rule(COLUMNS, copies_cut_along_k(wgrad)))
-    if cut_tokens:
-        rules.append(rule(ROWS, copies_cut_along_tokens(wgrad)))
+    shard_k, shard_tokens = may_shard(gate, wgrad, row=True, transposed=save_x)
+    if shard_k and up is not None:
+        rules.append(rule(COLUMNS, copies_sharded_along_k(wgrad)))
+    if shard_tokens:
+        rules.append(rule(ROWS, copies_sharded_along_tokens(wgrad)))
     return rules
 
 
-def _position_cuts(seq: int, cos: Any, positions: Any) -> list[tuple[Placement, list[Cut]]]:
-    """Cuts of [batch, seq, ...] with those of cos, sin, positions and the last option."""
-    tables: list[Cut] = [WHOLE, WHOLE]
+def _position_shardings(seq: int, cos: Any, positions: Any) -> list[tuple[Placement, list[Sharding]]]:
+    """Shardings of [batch, seq, ...] with those of cos, sin, positions and the last option."""
+    tables: list[Sharding] = [WHOLE, WHOLE]
     if positions is not None:
-        return [(cut, [*tables, cut, None]) for cut in (WHOLE, Shard(0), Shard(1))]
-    cuts: list[tuple[Placement, list[Cut]]] = [(cut, [*tables, None, None]) for cut in (WHOLE, Shard(0))]
+        return [(sharding, [*tables, sharding, None]) for sharding in (WHOLE, Shard(0), Shard(1))]
+    shardings: list[tuple[Placement, list[Sharding]]] = [
+        (sharding, [*tables, None, None]) for sharding in (WHOLE, Shard(0))
+    ]
     if cos.shape[0] == seq:  # otherwise a rank's first position is not that of its first row of cos
-        cuts.append((Shard(1), [ROWS, ROWS, None, None]))
-    return cuts
+        shardings.append((Shard(1), [ROWS, ROWS, None, None]))
+    return shardings
 
 
 # [batch, seq, heads, head_dim] of q and of k, of either pass.
 @register_sharding([ops.rope.default, ops.rope_backward.default])
 def _rope(q: Any, k: Any, cos: Any, sin: Any, positions: Any, interleaved: bool) -> Rules:
-    cuts = _position_cuts(q.shape[1], cos, positions)
-    cuts.append((Shard(2), [WHOLE, WHOLE, None if positions is None else WHOLE, None]))
-    return [([cut, cut], [cut, cut, *others]) for cut, others in cuts]
+    shardings = _position_shardings(q.shape[1], cos, positions)
+    shardings.append((Shard(2), [WHOLE, WHOLE, None if positions is None else WHOLE, None]))
+    return [([sharding, sharding], [sharding, sharding, *others]) for sharding, others in shardings]
 
 
 @register_sharding(ops.rope_qkv.default)
 def _rope_qkv(qkv: Any, heads: int, kv_heads: int, cos: Any, sin: Any, positions: Any, interleaved: bool) -> Rules:
-    cuts = _position_cuts(qkv.shape[1], cos, positions)
-    return [([cut] * 3, [cut, None, None, *others]) for cut, others in cuts]
+    shardings = _position_shardings(qkv.shape[1], cos, positions)
+    return [([sharding] * 3, [sharding, None, None, *others]) for sharding, others in shardings]
 
 
 @register_sharding(ops.rope_qkv_backward.default)
 def _rope_qkv_backward(dq: Any, dk: Any, dv: Any, cos: Any, sin: Any, positions: Any, interleaved: bool) -> Rules:
-    return [([cut], [cut, cut, cut, *others]) for cut, others in _position_cuts(dq.shape[1], cos, positions)]
+    return [
+        ([sharding], [sharding, sharding, sharding, *others])
+        for sharding, others in _position_shardings(dq.shape[1], cos, positions)
+    ]

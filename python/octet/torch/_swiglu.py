@@ -1,12 +1,12 @@
 """The gated activation of Llama's MLP."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
-from octet.torch._dtensor import inner_cut, shaped, with_cut_in_front
+from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
 from octet.torch._formats import check_dtype, rows_of
 from octet.torch._operators import differentiable, ops
 
@@ -23,7 +23,7 @@ def _(gate: Tensor, up: Tensor | None) -> Tensor:
 @torch.library.register_fake("octet::swiglu_quantized")
 def _(gate: Tensor, up: Tensor | None, format: int, wgrad: int, save_x: bool) -> tuple[Tensor, ...]:
     y = _result(gate, up)
-    return empty_carrier(*y.shape, gate), *empty_copies(y, format, wgrad, save_x)
+    return empty_carrier(y.shape, gate), *empty_copies(y, format, wgrad, save_x)
 
 
 @torch.library.register_fake("octet::swiglu_backward")
@@ -57,6 +57,16 @@ _plain = differentiable("swiglu", _setup, _backward)
 _quantized = differentiable("swiglu_quantized", _setup_quantized, _backward_quantized)
 
 
+@overload
+def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor: ...
+@overload
+def swiglu(
+    gate: Tensor, up: Tensor | None = None, *, quantized: Literal[True], wgrad: str = "1d", format: str = "e4m3"
+) -> QuantizedActivation: ...
+@overload
+def swiglu(
+    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
+) -> Any: ...
 def swiglu(
     gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
 ) -> Any:
@@ -77,10 +87,10 @@ def swiglu(
         if up.shape != gate.shape:
             raise ValueError(f"octet: gate and up must have one shape, got {list(gate.shape)} and {list(up.shape)}")
     shape = gate.shape if up is not None else torch.Size((*gate.shape[:-1], gate.shape[-1] // 2))
-    if not quantized and (dim := inner_cut(gate)) is not None:
-        return with_cut_in_front(dim, swiglu, *((gate,) if up is None else (gate, up)))
+    if not quantized and (dim := inner_shard_dim(gate)) is not None:
+        return with_dim_in_front(dim, swiglu, *((gate,) if up is None else (gate, up)))
     inputs = (rows_of(gate), None if up is None else rows_of(up))
     if not quantized:
         return shaped(_plain(*inputs), shape)
     carrier, *copies = _quantized(*inputs, *recipe_of(format, wgrad), torch.is_grad_enabled())
-    return QuantizedActivation(carrier, *copies, shape, format, wgrad)
+    return QuantizedActivation.make(carrier, copies, shape, format, wgrad)

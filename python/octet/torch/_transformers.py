@@ -1,13 +1,16 @@
 """Hugging Face's Llama, Mistral, Qwen2 and Qwen3 with octet's norms, rotations and gated activations."""
 
+import ast
 import contextlib
 import importlib
 import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from octet.torch._activation import QuantizedActivation, quantize_activation
 from octet.torch._formats import DTYPES, number
@@ -20,8 +23,15 @@ FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether calling the module is calling its class's forward: hooks of FSDP or tensor parallel would be missed."""
-    return not (module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__)
+    """Whether calling the module is calling its class's forward: hooks would be missed, or see what they do not know.
+    FSDP and tensor parallel have hooks, and so do profilers and whoever looks at activations or gradients."""
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
+    return not (any(hooks) or "forward" in module.__dict__ or _has_any_global_hook())
 
 
 def _fp8_for(*layers: Any) -> dict[str, Any]:
@@ -65,10 +75,35 @@ def _mlp(original: Callable[..., Any]) -> Callable[..., Any]:
         hidden = swiglu(self.gate_proj(x), self.up_proj(x), **_fp8_for(self.down_proj))
         return self.down_proj(hidden)
 
+    forward._takes_fp8 = True  # type: ignore[attr-defined]
     return forward
 
 
-def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
+def _only_projects(attention: Any) -> bool:
+    """Whether the source of an attention's forward only asks hidden_states for its shape and gives it to q_proj, k_proj
+    and v_proj. Then hidden_states may be a QuantizedActivation."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(attention))))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    known = {
+        id(use)
+        for node in ast.walk(tree)
+        for use in (
+            [node.value]
+            if isinstance(node, ast.Attribute) and node.attr == "shape"
+            else node.args
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("self.q_proj", "self.k_proj", "self.v_proj")
+            else []
+        )
+    }
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "hidden_states"]
+    return bool(uses) and all(id(use) in known and isinstance(use.ctx, ast.Load) for use in uses)
+
+
+def _layer(original: Callable[..., Any], attention_forward: Any) -> Callable[..., Any]:
+    """attention_forward: that of the family's attention, where it takes a QuantizedActivation."""
+
     def forward(
         self: Any,
         hidden_states: Tensor,
@@ -78,9 +113,9 @@ def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
         use_cache: Any = False,
         **kwargs: Any,
     ) -> Tensor:
-        # Attention and MLP only ask their input for its shape, and give it to these layers.
         attention, mlp = self.self_attn, self.mlp
-        readers = [attention.q_proj, attention.k_proj, attention.v_proj] if _is_plain(attention) else []
+        takes_fp8 = type(attention).forward is attention_forward and _is_plain(attention)
+        readers = [attention.q_proj, attention.k_proj, attention.v_proj] if takes_fp8 else []
         x, _ = _normed(self.input_layernorm, hidden_states, None, *readers)
         attended, _ = attention(
             hidden_states=x,
@@ -90,7 +125,8 @@ def _layer(original: Callable[..., Any]) -> Callable[..., Any]:
             use_cache=use_cache,
             **kwargs,
         )
-        readers = [mlp.gate_proj, mlp.up_proj] if _is_plain(mlp) else []
+        takes_fp8 = getattr(type(mlp).forward, "_takes_fp8", False) and _is_plain(mlp)
+        readers = [mlp.gate_proj, mlp.up_proj] if takes_fp8 else []
         x, h = _normed(self.post_attention_layernorm, attended, hidden_states, *readers)
         return h + mlp(x)
 
@@ -160,7 +196,12 @@ def _patches(family: str) -> list[tuple[Any, str, Any]]:
                 f"octet: patch_transformers({family!r}): {full} of transformers {version} is not what octet replaces: "
                 f"it uses {', '.join(sorted(used))}, wanted {', '.join(sorted(wanted))}"
             )
-        patches.append((owner, attribute, make(original)))
+        if name == "DecoderLayer":
+            attention = getattr(getattr(module, f"{FAMILIES[family]}Attention", None), "forward", None)
+            replacement = make(original, attention if _only_projects(attention) else None)
+        else:
+            replacement = make(original)
+        patches.append((owner, attribute, replacement))
     return patches
 
 
@@ -171,7 +212,8 @@ def patch_transformers(*families: str) -> contextlib.ExitStack:
     Classes are changed, so models built before and after have them, and nothing of a model changes: parameters, hooks
     and state_dict keys stay. The linear layers are :func:`octet.torch.convert`'s; for those, norms and activations
     write FP8, once for q, k and v and once for gate and up. Call it before torch.compile. A second call does nothing.
-    Inputs that octet does not take (float64, another activation) run as before, and so do modules with hooks.
+    Inputs that octet does not take (float64, another activation) run as before, and so do modules with hooks of any
+    kind. Attention whose code does more with its input than project it gets a tensor.
 
     Args:
         families: ``"llama"``, ``"mistral"``, ``"qwen2"``, ``"qwen3"``.
