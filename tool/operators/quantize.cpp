@@ -7,6 +7,8 @@
 #include "ops/quantize/problem.hpp"
 #include "ops/repack/problem.hpp"
 
+#include <limits>
+
 namespace octet::tool {
 namespace {
 
@@ -20,6 +22,11 @@ std::vector<Support> probe_quantize() {
                             {kBlock128x128, {}},         {kBlock128x128, kBlock128x128},
                             {kBlock1x128, kBlock128x128}};
   std::vector<Support> result;
+  const auto probe = [&](const std::string& blocks, const QuantizeProblem& problem) {
+    result.push_back({"quantize", blocks, std::string(name(problem.input_dtype)),
+                      std::string(name(problem.format)),
+                      answers(quantize_implementations(), problem)});
+  };
   for (const auto& [block, transposed] : layouts) {
     const std::string blocks = fmt::format(
         "{}{}", block ? name(*block) : "",
@@ -27,10 +34,15 @@ std::vector<Support> probe_quantize() {
     for (const Dtype format : kProbeFp8) {
       for (const Dtype input : kProbeFloats) {
         const Fp8Output output{.format = format, .block = block, .transposed_block = transposed};
-        result.push_back(
-            {"quantize", blocks, std::string(name(input)), std::string(name(format)),
-             answers(quantize_implementations(),
-                     quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu))});
+        QuantizeProblem problem = quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu);
+        probe(blocks, problem);
+        problem.batch = 2;
+        if (block == kBlock128x128 && transposed == kBlock128x128) {
+          probe("batch of " + blocks, problem);
+        }
+        problem.batch = 0;
+        problem.groups = 2;
+        if (block == kBlock1x128 && transposed) probe("groups of " + blocks, problem);
       }
     }
   }
@@ -83,26 +95,63 @@ class Quantize : public ShapeOperator {
   }
 
  private:
-  void add_own_options(CLI::App& app, bool /*timed*/) override { add_cast_options(app, fp8_); }
+  void add_own_options(CLI::App& app, bool /*timed*/) override {
+    add_cast_options(app, fp8_);
+    option_group(app, "Batch");
+    add_whole(app, "--batch", batch_, 1, std::numeric_limits<std::int32_t>::max(),
+              "Matrices of the shape, such as the weights of experts. [default: one, no batch]");
+    add_group_options(app, groups_, "the tensor");
+    add_whole(app, "--source-rows", source_rows_, 1, std::numeric_limits<std::int32_t>::max(),
+              "Rows of the tensor that rows of groups are gathered from. [default: not gathered]");
+  }
 
   std::vector<Case> cases_on(Device device) const override {
     std::vector<Fp8Output> outputs{cast_output(fp8_)};
+    const Groups groups = wanted_groups(groups_);
+    if (batch_ && groups.count > 0) refuse_usage("--batch and --groups do not go together");
+    if (source_rows_ && groups.count == 0) refuse_usage("--source-rows goes with --groups");
     if (fp8_.block.empty() && fp8_.transposed_block.empty()) {
       outputs.push_back(outputs[0]);
-      outputs[1].block = outputs[1].transposed_block = kBlock128x128;
+      outputs[1].transposed_block = kBlock128x128;
+      if (groups.count == 0) outputs[1].block = kBlock128x128;
     }
     std::vector<Case> cases;
     for (const Fp8Output& output : outputs) {
       for (const ShapeCase& shape : shapes_on(device)) {
-        const QuantizeProblem problem =
+        QuantizeProblem problem =
             quantize_problem(output, shape.extents[0], shape.extents[1], dtype(), device);
-        cases.push_back(shape_case(shape, problem, check_quantize));
+        problem.batch = batch_.value_or(0);
+        problem.groups = groups.count;
+        problem.source_rows = source_rows_.value_or(0);
+        problem.tail = groups.tail;
+        check_fit(groups, problem.rows);
+        cases.push_back(group_case(shape, problem, groups));
       }
     }
     return cases;
   }
 
+  static Case group_case(const ShapeCase& shape, const QuantizeProblem& problem,
+                         const Groups& groups) {
+    const auto with_groups = [spread = groups.spread](DataOptions options) {
+      options.group_spread = spread;
+      return options;
+    };
+    Case result = shape_case(shape, problem, check_quantize);
+    result.arguments += groups.arguments();
+    result.check = [=](const DataOptions& options) {
+      return check_quantize(problem, with_groups(options));
+    };
+    result.workload = [=](const DataOptions& options) {
+      return bench::make_workload(problem, with_groups(options));
+    };
+    return result;
+  }
+
   Fp8Options fp8_;
+  GroupOptions groups_;
+  std::optional<std::int64_t> batch_;
+  std::optional<std::int64_t> source_rows_;
 };
 
 }  // namespace
