@@ -4,6 +4,7 @@
 
 #include "ops/dequantize/problem.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/quantize/problem.hpp"
 #include "ops/repack/problem.hpp"
 
@@ -12,44 +13,49 @@
 namespace octet::tool {
 namespace {
 
+struct Layout {
+  std::optional<BlockShape> block;
+  std::optional<BlockShape> transposed;
+};
+
+// "1x128 + 128x128 transposed"
+std::string blocks_of(const Layout& layout) {
+  return fmt::format("{}{}", layout.block ? name(*layout.block) : "",
+                     layout.transposed ? fmt::format("{}{} transposed", layout.block ? " + " : "",
+                                                     name(*layout.transposed))
+                                       : "");
+}
+
+// For every dtype and format; `what` goes before the blocks: "batch of ".
+void probe_layout(const char* what, const Layout& layout, std::int64_t batch, std::int64_t groups,
+                  std::vector<Support>& result) {
+  for (const Dtype format : kProbeFp8) {
+    for (const Dtype input : kProbeFloats) {
+      const Fp8Output output{
+          .format = format, .block = layout.block, .transposed_block = layout.transposed};
+      QuantizeProblem problem = quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu);
+      problem.batch = batch;
+      problem.groups = groups;
+      result.push_back({"quantize", what + blocks_of(layout), std::string(name(input)),
+                        std::string(name(format)), answers(quantize_implementations(), problem)});
+    }
+  }
+}
+
 std::vector<Support> probe_quantize() {
-  struct Layout {
-    std::optional<BlockShape> block;
-    std::optional<BlockShape> transposed;
-  };
   const Layout layouts[] = {{kBlock1x128, {}},           {{}, kBlock1x128},
                             {kBlock1x128, kBlock1x128},  {kBlock128x1, {}},
                             {kBlock128x128, {}},         {kBlock128x128, kBlock128x128},
                             {kBlock1x128, kBlock128x128}};
   std::vector<Support> result;
-  const auto probe = [&](const std::string& blocks, const QuantizeProblem& problem) {
-    result.push_back({"quantize", blocks, std::string(name(problem.input_dtype)),
-                      std::string(name(problem.format)),
-                      answers(quantize_implementations(), problem)});
-  };
-  for (const auto& [block, transposed] : layouts) {
-    const std::string blocks = fmt::format(
-        "{}{}", block ? name(*block) : "",
-        transposed ? fmt::format("{}{} transposed", block ? " + " : "", name(*transposed)) : "");
-    for (const Dtype format : kProbeFp8) {
-      for (const Dtype input : kProbeFloats) {
-        const Fp8Output output{.format = format, .block = block, .transposed_block = transposed};
-        QuantizeProblem problem = quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu);
-        probe(blocks, problem);
-        problem.batch = 2;
-        if (block == kBlock128x128 && transposed == kBlock128x128) {
-          probe("batch of " + blocks, problem);
-        }
-        problem.batch = 0;
-        problem.groups = 2;
-        if (block == kBlock1x128 && transposed) probe("groups of " + blocks, problem);
-      }
-    }
-  }
+  for (const Layout& layout : layouts) probe_layout("", layout, 0, 0, result);
+  probe_layout("batch of ", {kBlock128x128, kBlock128x128}, 2, 0, result);
+  probe_layout("groups of ", {kBlock1x128, kBlock1x128}, 0, 2, result);
+  probe_layout("groups of ", {kBlock1x128, kBlock128x128}, 0, 2, result);
   return result;
 }
 
-// dequantize and repack, which have no benchmark.
+// dequantize, repack and group_table, which have no benchmark.
 std::vector<Support> probe_copies() {
   const auto for_each_layout = [](const auto& visit) {
     for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
@@ -74,6 +80,11 @@ std::vector<Support> probe_copies() {
     result.push_back({"repack", name(block), std::string(name(format)), "the same",
                       answers(repack_implementations(), problem)});
   });
+  for (const Dtype sizes : {Dtype::i32, Dtype::i64}) {
+    const GroupTableProblem problem{.groups = 2, .rows = kProbeExtent, .sizes_dtype = sizes};
+    result.push_back({"group_table", "none", std::string(name(sizes)), "i32",
+                      answers(group_table_implementations(), problem)});
+  }
   return result;
 }
 
@@ -84,7 +95,7 @@ class Quantize : public ShapeOperator {
     return "Casts to block-scaled FP8, row-major and transposed.";
   }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 256x512", "--shape 256x512 --block 128x128"};
+    return {"--shape 256x512 --block 128x128", "--shape 256x512 --groups 4 --group-sizes zipf"};
   }
   RowKind rows() const override { return RowKind::cast; }
 

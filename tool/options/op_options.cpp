@@ -140,7 +140,7 @@ void add_group_options(CLI::App& app, GroupOptions& options, const std::string& 
   add_whole(app, "--groups", options.groups, 1, kMaxGroups,
             fmt::format("Groups that share the rows of {}, at most {}. [default: no groups]", what,
                         kMaxGroups));
-  add_text(app, "--group-sizes", options.sizes, "SPREAD|A,B,...",
+  add_text(app, "--group-sizes", options.sizes, "SPREAD|A,B,C",
            with_default("Rows of the groups: balanced, skewed, zipf, half-empty, one-hot, or a "
                         "number of rows for each, which may leave rows without a group.",
                         "balanced"));
