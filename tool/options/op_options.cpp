@@ -135,6 +135,56 @@ std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
   return std::nullopt;
 }
 
+void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what) {
+  option_group(app, "Groups");
+  add_whole(app, "--groups", options.groups, 1, kMaxGroups,
+            fmt::format("Groups that share the rows of {}, at most {}. [default: no groups]", what,
+                        kMaxGroups));
+  add_text(app, "--group-sizes", options.sizes, "SPREAD|A,B,C",
+           with_default("Rows of the groups: balanced, skewed, zipf, half-empty, one-hot, or a "
+                        "number of rows for each, which may leave rows without a group.",
+                        "balanced"));
+  add_choice(app, "--tail", options.tail, {"zero", "untouched"},
+             "What becomes of rows of outputs behind the last group.");
+}
+
+std::string Groups::arguments() const {
+  return count == 0 || spread == GroupSpread{} ? "" : " --group-sizes " + name(spread);
+}
+
+Groups wanted_groups(const GroupOptions& options) {
+  Groups groups;
+  groups.tail = options.tail == "untouched" ? GroupTail::untouched : GroupTail::zero;
+  if (!options.sizes.empty()) {
+    const auto spread = parse_group_spread(options.sizes);
+    if (!spread) {
+      refuse_usage(
+          "--group-sizes must be balanced, skewed, zipf, half-empty, one-hot or whole numbers with "
+          "commas between them, got \"{}\"",
+          options.sizes);
+    }
+    groups.spread = *spread;
+  }
+  const auto given = static_cast<std::int64_t>(groups.spread.sizes.size());
+  groups.count = options.groups.value_or(given);
+  if (given != 0 && given != groups.count) {
+    refuse_usage("--group-sizes has {} sizes, --groups is {}", given, groups.count);
+  }
+  if (groups.count == 0 && (!options.sizes.empty() || groups.tail != GroupTail::zero)) {
+    refuse_usage("{} goes with --groups",
+                 options.sizes.empty() ? "--tail" : "--group-sizes " + options.sizes);
+  }
+  return groups;
+}
+
+void check_fit(const Groups& groups, std::int64_t rows) {
+  std::int64_t sum = 0;
+  for (const std::int64_t size : groups.spread.sizes) sum += size;
+  if (sum > rows) {
+    refuse_usage("--group-sizes: the groups have {} rows together, the shape has {}", sum, rows);
+  }
+}
+
 void add_norm_options(CLI::App& app, NormOptions& options, bool timed) {
   const RmsNormRopeProblem usual;  // the norm by itself has the same defaults
   option_group(app, "Norm");

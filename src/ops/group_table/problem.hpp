@@ -5,6 +5,7 @@
 #include "device/scheduler/group_table.hpp"
 #include "dispatch/implementation.hpp"
 
+#include <algorithm>
 #include <span>
 
 namespace octet {
@@ -23,6 +24,9 @@ void check(const GroupTableProblem& problem, const GroupTableArgs& args,
 
 // The extents of every operator over groups.
 void check_groups(std::string_view op, std::int64_t groups, std::int64_t rows);
+// "zero"
+std::string_view name(GroupTail tail);
+void check_tail(std::string_view op, GroupTail tail);
 // Lists the table that such an operator reads.
 void read_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows);
 
@@ -43,6 +47,10 @@ class GroupRows {
     return first_block_[group + 1] - first_block_[group];
   }
   std::int64_t token_blocks() const { return first_block_[groups_]; }
+  // The group that has this block.
+  std::int64_t group_of(std::int64_t block) const {
+    return std::upper_bound(first_block_, first_block_ + groups_, block) - first_block_ - 1;
+  }
 
  private:
   std::int64_t groups_;
