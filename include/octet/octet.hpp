@@ -12,6 +12,7 @@
 #include <octet/ops/gated_mlp.hpp>
 #include <octet/ops/gemm.hpp>
 #include <octet/ops/group_table.hpp>
+#include <octet/ops/grouped_gemm.hpp>
 #include <octet/ops/linear_cross_entropy.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>

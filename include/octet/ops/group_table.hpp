@@ -28,6 +28,12 @@ enum class GroupSizes : std::int32_t {
       3,  // [groups + 1], the first row of each group and the row behind the last; begins with 0
 };
 
+// What operators over groups do with the rows of their outputs behind the last group.
+enum class GroupTail : std::int32_t {
+  zero = 1,       // they are zeros; FP8 rows have scales of 1
+  untouched = 2,  // they are not written
+};
+
 struct GroupTableProblem {
   std::int64_t groups = 0;  // 1 to 1024
   std::int64_t rows = 0;    // of the buffers: 1 to 2^30

@@ -48,6 +48,15 @@ struct CpuProduct {
   bool scales_one_by_one() const { return a.lines_per_scale == 1 && b.lines_per_scale == 1; }
 };
 
+// What is known of the products of one run before it: bounds of the largest, and how many there are.
+struct ProductBounds {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  std::int64_t products = 1;
+  std::int64_t rows = m;  // of all products together
+};
+
 // The frozen arithmetic, one output at a time.
 void run_reference_product(const CpuProduct& product, int threads);
 

@@ -66,15 +66,6 @@ const GemmKernels& gemm_kernels_avx512();
 // The kernels of a machine that has AVX2.
 const GemmKernels& best_gemm_kernels(const Machine& machine);
 
-// What is known of the products of one run before it: bounds of the largest, and how many there are.
-struct ProductBounds {
-  std::int64_t m;
-  std::int64_t n;
-  std::int64_t k;
-  std::int64_t products = 1;
-  std::int64_t rows = m;  // of all products together
-};
-
 // How products are cut. Memory beyond the operands is bounded: see bytes().
 struct GemmChunks {
   std::int64_t rows = 0;   // of the largest chunk, whole panels

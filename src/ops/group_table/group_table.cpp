@@ -88,6 +88,20 @@ void check_groups(std::string_view op, std::int64_t groups, std::int64_t rows) {
   }
 }
 
+std::string_view name(GroupTail tail) {
+  switch (tail) {
+    case GroupTail::zero: return "zero";
+    case GroupTail::untouched: return "untouched";
+  }
+  return "unknown tail";
+}
+
+void check_tail(std::string_view op, GroupTail tail) {
+  if (tail != GroupTail::zero && tail != GroupTail::untouched) {
+    refuse_argument(op, ": tail must be zero or untouched, got ", static_cast<std::int32_t>(tail));
+  }
+}
+
 void read_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows) {
   const TensorForm form(Dtype::i32, {GroupTableLayout{groups, rows}.words()},
                         "[group_table_words(groups, rows)]");

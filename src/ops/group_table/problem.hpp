@@ -23,6 +23,9 @@ void check(const GroupTableProblem& problem, const GroupTableArgs& args,
 
 // The extents of every operator over groups.
 void check_groups(std::string_view op, std::int64_t groups, std::int64_t rows);
+// "zero"
+std::string_view name(GroupTail tail);
+void check_tail(std::string_view op, GroupTail tail);
 // Lists the table that such an operator reads.
 void read_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows);
 
