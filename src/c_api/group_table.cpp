@@ -41,6 +41,13 @@ octet_status octet_group_table_words(int64_t groups, int64_t rows, int64_t* word
   });
 }
 
+octet_status octet_max_token_blocks(int64_t groups, int64_t rows, int64_t* blocks) {
+  return guarded([&] {
+    check_pointer(kOp, "the address of the blocks", blocks);
+    *blocks = octet::max_token_blocks(groups, rows);
+  });
+}
+
 octet_status octet_make_group_table_plan(const octet_group_table_problem* problem,
                                          const octet_plan_options* options, octet_plan** plan) {
   return plan_op(kOp, kOp, read_problem, octet::plan_group_table, problem, options, plan);

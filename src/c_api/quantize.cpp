@@ -1,9 +1,14 @@
 #include "c_api/plan.hpp"
 
+#include <cstddef>
+
 namespace octet::c_api {
 namespace {
 
 constexpr const char* kOp = "quantize";
+
+static_assert(equal(OCTET_TAIL_ZERO, GroupTail::zero));
+static_assert(equal(OCTET_TAIL_UNTOUCHED, GroupTail::untouched));
 
 QuantizeProblem read_problem(const octet_quantize_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
@@ -16,16 +21,22 @@ QuantizeProblem read_problem(const octet_quantize_problem* given) {
   problem.transposed_block = read_optional_block(kOp, "transposed", c.transposed_block);
   problem.amax_floor = c.amax_floor;
   problem.pow2_scales = read_flag(kOp, "pow2_scales", c.pow2_scales);
+  problem.batch = c.batch;
+  problem.groups = c.groups;
+  problem.source_rows = c.source_rows;
+  problem.tail = static_cast<GroupTail>(c.tail);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }
 
 QuantizeArgs read_args(const QuantizeProblem& problem, const octet_quantize_args* given) {
-  const auto c = read_struct(kOp, "args", given);
+  const auto c = read_struct(kOp, "args", given, offsetof(octet_quantize_args, table));
   QuantizeArgs args;
   args.input = read_tensor(kOp, "input", c.input);
   if (problem.block) args.out = read_quantized(kOp, "out", c.out);
   if (problem.transposed_block) args.transposed = read_quantized(kOp, "transposed", c.transposed);
+  if (problem.groups > 0) args.table = read_tensor(kOp, "table", c.table);
+  if (problem.source_rows > 0) args.source = read_tensor(kOp, "source", c.source);
   return args;
 }
 

@@ -201,4 +201,21 @@ octet_quantized_layout write_layout(const QuantizedLayout& layout) {
   return result;
 }
 
+octet_quantized_batch_layout write_layout(const QuantizedBatchLayout& layout, bool token_blocks) {
+  octet_quantized_batch_layout result{};
+  result.struct_size = sizeof result;
+  result.batch = layout.batch;
+  result.rows = layout.rows;
+  result.cols = layout.cols;
+  result.dtype = static_cast<octet_dtype>(layout.dtype);
+  result.block = {layout.block.rows, layout.block.cols};
+  result.pitch = layout.pitch;
+  std::copy_n(layout.scale_shape, 3, result.scale_shape);
+  std::copy_n(layout.scale_strides, 3, result.scale_strides);
+  result.scales_offset = layout.scales_offset;
+  result.bytes = layout.bytes;
+  result.token_blocks = token_blocks;
+  return result;
+}
+
 }  // namespace octet::c_api

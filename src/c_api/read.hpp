@@ -138,5 +138,6 @@ void read_fp8_training(std::string_view op, const CProblem& c, Problem& problem)
 octet_tensor write_tensor(const TensorView& view);
 octet_quantized write_quantized(const QuantizedView& view);
 octet_quantized_layout write_layout(const QuantizedLayout& layout);
+octet_quantized_batch_layout write_layout(const QuantizedBatchLayout& layout, bool token_blocks);
 
 }  // namespace octet::c_api

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/footprint.hpp"
+#include "cpu/threads.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -51,6 +52,22 @@ inline void clear_padding(const QuantizedView& view) {
   if (!view.owns_padding) return;
   fill_gaps(view.values, value_lines(view.values), std::uint8_t{0});
   fill_gaps(view.scales, scale_lines(view.scales), 1.0f);
+}
+
+// Clears the rows of a matrix of 1x128 blocks from `first` on: values to 0, scales to 1.
+inline void clear_rows(const QuantizedView& view, std::int64_t first, int threads) {
+  const TensorView& values = view.values;
+  const TensorView& scales = view.scales;
+  const std::int64_t runs = (values.rows() - first + kBlock - 1) / kBlock;
+  parallel_for(threads, runs, [&](std::int64_t run) {
+    const std::int64_t begin = first + run * kBlock;
+    for (std::int64_t r = begin; r < std::min(begin + kBlock, values.rows()); ++r) {
+      std::fill_n(static_cast<std::uint8_t*>(values.data) + r * values.strides[0], values.cols(),
+                  std::uint8_t{0});
+      auto* scale = static_cast<float*>(scales.data) + r * scales.strides[0];
+      for (std::int64_t c = 0; c < scales.cols(); ++c) scale[c * scales.strides[1]] = 1;
+    }
+  });
 }
 
 }  // namespace octet

@@ -39,6 +39,10 @@ class Arena {
     return layout.view(take(layout.bytes));
   }
 
+  QuantizedView quantized(const QuantizedBatchLayout& layout) {
+    return layout.view(take(layout.bytes));
+  }
+
   Workspace workspace(std::size_t bytes) { return {take(bytes), bytes}; }
 
   std::vector<char> snapshot() const {

@@ -78,6 +78,10 @@ inline octet_quantize_problem to_c(const QuantizeProblem& problem) {
   c.transposed_block = to_c(problem.transposed_block);
   c.amax_floor = problem.amax_floor;
   c.pow2_scales = problem.pow2_scales;
+  c.tail = static_cast<octet_group_tail>(problem.tail);
+  c.batch = problem.batch;
+  c.groups = problem.groups;
+  c.source_rows = problem.source_rows;
   c.device = to_c(problem.device);
   return c;
 }
@@ -87,6 +91,8 @@ inline octet_quantize_args to_c(const QuantizeArgs& args) {
   c.input = to_c(args.input);
   c.out = to_c(args.out);
   c.transposed = to_c(args.transposed);
+  c.table = to_c(args.table);
+  c.source = to_c(args.source);
   return c;
 }
 

@@ -102,6 +102,35 @@ TEST(CApi, LayoutsAndViewsAreThoseOfCpp) {
   EXPECT_EQ(std::memcmp(&view, &wanted, sizeof view), 0);
 }
 
+void expect_batch_view(const octet_quantized_batch_layout& c, const QuantizedBatchLayout& cpp) {
+  EXPECT_EQ(c.batch, cpp.batch);
+  EXPECT_EQ(c.rows, cpp.rows);
+  EXPECT_EQ(c.cols, cpp.cols);
+  EXPECT_EQ(c.pitch, cpp.pitch);
+  EXPECT_EQ(c.scales_offset, cpp.scales_offset);
+  EXPECT_EQ(c.bytes, cpp.bytes);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(c.scale_shape[i], cpp.scale_shape[i]);
+    EXPECT_EQ(c.scale_strides[i], cpp.scale_strides[i]);
+  }
+  const Buffer memory(cpp.bytes);
+  octet_quantized view;
+  ASSERT_EQ(octet_make_quantized_batch_view(&c, memory.data(), octet_cpu(), &view), OCTET_OK);
+  const octet_quantized wanted = bad_input::to_c(cpp.view(memory.data()));
+  EXPECT_EQ(std::memcmp(&view, &wanted, sizeof view), 0);
+}
+
+TEST(CApi, LayoutsAndViewsOfBatchesAreThoseOfCpp) {
+  for (const BlockShape block : {kBlock1x128, kBlock128x128}) {
+    const octet_block c_block = octet_block_of(block.rows, block.cols);
+    octet_quantized_batch_layout c;
+    ASSERT_EQ(octet_make_quantized_batch_layout(5, 130, 70, OCTET_E5M2, c_block, &c), OCTET_OK);
+    expect_batch_view(c, QuantizedBatchLayout(5, 130, 70, Dtype::e5m2, block));
+    ASSERT_EQ(octet_make_token_block_layout(5, 130, OCTET_E4M3, c_block, &c), OCTET_OK);
+    expect_batch_view(c, QuantizedBatchLayout::token_blocks(5, 130, Dtype::e4m3, block));
+  }
+}
+
 // The rank is kept for the operators to refuse; nothing is written beyond the arrays.
 TEST(CApi, ADenseTensorOfTooManyDimensionsKeepsItsRank) {
   const std::int64_t shape[] = {2, 3, 4, 5, 6, 7, 8};

@@ -20,5 +20,48 @@ TEST(CApiGroups, TablesHaveTheSameBits) {
   }
 }
 
+TEST(CApiGroups, QuantizedGroupsHaveTheSameBits) {
+  for (const std::int64_t source_rows : {0, 40}) {
+    for (const GroupTail tail : {GroupTail::zero, GroupTail::untouched}) {
+      const QuantizeProblem problem{.rows = 300,
+                                    .cols = 131,
+                                    .transposed_block = kBlock128x128,
+                                    .groups = 3,
+                                    .source_rows = source_rows,
+                                    .tail = tail};
+      expect_same_bits(problem, [&](Arena& arena) {
+        QuantizeArgs args;
+        args.input = filled(arena.matrix(Dtype::bf16, source_rows > 0 ? source_rows : 300, 131), 1);
+        args.out = arena.quantized(300, 131, Dtype::e4m3, kBlock1x128);
+        args.transposed = arena.quantized(QuantizedBatchLayout::token_blocks(
+            max_token_blocks(3, 300), 131, Dtype::e4m3, kBlock128x128));
+        args.table = arena.tensor(Dtype::i32, {group_table_words(3, 300)});
+        const std::int32_t sizes[3] = {5, 0, 270};
+        run_cpp(GroupTableProblem{3, 300},
+                GroupTableArgs{make_view(sizes, Dtype::i32, {3}), args.table});
+        args.source = arena.tensor(Dtype::i32, {300});
+        for (int r = 0; r < 300; ++r) static_cast<std::int32_t*>(args.source.data)[r] = r % 40;
+        return args;
+      });
+    }
+  }
+}
+
+TEST(CApiGroups, QuantizedBatchesHaveTheSameBits) {
+  const QuantizeProblem problem{.rows = 150,
+                                .cols = 131,
+                                .block = kBlock128x128,
+                                .transposed_block = kBlock128x128,
+                                .batch = 3};
+  expect_same_bits(problem, [&](Arena& arena) {
+    QuantizeArgs args;
+    args.input = filled(arena.tensor(Dtype::bf16, {3, 150, 131}), 1);
+    args.out = arena.quantized(QuantizedBatchLayout(3, 150, 131, Dtype::e4m3, kBlock128x128));
+    args.transposed =
+        arena.quantized(QuantizedBatchLayout(3, 131, 150, Dtype::e4m3, kBlock128x128));
+    return args;
+  });
+}
+
 }  // namespace
 }  // namespace octet

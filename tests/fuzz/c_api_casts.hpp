@@ -62,7 +62,26 @@ inline void fuzz_repack(Input& input, Memory& memory) {
   memory.run(input, plan.get(), octet_run_repack, args);
 }
 
+inline void fuzz_batch_layout(Input& input, Memory& memory) {
+  octet_quantized_batch_layout layout;
+  std::memset(&layout, 0, sizeof layout);
+  const octet_status made =
+      input.coin()
+          ? octet_make_quantized_batch_layout(input.extent(), input.extent(), input.extent(),
+                                              input.number(0, 7), input.block(), &layout)
+          : octet_make_token_block_layout(input.extent(), input.extent(), input.number(0, 7),
+                                          input.block(), &layout);
+  check_status(made);
+  if (made == OCTET_OK && layout.bytes < layout.scales_offset) give_up("a layout that wraps");
+  if (input.spoilt()) layout.rows = input.extent();
+  if (input.spoilt()) layout.token_blocks = input.flag();
+  octet_quantized view;
+  check_status(octet_make_quantized_batch_view(&layout, memory.arena() + input.choice(3) * 128,
+                                               input.device(), &view));
+}
+
 inline void fuzz_layout(Input& input, Memory& memory) {
+  if (input.coin()) return fuzz_batch_layout(input, memory);
   octet_quantized_layout layout;
   std::memset(&layout, 0, sizeof layout);
   const octet_status made = octet_make_quantized_layout(input.extent(), input.extent(),

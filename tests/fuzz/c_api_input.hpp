@@ -66,6 +66,9 @@ class Input {
   }
   octet_quantized quantized(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
                             octet_block block);
+  // The same of [batch, rows, cols].
+  octet_quantized quantized_batch(octet_dtype dtype, std::int64_t batch, std::int64_t rows,
+                                  std::int64_t cols, octet_block block);
   // Options that start few threads, unless spoilt.
   template <class Options>
   const Options* options(Options* storage, const char* Options::*backend) {
@@ -152,6 +155,10 @@ inline octet_tensor Input::tensor(octet_dtype dtype, std::initializer_list<std::
   return tensor;
 }
 
+inline std::int64_t blocks_of(std::int64_t extent, std::int64_t step) {
+  return step > 0 && extent > 0 ? (extent - 1) / step + 1 : std::int64_t{1};
+}
+
 inline octet_quantized Input::quantized(octet_dtype dtype, std::int64_t rows, std::int64_t cols,
                                         octet_block block) {
   octet_quantized view{};
@@ -159,11 +166,24 @@ inline octet_quantized Input::quantized(octet_dtype dtype, std::int64_t rows, st
   view.owns_padding = flag();
   const bool padded = view.owns_padding != 0;
   view.values = tensor(dtype, rows, cols, padded);
-  const auto blocks = [](std::int64_t extent, std::int64_t step) {
-    return step > 0 && extent > 0 ? (extent - 1) / step + 1 : std::int64_t{1};
-  };
   if (block.rows > 0 || block.cols > 0) {
-    view.scales = tensor(OCTET_F32, blocks(rows, block.rows), blocks(cols, block.cols), padded);
+    view.scales =
+        tensor(OCTET_F32, blocks_of(rows, block.rows), blocks_of(cols, block.cols), padded);
+  }
+  return view;
+}
+
+inline octet_quantized Input::quantized_batch(octet_dtype dtype, std::int64_t batch,
+                                              std::int64_t rows, std::int64_t cols,
+                                              octet_block block) {
+  octet_quantized view{};
+  view.block = spoilt() ? this->block() : block;
+  view.owns_padding = flag();
+  const bool padded = view.owns_padding != 0;
+  view.values = tensor(dtype, {batch, rows, cols}, padded);
+  if (block.rows > 0 || block.cols > 0) {
+    view.scales = tensor(OCTET_F32,
+                         {batch, blocks_of(rows, block.rows), blocks_of(cols, block.cols)}, padded);
   }
   return view;
 }

@@ -18,6 +18,13 @@ enum {
       3 /* [groups + 1], the first row of each group and the row behind the last */
 };
 
+/* What operators over groups do with the rows of their outputs behind the last group. */
+typedef int32_t octet_group_tail;
+enum {
+  OCTET_TAIL_ZERO = 1,     /* they are zeros; FP8 rows have scales of 1 */
+  OCTET_TAIL_UNTOUCHED = 2 /* they are not written */
+};
+
 typedef struct octet_group_table_problem {
   uint32_t struct_size;
   octet_group_sizes given;
@@ -47,6 +54,8 @@ static inline void octet_init_group_table_problem(octet_group_table_problem* pro
 
 /* Elements of a table. */
 OCTET_API octet_status octet_group_table_words(int64_t groups, int64_t rows, int64_t* words);
+/* Blocks of 128 rows that the groups need at most, each group beginning a new one. */
+OCTET_API octet_status octet_max_token_blocks(int64_t groups, int64_t rows, int64_t* blocks);
 
 OCTET_API octet_status octet_make_group_table_plan(const octet_group_table_problem* problem,
                                                    const octet_plan_options* options,

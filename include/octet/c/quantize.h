@@ -1,8 +1,10 @@
-/* quantize: floats to block-scaled FP8, both orientations from one read. */
+/* quantize: floats to block-scaled FP8, both orientations from one read. With a batch, all tensors
+ * are [batch, ...]; with groups, rows are those of a group table and the transposed copy has token
+ * blocks. octet/ops/quantize.hpp says what each writes. */
 #ifndef OCTET_C_QUANTIZE_H
 #define OCTET_C_QUANTIZE_H
 
-#include <octet/c/plan.h>
+#include <octet/c/group_table.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,18 +20,24 @@ typedef struct octet_quantize_problem {
   octet_block block;            /* in the input's orientation; octet_no_copy(): none */
   octet_block transposed_block; /* of the copy [cols, rows], in its coordinates */
   float amax_floor;             /* 0 to 1e18 */
-  int32_t reserved0;
+  octet_group_tail tail;        /* with groups */
   octet_device device;
-  uint64_t reserved[4];
+  int64_t batch;       /* 0: no batch */
+  int64_t groups;      /* 1 to OCTET_MAX_GROUPS; 0: no groups */
+  int64_t source_rows; /* with groups, rows of an input that is gathered; 0: it is not */
+  uint64_t reserved[1];
 } octet_quantize_problem;
 
 typedef struct octet_quantize_args {
   uint32_t struct_size;
   uint32_t reserved0;
-  octet_tensor input;         /* [rows, cols] */
+  octet_tensor input;         /* [rows, cols]; gathered: [source_rows, cols] */
   octet_quantized out;        /* [rows, cols]; ignored without a block */
-  octet_quantized transposed; /* [cols, rows]; ignored without a transposed_block */
+  octet_quantized transposed; /* [cols, rows]; ignored without a transposed_block. With groups:
+                                 [octet_max_token_blocks(), cols, 128] */
   uint64_t reserved[4];
+  octet_tensor table;  /* of the groups; ignored without groups */
+  octet_tensor source; /* [rows], i32: the input row of each row; ignored without source_rows */
 } octet_quantize_args;
 
 /* bf16 to e4m3 in 1x128 blocks, not transposed, on the CPU; the caller sets rows and cols. */
@@ -39,6 +47,7 @@ static inline void octet_init_quantize_problem(octet_quantize_problem* problem) 
   problem->format = OCTET_E4M3;
   problem->block = octet_block_of(1, 128);
   problem->transposed_block = octet_no_copy();
+  problem->tail = OCTET_TAIL_ZERO;
   problem->device = octet_cpu();
 }
 

@@ -96,6 +96,24 @@ typedef struct octet_quantized_layout {
   uint64_t reserved[4];
 } octet_quantized_layout;
 
+/* The same for a batch of matrices, or for token blocks. */
+typedef struct octet_quantized_batch_layout {
+  uint32_t struct_size;
+  octet_dtype dtype;
+  int64_t batch;
+  int64_t rows;
+  int64_t cols;
+  octet_block block;
+  int64_t pitch;          /* bytes from one row of values to the next */
+  int64_t scale_shape[3]; /* logical */
+  int64_t scale_strides[3];
+  uint64_t scales_offset; /* bytes from the start of the values */
+  uint64_t bytes;         /* values and scales together */
+  int32_t token_blocks;   /* 1: made by octet_make_token_block_layout() */
+  int32_t reserved0;
+  uint64_t reserved[4];
+} octet_quantized_batch_layout;
+
 static inline octet_device octet_cpu(void) {
   octet_device device;
   device.type = OCTET_CPU;
@@ -164,6 +182,17 @@ OCTET_API octet_status octet_make_quantized_layout(int64_t rows, int64_t cols, o
 /* The view over `memory`, which has layout->bytes bytes and is aligned to OCTET_ALIGNMENT. */
 OCTET_API octet_status octet_make_quantized_view(const octet_quantized_layout* layout, void* memory,
                                                  octet_device device, octet_quantized* view);
+/* The layout of a quantised [batch, rows, cols]; block is 1x128 or 128x128. */
+OCTET_API octet_status octet_make_quantized_batch_layout(int64_t batch, int64_t rows, int64_t cols,
+                                                         octet_dtype dtype, octet_block block,
+                                                         octet_quantized_batch_layout* layout);
+/* That of transposed copies of groups, [blocks, features, 128], as octet_run_quantize() writes. */
+OCTET_API octet_status octet_make_token_block_layout(int64_t blocks, int64_t features,
+                                                     octet_dtype dtype, octet_block block,
+                                                     octet_quantized_batch_layout* layout);
+OCTET_API octet_status octet_make_quantized_batch_view(const octet_quantized_batch_layout* layout,
+                                                       void* memory, octet_device device,
+                                                       octet_quantized* view);
 
 #ifdef __cplusplus
 }

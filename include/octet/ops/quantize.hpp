@@ -15,8 +15,30 @@
 // block = 128x1 if no transpose is needed), both together are "dual", and weights are 128x128 in
 // both, which share their bytes and scales. Results are the same bits on every device, instruction
 // set and thread count.
+//
+// A batch is several matrices of one shape, such as the weights of experts. Each is quantised by
+// itself, as the operator would without a batch:
+//
+//   input        [batch, rows, cols]
+//   out          [batch, rows, cols]  1x128 or 128x128
+//   transposed   [batch, cols, rows]  1x128 or 128x128
+//
+// Groups are runs of rows of one buffer, such as the tokens of experts. A group table says where
+// each begins (octet/ops/group_table.hpp), and no block has rows of two groups:
+//
+//   input        [rows, cols], or [source_rows, cols]: row r of the result is row source[r] of it
+//   out          [rows, cols]  1x128
+//   transposed   [max_token_blocks(groups, rows), cols, 128]  1x128 or 128x128, in token blocks:
+//                each group begins a new block of 128 rows, and each block is a transposed matrix
+//
+// The token blocks of a group are the transposed copy of its rows alone, cut after every 128 rows;
+// its last block is filled with zeros behind its last row. QuantizedBatchLayout::token_blocks lays
+// them out. Blocks behind the last group's are not written, and `tail` says what becomes of rows of
+// `out` behind the last group. Whether the padding of rows and blocks that are not written is
+// cleared is not specified.
 #pragma once
 
+#include <octet/ops/group_table.hpp>
 #include <octet/plan.hpp>
 #include <octet/quantized.hpp>
 
@@ -33,18 +55,29 @@ struct QuantizeProblem {
   std::optional<BlockShape> transposed_block{};   // empty: no transposed copy
   float amax_floor = 0;                           // 0 to 1e18
   bool pow2_scales = false;
+  std::int64_t batch = 0;            // matrices; 0: no batch, all tensors are matrices
+  std::int64_t groups = 0;           // 1 to 1024 groups of at most 2^30 rows; 0: no groups
+  std::int64_t source_rows = 0;      // with groups, rows of an input that is gathered; 0: it is not
+  GroupTail tail = GroupTail::zero;  // with groups
   Device device{};
 };
 
+// Shapes of a batch and of groups are at the head of this file.
 struct QuantizeArgs {
   TensorView input;          // [rows, cols]
   QuantizedView out;         // [rows, cols]; ignored without a block
   QuantizedView transposed;  // [cols, rows]; ignored without a transposed_block
+  TensorView table{};        // with groups: the table of as many groups and rows
+  // With source_rows: [rows], i32, contiguous. Entries of rows behind the last group are not read.
+  // The others must be 0 to source_rows - 1; on the CPU one that is not is an error, and nothing is
+  // written.
+  TensorView source{};
 };
 
 using QuantizePlan = Plan<QuantizeProblem>;
 
-// "quantize --shape 512x4096 --dtype bf16 --format e4m3 --block 1x128 --device cpu"
+// "quantize --shape 512x4096 --dtype bf16 --format e4m3 --block 1x128 --device cpu"; with groups,
+// "--groups 8 --source-rows 64 --tail untouched" after the shape
 OCTET_API std::string describe(const QuantizeProblem& problem);
 OCTET_API QuantizePlan plan_quantize(const QuantizeProblem& problem, const PlanOptions& = {});
 OCTET_API void run(const QuantizePlan& plan, const QuantizeArgs& args, Workspace workspace = {},

@@ -5,6 +5,7 @@
 #include "device/scheduler/group_table.hpp"
 #include "dispatch/implementation.hpp"
 
+#include <algorithm>
 #include <span>
 
 namespace octet {
@@ -46,6 +47,10 @@ class GroupRows {
     return first_block_[group + 1] - first_block_[group];
   }
   std::int64_t token_blocks() const { return first_block_[groups_]; }
+  // The group that has this block.
+  std::int64_t group_of(std::int64_t block) const {
+    return std::upper_bound(first_block_, first_block_ + groups_, block) - first_block_ - 1;
+  }
 
  private:
   std::int64_t groups_;

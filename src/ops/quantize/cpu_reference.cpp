@@ -1,7 +1,9 @@
 // Each block on its own: find its largest finite magnitude, derive the scale, cast its elements.
 #include "core/numeric.hpp"
+#include "core/views.hpp"
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/quantize/problem.hpp"
 #include "ops/quantize/scale.hpp"
 
@@ -11,15 +13,18 @@
 namespace octet {
 namespace {
 
-// A matrix seen as the copy sees it: transposed or not.
+// The input as a copy sees it: from `first_row` on, transposed or not.
 struct Source {
-  const void* data;
-  Dtype dtype;
-  std::int64_t row_stride;
-  std::int64_t col_stride;
+  const TensorView& input;  // [rows, cols]
+  bool transposed;
+  std::int64_t first_row = 0;
+  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r]; null: row r
 
   float at(std::int64_t row, std::int64_t col) const {
-    return load_f32(data, row * row_stride + col * col_stride, dtype);
+    const std::int64_t r = first_row + (transposed ? col : row);
+    const std::int64_t input_row = gathered != nullptr ? gathered[r] : r;
+    return load_f32(input.data, input_row * input.strides[0] + (transposed ? row : col),
+                    input.dtype);
   }
 };
 
@@ -61,20 +66,59 @@ void quantize_copy(const Source& source, const QuantizedView& out, const Quantiz
       quantize_block(source, out, problem, block_row, block_col);
     }
   });
-  clear_padding(out);
+}
+
+void quantize_matrix(const QuantizeProblem& problem, const QuantizeArgs& args, int threads) {
+  if (problem.block) quantize_copy({args.input, false}, args.out, problem, threads);
+  if (problem.transposed_block) {
+    quantize_copy({args.input, true}, args.transposed, problem, threads);
+  }
+}
+
+// Up to 128 rows of one group as a transposed matrix of 128 columns.
+void quantize_token_block(const Source& source, QuantizedView out, std::int64_t rows,
+                          const QuantizeProblem& problem, int threads) {
+  for (std::int64_t r = 0; r < out.values.rows(); ++r) {
+    auto* row = static_cast<std::uint8_t*>(out.values.data) + r * out.values.strides[0];
+    std::fill(row + rows, row + kBlock, std::uint8_t{0});
+  }
+  out.values.shape[1] = rows;
+  quantize_copy(source, out, problem, threads);
+}
+
+void quantize_groups(const QuantizeProblem& problem, const QuantizeArgs& args, int threads) {
+  const GroupRows groups("quantize", args.table, problem.groups, problem.rows);
+  const auto* gathered =
+      problem.source_rows > 0 ? static_cast<const std::int32_t*>(args.source.data) : nullptr;
+  if (problem.block) {
+    const std::int64_t rows = groups.grouped_rows();
+    const QuantizedView grouped{rows_of(args.out.values, 0, rows),
+                                rows_of(args.out.scales, 0, rows), args.out.block};
+    quantize_copy({args.input, false, 0, gathered}, grouped, problem, threads);
+    if (problem.tail == GroupTail::zero) clear_rows(args.out, rows, threads);
+  }
+  if (!problem.transposed_block) return;
+  for (std::int64_t block = 0; block < groups.token_blocks(); ++block) {
+    const std::int64_t group = groups.group_of(block);
+    const std::int64_t row = groups.begin(group) + (block - groups.first_block(group)) * kBlock;
+    quantize_token_block({args.input, true, row, gathered}, matrix_of(args.transposed, block),
+                         std::min(kBlock, groups.end(group) - row), problem, threads);
+  }
 }
 
 void run_reference(const QuantizeProblem& problem, const QuantizeArgs& args,
                    const RunContext& context) {
-  const std::int64_t pitch = args.input.strides[0];
-  if (problem.block) {
-    quantize_copy({args.input.data, problem.input_dtype, pitch, 1}, args.out, problem,
-                  context.threads);
+  if (problem.groups > 0) {
+    quantize_groups(problem, args, context.threads);
+  } else if (problem.batch > 0) {
+    for (std::int64_t i = 0; i < problem.batch; ++i) {
+      quantize_matrix(problem, matrix_of(problem, args, i), context.threads);
+    }
+  } else {
+    quantize_matrix(problem, args, context.threads);
   }
-  if (problem.transposed_block) {
-    quantize_copy({args.input.data, problem.input_dtype, 1, pitch}, args.transposed, problem,
-                  context.threads);
-  }
+  if (problem.block) clear_padding(args.out);
+  if (problem.transposed_block) clear_padding(args.transposed);
 }
 
 }  // namespace

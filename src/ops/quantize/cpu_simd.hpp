@@ -21,14 +21,17 @@ struct TileCopy {
   float* scales = nullptr;      // first scale of the tile
   std::int64_t scale_step = 0;  // elements from one scale of the tile to the next
   bool stream = false;          // past the caches: rows start on 64-byte boundaries
+  // Of a transposed copy: 128 columns are written, with zeros behind the rows of the tile.
+  bool fills_columns = false;
 };
 
 struct Tile {
-  const void* input = nullptr;  // first element of the tile
+  const void* input = nullptr;  // first element of the tile, in row 0 if rows are gathered
   std::int64_t pitch = 0;       // in elements
-  int rows = 0;                 // 1 ... 128
-  int cols = 0;                 // 1 ... 128
-  const void* next = nullptr;   // the tile that follows in the same rows, to be prefetched; or null
+  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r]; null: row r
+  int rows = 0;                            // 1 ... 128
+  int cols = 0;                            // 1 ... 128
+  const void* next = nullptr;  // the tile that follows in the same rows, to be prefetched; or null
   float amax_floor = 0;
   bool pow2_scales = false;
   TileCopy out;
@@ -43,7 +46,7 @@ QuantizeTile quantize_kernel(InstructionSet instructions, Dtype input, Dtype for
 void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
                        const RunContext& context, InstructionSet instructions);
 
-// Quantises rows [row, row + kBlock) of the input, or up to its end. They are read from `strip`,
+// Quantises rows [row, row + kBlock) of a problem without groups, or up to its end. They are read from `strip`,
 // `pitch` elements apart, not from args.input. The padding of the copies is left to the caller.
 void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
                              std::int64_t row, const void* strip, std::int64_t pitch,

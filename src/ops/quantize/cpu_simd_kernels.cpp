@@ -21,23 +21,29 @@ struct TransposedTile {
   alignas(64) std::uint8_t codes[kTile][kTile];
 };
 
-// A tile with fewer than 128 columns, zero-filled.
+// Elements from the first row of a tile to row `r`.
+HWY_INLINE std::int64_t row_offset(const Tile& tile, int r) {
+  return (tile.gathered != nullptr ? tile.gathered[r] : r) * tile.pitch;
+}
+
+// A copy of a tile that has fewer than 128 columns, zero-filled, or gathered rows.
 template <class Lanes>
-struct Widened {
+struct CopiedTile {
   alignas(64) typename Lanes::Element elements[kTile][kTile];
 };
 
 template <class Lanes>
-HWY_INLINE TileSource<Lanes> source_of(const Tile& tile, Widened<Lanes>& widened) {
+HWY_INLINE TileSource<Lanes> source_of(const Tile& tile, CopiedTile<Lanes>& copied) {
   using Element = typename Lanes::Element;
   const auto* input = static_cast<const Element*>(tile.input);
-  if (tile.cols == kTile) return {input, tile.pitch, tile.rows};
+  if (tile.cols == kTile && tile.gathered == nullptr) return {input, tile.pitch, tile.rows};
   for (int r = 0; r < tile.rows; ++r) {
-    Element* row = widened.elements[r];
-    std::memcpy(row, input + r * tile.pitch, sizeof(Element) * static_cast<std::size_t>(tile.cols));
+    Element* row = copied.elements[r];
+    std::memcpy(row, input + row_offset(tile, r),
+                sizeof(Element) * static_cast<std::size_t>(tile.cols));
     std::memset(row + tile.cols, 0, sizeof(Element) * static_cast<std::size_t>(kTile - tile.cols));
   }
-  return {widened.elements[0], kTile, tile.rows};
+  return {copied.elements[0], kTile, tile.rows};
 }
 
 // Prefetches rows [begin, end) of the next tile while this one is cast. Dual, bf16
@@ -47,7 +53,7 @@ HWY_INLINE void prefetch_rows(const Tile& tile, int begin, int end) {
   if (tile.next == nullptr) return;
   using Element = typename Lanes::Element;
   for (int r = begin; r < end; ++r) {
-    const auto* row = static_cast<const Element*>(tile.next) + r * tile.pitch;
+    const auto* row = static_cast<const Element*>(tile.next) + row_offset(tile, r);
     for (int c = 0; c < kTile; c += static_cast<int>(64 / sizeof(Element))) {
       __builtin_prefetch(row + c, 0, 2);
     }
@@ -115,10 +121,18 @@ HWY_INLINE void transpose_strip(const Strip& strip, int begin, TransposedTile& t
   }
 }
 
+// Zeros behind the first `used` columns.
+HWY_INLINE void clear_columns(TransposedTile& transposed, int rows, int used) {
+  if (used == kTile) return;
+  for (int r = 0; r < rows; ++r) {
+    std::memset(transposed.codes[r] + used, 0, static_cast<std::size_t>(kTile - used));
+  }
+}
+
 template <class Lanes, class Format>
 void quantize_one_tile(const Tile& tile) {
-  Widened<Lanes> widened;
-  const TileSource<Lanes> source = source_of<Lanes>(tile, widened);
+  CopiedTile<Lanes> copied;
+  const TileSource<Lanes> source = source_of<Lanes>(tile, copied);
   TileAmax<Lanes> amax;
   find_amax<Lanes, false>(source, amax);
   const bool non_finite = amax.tile >= Lanes::kInfinity;
@@ -153,7 +167,12 @@ void quantize_one_tile(const Tile& tile) {
     }
   }
   if (tile.transposed.wanted) {
-    store_rows(transposed.codes[0], tile.cols, tile.rows, tile.transposed.values,
+    int columns = tile.rows;
+    if (tile.transposed.fills_columns) {
+      clear_columns(transposed, tile.cols, tile.rows);
+      columns = kTile;
+    }
+    store_rows(transposed.codes[0], tile.cols, columns, tile.transposed.values,
                tile.transposed.pitch, tile.transposed.stream);
   }
 }

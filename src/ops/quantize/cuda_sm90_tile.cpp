@@ -11,6 +11,8 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
+  if (problem.batch > 0) return "batches have no CUDA kernel yet";
+  if (problem.groups > 0) return "groups have no CUDA kernel yet";
   if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
     return kNo128x1Kernel;
   }

@@ -1,6 +1,7 @@
 // The checked problem of quantize, and what its implementations share.
 #pragma once
 
+#include "core/views.hpp"
 #include "dispatch/implementation.hpp"
 
 #include <octet/ops/quantize.hpp>
@@ -22,6 +23,15 @@ void check(const QuantizeProblem& problem);
 // Checks the tensors and the workspace of a call.
 void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
+
+// The tensors of one matrix of a batch.
+inline QuantizeArgs matrix_of(const QuantizeProblem& problem, const QuantizeArgs& args,
+                              std::int64_t index) {
+  QuantizeArgs one{matrix_of(args.input, index), {}, {}};
+  if (problem.block) one.out = matrix_of(args.out, index);
+  if (problem.transposed_block) one.transposed = matrix_of(args.transposed, index);
+  return one;
+}
 
 // Launches the Hopper kernel.
 // Arguments are checked already. Throws Error if CUDA reports one.

@@ -1,12 +1,117 @@
 #include "ops/fp8_output/checks.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/quantize/problem.hpp"
 
 #include <array>
+#include <limits>
 
 namespace octet {
 namespace {
 
 constexpr std::string_view kOp = "quantize";
+
+bool gathers(const QuantizeProblem& problem) { return problem.source_rows > 0; }
+
+void check_batch(const QuantizeProblem& problem) {
+  check_count(kOp, "batch", problem.batch);
+  if (problem.batch == 0) return;
+  if (problem.groups != 0) {
+    refuse_argument(kOp, ": batch and groups do not go together, got a batch of ", problem.batch,
+                    " and ", problem.groups, " groups");
+  }
+  check_size(kOp, problem.batch, problem.rows * problem.cols, Dtype::f32);
+}
+
+void check_groups_and_source(const QuantizeProblem& problem) {
+  if (problem.source_rows < 0 || problem.source_rows > std::numeric_limits<std::int32_t>::max()) {
+    refuse_argument(kOp, ": source_rows must be 0 to 2^31 - 1, got ", problem.source_rows);
+  }
+  if (problem.groups == 0) {
+    if (gathers(problem)) {
+      refuse_argument(kOp, ": source_rows goes with groups, got ", problem.source_rows,
+                      " without groups");
+    }
+    return;
+  }
+  check_groups(kOp, problem.groups, problem.rows);
+  check_tail(kOp, problem.tail);
+  check_size(kOp, max_token_blocks(problem.groups, problem.rows) * kBlock, problem.cols,
+             Dtype::f32);
+  check_size(kOp, problem.source_rows, problem.cols, Dtype::f32);
+}
+
+// The blocks that batches and groups leave.
+void check_blocks(const QuantizeProblem& problem) {
+  const char* const with = problem.groups > 0 ? " with groups, got " : " with a batch, got ";
+  if (problem.groups > 0 && problem.block && *problem.block != kBlock1x128) {
+    fail(ErrorCode::unsupported, kOp, ": block must be 1x128", with, name(*problem.block),
+         ": a block of 128 rows would have rows of two groups");
+  }
+  if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
+    fail(ErrorCode::unsupported, kOp, ": ",
+         problem.block == kBlock128x1 ? "block" : "transposed_block", " must be 1x128 or 128x128",
+         with, "128x1");
+  }
+}
+
+// On the CPU, reads what the table and the source say, before anything is written.
+void check_contents(const QuantizeProblem& problem, const QuantizeArgs& args) {
+  const GroupRows groups(kOp, args.table, problem.groups, problem.rows);
+  if (!gathers(problem)) return;
+  const auto* source = static_cast<const std::int32_t*>(args.source.data);
+  for (std::int64_t r = 0; r < groups.grouped_rows(); ++r) {
+    if (source[r] < 0 || source[r] >= problem.source_rows) {
+      refuse_argument(kOp, ": source[", r, "] must be 0 to ", problem.source_rows - 1, ", got ",
+                      source[r]);
+    }
+  }
+}
+
+void read_input(Call& call, const QuantizeProblem& problem, const QuantizeArgs& args) {
+  const Dtype dtype = problem.input_dtype;
+  if (problem.batch > 0) {
+    const TensorForm form(dtype, {problem.batch, problem.rows, problem.cols},
+                          "[batch, rows, cols]");
+    return call.reads("input", args.input, form);
+  }
+  call.reads("input", args.input,
+             gathers(problem)
+                 ? MatrixForm{dtype, problem.source_rows, problem.cols, "[source_rows, cols]"}
+                 : MatrixForm{dtype, problem.rows, problem.cols, "[rows, cols]"});
+  if (problem.groups == 0) return;
+  read_table(call, args.table, problem.groups, problem.rows);
+  if (gathers(problem)) {
+    call.reads("source", args.source, TensorForm(Dtype::i32, {problem.rows}, "[rows]"));
+  }
+}
+
+void write_batch(Call& call, const QuantizeProblem& problem, const QuantizeArgs& args) {
+  const auto form = [&](BlockShape block, std::int64_t rows, std::int64_t cols, const char* shape) {
+    return QuantizedBatchForm{problem.format, problem.batch, rows, cols, block, shape};
+  };
+  if (problem.block) {
+    call.writes("out", args.out,
+                form(*problem.block, problem.rows, problem.cols, "[batch, rows, cols]"));
+  }
+  if (problem.transposed_block) {
+    call.writes("transposed", args.transposed,
+                form(*problem.transposed_block, problem.cols, problem.rows, "[batch, cols, rows]"));
+  }
+}
+
+void write_groups(Call& call, const QuantizeProblem& problem, const QuantizeArgs& args) {
+  if (problem.block) {
+    call.writes(
+        "out", args.out,
+        QuantizedForm{problem.format, problem.rows, problem.cols, *problem.block, "[rows, cols]"});
+  }
+  if (problem.transposed_block) {
+    call.writes("transposed", args.transposed,
+                QuantizedBatchForm{problem.format, max_token_blocks(problem.groups, problem.rows),
+                                   problem.cols, kBlock, *problem.transposed_block,
+                                   "[max_token_blocks(groups, rows), cols, 128]"});
+  }
+}
 
 }  // namespace
 
@@ -17,9 +122,15 @@ std::span<const QuantizeImplementation> quantize_implementations() {
 }
 
 std::string describe(const QuantizeProblem& problem) {
-  std::string result = text("quantize --shape ", problem.rows, "x", problem.cols, " --dtype ",
-                            name(problem.input_dtype), " --format ", name(problem.format),
-                            " --block ", problem.block ? name(*problem.block) : "none");
+  std::string result = text("quantize --shape ", problem.rows, "x", problem.cols);
+  if (problem.batch != 0) result += text(" --batch ", problem.batch);
+  if (problem.groups != 0) result += text(" --groups ", problem.groups);
+  if (problem.source_rows != 0) result += text(" --source-rows ", problem.source_rows);
+  if (problem.groups != 0 && problem.tail != GroupTail::zero) {
+    result += text(" --tail ", name(problem.tail));
+  }
+  result += text(" --dtype ", name(problem.input_dtype), " --format ", name(problem.format),
+                 " --block ", problem.block ? name(*problem.block) : "none");
   if (problem.transposed_block) result += " --transposed-block " + name(*problem.transposed_block);
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
@@ -31,7 +142,10 @@ void check(const QuantizeProblem& problem) {
   check_extent(kOp, "cols", problem.cols);
   check_float({kOp, "input_dtype"}, problem.input_dtype);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
+  check_batch(problem);
+  check_groups_and_source(problem);
   check_fp8_output(kOp, options_of(problem));
+  if (problem.batch > 0 || problem.groups > 0) check_blocks(problem);
   check_device(kOp, problem.device);
 }
 
@@ -39,11 +153,17 @@ void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t
            const Workspace& workspace) {
   Fp8Copies copies{args.out, args.transposed};
   Call call(kOp, problem.device);
-  call.reads("input", args.input,
-             MatrixForm{problem.input_dtype, problem.rows, problem.cols, "[rows, cols]"});
-  write_fp8_copies(call, options_of(problem), copies, problem.rows, problem.cols,
-                   {.out = "out", .transposed = "transposed"});
+  read_input(call, problem, args);
+  if (problem.batch > 0) {
+    write_batch(call, problem, args);
+  } else if (problem.groups > 0) {
+    write_groups(call, problem, args);
+  } else {
+    write_fp8_copies(call, options_of(problem), copies, problem.rows, problem.cols,
+                     {.out = "out", .transposed = "transposed"});
+  }
   call.check_apart(workspace_bytes, workspace);
+  if (problem.groups > 0 && problem.device.type == DeviceType::cpu) check_contents(problem, args);
 }
 
 QuantizePlan plan_quantize(const QuantizeProblem& problem, const PlanOptions& options) {
