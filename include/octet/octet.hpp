@@ -7,6 +7,7 @@
 #include <octet/error.hpp>
 #include <octet/ops/adamw.hpp>
 #include <octet/ops/dequantize.hpp>
+#include <octet/ops/fp8_grouped_linear.hpp>
 #include <octet/ops/fp8_linear.hpp>
 #include <octet/ops/gated_activation.hpp>
 #include <octet/ops/gated_mlp.hpp>

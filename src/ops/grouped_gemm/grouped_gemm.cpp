@@ -31,16 +31,6 @@ void check_blocks_of_groups(const GroupedGemmProblem& problem) {
   }
 }
 
-void check_sizes(const GroupedGemmProblem& problem) {
-  check_size(kOp, problem.rows, problem.k, Dtype::f32);
-  check_size(kOp, problem.rows, problem.n, Dtype::f32);
-  check_size(kOp, problem.n, problem.k, Dtype::f32);
-  check_size(kOp, problem.groups, problem.n * problem.k, Dtype::f32);
-  const std::int64_t padded_rows = max_token_blocks(problem.groups, problem.rows) * kTokenBlock;
-  check_size(kOp, padded_rows, problem.n, Dtype::f32);
-  check_size(kOp, padded_rows, problem.k, Dtype::f32);
-}
-
 // The weights, [groups, N, K]: FP8, or plain with one contiguous dimension.
 void read_weights(Call& call, const GroupedGemmProblem& problem, const QuantizedView& b) {
   constexpr std::string_view kSpelling = "[groups, N, K]";
@@ -89,6 +79,23 @@ std::span<const GroupedGemmImplementation> grouped_gemm_implementations() {
   return list;
 }
 
+void check_expected_rows(std::string_view op, std::int64_t expected_rows, std::int64_t rows) {
+  if (expected_rows < 0 || expected_rows > rows) {
+    refuse_argument(op, ": expected_rows must be 0 to rows = ", rows, ", got ", expected_rows);
+  }
+}
+
+void check_grouped_sizes(std::string_view op, std::int64_t groups, std::int64_t rows,
+                         std::int64_t n, std::int64_t k) {
+  check_size(op, rows, k, Dtype::f32);
+  check_size(op, rows, n, Dtype::f32);
+  check_size(op, n, k, Dtype::f32);
+  check_size(op, groups, n * k, Dtype::f32);
+  const std::int64_t padded_rows = max_token_blocks(groups, rows) * kTokenBlock;
+  check_size(op, padded_rows, n, Dtype::f32);
+  check_size(op, padded_rows, k, Dtype::f32);
+}
+
 std::string describe(const GroupedGemmProblem& problem) {
   const bool untouched = over_rows(problem) && problem.tail == GroupTail::untouched;
   return text("grouped_gemm --over ", over_rows(problem) ? "rows" : "contraction", " --groups ",
@@ -120,12 +127,9 @@ void check(const GroupedGemmProblem& problem) {
          "overwritten");
   }
   check_tail(kOp, problem.tail);
-  if (problem.expected_rows < 0 || problem.expected_rows > problem.rows) {
-    refuse_argument(kOp, ": expected_rows must be 0 to rows = ", problem.rows, ", got ",
-                    problem.expected_rows);
-  }
+  check_expected_rows(kOp, problem.expected_rows, problem.rows);
   check_count(kOp, "max_multiprocessors", problem.max_multiprocessors);
-  check_sizes(problem);
+  check_grouped_sizes(kOp, problem.groups, problem.rows, problem.n, problem.k);
   check_device(kOp, problem.device);
 }
 

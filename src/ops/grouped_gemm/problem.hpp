@@ -24,6 +24,11 @@ void check(const GroupedGemmProblem& problem);
 void check(const GroupedGemmProblem& problem, const GroupedGemmArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 
+// For every operator with such products: the hint, and the sizes of weights and token blocks.
+void check_expected_rows(std::string_view op, std::int64_t expected_rows, std::int64_t rows);
+void check_grouped_sizes(std::string_view op, std::int64_t groups, std::int64_t rows,
+                         std::int64_t n, std::int64_t k);
+
 // Of the groups' products: one group may have all rows.
 ProductBounds product_bounds(const GroupedGemmProblem& problem);
 // On the CPU: passes the product of every group that has rows to `compute`, and clears what no
