@@ -23,6 +23,7 @@
 #include <octet/c/gated_mlp.h>
 #include <octet/c/gemm.h>
 #include <octet/c/group_table.h>
+#include <octet/c/grouped_gemm.h>
 #include <octet/c/linear_cross_entropy.h>
 #include <octet/c/quantize.h>
 #include <octet/c/repack.h>

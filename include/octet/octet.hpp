@@ -7,11 +7,13 @@
 #include <octet/error.hpp>
 #include <octet/ops/adamw.hpp>
 #include <octet/ops/dequantize.hpp>
+#include <octet/ops/fp8_grouped_linear.hpp>
 #include <octet/ops/fp8_linear.hpp>
 #include <octet/ops/gated_activation.hpp>
 #include <octet/ops/gated_mlp.hpp>
 #include <octet/ops/gemm.hpp>
 #include <octet/ops/group_table.hpp>
+#include <octet/ops/grouped_gemm.hpp>
 #include <octet/ops/linear_cross_entropy.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>

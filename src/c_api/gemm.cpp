@@ -10,13 +10,6 @@ static_assert(equal(OCTET_MAJOR_MN, Major::mn));
 static_assert(equal(OCTET_GROUPS_NONE, GroupKind::none));
 static_assert(equal(OCTET_ACTIVATION_NONE, Activation::none));
 
-GemmOperand read_operand(const char* name, const octet_gemm_operand& operand) {
-  check_nested(kOp, name, operand);
-  return {read_dtype(kOp, name, operand.dtype), read_block(kOp, name, operand.block),
-          static_cast<Major>(operand.major),
-          read_dtype(kOp, {"the scales of ", name}, operand.scale_dtype)};
-}
-
 GemmProblem read_problem(const octet_gemm_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
   check_unused(kOp, "group_count", c.group_count == 0);
@@ -26,8 +19,8 @@ GemmProblem read_problem(const octet_gemm_problem* given) {
   problem.m = c.m;
   problem.n = c.n;
   problem.k = c.k;
-  problem.a = read_operand("a", c.a);
-  problem.b = read_operand("b", c.b);
+  problem.a = read_operand(kOp, "a", c.a);
+  problem.b = read_operand(kOp, "b", c.b);
   problem.out_dtype = read_dtype(kOp, "out", c.out_dtype);
   problem.accumulate = read_flag(kOp, "accumulate", c.accumulate);
   problem.device = read_device(kOp, "problem", c.device);

@@ -107,6 +107,14 @@ QuantizedView read_quantized(std::string_view op, std::string_view argument,
   return view;
 }
 
+GemmOperand read_operand(std::string_view op, std::string_view argument,
+                         const octet_gemm_operand& operand) {
+  check_nested(op, argument, operand);
+  return {read_dtype(op, argument, operand.dtype), read_block(op, argument, operand.block),
+          static_cast<Major>(operand.major),
+          read_dtype(op, {"the scales of ", argument}, operand.scale_dtype)};
+}
+
 PlanOptions read_options(std::string_view op, const octet_plan_options* options) {
   if (options == nullptr) return {};
   const octet_plan_options given = read_struct(op, "options", options);

@@ -97,6 +97,8 @@ std::optional<BlockShape> read_optional_block(std::string_view op, std::string_v
 TensorView read_tensor(std::string_view op, const Field& argument, const octet_tensor& tensor);
 QuantizedView read_quantized(std::string_view op, std::string_view argument,
                              const octet_quantized& quantized);
+GemmOperand read_operand(std::string_view op, std::string_view argument,
+                         const octet_gemm_operand& operand);
 // A null pointer means all defaults.
 PlanOptions read_options(std::string_view op, const octet_plan_options* options);
 Fp8LinearOptions read_options(std::string_view op, const octet_fp8_linear_options* options);

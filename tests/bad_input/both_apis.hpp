@@ -61,6 +61,7 @@ inline auto cpp_plan(const GatedMlpForward& p) { return plan_gated_mlp_forward(p
 inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward(p.problem); }
 inline auto cpp_plan(const AdamWProblem& p) { return plan_adamw(p); }
 inline auto cpp_plan(const GroupTableProblem& p) { return plan_group_table(p); }
+inline auto cpp_plan(const GroupedGemmProblem& p) { return plan_grouped_gemm(p); }
 inline auto cpp_plan(const LinearCrossEntropyForward& p) {
   return plan_linear_cross_entropy_forward(p.problem);
 }
@@ -92,6 +93,7 @@ inline auto* c_planner(const GatedMlpForward&) { return octet_make_gated_mlp_for
 inline auto* c_planner(const GatedMlpBackward&) { return octet_make_gated_mlp_backward_plan; }
 inline auto* c_planner(const AdamWProblem&) { return octet_make_adamw_plan; }
 inline auto* c_planner(const GroupTableProblem&) { return octet_make_group_table_plan; }
+inline auto* c_planner(const GroupedGemmProblem&) { return octet_make_grouped_gemm_plan; }
 inline auto* c_planner(const LinearCrossEntropyForward&) {
   return octet_make_linear_cross_entropy_forward_plan;
 }
@@ -121,6 +123,7 @@ inline auto* c_runner(const GatedMlpForwardArgs&) { return octet_run_gated_mlp_f
 inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_backward; }
 inline auto* c_runner(const AdamWArgs&) { return octet_run_adamw; }
 inline auto* c_runner(const GroupTableArgs&) { return octet_run_group_table; }
+inline auto* c_runner(const GroupedGemmArgs&) { return octet_run_grouped_gemm; }
 inline auto* c_runner(const LinearCrossEntropyForwardArgs&) {
   return octet_run_linear_cross_entropy_forward;
 }

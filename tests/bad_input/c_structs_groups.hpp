@@ -24,4 +24,33 @@ inline octet_group_table_args to_c(const GroupTableArgs& args) {
   return c;
 }
 
+inline octet_grouped_gemm_problem to_c(const GroupedGemmProblem& problem) {
+  octet_grouped_gemm_problem c;
+  octet_init_grouped_gemm_problem(&c);
+  c.over = static_cast<octet_grouped_over>(problem.over);
+  c.groups = problem.groups;
+  c.rows = problem.rows;
+  c.n = problem.n;
+  c.k = problem.k;
+  c.a = to_c(problem.a);
+  c.b = to_c(problem.b);
+  c.out_dtype = static_cast<octet_dtype>(problem.out_dtype);
+  c.accumulate = problem.accumulate;
+  c.tail = static_cast<octet_group_tail>(problem.tail);
+  c.expected_rows = problem.expected_rows;
+  c.max_multiprocessors = problem.max_multiprocessors;
+  c.device = to_c(problem.device);
+  return c;
+}
+
+inline octet_grouped_gemm_args to_c(const GroupedGemmArgs& args) {
+  octet_grouped_gemm_args c;
+  OCTET_INIT(&c);
+  c.a = to_c(args.a);
+  c.b = to_c(args.b);
+  c.d = to_c(args.d);
+  c.table = to_c(args.table);
+  return c;
+}
+
 }  // namespace octet::bad_input

@@ -44,6 +44,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(GatedMlpProblem{}, octet_init_gated_mlp_problem);
   expect_defaults_of(AdamWProblem{}, octet_init_adamw_problem);
   expect_defaults_of(GroupTableProblem{}, octet_init_group_table_problem);
+  expect_defaults_of(GroupedGemmProblem{}, octet_init_grouped_gemm_problem);
   expect_defaults_of(LinearCrossEntropyProblem{}, octet_init_linear_cross_entropy_problem);
 }
 

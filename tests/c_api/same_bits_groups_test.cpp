@@ -63,5 +63,56 @@ TEST(CApiGroups, QuantizedBatchesHaveTheSameBits) {
   });
 }
 
+TensorView made_table(Arena& arena) {
+  const TensorView table = arena.tensor(Dtype::i32, {group_table_words(3, 200)});
+  const std::int32_t sizes[3] = {5, 0, 170};
+  run_cpp(GroupTableProblem{3, 200}, GroupTableArgs{make_view(sizes, Dtype::i32, {3}), table});
+  return table;
+}
+
+TEST(CApiGroups, ProductsOverRowsHaveTheSameBits) {
+  for (const GroupTail tail : {GroupTail::zero, GroupTail::untouched}) {
+    GroupedGemmProblem problem{.groups = 3, .rows = 200, .n = 70, .k = 131};
+    problem.out_dtype = Dtype::f32;
+    problem.tail = tail;
+    problem.expected_rows = 170;
+    problem.max_multiprocessors = 3;
+    expect_same_bits(problem, [&](Arena& arena) {
+      GroupedGemmArgs args;
+      args.a = arena.quantized(200, 131, Dtype::e4m3, kBlock1x128);
+      args.b = arena.quantized(QuantizedBatchLayout(3, 70, 131, Dtype::e4m3, kBlock128x128));
+      args.d = arena.matrix(Dtype::f32, 200, 70);
+      args.table = made_table(arena);
+      return args;
+    });
+  }
+}
+
+TEST(CApiGroups, ProductsOverTheContractionHaveTheSameBits) {
+  for (const bool fp8 : {true, false}) {
+    GroupedGemmProblem problem{
+        .over = GroupedOver::contraction, .groups = 3, .rows = 200, .n = 70, .k = 131};
+    problem.out_dtype = Dtype::f32;
+    problem.accumulate = true;
+    if (!fp8) problem.a = problem.b = {Dtype::bf16, {}, Major::mn};
+    expect_same_bits(problem, [&](Arena& arena) {
+      const std::int64_t blocks = max_token_blocks(3, 200);
+      GroupedGemmArgs args;
+      if (fp8) {
+        args.a = arena.quantized(
+            QuantizedBatchLayout::token_blocks(blocks, 70, Dtype::e4m3, kBlock1x128));
+        args.b = arena.quantized(
+            QuantizedBatchLayout::token_blocks(blocks, 131, Dtype::e4m3, kBlock128x128));
+      } else {
+        args.a = filled(arena.matrix(Dtype::bf16, 200, 70), 1);
+        args.b = filled(arena.matrix(Dtype::bf16, 200, 131), 2);
+      }
+      args.d = filled(arena.tensor(Dtype::f32, {3, 70, 131}), 3);
+      args.table = made_table(arena);
+      return args;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace octet

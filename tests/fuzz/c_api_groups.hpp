@@ -97,4 +97,56 @@ inline void fuzz_quantize_groups(Input& input, Memory& memory) {
   memory.run(input, plan.get(), octet_run_quantize, args);
 }
 
+inline void fuzz_grouped_gemm(Input& input, Memory& memory) {
+  auto problem = with_tail(octet_init_grouped_gemm_problem);
+  octet_grouped_gemm_problem& p = problem.known;
+  const bool over_rows = input.coin();
+  p.over = over_rows ? OCTET_GROUPED_OVER_ROWS : OCTET_GROUPED_OVER_CONTRACTION;
+  if (input.spoilt()) p.over = input.number(0, 3);
+  p.groups = 1 + input.few();
+  p.rows = input.extent();
+  p.n = input.extent();
+  p.k = input.extent();
+  const bool fp8 = input.coin();
+  p.a.dtype = fp8 ? input.fp8_dtype() : input.float_dtype();
+  p.b.dtype = fp8 ? input.fp8_dtype() : p.a.dtype;
+  p.a.block = input.spoilt() ? input.block() : fp8 ? octet_block_of(1, 128) : octet_unscaled();
+  const octet_block b_block = octet_block_of(input.coin() ? 1 : 128, 128);
+  p.b.block = input.spoilt() ? input.block() : fp8 ? b_block : octet_unscaled();
+  p.a.major = fp8 ? 0 : !over_rows || input.coin();
+  p.b.major = fp8 ? 0 : !over_rows || input.coin();
+  p.out_dtype = input.float_dtype();
+  p.accumulate = over_rows && !input.spoilt() ? 0 : input.flag();
+  p.tail = input.number(OCTET_TAIL_ZERO, OCTET_TAIL_UNTOUCHED);
+  p.expected_rows = input.spoilt() ? input.extent() : 0;
+  p.max_multiprocessors = input.spoilt() ? input.number(-1, 200) : 0;
+  p.device = input.device();
+  input.grow(&problem);
+  const Plan plan = plan_one(input, p, octet_make_grouped_gemm_plan);
+  if (plan == nullptr || is_long({p.groups, p.rows + 128, p.n, p.k})) return;
+  int64_t blocks = 0;
+  if (octet_max_token_blocks(p.groups, p.rows, &blocks) != OCTET_OK) __builtin_trap();
+  // An operand of the shape [rows, cols], whichever dimension is contiguous.
+  const auto matrix = [&](octet_dtype dtype, int64_t rows, int64_t cols) {
+    octet_quantized view{};
+    view.values = input.tensor(dtype, rows, cols);
+    return view;
+  };
+  auto args = with_tail<octet_grouped_gemm_args>();
+  octet_grouped_gemm_args& a = args.known;
+  if (p.over == OCTET_GROUPED_OVER_ROWS) {
+    a.a = fp8 ? input.quantized(p.a.dtype, p.rows, p.k, p.a.block) : matrix(p.a.dtype, p.rows, p.k);
+    a.b = input.quantized_batch(p.b.dtype, p.groups, p.n, p.k, p.b.block);
+    a.d = input.tensor(p.out_dtype, p.rows, p.n);
+  } else {
+    a.a = fp8 ? input.quantized_batch(p.a.dtype, blocks, p.n, 128, p.a.block)
+              : matrix(p.a.dtype, p.rows, p.n);
+    a.b = fp8 ? input.quantized_batch(p.b.dtype, blocks, p.k, 128, p.b.block)
+              : matrix(p.b.dtype, p.rows, p.k);
+    a.d = input.tensor(p.out_dtype, {p.groups, p.n, p.k});
+  }
+  a.table = group_table(input, p.groups, p.rows);
+  memory.run(input, plan.get(), octet_run_grouped_gemm, args);
+}
+
 }  // namespace octet::fuzz

@@ -3,6 +3,7 @@
 #include "core/checks.hpp"
 #include "core/numeric.hpp"
 #include "cpu/threads.hpp"
+#include "ops/gemm/cpu_product.hpp"
 #include "ops/gemm/problem.hpp"
 
 #include <algorithm>
@@ -11,46 +12,62 @@
 namespace octet {
 namespace {
 
-float element(const QuantizedView& operand, std::int64_t row, std::int64_t k) {
-  const TensorView& values = operand.values;
-  return load_f32(values.data, row * values.strides[0] + k * values.strides[1], values.dtype);
+float element(const OperandLines& operand, std::int64_t line, std::int64_t k) {
+  return load_f32(operand.values, operand.offset(line, k), operand.dtype);
 }
 
-float scale(const QuantizedView& operand, std::int64_t row, std::int64_t slice) {
-  if (operand.scales.data == nullptr) return 1;
-  const TensorView& scales = operand.scales;
-  return static_cast<const float*>(
-      scales.data)[row / operand.block.rows * scales.strides[0] + slice * scales.strides[1]];
-}
-
-float product(const GemmProblem& problem, const GemmArgs& args, std::int64_t m, std::int64_t n) {
+float contraction(const CpuProduct& product, std::int64_t m, std::int64_t n) {
   float acc = 0;
-  for (std::int64_t slice = 0; slice * kBlock < problem.k; ++slice) {
-    const std::int64_t k_end = std::min((slice + 1) * kBlock, problem.k);
+  for (std::int64_t slice = 0; slice * kBlock < product.k; ++slice) {
+    const std::int64_t k_end = std::min((slice + 1) * kBlock, product.k);
     float sum = 0;
     for (std::int64_t k = slice * kBlock; k < k_end; ++k) {
-      sum = std::fma(element(args.a, m, k), element(args.b, n, k), sum);
+      sum = std::fma(element(product.a, m, k), element(product.b, n, k), sum);
     }
-    const float sa = scale(args.a, m, slice);
-    const float sb = scale(args.b, n, slice);
-    acc = scales_one_by_one(problem) ? std::fma(sum * sa, sb, acc) : std::fma(sum, sa * sb, acc);
+    const float sa = product.a.scale(m, slice);
+    const float sb = product.b.scale(n, slice);
+    acc = product.scales_one_by_one() ? std::fma(sum * sa, sb, acc) : std::fma(sum, sa * sb, acc);
   }
   return acc;
 }
 
 void run_reference(const GemmProblem& problem, const GemmArgs& args, const RunContext& context) {
-  parallel_for(context.threads, problem.m, [&](std::int64_t m) {
-    for (std::int64_t n = 0; n < problem.n; ++n) {
-      const std::int64_t index = m * args.d.strides[0] + n;
-      float result = product(problem, args, m, n);
-      if (problem.bias_dtype) result += load_f32(args.bias.data, n, *problem.bias_dtype);
-      if (problem.accumulate) result += load_f32(args.d.data, index, problem.out_dtype);
-      store_f32(args.d.data, index, problem.out_dtype, result);
-    }
-  });
+  run_reference_product(cpu_product(problem, args), context.threads);
 }
 
 }  // namespace
+
+OperandLines lines_of(const QuantizedView& matrix) {
+  const TensorView& values = matrix.values;
+  OperandLines lines;
+  lines.values = values.data;
+  lines.dtype = values.dtype;
+  lines.lines = values.rows();
+  lines.line_stride = values.strides[0];
+  lines.k_stride = values.cols() == 1 ? 1 : values.strides[1];  // one element is contiguous
+  lines.slice_stride = kBlock * lines.k_stride;
+  if (matrix.scales.data == nullptr) return lines;
+  lines.scales = static_cast<const float*>(matrix.scales.data);
+  lines.lines_per_scale = matrix.block.rows;
+  lines.scale_line_stride = matrix.scales.strides[0];
+  lines.scale_slice_stride = matrix.scales.strides[1];
+  return lines;
+}
+
+void run_reference_product(const CpuProduct& product, int threads) {
+  const Dtype out = product.d.dtype;
+  parallel_for(threads, product.m, [&](std::int64_t m) {
+    for (std::int64_t n = 0; n < product.n; ++n) {
+      const std::int64_t index = m * product.d.strides[0] + n;
+      float result = contraction(product, m, n);
+      if (product.bias.data != nullptr) {
+        result += load_f32(product.bias.data, n, product.bias.dtype);
+      }
+      if (product.accumulate) result += load_f32(product.d.data, index, out);
+      store_f32(product.d.data, index, out, result);
+    }
+  });
+}
 
 constinit const GemmImplementation kGemmCpuReference =
     cpu_reference<GemmProblem, GemmArgs, run_reference>();

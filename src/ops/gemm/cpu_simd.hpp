@@ -1,22 +1,27 @@
-// The pieces of the cpu_simd product: how a problem is cut, how operands are packed, and the
+// The pieces of the cpu_simd product: how products are cut, how operands are packed, and the
 // kernels each instruction set provides.
 //
-// A chunk of d, at most kMaxChunk rows by kMaxChunk columns, is computed at a time. Its operands
-// are decoded once per chunk to f32 panels of `rows` (a) or `cols` (b) lines:
+// A chunk of d, at most kMaxChunk rows by kMaxChunk columns, is computed at a time, or several
+// chunks of small products at once. The operands of a chunk are decoded once to f32 panels of
+// `rows` (a) or `cols` (b) lines:
 //   panel   [k][lines] f32, then [slice][lines] f32 scales
 //   acc     [a panel][b panel][rows][cols] f32
 #pragma once
+
+#include "dispatch/machine.hpp"
+#include "ops/gemm/cpu_product.hpp"
 
 #include <octet/ops/gemm.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace octet {
 
 // One panel of an operand: lines [line, line + lines) and contraction [k, k + depth).
 struct PackTask {
-  const QuantizedView* operand;
+  const OperandLines* operand;
   std::int64_t line;
   std::int64_t k;
   std::int64_t depth;
@@ -58,27 +63,32 @@ struct GemmKernels {
 
 const GemmKernels& gemm_kernels_avx2();
 const GemmKernels& gemm_kernels_avx512();
+// The kernels of a machine that has AVX2.
+const GemmKernels& best_gemm_kernels(const Machine& machine);
 
-// How a problem is cut. Memory beyond the operands is bounded: see bytes().
+// How products are cut. Memory beyond the operands is bounded: see bytes().
 struct GemmChunks {
-  std::int64_t rows = 0;      // of a chunk, whole panels
-  std::int64_t cols = 0;      // of a chunk, whole panels
-  std::int64_t depth = 0;     // contraction packed at a time, whole slices
-  std::int64_t a_panel = 0;   // floats of one panel of a, scales included
-  std::int64_t b_panel = 0;   // floats of one panel of b, scales included
-  std::int64_t a_panels = 0;  // of a chunk
-  std::int64_t b_panels = 0;  // of a chunk
+  std::int64_t rows = 0;   // of the largest chunk, whole panels
+  std::int64_t cols = 0;   // of the largest chunk, whole panels
+  std::int64_t depth = 0;  // contraction packed at a time, whole slices
+  std::int64_t lines = 0;  // of all panels of a and b that are packed at once
+  std::int64_t acc = 0;    // floats of the chunks that are computed at once
 
+  // Floats of a line, scales included.
+  std::int64_t line_floats() const { return depth + depth / kBlock; }
   std::size_t bytes() const {
-    return static_cast<std::size_t>(a_panels * a_panel + b_panels * b_panel + rows * cols) *
-           sizeof(float);
+    return static_cast<std::size_t>(lines * line_floats() + acc) * sizeof(float);
   }
 };
 
-GemmChunks gemm_chunks(const GemmProblem& problem, const GemmKernels& kernels);
+GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels);
 
-// Runs the product with the kernels of one instruction set; `workspace` has gemm_chunks().bytes().
-void run_gemm(const GemmProblem& problem, const GemmArgs& args, const GemmKernels& kernels,
-              void* workspace, int threads);
+// Runs products within the bounds that `cut` was made for, with the kernels of one instruction set;
+// `workspace` has cut.bytes(). Bits depend neither on the cut nor on the other products.
+void run_products(std::span<const CpuProduct> products, const GemmChunks& cut,
+                  const GemmKernels& kernels, void* workspace, int threads);
+
+// "avx512 tile=8x48 chunk=2048x2064x256 threads=2"
+std::string describe(const GemmChunks& cut, const GemmKernels& kernels, int threads);
 
 }  // namespace octet

@@ -26,15 +26,6 @@ constexpr std::int64_t kVectors = 3;  // of a micro-tile's row: 3 vectors of b a
 constexpr std::int64_t kCols = kVectors * kLanes;
 constexpr std::int64_t kRows = HWY_TARGET == HWY_AVX2 ? 4 : 8;  // 12 or 24 accumulators
 
-// Where the elements of an operand lie, seen from one panel.
-template <class Decode>
-struct Lines {
-  const typename Decode::Storage* data;  // element (line, k) of the panel's first line
-  std::int64_t line_stride;
-  std::int64_t k_stride;
-  std::int64_t valid;  // lines of the panel that exist
-};
-
 constexpr std::int64_t kPair = 2 * kLanes;  // what a decoder reads at a time
 
 // Up to two vectors of consecutive elements; zero beyond `count`.
@@ -88,77 +79,72 @@ HWY_INLINE void store_transposed(const hn::Vec<F32> (&lines)[4], float* to) {
   }
 }
 
-// The contraction is contiguous: [line][k] is transposed to [k][line].
+// A slice is contiguous: [line][k] is transposed to [k][line].
 template <class Decode, std::int64_t kPanelLines>
-void pack_k_major(const Lines<Decode>& lines, std::int64_t depth, float* panel) {
+void pack_k_major(const PackTask& task, std::int64_t valid) {
+  static_assert(kBlock % kPair == 0, "a load would read two slices");
+  const OperandLines& operand = *task.operand;
+  const auto* data = static_cast<const typename Decode::Storage*>(operand.values);
   // k outermost, so that what is written stays in the L1 cache until its lines are full.
-  for (std::int64_t k = 0; k < depth; k += kPair) {
+  for (std::int64_t k = 0; k < task.depth; k += kPair) {
+    const auto* lines = data + operand.offset(task.line, task.k + k);
     for (std::int64_t line = 0; line < kPanelLines; line += 4) {
       hn::Vec<F32> low[4];
       hn::Vec<F32> high[4];
       for (std::int64_t i = 0; i < 4; ++i) {
-        const std::int64_t count = line + i < lines.valid ? depth - k : 0;
-        const auto* from = count > 0 ? lines.data + (line + i) * lines.line_stride + k : lines.data;
+        const std::int64_t count = line + i < valid ? task.depth - k : 0;
+        const auto* from = count > 0 ? lines + (line + i) * operand.line_stride : lines;
         load_some<Decode>(from, count, low[i], high[i]);
       }
-      store_transposed<kPanelLines>(low, panel + k * kPanelLines + line);
-      store_transposed<kPanelLines>(high, panel + (k + kLanes) * kPanelLines + line);
+      store_transposed<kPanelLines>(low, task.panel + k * kPanelLines + line);
+      store_transposed<kPanelLines>(high, task.panel + (k + kLanes) * kPanelLines + line);
     }
   }
 }
 
 // The lines are contiguous: a panel's row of lines is copied for each k.
 template <class Decode, std::int64_t kPanelLines>
-void pack_mn_major(const Lines<Decode>& lines, std::int64_t depth, float* panel) {
-  for (std::int64_t k = 0; k < depth; ++k) {
-    const auto* from = lines.data + k * lines.k_stride;
+void pack_mn_major(const PackTask& task, std::int64_t valid) {
+  const OperandLines& operand = *task.operand;
+  const auto* data = static_cast<const typename Decode::Storage*>(operand.values);
+  for (std::int64_t k = 0; k < task.depth; ++k) {
+    const auto* from = data + operand.offset(task.line, task.k + k);
     float row[kPanelLines + kPair];
     for (std::int64_t line = 0; line < kPanelLines; line += kPair) {
-      const std::int64_t count = lines.valid - line;
+      const std::int64_t count = valid - line;
       hn::Vec<F32> low;
       hn::Vec<F32> high;
       load_some<Decode>(count > 0 ? from + line : from, count, low, high);
       hn::StoreU(low, kF32, row + line);
       hn::StoreU(high, kF32, row + line + kLanes);
     }
-    std::memcpy(panel + k * kPanelLines, row, sizeof(float) * kPanelLines);
+    std::memcpy(task.panel + k * kPanelLines, row, sizeof(float) * kPanelLines);
   }
 }
 
 template <class Decode, std::int64_t kPanelLines>
 void pack_values(const PackTask& task, std::int64_t valid) {
-  const TensorView& values = task.operand->values;
-  const auto* data = static_cast<const typename Decode::Storage*>(values.data);
-  const Lines<Decode> lines{data + task.line * values.strides[0] + task.k * values.strides[1],
-                            values.strides[0], values.strides[1], valid};
-  // One line of one element is contiguous either way.
-  if (values.strides[1] == 1 || values.cols() == 1) {
-    pack_k_major<Decode, kPanelLines>(lines, task.depth, task.panel);
+  if (task.operand->k_stride == 1) {
+    pack_k_major<Decode, kPanelLines>(task, valid);
   } else {
-    pack_mn_major<Decode, kPanelLines>(lines, task.depth, task.panel);
+    pack_mn_major<Decode, kPanelLines>(task, valid);
   }
 }
 
 // One scale per line and slice, whatever the block; 1 if unscaled.
 template <std::int64_t kPanelLines>
 void pack_scales(const PackTask& task, std::int64_t valid, float* to) {
-  const QuantizedView& operand = *task.operand;
-  const auto* scales = static_cast<const float*>(operand.scales.data);
   for (std::int64_t k = 0; k < task.depth; k += kBlock) {
     for (std::int64_t line = 0; line < kPanelLines; ++line, ++to) {
-      *to = 1;
-      if (scales == nullptr || line >= valid) continue;
-      *to = scales[(task.line + line) / operand.block.rows * operand.scales.strides[0] +
-                   (task.k + k) / kBlock * operand.scales.strides[1]];
+      *to = line < valid ? task.operand->scale(task.line + line, (task.k + k) / kBlock) : 1;
     }
   }
 }
 
 template <std::int64_t kPanelLines>
 void pack(const PackTask& task) {
-  const TensorView& values = task.operand->values;
-  const std::int64_t valid = std::min(kPanelLines, values.rows() - task.line);
-  switch (values.dtype) {
+  const std::int64_t valid = std::min(kPanelLines, task.operand->lines - task.line);
+  switch (task.operand->dtype) {
     case Dtype::f32: pack_values<DecodeF32, kPanelLines>(task, valid); break;
     case Dtype::f16: pack_values<DecodeF16, kPanelLines>(task, valid); break;
     case Dtype::bf16: pack_values<DecodeBf16, kPanelLines>(task, valid); break;

@@ -8,36 +8,29 @@ namespace {
 
 constexpr std::string_view kOp = "gemm";
 
-std::string describe_operand(const GemmOperand& operand) {
-  std::string result(name(operand.dtype));
-  if (is_fp8(operand.dtype)) result += ":" + name(operand.block);
-  if (operand.major == Major::mn) result += ":mn";
-  return result;
-}
-
-void check_operand(const char* argument, const GemmOperand& operand) {
+void check_operand(std::string_view op, const char* argument, const GemmOperand& operand) {
   if (operand.major != Major::k && operand.major != Major::mn) {
-    refuse_argument(kOp, ": major of ", argument, " must be k or mn, got ",
+    refuse_argument(op, ": major of ", argument, " must be k or mn, got ",
                     static_cast<std::int32_t>(operand.major));
   }
   if (!is_fp8(operand.dtype)) {
-    check_float({kOp, text("where it is not FP8, ", argument)}, operand.dtype);
+    check_float({op, text("where it is not FP8, ", argument)}, operand.dtype);
     if (!(operand.block == kUnscaled)) {
-      refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
+      refuse_argument(op, ": ", argument, " is ", name(operand.dtype),
                       ", which has no scales, got ", name(operand.block), " blocks");
     }
     return;
   }
   if (operand.major != Major::k) {
-    fail(ErrorCode::unsupported, kOp, ": FP8 operands must be contiguous along the contraction, ",
+    fail(ErrorCode::unsupported, op, ": FP8 operands must be contiguous along the contraction, ",
          argument, " is not; quantize writes a transposed copy");
   }
   if (!(operand.block == kBlock1x128 || operand.block == kBlock128x128)) {
-    fail(ErrorCode::unsupported, kOp, ": blocks of ", argument, " must be 1x128 or 128x128, got ",
+    fail(ErrorCode::unsupported, op, ": blocks of ", argument, " must be 1x128 or 128x128, got ",
          name(operand.block));
   }
   if (operand.scale_dtype != Dtype::f32) {
-    fail(ErrorCode::unsupported, kOp, ": scales of ", argument, " must be f32, got ",
+    fail(ErrorCode::unsupported, op, ": scales of ", argument, " must be f32, got ",
          name(operand.scale_dtype));
   }
 }
@@ -54,6 +47,48 @@ void check_bias(const GemmProblem& problem) {
   }
 }
 
+}  // namespace
+
+std::span<const GemmImplementation> gemm_implementations() {
+  static const std::array<GemmImplementation, 4> list{kGemmCudaSm90Wgmma, kGemmCublasLt,
+                                                      kGemmCpuSimd, kGemmCpuReference};
+  return list;
+}
+
+std::string describe_operand(const GemmOperand& operand) {
+  std::string result(name(operand.dtype));
+  if (is_fp8(operand.dtype)) result += ":" + name(operand.block);
+  if (operand.major == Major::mn) result += ":mn";
+  return result;
+}
+
+void check_operands(std::string_view op, const GemmOperand& a, const GemmOperand& b) {
+  check_operand(op, "a", a);
+  check_operand(op, "b", b);
+  if (is_fp8(a.dtype) != is_fp8(b.dtype) || (!is_fp8(a.dtype) && a.dtype != b.dtype)) {
+    fail(ErrorCode::unsupported, op, ": a and b must both be FP8 or have the same dtype, got ",
+         name(a.dtype), " and ", name(b.dtype));
+  }
+  if (a.block == kBlock128x128 && b.block == kBlock128x128) {
+    fail(ErrorCode::unsupported, op,
+         ": a and b have both 128x128 blocks; at least one must have 1x128");
+  }
+}
+
+void check_output(std::string_view op, Dtype out_dtype, bool accumulate) {
+  check_float({op, "out_dtype"}, out_dtype);
+  if (accumulate && out_dtype == Dtype::f16) {
+    fail(ErrorCode::unsupported, op, ": accumulate needs an f32 or bf16 output, got f16");
+  }
+}
+
+void check_no_scales(Argument argument, const GemmOperand& operand, const QuantizedView& view) {
+  if (view.scales.data != nullptr) {
+    refuse_argument(argument.op, ": ", argument.name, " is ", name(operand.dtype),
+                    ", which has no scales, but scales were given");
+  }
+}
+
 void read_operand(Call& call, const char* argument, const GemmOperand& operand,
                   const QuantizedView& view, std::int64_t rows, std::int64_t k,
                   std::string_view spelling) {
@@ -61,27 +96,16 @@ void read_operand(Call& call, const char* argument, const GemmOperand& operand,
     call.reads(argument, view, QuantizedForm{operand.dtype, rows, k, operand.block, spelling});
     return;
   }
-  check_strided_matrix({kOp, argument}, view.values, {operand.dtype, rows, k, spelling},
+  check_strided_matrix({call.op(), argument}, view.values, {operand.dtype, rows, k, spelling},
                        call.device());
-  if (view.scales.data != nullptr) {
-    refuse_argument(kOp, ": ", argument, " is ", name(operand.dtype),
-                    ", which has no scales, but scales were given");
-  }
+  check_no_scales({call.op(), argument}, operand, view);
   const int contiguous = operand.major == Major::k ? 1 : 0;
   if (view.values.shape[contiguous] > 1 && view.values.strides[contiguous] != 1) {
-    refuse_argument(kOp, ": ", argument, " must have stride 1 along its ",
+    refuse_argument(call.op(), ": ", argument, " must have stride 1 along its ",
                     contiguous == 1 ? "columns" : "rows", " (major ", contiguous == 1 ? "k" : "mn",
                     "), got ", describe(view.values));
   }
   call.reads_checked(argument, view);
-}
-
-}  // namespace
-
-std::span<const GemmImplementation> gemm_implementations() {
-  static const std::array<GemmImplementation, 4> list{kGemmCudaSm90Wgmma, kGemmCublasLt,
-                                                      kGemmCpuSimd, kGemmCpuReference};
-  return list;
 }
 
 std::string describe(const GemmProblem& problem) {
@@ -96,21 +120,8 @@ void check(const GemmProblem& problem) {
   check_extent(kOp, "M", problem.m);
   check_extent(kOp, "N", problem.n);
   check_extent(kOp, "K", problem.k);
-  check_operand("a", problem.a);
-  check_operand("b", problem.b);
-  check_float({kOp, "out_dtype"}, problem.out_dtype);
-  if (is_fp8(problem.a.dtype) != is_fp8(problem.b.dtype) ||
-      (!is_fp8(problem.a.dtype) && problem.a.dtype != problem.b.dtype)) {
-    fail(ErrorCode::unsupported, kOp, ": a and b must both be FP8 or have the same dtype, got ",
-         name(problem.a.dtype), " and ", name(problem.b.dtype));
-  }
-  if (problem.a.block == kBlock128x128 && problem.b.block == kBlock128x128) {
-    fail(ErrorCode::unsupported, kOp,
-         ": a and b have both 128x128 blocks; at least one must have 1x128");
-  }
-  if (problem.accumulate && problem.out_dtype == Dtype::f16) {
-    fail(ErrorCode::unsupported, kOp, ": accumulate needs an f32 or bf16 output, got f16");
-  }
+  check_operands(kOp, problem.a, problem.b);
+  check_output(kOp, problem.out_dtype, problem.accumulate);
   check_bias(problem);
   if (problem.groups != GroupKind::none) {
     fail(ErrorCode::unsupported, kOp, ": groups are not supported by this version of octet");

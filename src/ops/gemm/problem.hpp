@@ -1,7 +1,9 @@
 // The checked problem of gemm, and what its implementations share.
 #pragma once
 
+#include "core/call.hpp"
 #include "dispatch/implementation.hpp"
+#include "ops/gemm/cpu_product.hpp"
 
 #include <octet/ops/gemm.hpp>
 
@@ -31,8 +33,28 @@ inline bool scales_one_by_one(const GemmProblem& problem) {
 }
 
 // "fp8" or "other": the key of OCTET_GEMM_BACKEND.
-inline std::string_view precision(const GemmProblem& problem) {
+template <class Problem>
+std::string_view precision(const Problem& problem) {
   return is_fp8(problem.a.dtype) ? "fp8" : "other";
+}
+
+// "e4m3:1x128", "bf16:mn"
+std::string describe_operand(const GemmOperand& operand);
+// The operands of a product, each by itself and together, for every operator that has products.
+void check_operands(std::string_view op, const GemmOperand& a, const GemmOperand& b);
+// Dtype of d, and whether it can be added to.
+void check_output(std::string_view op, Dtype out_dtype, bool accumulate);
+// Checks an operand and lists it: [rows, k], FP8 or plain.
+void read_operand(Call& call, const char* argument, const GemmOperand& operand,
+                  const QuantizedView& view, std::int64_t rows, std::int64_t k,
+                  std::string_view spelling);
+// Refuses scales that are given with a plain operand.
+void check_no_scales(Argument argument, const GemmOperand& operand, const QuantizedView& view);
+
+// The product of checked arguments, on the CPU.
+inline CpuProduct cpu_product(const GemmProblem& problem, const GemmArgs& args) {
+  return {problem.m,        problem.n, problem.k, lines_of(args.a),
+          lines_of(args.b), args.d,    args.bias, problem.accumulate};
 }
 
 // The workspace of cuBLASLt: NVIDIA's recommendation for Hopper.

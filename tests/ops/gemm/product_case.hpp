@@ -57,8 +57,10 @@ inline Runner through_the_api(const std::string& backend) {
 
 inline Runner with_kernels(const GemmKernels& kernels) {
   return {kernels.name, [&kernels](const GemmProblem& problem, const GemmArgs& args, int threads) {
-            const Buffer workspace(gemm_chunks(problem, kernels).bytes());
-            run_gemm(problem, args, kernels, workspace.data(), threads);
+            const GemmChunks cut = gemm_chunks({problem.m, problem.n, problem.k}, kernels);
+            const Buffer workspace(cut.bytes());
+            const CpuProduct product = cpu_product(problem, args);
+            run_products({&product, 1}, cut, kernels, workspace.data(), threads);
           }};
 }
 

@@ -1,0 +1,63 @@
+// One product as the CPU's implementations read it: lines along a contraction that is cut into
+// slices of 128. gemm is one of them, grouped_gemm is one per group.
+#pragma once
+
+#include <octet/quantized.hpp>
+
+#include <cstdint>
+
+namespace octet {
+
+// Where the elements of an operand lie. Strides are in elements.
+struct OperandLines {
+  const void* values = nullptr;  // element 0 of line 0
+  Dtype dtype = Dtype::f32;
+  std::int64_t lines = 0;
+  std::int64_t line_stride = 0;
+  std::int64_t k_stride = 0;      // inside a slice
+  std::int64_t slice_stride = 0;  // from one slice to the next: 128 * k_stride in a matrix
+  const float* scales = nullptr;  // of line 0 and slice 0; null: unscaled
+  std::int64_t lines_per_scale = 0;
+  std::int64_t scale_line_stride = 0;
+  std::int64_t scale_slice_stride = 0;
+
+  std::int64_t offset(std::int64_t line, std::int64_t k) const {
+    return line * line_stride + k / kBlock * slice_stride + k % kBlock * k_stride;
+  }
+  float scale(std::int64_t line, std::int64_t slice) const {
+    if (scales == nullptr) return 1;
+    return scales[line / lines_per_scale * scale_line_stride + slice * scale_slice_stride];
+  }
+};
+
+// The lines of a matrix [lines, K].
+OperandLines lines_of(const QuantizedView& matrix);
+
+struct CpuProduct {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  OperandLines a;     // [M, K]
+  OperandLines b;     // [N, K]
+  TensorView d;       // [M, N], columns contiguous
+  TensorView bias{};  // [N]; no data: none
+  bool accumulate = false;
+
+  // True if both operands have a scale per line: fma(slice * sa, sb, acc).
+  // Otherwise fma(slice, sa * sb, acc).
+  bool scales_one_by_one() const { return a.lines_per_scale == 1 && b.lines_per_scale == 1; }
+};
+
+// What is known of the products of one run before it: bounds of the largest, and how many there are.
+struct ProductBounds {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  std::int64_t products = 1;
+  std::int64_t rows = m;  // of all products together
+};
+
+// The frozen arithmetic, one output at a time.
+void run_reference_product(const CpuProduct& product, int threads);
+
+}  // namespace octet
