@@ -47,6 +47,7 @@
 // many runs of rows as 2^22 elements (10^8 on the CPU) allow.
 #pragma once
 
+#include "check/data/group_sizes.hpp"
 #include "check/data/random.hpp"
 
 #include <octet/octet.hpp>
@@ -83,11 +84,16 @@ struct DataOptions {
   // Elements after every row of the second call's outputs: not a multiple of a vector. 0 for a
   // backend that only writes dense rows. Only the gates use it.
   std::int64_t row_gap = 5;
+  GroupSpread group_spread{};  // of operators over groups
 };
 
 // Each makes its own data, runs the operator and judges every output.
 GateReport check_fp8_linear(const Fp8LinearProblem& problem, const DataOptions& options);
 GateReport check_gemm(const GemmProblem& problem, const DataOptions& options);
+// Over groups: each group is judged, and the worst of each gate is reported.
+GateReport check_grouped_gemm(const GroupedGemmProblem& problem, const DataOptions& options);
+GateReport check_fp8_grouped_linear(const Fp8GroupedLinearProblem& problem,
+                                    const DataOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
 GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);

@@ -135,6 +135,58 @@ std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
   return std::nullopt;
 }
 
+void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what,
+                       std::int64_t usual) {
+  option_group(app, "Groups");
+  add_whole(
+      app, "--groups", options.groups, 1, kMaxGroups,
+      with_default(fmt::format("Groups that share the rows of {}, at most {}.", what, kMaxGroups),
+                   usual == 0 ? "no groups" : std::to_string(usual)));
+  add_text(app, "--group-sizes", options.sizes, "SPREAD|A,B,C",
+           with_default("Rows of the groups: balanced, skewed, zipf, half-empty, one-hot, or a "
+                        "number of rows for each, which may leave rows without a group.",
+                        "balanced"));
+  add_choice(app, "--tail", options.tail, {"zero", "untouched"},
+             "What becomes of rows of outputs behind the last group.");
+}
+
+std::string Groups::arguments() const {
+  return count == 0 || spread == GroupSpread{} ? "" : " --group-sizes " + name(spread);
+}
+
+Groups wanted_groups(const GroupOptions& options) {
+  Groups groups;
+  groups.tail = options.tail == "untouched" ? GroupTail::untouched : GroupTail::zero;
+  if (!options.sizes.empty()) {
+    const auto spread = parse_group_spread(options.sizes);
+    if (!spread) {
+      refuse_usage(
+          "--group-sizes must be balanced, skewed, zipf, half-empty, one-hot or whole numbers with "
+          "commas between them, got \"{}\"",
+          options.sizes);
+    }
+    groups.spread = *spread;
+  }
+  const auto given = static_cast<std::int64_t>(groups.spread.sizes.size());
+  groups.count = options.groups.value_or(given);
+  if (given != 0 && given != groups.count) {
+    refuse_usage("--group-sizes has {} sizes, --groups is {}", given, groups.count);
+  }
+  if (groups.count == 0 && (!options.sizes.empty() || groups.tail != GroupTail::zero)) {
+    refuse_usage("{} goes with --groups",
+                 options.sizes.empty() ? "--tail" : "--group-sizes " + options.sizes);
+  }
+  return groups;
+}
+
+void check_fit(const Groups& groups, std::int64_t rows) {
+  std::int64_t sum = 0;
+  for (const std::int64_t size : groups.spread.sizes) sum += size;
+  if (sum > rows) {
+    refuse_usage("--group-sizes: the groups have {} rows together, the shape has {}", sum, rows);
+  }
+}
+
 void add_norm_options(CLI::App& app, NormOptions& options, bool timed) {
   const RmsNormRopeProblem usual;  // the norm by itself has the same defaults
   option_group(app, "Norm");
@@ -218,6 +270,28 @@ GateActivation chosen_activation(const std::string& given, const ShapeCase& shap
   const auto activation = parse_gate_activation(name);
   if (!activation) refuse_usage("{}: there is no activation \"{}\"", shape.name, name);
   return *activation;
+}
+
+GemmOperand parse_operand(const std::string& option, const std::string& text) {
+  const auto refuse = [&]() {
+    refuse_usage("{} must be e4m3|e5m2:1x128|128x128 or bf16|f16|f32[:mn], got \"{}\"", option,
+                 text);
+  };
+  const std::size_t colon = text.find(':');
+  const auto dtype = parse_dtype(text.substr(0, colon));
+  if (!dtype || *dtype > Dtype::e5m2) refuse();
+  GemmOperand operand{*dtype, {}, Major::k};
+  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (is_fp8(*dtype)) {
+    const auto block = parse_block(rest);
+    if (!block) refuse();
+    operand.block = *block;
+  } else if (rest == "mn") {
+    operand.major = Major::mn;
+  } else if (colon != std::string::npos) {
+    refuse();
+  }
+  return operand;
 }
 
 }  // namespace octet::tool

@@ -9,6 +9,8 @@
 
 #include <octet/ops/fp8_output.hpp>
 #include <octet/ops/gated_activation.hpp>
+#include <octet/ops/gemm.hpp>
+#include <octet/ops/group_table.hpp>
 #include <octet/ops/rope.hpp>
 
 namespace octet::tool {
@@ -40,6 +42,31 @@ Fp8Output cast_output(const Fp8Options& options);
 // Both copies, in 1x128 blocks by default. Returns nullopt without --fp8; the other options are
 // then refused.
 std::optional<Fp8Output> wanted_fp8(const Fp8Options& options);
+
+// Groups of rows, for operators over groups.
+struct GroupOptions {
+  std::optional<std::int64_t> groups;
+  std::string sizes;  // empty: not given
+  std::string tail = "zero";
+};
+
+// `what` has the rows: "the tensor". `usual`: groups by default; 0: none.
+void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what,
+                       std::int64_t usual = 0);
+
+// The groups of buffers of some rows, as the options ask for them.
+struct Groups {
+  std::int64_t count = 0;  // 0: no groups
+  GroupSpread spread;
+  GroupTail tail = GroupTail::zero;
+
+  // " --group-sizes skewed", for command lines; nothing for balanced groups.
+  std::string arguments() const;
+};
+// Throws UsageError if the options contradict each other.
+Groups wanted_groups(const GroupOptions& options);
+// Throws UsageError if given sizes do not fit into `rows` rows.
+void check_fit(const Groups& groups, std::int64_t rows);
 
 // Options of a norm, for rms-norm and rms-norm-rope.
 struct NormOptions {
@@ -97,6 +124,9 @@ void apply(const RopeOptions& options, const ShapeCase& shape, Problem& problem)
   problem.head_dim = heads.head_dim;
   problem.rotation = rotation(options);
 }
+
+// The text of --a or --b: "e4m3:1x128", "bf16", "bf16:mn".
+GemmOperand parse_operand(const std::string& option, const std::string& text);
 
 // Adds --activation, for gated-activation and gated-mlp.
 void add_gate_activation(CLI::App& app, std::string& value);
