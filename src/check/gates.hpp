@@ -8,7 +8,8 @@
 //   G4  products of f32, f16 and bf16 operands            allclose 1e-2, > 45 dB; all f32 > 100 dB
 //   G5  the same call twice                               equal bits
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
-//   Q   quantised tensors, values and scales              the bits of an independent quantiser
+//   Q   quantised tensors, values and scales              the bits of an independent quantiser, for
+//                                                         each matrix of a batch and each group alone
 //   F   a gated MLP fused and unfused                     equal bits; check_gated_mlp.cpp has its G1,
 //                                                         check_linear_cross_entropy.cpp the head's
 //   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB

@@ -81,6 +81,36 @@ TEST(CorrectOperators, QuantisersPassOnAHundredSeeds) {
   }
 }
 
+TEST(CorrectOperators, QuantisersOfGroupsAndBatchesPass) {
+  constexpr GroupSpread::Kind kSpreads[] = {GroupSpread::Kind::balanced, GroupSpread::Kind::skewed,
+                                            GroupSpread::Kind::zipf, GroupSpread::Kind::half_empty,
+                                            GroupSpread::Kind::one_hot};
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    QuantizeProblem problem{.rows = 1 + static_cast<std::int64_t>(seed * 41 % 900),
+                            .cols = 1 + static_cast<std::int64_t>(seed * 17 % 400),
+                            .format = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2,
+                            .pow2_scales = seed % 5 == 0};
+    problem.transposed_block = seed % 4 < 2 ? kBlock1x128 : kBlock128x128;
+    if (seed % 7 == 0) problem.block.reset();
+    DataOptions options = options_of_seed(seed);
+    if (seed % 8 == 0) {
+      problem.batch = 3;
+    } else {
+      problem.groups = 1 + static_cast<std::int64_t>(seed % 9);
+      problem.source_rows = seed % 3 == 0 ? 100 : 0;
+      problem.tail = seed % 2 == 0 ? GroupTail::zero : GroupTail::untouched;
+      options.group_spread.kind = kSpreads[seed % 5];
+    }
+    if (problem.groups == 4) {
+      options.group_spread = {GroupSpread::Kind::given, {0, 1, 0, problem.rows / 2}};
+      problem.rows += 2;
+    }
+    const GateReport report = check_quantize(problem, options);
+    ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
+                               << describe(report.results);
+  }
+}
+
 TEST(CorrectOperators, ALayerOfSeveralTilesPassesWithEveryOption) {
   for (int variant = 0; variant < 4; ++variant) {
     Fp8LinearProblem problem = layer_of({130, 140, 270});

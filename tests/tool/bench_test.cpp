@@ -226,5 +226,31 @@ TEST(ToolBench, SetsACastBesideACopyOfTheSameBytes) {
   }
 }
 
+// Only what is read and written counts: 300 rows in, 500 rows and 3 token blocks out.
+TEST(ToolBench, CastsGroupsBesideACopyOfTheSameBytes) {
+  const BenchRun run(
+      "quantize --device cpu --shape 500x256 --group-sizes 0,100,0,200 --block 1x128 "
+      "--transposed-block 1x128 --warmup 1 --iters 5");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  ASSERT_EQ(run.results.records.size(), 1u);
+  const Fields& record = run.results.records[0];
+  EXPECT_EQ(record.at("Check"), "PASS");
+  const std::int64_t table = 4 * group_table_words(4, 500);
+  EXPECT_EQ(number_in(record, "Bytes"),
+            300 * 256 * 2 + 500 * (256 + 2 * 4) + 3 * 256 * (128 + 4) + static_cast<double>(table));
+  EXPECT_NE(record.at("Command").find("--groups 4 "), std::string::npos) << record.at("Command");
+  EXPECT_NE(record.at("Command").find(" --group-sizes 0,100,0,200"), std::string::npos)
+      << record.at("Command");
+}
+
+TEST(ToolBench, CastsABatchBesideACopyOfTheSameBytes) {
+  const BenchRun run(
+      "quantize --device cpu --shape 130x256 --batch 3 --block 128x128 --warmup 1 --iters 5");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  ASSERT_EQ(run.results.records.size(), 1u);
+  EXPECT_EQ(run.results.records[0].at("Check"), "PASS");
+  EXPECT_EQ(number_in(run.results.records[0], "Bytes"), 3 * (130 * 256 * 3 + 4 * 4));
+}
+
 }  // namespace
 }  // namespace octet::tool

@@ -119,6 +119,15 @@ std::vector<std::string> described_problems() {
   cast.amax_floor = 0.5f;
   cast.pow2_scales = true;
   lines.push_back(describe(cast));
+  cast.batch = 3;
+  lines.push_back(describe(cast));
+  cast.batch = 0;
+  cast.groups = 4;
+  cast.source_rows = 9;
+  cast.tail = GroupTail::untouched;
+  lines.push_back(describe(cast));
+  lines.push_back(describe(cast) + " --group-sizes skewed");
+  lines.push_back(describe(cast) + " --group-sizes 0,1,0,30");
   for (const std::string& line : described_memory_problems()) lines.push_back(line);
   for (const std::string& line : described_mlps()) lines.push_back(line);
   return lines;
@@ -159,6 +168,19 @@ TEST(ToolCheck, PrintsOneLinePerShapeAfterWhatRunsWhere) {
   EXPECT_EQ(lines[2],
             "PASS  4x256  3 gates  --dtype bf16 --format e4m3 --block 1x128 --device cpu");
   EXPECT_EQ(lines[3], "2 PASS, 0 FAIL (-v shows every gate, octet check --explain their meaning)");
+}
+
+TEST(ToolCheck, TakesTheNumberOfGroupsFromTheirSizes) {
+  const Outcome outcome =
+      run_tool("check quantize --shape 400x200 --group-sizes 0,1,127,128,129 --device cpu");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* wanted :
+       {"PASS  400x200  6 gates  --groups 5 --dtype bf16 --format e4m3 --block 1x128 "
+        "--transposed-block 1x128 --device cpu --group-sizes 0,1,127,128,129",
+        "--transposed-block 128x128 --device cpu --group-sizes 0,1,127,128,129",
+        "2 PASS, 0 FAIL"}) {
+    EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
+  }
 }
 
 TEST(ToolOps, NamesEveryImplementation) {

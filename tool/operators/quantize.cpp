@@ -4,40 +4,58 @@
 
 #include "ops/dequantize/problem.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/quantize/problem.hpp"
 #include "ops/repack/problem.hpp"
+
+#include <limits>
 
 namespace octet::tool {
 namespace {
 
+struct Layout {
+  std::optional<BlockShape> block;
+  std::optional<BlockShape> transposed;
+};
+
+// "1x128 + 128x128 transposed"
+std::string blocks_of(const Layout& layout) {
+  return fmt::format("{}{}", layout.block ? name(*layout.block) : "",
+                     layout.transposed ? fmt::format("{}{} transposed", layout.block ? " + " : "",
+                                                     name(*layout.transposed))
+                                       : "");
+}
+
+// For every dtype and format; `what` goes before the blocks: "batch of ".
+void probe_layout(const char* what, const Layout& layout, std::int64_t batch, std::int64_t groups,
+                  std::vector<Support>& result) {
+  for (const Dtype format : kProbeFp8) {
+    for (const Dtype input : kProbeFloats) {
+      const Fp8Output output{
+          .format = format, .block = layout.block, .transposed_block = layout.transposed};
+      QuantizeProblem problem = quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu);
+      problem.batch = batch;
+      problem.groups = groups;
+      result.push_back({"quantize", what + blocks_of(layout), std::string(name(input)),
+                        std::string(name(format)), answers(quantize_implementations(), problem)});
+    }
+  }
+}
+
 std::vector<Support> probe_quantize() {
-  struct Layout {
-    std::optional<BlockShape> block;
-    std::optional<BlockShape> transposed;
-  };
   const Layout layouts[] = {{kBlock1x128, {}},           {{}, kBlock1x128},
                             {kBlock1x128, kBlock1x128},  {kBlock128x1, {}},
                             {kBlock128x128, {}},         {kBlock128x128, kBlock128x128},
                             {kBlock1x128, kBlock128x128}};
   std::vector<Support> result;
-  for (const auto& [block, transposed] : layouts) {
-    const std::string blocks = fmt::format(
-        "{}{}", block ? name(*block) : "",
-        transposed ? fmt::format("{}{} transposed", block ? " + " : "", name(*transposed)) : "");
-    for (const Dtype format : kProbeFp8) {
-      for (const Dtype input : kProbeFloats) {
-        const Fp8Output output{.format = format, .block = block, .transposed_block = transposed};
-        result.push_back(
-            {"quantize", blocks, std::string(name(input)), std::string(name(format)),
-             answers(quantize_implementations(),
-                     quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu))});
-      }
-    }
-  }
+  for (const Layout& layout : layouts) probe_layout("", layout, 0, 0, result);
+  probe_layout("batch of ", {kBlock128x128, kBlock128x128}, 2, 0, result);
+  probe_layout("groups of ", {kBlock1x128, kBlock1x128}, 0, 2, result);
+  probe_layout("groups of ", {kBlock1x128, kBlock128x128}, 0, 2, result);
   return result;
 }
 
-// dequantize and repack, which have no benchmark.
+// dequantize, repack and group_table, which have no benchmark.
 std::vector<Support> probe_copies() {
   const auto for_each_layout = [](const auto& visit) {
     for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
@@ -62,6 +80,11 @@ std::vector<Support> probe_copies() {
     result.push_back({"repack", name(block), std::string(name(format)), "the same",
                       answers(repack_implementations(), problem)});
   });
+  for (const Dtype sizes : {Dtype::i32, Dtype::i64}) {
+    const GroupTableProblem problem{.groups = 2, .rows = kProbeExtent, .sizes_dtype = sizes};
+    result.push_back({"group_table", "none", std::string(name(sizes)), "i32",
+                      answers(group_table_implementations(), problem)});
+  }
   return result;
 }
 
@@ -72,7 +95,7 @@ class Quantize : public ShapeOperator {
     return "Casts to block-scaled FP8, row-major and transposed.";
   }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 256x512", "--shape 256x512 --block 128x128"};
+    return {"--shape 256x512 --block 128x128", "--shape 256x512 --groups 4 --group-sizes zipf"};
   }
   RowKind rows() const override { return RowKind::cast; }
 
@@ -83,26 +106,63 @@ class Quantize : public ShapeOperator {
   }
 
  private:
-  void add_own_options(CLI::App& app, bool /*timed*/) override { add_cast_options(app, fp8_); }
+  void add_own_options(CLI::App& app, bool /*timed*/) override {
+    add_cast_options(app, fp8_);
+    option_group(app, "Batch");
+    add_whole(app, "--batch", batch_, 1, std::numeric_limits<std::int32_t>::max(),
+              "Matrices of the shape, such as the weights of experts. [default: one, no batch]");
+    add_group_options(app, groups_, "the tensor");
+    add_whole(app, "--source-rows", source_rows_, 1, std::numeric_limits<std::int32_t>::max(),
+              "Rows of the tensor that rows of groups are gathered from. [default: not gathered]");
+  }
 
   std::vector<Case> cases_on(Device device) const override {
     std::vector<Fp8Output> outputs{cast_output(fp8_)};
+    const Groups groups = wanted_groups(groups_);
+    if (batch_ && groups.count > 0) refuse_usage("--batch and --groups do not go together");
+    if (source_rows_ && groups.count == 0) refuse_usage("--source-rows goes with --groups");
     if (fp8_.block.empty() && fp8_.transposed_block.empty()) {
       outputs.push_back(outputs[0]);
-      outputs[1].block = outputs[1].transposed_block = kBlock128x128;
+      outputs[1].transposed_block = kBlock128x128;
+      if (groups.count == 0) outputs[1].block = kBlock128x128;
     }
     std::vector<Case> cases;
     for (const Fp8Output& output : outputs) {
       for (const ShapeCase& shape : shapes_on(device)) {
-        const QuantizeProblem problem =
+        QuantizeProblem problem =
             quantize_problem(output, shape.extents[0], shape.extents[1], dtype(), device);
-        cases.push_back(shape_case(shape, problem, check_quantize));
+        problem.batch = batch_.value_or(0);
+        problem.groups = groups.count;
+        problem.source_rows = source_rows_.value_or(0);
+        problem.tail = groups.tail;
+        check_fit(groups, problem.rows);
+        cases.push_back(group_case(shape, problem, groups));
       }
     }
     return cases;
   }
 
+  static Case group_case(const ShapeCase& shape, const QuantizeProblem& problem,
+                         const Groups& groups) {
+    const auto with_groups = [spread = groups.spread](DataOptions options) {
+      options.group_spread = spread;
+      return options;
+    };
+    Case result = shape_case(shape, problem, check_quantize);
+    result.arguments += groups.arguments();
+    result.check = [=](const DataOptions& options) {
+      return check_quantize(problem, with_groups(options));
+    };
+    result.workload = [=](const DataOptions& options) {
+      return bench::make_workload(problem, with_groups(options));
+    };
+    return result;
+  }
+
   Fp8Options fp8_;
+  GroupOptions groups_;
+  std::optional<std::int64_t> batch_;
+  std::optional<std::int64_t> source_rows_;
 };
 
 }  // namespace

@@ -42,8 +42,18 @@ constexpr unsigned char kPattern = 0xA5;
 constexpr unsigned char kPoison = 0xFF;
 constexpr std::uint32_t kPoisonBits[] = {0, 0xFFu, 0xFFFFu, 0, 0xFFFFFFFFu};  // by bytes
 
-std::int64_t changed_bytes(const Rectangle& rectangle) {
-  return rectangle.rows * rectangle.row_bytes - count_equal(rectangle, kPattern, 1);
+std::int64_t changed_bytes(const Rectangle& rectangle, unsigned char from = kPattern) {
+  return rectangle.rows * rectangle.row_bytes - count_equal(rectangle, from, 1);
+}
+
+Rectangle first_rows(Rectangle rectangle, std::int64_t count) {
+  rectangle.rows = count;
+  return rectangle;
+}
+Rectangle rows_from(Rectangle rectangle, std::int64_t first) {
+  rectangle.data = row_of(rectangle, first);
+  rectangle.rows -= first;
+  return rectangle;
 }
 
 // The padding after the first `used` bytes of every row.
@@ -140,47 +150,87 @@ GuardFindings GuardedMatrix::inspect() const {
 }
 
 GuardedQuantized::GuardedQuantized(const QuantizedLayout& layout, bool owns_padding, Device device)
-    : layout_(layout), memory_(layout.bytes, device), view_(layout.view(memory_.data(), device)) {
+    : scales_offset_(static_cast<std::int64_t>(layout.scales_offset)),
+      memory_(layout.bytes, device),
+      view_(layout.view(memory_.data(), device)) {
   view_.owns_padding = owns_padding;
-  fill(columns(value_rows(), 0, layout.cols), kPoison);
-  const Rectangle lines = scale_lines();
-  fill(owns_padding ? lines : columns(lines, 0, scale_line_bytes()), kPoison);
+  poison();
 }
 
+GuardedQuantized::GuardedQuantized(const QuantizedBatchLayout& layout, bool owns_padding,
+                                   Device device)
+    : scales_offset_(static_cast<std::int64_t>(layout.scales_offset)),
+      memory_(layout.bytes, device),
+      view_(layout.view(memory_.data(), device)) {
+  view_.owns_padding = owns_padding;
+  poison();
+}
+
+void GuardedQuantized::poison() {
+  const Rectangle rows = value_rows();
+  const Rectangle lines = scale_lines();
+  fill(columns(rows, 0, view_.values.shape[view_.values.rank - 1]), kPoison);
+  fill(view_.owns_padding ? lines : columns(lines, 0, scale_line_bytes()), kPoison);
+}
+
+// Matrices of a batch follow one another without a gap, in values and in scales.
 Rectangle GuardedQuantized::value_rows() const {
-  return {view_.values.data, layout_.rows, layout_.pitch, layout_.pitch, view_.values.device};
+  const TensorView& values = view_.values;
+  const int rows = values.rank - 2;
+  const std::int64_t count = values.shape[rows] * (rows > 0 ? values.shape[0] : 1);
+  return {values.data, count, values.strides[rows], values.strides[rows], values.device};
 }
 
 Rectangle GuardedQuantized::scale_lines() const {
-  const int contiguous = layout_.scale_strides[0] == 1 ? 0 : 1;
-  const std::int64_t line_bytes = layout_.scale_strides[1 - contiguous] * 4;
-  return {view_.scales.data, layout_.scale_shape[1 - contiguous], line_bytes, line_bytes,
-          view_.scales.device};
+  const TensorView& scales = view_.scales;
+  const LineDimensions lines = scale_dimensions();
+  std::int64_t count = 1;
+  for (int i = 0; i < scales.rank; ++i) count *= i == lines.along ? 1 : scales.shape[i];
+  const std::int64_t line_bytes = scales.strides[lines.across] * 4;
+  return {scales.data, count, line_bytes, line_bytes, scales.device};
 }
 
 std::int64_t GuardedQuantized::scale_line_bytes() const {
-  return layout_.scale_shape[layout_.scale_strides[0] == 1 ? 0 : 1] * 4;
+  return view_.scales.shape[scale_dimensions().along] * 4;
 }
 
-GuardFindings GuardedQuantized::inspect() const {
+GuardFindings GuardedQuantized::inspect(std::int64_t written) const {
+  const std::int64_t cols = view_.values.shape[view_.values.rank - 1];
   const Rectangle rows = value_rows();
   const Rectangle lines = scale_lines();
-  const Rectangle value_padding = padding_of(rows, layout_.cols);
-  const Rectangle scale_padding = padding_of(lines, scale_line_bytes());
-  const auto scales_offset = static_cast<std::int64_t>(layout_.scales_offset);
-  const std::int64_t between = layout_.rows * layout_.pitch;
+  const Rectangle scales = columns(lines, 0, scale_line_bytes());
+  const std::int64_t between = rows.rows * rows.pitch;
+
+  // What is written comes first: rows of values, and scales in every line or whole lines.
+  const std::int64_t parts = view_.values.shape[0];
+  const std::int64_t value_rows_written = rows.rows / parts * written;
+  const bool along_parts = scale_dimensions().along == 0;
+  const std::int64_t bytes_written =
+      along_parts ? scales.row_bytes / parts * written : scales.row_bytes;
+  const std::int64_t lines_written =
+      along_parts || written == parts ? lines.rows : lines.rows / parts * written;
+
+  const Rectangle values_left = columns(rows_from(rows, value_rows_written), 0, cols);
+  const Rectangle scales_left = along_parts ? columns(scales, bytes_written, scales.row_bytes)
+                                            : rows_from(scales, lines_written);
+  const Rectangle value_padding = padding_of(first_rows(rows, value_rows_written), cols);
+  const Rectangle scale_padding = padding_of(first_rows(lines, lines_written), scales.row_bytes);
+
   GuardFindings findings;
-  findings.unwritten = count_equal(columns(rows, 0, layout_.cols), kPoison, 1) +
-                       count_not_finite(columns(lines, 0, scale_line_bytes()));
+  findings.unwritten =
+      count_equal(columns(first_rows(rows, value_rows_written), 0, cols), kPoison, 1) +
+      count_not_finite(columns(first_rows(scales, lines_written), 0, bytes_written));
   findings.outside = changed_bytes(memory_.before()) +
-                     changed_bytes({memory_.data() + between, 1, scales_offset - between,
-                                    scales_offset - between, rows.device}) +
-                     changed_bytes(memory_.behind(scales_offset + lines.rows * lines.pitch));
+                     changed_bytes({memory_.data() + between, 1, scales_offset_ - between,
+                                    scales_offset_ - between, rows.device}) +
+                     changed_bytes(memory_.behind(scales_offset_ + lines.rows * lines.pitch)) +
+                     changed_bytes(values_left, kPoison) + changed_bytes(scales_left, kPoison);
   if (view_.owns_padding) {
     findings.bad_padding = value_padding.rows * value_padding.row_bytes -
                            count_equal(value_padding, 0, 1) + count_not_finite(scale_padding);
   } else {
-    findings.outside += changed_bytes(value_padding) + changed_bytes(scale_padding);
+    findings.outside +=
+        changed_bytes(padding_of(rows, cols)) + changed_bytes(padding_of(lines, scales.row_bytes));
   }
   return findings;
 }

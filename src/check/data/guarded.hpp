@@ -4,6 +4,8 @@
 // bands are as large as an output tile.
 #pragma once
 
+#include "core/footprint.hpp"
+
 #include <octet/buffer.hpp>
 #include <octet/quantized.hpp>
 
@@ -72,21 +74,27 @@ class GuardedMatrix {
   bool poisoned_ = true;
 };
 
-// A quantised tensor in our own layout in guarded memory.
+// A quantised tensor, or a batch of them, in our own layout in guarded memory.
 class GuardedQuantized {
  public:
   // The padding belongs to the view if `owns_padding`, else to the guard.
   GuardedQuantized(const QuantizedLayout& layout, bool owns_padding, Device device = kCpu);
+  GuardedQuantized(const QuantizedBatchLayout& layout, bool owns_padding, Device device = kCpu);
 
   const QuantizedView& view() const { return view_; }
-  GuardFindings inspect() const;
+  GuardFindings inspect() const { return inspect(view_.values.shape[0]); }
+  // Of a tensor whose first `written` rows, or matrices of a batch, must be written and the others
+  // must not. The padding of the others may hold anything.
+  GuardFindings inspect(std::int64_t written) const;
 
  private:
-  Rectangle value_rows() const;  // whole pitches
+  void poison();
+  Rectangle value_rows() const;  // whole pitches, of all matrices
   Rectangle scale_lines() const;
+  LineDimensions scale_dimensions() const { return octet::scale_lines(view_.scales); }
   std::int64_t scale_line_bytes() const;  // of a line's scales, without padding
 
-  QuantizedLayout layout_;
+  std::int64_t scales_offset_;
   GuardedMemory memory_;
   QuantizedView view_;
 };

@@ -41,6 +41,9 @@ std::vector<GateResult> judge_kernel(const std::string& tensor, const ProductCla
 // G4 and G3, for operands that are not quantised.
 std::vector<GateResult> judge_float_product(const std::string& tensor, const ProductClaim& claim,
                                             const JudgeOptions& options);
+// A gate that asks for equal bits, from the number of elements that differ.
+GateResult judge_differences(const std::string& gate, const std::string& tensor,
+                             std::int64_t differences);
 GateResult judge_g5(const std::string& tensor, const TensorView& first, const TensorView& second);
 GateResult judge_g5(const std::string& tensor, const QuantizedView& first,
                     const QuantizedView& second);

@@ -14,11 +14,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-GateResult difference_result(const char* gate, const std::string& tensor,
-                             std::int64_t differences) {
-  return {gate, tensor, differences == 0, text(differences, " differ"), "equal bits", kNaN};
-}
-
 // Distinct from the streams that make data and draw strips.
 constexpr std::uint32_t kTileStream = 0x71;
 
@@ -38,18 +33,23 @@ std::int64_t differences_of_tile(const QuantizedView& given, const TensorView& i
 
 }  // namespace
 
+GateResult judge_differences(const std::string& gate, const std::string& tensor,
+                             std::int64_t differences) {
+  return {gate, tensor, differences == 0, text(differences, " differ"), "equal bits", kNaN};
+}
+
 GateResult judge_g5(const std::string& tensor, const TensorView& first, const TensorView& second) {
-  return difference_result("G5", tensor, compare_whole_outputs(first, second).different);
+  return judge_differences("G5", tensor, compare_whole_outputs(first, second).different);
 }
 
 GateResult judge_g5(const std::string& tensor, const QuantizedView& first,
                     const QuantizedView& second) {
-  return difference_result("G5", tensor, count_differences(first, second));
+  return judge_differences("G5", tensor, count_differences(first, second));
 }
 
 GateResult judge_quantized(const std::string& tensor, const QuantizedView& given,
                            const QuantizedView& wanted) {
-  return difference_result("Q", tensor, count_differences(given, wanted));
+  return judge_differences("Q", tensor, count_differences(given, wanted));
 }
 
 GateResult judge_g6(const std::string& tensor, const GuardFindings& first,
