@@ -91,6 +91,10 @@ struct DataOptions {
 // Each makes its own data, runs the operator and judges every output.
 GateReport check_fp8_linear(const Fp8LinearProblem& problem, const DataOptions& options);
 GateReport check_gemm(const GemmProblem& problem, const DataOptions& options);
+// Over groups: each group is judged, and the worst of each gate is reported.
+GateReport check_grouped_gemm(const GroupedGemmProblem& problem, const DataOptions& options);
+GateReport check_fp8_grouped_linear(const Fp8GroupedLinearProblem& problem,
+                                    const DataOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
 GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);

@@ -56,6 +56,7 @@ int print_counts(const bench::Row& header, const std::vector<std::optional<bench
 RowLayout layout_of(RowKind rows, const std::string& baseline) {
   switch (rows) {
     case RowKind::layer: return layer_layout(baseline);
+    case RowKind::grouped: return grouped_layout();
     case RowKind::cast: return cast_layout();
     case RowKind::memory: return memory_layout();
     case RowKind::head: return head_layout();

@@ -46,6 +46,7 @@ struct RowLayout {
 // `baseline`: the name --baseline gives; empty without it.
 RowLayout layout_of(RowKind rows, const std::string& baseline);
 RowLayout layer_layout(const std::string& baseline);
+RowLayout grouped_layout();
 RowLayout cast_layout();
 RowLayout memory_layout();
 RowLayout mlp_layout();

@@ -44,29 +44,6 @@ LayerCase case_of_shape(const std::string& text, std::size_t number) {
   return layer;
 }
 
-// "e4m3:1x128", "bf16", "bf16:mn"
-GemmOperand parse_operand(const std::string& option, const std::string& text) {
-  const auto refuse = [&]() {
-    refuse_usage("{} must be e4m3|e5m2:1x128|128x128 or bf16|f16|f32[:mn], got \"{}\"", option,
-                 text);
-  };
-  const std::size_t colon = text.find(':');
-  const auto dtype = parse_dtype(text.substr(0, colon));
-  if (!dtype || *dtype > Dtype::e5m2) refuse();
-  GemmOperand operand{*dtype, {}, Major::k};
-  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (is_fp8(*dtype)) {
-    const auto block = parse_block(rest);
-    if (!block) refuse();
-    operand.block = *block;
-  } else if (rest == "mn") {
-    operand.major = Major::mn;
-  } else if (colon != std::string::npos) {
-    refuse();
-  }
-  return operand;
-}
-
 // Checks the three products of a layer with plain operands, each by itself.
 GateReport check_plain_layer(const Fp8LinearProblem& layer, const DataOptions& options) {
   const LinearProducts products = plain_products(layer);
@@ -309,8 +286,8 @@ class Gemm : public Operator {
 
   Case layer_on(const LayerCase& layer, Device device) const {
     using Make = std::unique_ptr<bench::Workload> (*)(const Fp8LinearProblem&, const DataOptions&);
-    const Make make = !is_fp8()       ? bench::make_plain_products
-                      : prequantized_ ? bench::make_fp8_products
+    const Make make = !is_fp8()       ? Make(bench::make_plain_products)
+                      : prequantized_ ? Make(bench::make_fp8_products)
                                       : Make(bench::make_workload);
     const Fp8LinearProblem problem = problem_on(layer, device);
     Case one;

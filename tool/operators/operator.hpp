@@ -47,8 +47,8 @@ struct Case {
 // The contents of a row of results. layer: forward and backward of a linear layer, next to a
 // baseline. cast, memory: a cast, or a forward and a backward, next to copies of as many bytes.
 // mlp: forward and backward of an MLP, next to its unfused chain. head: a loss, and its step.
-// update: one call, next to a copy of as many bytes.
-enum class RowKind { layer, cast, memory, mlp, head, update };
+// update: one call, next to a copy of as many bytes. grouped: layers over groups of rows.
+enum class RowKind { layer, cast, memory, mlp, head, update, grouped };
 
 class Operator {
  public:

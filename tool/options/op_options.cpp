@@ -135,11 +135,13 @@ std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
   return std::nullopt;
 }
 
-void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what) {
+void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what,
+                       std::int64_t usual) {
   option_group(app, "Groups");
-  add_whole(app, "--groups", options.groups, 1, kMaxGroups,
-            fmt::format("Groups that share the rows of {}, at most {}. [default: no groups]", what,
-                        kMaxGroups));
+  add_whole(
+      app, "--groups", options.groups, 1, kMaxGroups,
+      with_default(fmt::format("Groups that share the rows of {}, at most {}.", what, kMaxGroups),
+                   usual == 0 ? "no groups" : std::to_string(usual)));
   add_text(app, "--group-sizes", options.sizes, "SPREAD|A,B,C",
            with_default("Rows of the groups: balanced, skewed, zipf, half-empty, one-hot, or a "
                         "number of rows for each, which may leave rows without a group.",
@@ -268,6 +270,28 @@ GateActivation chosen_activation(const std::string& given, const ShapeCase& shap
   const auto activation = parse_gate_activation(name);
   if (!activation) refuse_usage("{}: there is no activation \"{}\"", shape.name, name);
   return *activation;
+}
+
+GemmOperand parse_operand(const std::string& option, const std::string& text) {
+  const auto refuse = [&]() {
+    refuse_usage("{} must be e4m3|e5m2:1x128|128x128 or bf16|f16|f32[:mn], got \"{}\"", option,
+                 text);
+  };
+  const std::size_t colon = text.find(':');
+  const auto dtype = parse_dtype(text.substr(0, colon));
+  if (!dtype || *dtype > Dtype::e5m2) refuse();
+  GemmOperand operand{*dtype, {}, Major::k};
+  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (is_fp8(*dtype)) {
+    const auto block = parse_block(rest);
+    if (!block) refuse();
+    operand.block = *block;
+  } else if (rest == "mn") {
+    operand.major = Major::mn;
+  } else if (colon != std::string::npos) {
+    refuse();
+  }
+  return operand;
 }
 
 }  // namespace octet::tool

@@ -9,6 +9,7 @@
 
 #include <octet/ops/fp8_output.hpp>
 #include <octet/ops/gated_activation.hpp>
+#include <octet/ops/gemm.hpp>
 #include <octet/ops/group_table.hpp>
 #include <octet/ops/rope.hpp>
 
@@ -49,8 +50,9 @@ struct GroupOptions {
   std::string tail = "zero";
 };
 
-// `what` has the rows: "the tensor".
-void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what);
+// `what` has the rows: "the tensor". `usual`: groups by default; 0: none.
+void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what,
+                       std::int64_t usual = 0);
 
 // The groups of buffers of some rows, as the options ask for them.
 struct Groups {
@@ -122,6 +124,9 @@ void apply(const RopeOptions& options, const ShapeCase& shape, Problem& problem)
   problem.head_dim = heads.head_dim;
   problem.rotation = rotation(options);
 }
+
+// The text of --a or --b: "e4m3:1x128", "bf16", "bf16:mn".
+GemmOperand parse_operand(const std::string& option, const std::string& text);
 
 // Adds --activation, for gated-activation and gated-mlp.
 void add_gate_activation(CLI::App& app, std::string& value);

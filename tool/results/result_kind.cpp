@@ -60,6 +60,27 @@ ResultKind gemm_kind() {
               "6MNK over the bytes of x, w, y, dy, dx and dw in 16 bits, each moved once"};
 }
 
+// 6 MNK operations; x, y, dy and dx of M rows, and w and dw of every group, of 16 bits each.
+double grouped_intensity(const bench::Record& record) {
+  const double m = record.number("M");
+  const double n = record.number("N");
+  const double k = record.number("K");
+  return 6 * m * n * k / (4 * (m * n + record.number("B") * n * k + m * k));
+}
+
+ResultKind grouped_gemm_kind() {
+  ResultKind kind = gemm_kind();
+  kind.op = "grouped-gemm";
+  kind.about = "the linear layers of groups of rows, forward and backward";
+  kind.is_named_in_rows = true;
+  kind.shape = {"B", "M", "N", "K"};
+  kind.baselines = {};
+  kind.intensity = grouped_intensity;
+  kind.intensity_text =
+      "6MNK over the bytes of x, y, dy and dx, and of w and dw of every group, in 16 bits";
+  return kind;
+}
+
 ResultKind quantize_kind() {
   return {.op = "quantize",
           .about = "one cast",
@@ -217,6 +238,7 @@ const std::vector<ResultKind>& result_kinds() {
       gated_mlp_kind(),
       linear_cross_entropy_kind(),
       update_kind("adamw"),
+      grouped_gemm_kind(),
       peers_kind(),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};
@@ -249,9 +271,12 @@ const ResultKind* kind_of(const bench::Row& header, const bench::Row& row) {
   double most = 2.0 / 3;
   for (const ResultKind& kind : result_kinds()) {
     if (kind.is_named_in_rows && kind.op != op) continue;
-    if (likeness(kind, header) <= most) continue;
+    // A kind that the row names has all columns of the kind it extends.
+    const double share = likeness(kind, header);
+    const bool extends = best != nullptr && kind.is_named_in_rows;
+    if (share < most || (share == most && !extends)) continue;
     best = &kind;
-    most = likeness(kind, header);
+    most = share;
   }
   return best;
 }

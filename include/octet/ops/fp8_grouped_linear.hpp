@@ -84,7 +84,7 @@ struct Fp8GroupedLinearBackwardArgs {
 using Fp8GroupedLinearForwardPlan = Plan<Fp8GroupedLinearProblem, ForwardPass>;
 using Fp8GroupedLinearBackwardPlan = Plan<Fp8GroupedLinearProblem, BackwardPass>;
 
-// "grouped_gemm --dtype fp8 --groups 8 --shape 4096x1024x768 ..."; the shape is TxNxK.
+// "grouped-gemm --dtype fp8 --groups 8 --shape 4096x1024x768 ..."; the shape is TxNxK.
 OCTET_API std::string describe(const Fp8GroupedLinearProblem& problem);
 OCTET_API Fp8GroupedLinearSavedLayout
 fp8_grouped_linear_saved_layout(const Fp8GroupedLinearProblem& problem);

@@ -57,7 +57,7 @@ struct GroupedGemmArgs {
 
 using GroupedGemmPlan = Plan<GroupedGemmProblem>;
 
-// "grouped_gemm --over rows --groups 8 --shape 4096x1024x768 --a e4m3:1x128 --b e4m3:128x128
+// "grouped-gemm --over rows --groups 8 --shape 4096x1024x768 --a e4m3:1x128 --b e4m3:128x128
 //  --out bf16 --device cpu"; the shape is TxNxK.
 OCTET_API std::string describe(const GroupedGemmProblem& problem);
 OCTET_API GroupedGemmPlan plan_grouped_gemm(const GroupedGemmProblem& problem,

@@ -260,6 +260,45 @@ std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
+Row grouped_columns() {
+  Row header = joined(
+      {place_columns(),
+       {"Case", "Operator", "Group Sizes", "B", "M", "N", "K", "Dtype", "Granularity", "Check"},
+       step_columns()});
+  for (const char* gate : {"G1", "G2", "G4"}) {
+    for (const char* tensor : {"Forward", "dX", "dW"}) {
+      header.push_back(std::string(tensor) + " " + gate + " SNR (dB)");
+    }
+  }
+  append(header, joined({run_columns(), {"Wgrad Blocks"}, origin_columns()}));
+  return header;
+}
+
+std::vector<Row> grouped_table(const Row& header, const std::vector<Row>& rows) {
+  const Units units = step_units(header, rows);
+  const auto& [time, rate] = units;
+  std::vector<Row> table{{"case", "groups", "sizes", "shape", "check", "forward " + time.name,
+                          rate.name, "backward " + time.name, rate.name, "step " + rate.name,
+                          "spread %", "SNR dB", "note"}};
+  for (const Row& row : rows) {
+    const Record record(header, row);
+    const bool plain = record.at("Dtype") != "fp8";
+    Row line{record.at("Case"), record.at("B"), record.at("Group Sizes"),
+             record.at("M") + "x" + record.at("N") + "x" + record.at("K"), record.at("Check")};
+    for (const char* part : {"Forward", "Backward"}) {
+      line.push_back(time.text(record.number(std::string(part) + " Time (ms)")));
+      line.push_back(rate.text(record.number(std::string(part) + " TFLOPS")));
+    }
+    line.push_back(rate.text(record.number("Combined Step TFLOPS")));
+    line.push_back(brief(record.number("Spread (%)")));
+    line.push_back(brief(record.number(plain ? "Forward G4 SNR (dB)" : "Forward G1 SNR (dB)")));
+    line.push_back(note_of_pass(record));
+    table.push_back(std::move(line));
+  }
+  drop_unnamed_cases(table);
+  return table;
+}
+
 Row cast_columns() {
   return joined({place_columns(),
                  {"Rows", "Cols", "Dtype", "Format", "Block", "Transposed Block", "Check",

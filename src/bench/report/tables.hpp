@@ -9,6 +9,8 @@ namespace octet::bench {
 
 // A linear layer, forward and backward. The first 17 columns are a contract.
 Row gemm_columns(bool with_baseline);
+// Linear layers over groups of rows, forward and backward. M counts the rows of the groups.
+Row grouped_columns();
 // A cast, or another memory-bound kernel of one call, beside a copy of the same bytes.
 Row cast_columns();
 // A memory-bound operator, forward and backward, each beside a copy of the same bytes.
@@ -21,6 +23,7 @@ Row update_columns();
 
 // The titles, then a line for every row. Times and rates are in units that fit them.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);
+std::vector<Row> grouped_table(const Row& header, const std::vector<Row>& rows);
 std::vector<Row> cast_table(const Row& header, const std::vector<Row>& rows);
 std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& rows);
 // Launches and bytes of the step, beside those of the unfused chain.

@@ -67,6 +67,9 @@ std::unique_ptr<Workload> beside(std::unique_ptr<Workload> ours, std::unique_ptr
 // both ways and multiplies twice.
 std::unique_ptr<Workload> make_workload(const Fp8LinearProblem& problem,
                                         const DataOptions& options);
+// The same over groups. Weights that are quantised ahead of time are not cast in the timing.
+std::unique_ptr<Workload> make_workload(const Fp8GroupedLinearProblem& problem,
+                                        const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const QuantizeProblem& problem, const DataOptions& options);
 // A step over one parameter.
 std::unique_ptr<Workload> make_workload(const AdamWProblem& problem, const DataOptions& options);
@@ -89,6 +92,10 @@ std::unique_ptr<Workload> make_workload(const LinearCrossEntropyProblem& problem
 std::unique_ptr<Workload> make_fp8_products(const Fp8LinearProblem& problem,
                                             const DataOptions& options);
 std::unique_ptr<Workload> make_plain_products(const Fp8LinearProblem& problem,
+                                              const DataOptions& options);
+std::unique_ptr<Workload> make_fp8_products(const Fp8GroupedLinearProblem& problem,
+                                            const DataOptions& options);
+std::unique_ptr<Workload> make_plain_products(const Fp8GroupedLinearProblem& problem,
                                               const DataOptions& options);
 std::unique_ptr<Workload> make_openblas_products(const Fp8LinearProblem& problem,
                                                  const DataOptions& options);

@@ -132,11 +132,15 @@ void QuantizedOperand::write_on_cuda(const TensorView& input, Transpose transpos
   run_once(plan_quantize(problem, {options.quantize_backend, options.threads}), args, input.device);
 }
 
+void copy_elements(const QuantizedView& from, const QuantizedView& to) {
+  copy_wherever<std::uint8_t>(from.values, to.values);
+  copy_wherever<float>(from.scales, to.scales);
+}
+
 QuantizedTensor in_our_layout(const QuantizedView& view) {
   QuantizedTensor result(view.values.rows(), view.values.cols(), view.values.dtype, view.block,
                          view.values.device);
-  copy_wherever<std::uint8_t>(view.values, result.view().values);
-  copy_wherever<float>(view.scales, result.view().scales);
+  copy_elements(view, result.view());
   return result;
 }
 

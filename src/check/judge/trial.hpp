@@ -56,6 +56,8 @@ class QuantizedOperand {
   QuantizedView view_;
 };
 
+// Copies the values and scales of a matrix to one of another layout, on the same device.
+void copy_elements(const QuantizedView& from, const QuantizedView& to);
 // A copy of a quantised tensor, of any layout, in our own layout on its device.
 QuantizedTensor in_our_layout(const QuantizedView& view);
 

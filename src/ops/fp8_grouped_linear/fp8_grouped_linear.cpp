@@ -102,7 +102,7 @@ void check(const Fp8GroupedLinearProblem& problem) {
 
 std::string describe(const Fp8GroupedLinearProblem& problem) {
   std::string result =
-      text("grouped_gemm --dtype fp8 --granularity blockwise --groups ", problem.groups,
+      text("grouped-gemm --dtype fp8 --granularity blockwise --groups ", problem.groups,
            " --shape ", problem.rows, "x", problem.n, "x", problem.k, " --format ",
            name(problem.format), " --grad-format ", name(problem.grad_format), " --wgrad-blocks ",
            problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");

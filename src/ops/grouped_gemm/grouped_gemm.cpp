@@ -98,7 +98,7 @@ void check_grouped_sizes(std::string_view op, std::int64_t groups, std::int64_t 
 
 std::string describe(const GroupedGemmProblem& problem) {
   const bool untouched = over_rows(problem) && problem.tail == GroupTail::untouched;
-  return text("grouped_gemm --over ", over_rows(problem) ? "rows" : "contraction", " --groups ",
+  return text("grouped-gemm --over ", over_rows(problem) ? "rows" : "contraction", " --groups ",
               problem.groups, " --shape ", problem.rows, "x", problem.n, "x", problem.k, " --a ",
               describe_operand(problem.a), " --b ", describe_operand(problem.b), " --out ",
               name(problem.out_dtype), problem.accumulate ? " --accumulate" : "",

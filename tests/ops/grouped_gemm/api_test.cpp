@@ -10,13 +10,13 @@ namespace {
 TEST(GroupedGemm, DescribesItsProblem) {
   GroupedGemmProblem problem{.groups = 5, .rows = 385, .n = 256, .k = 384};
   EXPECT_EQ(describe(problem),
-            "grouped_gemm --over rows --groups 5 --shape 385x256x384 --a e4m3:1x128 --b "
+            "grouped-gemm --over rows --groups 5 --shape 385x256x384 --a e4m3:1x128 --b "
             "e4m3:128x128 --out bf16 --device cpu");
   problem.tail = GroupTail::untouched;
   problem.expected_rows = 300;
   problem.max_multiprocessors = 100;
   EXPECT_EQ(describe(problem),
-            "grouped_gemm --over rows --groups 5 --shape 385x256x384 --a e4m3:1x128 --b "
+            "grouped-gemm --over rows --groups 5 --shape 385x256x384 --a e4m3:1x128 --b "
             "e4m3:128x128 --out bf16 --tail untouched --expected-rows 300 --max-multiprocessors "
             "100 --device cpu");
   problem = {.over = GroupedOver::contraction, .groups = 5, .rows = 385, .n = 256, .k = 384};
@@ -24,7 +24,7 @@ TEST(GroupedGemm, DescribesItsProblem) {
   problem.out_dtype = Dtype::f32;
   problem.accumulate = true;
   EXPECT_EQ(describe(problem),
-            "grouped_gemm --over contraction --groups 5 --shape 385x256x384 --a bf16:mn --b "
+            "grouped-gemm --over contraction --groups 5 --shape 385x256x384 --a bf16:mn --b "
             "bf16:mn --out f32 --accumulate --device cpu");
 }
 

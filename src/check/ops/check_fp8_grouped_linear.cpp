@@ -1,0 +1,163 @@
+// fp8_grouped_linear, forward and backward: every product of every group, with operands that the
+// oracle casts from the rows of the group alone.
+#include "check/ops/grouped_product.hpp"
+#include "check/reference/decode.hpp"
+#include "core/views.hpp"
+
+namespace octet {
+namespace {
+
+struct Inputs {
+  Tensor x;       // [T, K]
+  Tensor w;       // [groups * N, K]
+  Tensor dy;      // [T, N]
+  Tensor old_dw;  // [groups * N, K], if dw is accumulated
+
+  Inputs(const Fp8GroupedLinearProblem& p, const GroupedRows& rows, const DataOptions& options)
+      : x(rows.random_rows(p.dtype, p.k, 0, options)),
+        w(random_batch(p.dtype, p.groups, p.n, p.k, 1, options)),
+        dy(rows.random_rows(p.dtype, p.n, 2, options)) {
+    if (p.accumulate_dw) {
+      old_dw = random_batch(p.dw_dtype, p.groups, p.n, p.k, 3, options);
+    }
+  }
+};
+
+struct Outputs {
+  GroupedOutput y;
+  GroupedOutput dx;
+  GroupedOutput dw;
+
+  Outputs(const Fp8GroupedLinearProblem& p, const GroupedRows& rows, const Inputs& inputs,
+          const DataOptions& options)
+      : y(rows, p.tail, p.dtype, p.n, options),
+        dx(rows, p.tail, p.dtype, p.k, options),
+        dw(rows, p.dw_dtype, p.n, p.k, inputs.old_dw.view(), options) {}
+};
+
+// One forward and one backward, with saved tensors of their own.
+void run_layer(const Fp8GroupedLinearProblem& p, const DataOptions& options, const Inputs& inputs,
+               const GroupedRows& rows, const Outputs& outputs, int call) {
+  const Fp8LinearOptions backends{options.backend, options.quantize_backend, options.threads};
+  const Fp8GroupedLinearSavedLayout layout = fp8_grouped_linear_saved_layout(p);
+  const QuantizedTensor x_t(layout.x_t);
+  QuantizedTensor w_t;
+  QuantizedTensor w;
+  Fp8GroupedLinearForwardArgs forward;
+  forward.x = inputs.x;
+  forward.w = as_batch(inputs.w, p.groups);
+  if (p.weights_quantized) {
+    const Fp8GroupedLinearWeightsLayout weights = fp8_grouped_linear_weights_layout(p);
+    w = QuantizedTensor(weights.w);
+    w_t = QuantizedTensor(weights.w_t);
+    QuantizeProblem cast;
+    cast.rows = p.n;
+    cast.cols = p.k;
+    cast.batch = p.groups;
+    cast.input_dtype = p.dtype;
+    cast.format = p.format;
+    cast.block = cast.transposed_block = kBlock128x128;
+    cast.amax_floor = p.amax_floor;
+    cast.pow2_scales = p.pow2_scales;
+    run_once(plan_quantize(cast, {options.quantize_backend, options.threads}),
+             QuantizeArgs{forward.w, w, w_t}, p.device);
+    forward.weights = {w, w_t};
+  } else {
+    w_t = QuantizedTensor(layout.w_t);
+  }
+  forward.saved = {x_t, w_t};
+  forward.y = outputs.y.view(call);
+  forward.table = rows.table();
+  run_once(plan_fp8_grouped_linear_forward(p, backends), forward, p.device);
+  Fp8GroupedLinearBackwardArgs backward;
+  backward.dy = inputs.dy;
+  backward.saved = forward.saved;
+  backward.dx = outputs.dx.view(call);
+  backward.dw = outputs.dw.view(call);
+  backward.table = rows.table();
+  run_once(plan_fp8_grouped_linear_backward(p, backends), backward, p.device);
+}
+
+// Judges the three products of every group, tensor after tensor.
+class LayerJudge {
+ public:
+  LayerJudge(const Fp8GroupedLinearProblem& problem, const DataOptions& options)
+      : problem_(problem), options_(options), judge_(judge_options(options, problem.device)) {}
+
+  void add_group(std::int64_t group, const Inputs& inputs, const GroupedRows& rows,
+                 const Outputs& outputs, GateReport& report) {
+    const TensorView x = rows.of(inputs.x, group);
+    const TensorView dy = rows.of(inputs.dy, group);
+    const TensorView w = matrix_of(as_batch(inputs.w, problem_.groups), group);
+    const BlockShape x_t_block =
+        problem_.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+    const auto cast = [&](const TensorView& input, Transpose transpose, Dtype format,
+                          BlockShape block) {
+      const OracleRules rules{format, block, problem_.amax_floor, problem_.pow2_scales};
+      return QuantizedOperand("operand", input, transpose, rules, options_, report);
+    };
+    const auto x_q = cast(x, Transpose::no, problem_.format, kBlock1x128);
+    const auto w_q = cast(w, Transpose::no, problem_.format, kBlock128x128);
+    const auto dy_q = cast(dy, Transpose::no, problem_.grad_format, kBlock1x128);
+    const auto dy_t = cast(dy, Transpose::yes, problem_.grad_format, kBlock1x128);
+    const auto x_t = cast(x, Transpose::yes, problem_.format, x_t_block);
+    const TensorView old = outputs.dw.old(group);
+    add(y_, "y", group, problem_.format, {outputs.y.of(group), x, w},
+        {outputs.y.of(group), x_q.view(), w_q.view()});
+    add(dx_, "dx", group, problem_.grad_format, {outputs.dx.of(group), dy, transposed(w)},
+        {outputs.dx.of(group), dy_q.view(), transposed(w_q.view())});
+    add(dw_, "dw", group, problem_.grad_format,
+        {outputs.dw.of(group), transposed(dy), transposed(x), old},
+        {outputs.dw.of(group), dy_t.view(), x_t.view(), old});
+  }
+
+  void finish(const Outputs& outputs, GateReport& report) {
+    y_.move_to(report);
+    outputs.y.judge_memory("y", report);
+    dx_.move_to(report);
+    outputs.dx.judge_memory("dx", report);
+    dw_.move_to(report);
+    outputs.dw.judge_memory("dw", report);
+  }
+
+ private:
+  void add(WorstOfGroups& worst, const char* tensor, std::int64_t group, Dtype a_format,
+           const ProductClaim& exact, const ProductClaim& quantized) {
+    const QuantizedFormats formats{a_format, problem_.format, problem_.amax_floor,
+                                   problem_.pow2_scales};
+    worst.add(group, {judge_g1(tensor, exact, formats, judge_)});
+    worst.add(group, judge_kernel(tensor, quantized, judge_));
+  }
+
+  const Fp8GroupedLinearProblem& problem_;
+  const DataOptions& options_;
+  JudgeOptions judge_;
+  WorstOfGroups y_, dx_, dw_;
+};
+
+GateReport judge_layer(const Fp8GroupedLinearProblem& problem, const DataOptions& options) {
+  GateReport report;
+  const GroupedRows rows(problem.groups, problem.rows, options);
+  const Inputs inputs(problem, rows, options);
+  const Outputs outputs(problem, rows, inputs, options);
+  for (const int call : {0, 1}) run_layer(problem, options, inputs, rows, outputs, call);
+  LayerJudge judge(problem, options);
+  for (std::int64_t group = 0; group < problem.groups; ++group) {
+    if (rows.size(group) > 0) judge.add_group(group, inputs, rows, outputs, report);
+  }
+  judge.finish(outputs, report);
+  return report;
+}
+
+}  // namespace
+
+GateReport check_fp8_grouped_linear(const Fp8GroupedLinearProblem& problem,
+                                    const DataOptions& options) {
+  // Plans refuse what cannot run before any data is made.
+  (void)plan_fp8_grouped_linear_forward(
+      problem, {options.backend, options.quantize_backend, options.threads});
+  return within_memory("fp8_grouped_linear", describe(problem),
+                       [&] { return judge_layer(problem, options); });
+}
+
+}  // namespace octet
