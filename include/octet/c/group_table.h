@@ -18,6 +18,10 @@ enum {
       3 /* [groups + 1], the first row of each group and the row behind the last */
 };
 
+/* The rows of an output that lie behind its last group. */
+typedef int32_t octet_group_tail;
+enum { OCTET_GROUP_TAIL_ZERO = 1, OCTET_GROUP_TAIL_UNTOUCHED = 2 };
+
 typedef struct octet_group_table_problem {
   uint32_t struct_size;
   octet_group_sizes given;

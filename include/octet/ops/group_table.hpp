@@ -28,6 +28,9 @@ enum class GroupSizes : std::int32_t {
       3,  // [groups + 1], the first row of each group and the row behind the last; begins with 0
 };
 
+// The rows of an output that lie behind its last group.
+enum class GroupTail : std::int32_t { zero = 1, untouched = 2 };
+
 struct GroupTableProblem {
   std::int64_t groups = 0;  // 1 to 1024
   std::int64_t rows = 0;    // of the buffers: 1 to 2^30
