@@ -13,6 +13,7 @@
 #include <octet/ops/gemm.hpp>
 #include <octet/ops/group_table.hpp>
 #include <octet/ops/linear_cross_entropy.hpp>
+#include <octet/ops/moe_maps.hpp>
 #include <octet/ops/moe_route.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>
