@@ -90,9 +90,9 @@ void add_library(Table& table, const std::string& library, const std::vector<con
   table.push_back({library, fmt::format("not found ({})", purpose)});
 }
 
-// The operators of the library, including dequantize and repack, which are not commands.
+// The operators of the library, including those that are not commands.
 std::vector<std::string> operators_with_backends() {
-  std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack"};
+  std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack", "group_table"};
   for (const MakeOperator make : operators()) {
     for (const std::string& name : make()->chosen_operators()) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
