@@ -15,6 +15,10 @@
 #include <octet/ops/group_table.hpp>
 #include <octet/ops/grouped_gemm.hpp>
 #include <octet/ops/linear_cross_entropy.hpp>
+#include <octet/ops/moe_maps.hpp>
+#include <octet/ops/moe_permute.hpp>
+#include <octet/ops/moe_route.hpp>
+#include <octet/ops/moe_unpermute.hpp>
 #include <octet/ops/quantize.hpp>
 #include <octet/ops/repack.hpp>
 #include <octet/ops/rms_norm.hpp>

@@ -8,6 +8,8 @@ constexpr const char* kOp = "group_table";
 static_assert(equal(OCTET_GROUP_SIZES, GroupSizes::sizes));
 static_assert(equal(OCTET_GROUP_ENDS, GroupSizes::ends));
 static_assert(equal(OCTET_GROUP_OFFSETS, GroupSizes::offsets));
+static_assert(equal(OCTET_TAIL_ZERO, GroupTail::zero));
+static_assert(equal(OCTET_TAIL_UNTOUCHED, GroupTail::untouched));
 static_assert(OCTET_MAX_GROUPS == kMaxGroups);
 
 GroupTableProblem read_problem(const octet_group_table_problem* given) {

@@ -98,6 +98,10 @@ GateReport check_fp8_grouped_linear(const Fp8GroupedLinearProblem& problem,
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
 GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);
+GateReport check_moe_route(const MoeRouteProblem& problem, const DataOptions& options);
+GateReport check_moe_maps(const MoeMapsProblem& problem, const DataOptions& options);
+GateReport check_moe_permute(const MoePermuteProblem& problem, const DataOptions& options);
+GateReport check_moe_unpermute(const MoeUnpermuteProblem& problem, const DataOptions& options);
 GateReport check_rms_norm(const RmsNormProblem& problem, const DataOptions& options);
 GateReport check_rope(const RopeProblem& problem, const DataOptions& options);
 GateReport check_rms_norm_rope(const RmsNormRopeProblem& problem, const DataOptions& options);

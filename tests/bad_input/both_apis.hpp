@@ -6,6 +6,7 @@
 #include "bad_input/c_structs_adamw.hpp"
 #include "bad_input/c_structs_groups.hpp"
 #include "bad_input/c_structs_head.hpp"
+#include "bad_input/c_structs_moe.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +34,12 @@ using GatedActivationForward = PassOf<GatedActivationProblem, ForwardPass>;
 using GatedActivationBackward = PassOf<GatedActivationProblem, BackwardPass>;
 using GatedMlpForward = PassOf<GatedMlpProblem, ForwardPass>;
 using GatedMlpBackward = PassOf<GatedMlpProblem, BackwardPass>;
+using MoeRouteForward = PassOf<MoeRouteProblem, ForwardPass>;
+using MoeRouteBackward = PassOf<MoeRouteProblem, BackwardPass>;
+using MoePermuteForward = PassOf<MoePermuteProblem, ForwardPass>;
+using MoePermuteBackward = PassOf<MoePermuteProblem, BackwardPass>;
+using MoeUnpermuteForward = PassOf<MoeUnpermuteProblem, ForwardPass>;
+using MoeUnpermuteBackward = PassOf<MoeUnpermuteProblem, BackwardPass>;
 using LinearCrossEntropyForward = PassOf<LinearCrossEntropyProblem, ForwardPass>;
 using LinearCrossEntropyBackward = PassOf<LinearCrossEntropyProblem, BackwardPass>;
 
@@ -62,6 +69,15 @@ inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward
 inline auto cpp_plan(const AdamWProblem& p) { return plan_adamw(p); }
 inline auto cpp_plan(const GroupTableProblem& p) { return plan_group_table(p); }
 inline auto cpp_plan(const GroupedGemmProblem& p) { return plan_grouped_gemm(p); }
+inline auto cpp_plan(const MoeMapsProblem& p) { return plan_moe_maps(p); }
+inline auto cpp_plan(const MoeRouteForward& p) { return plan_moe_route_forward(p.problem); }
+inline auto cpp_plan(const MoeRouteBackward& p) { return plan_moe_route_backward(p.problem); }
+inline auto cpp_plan(const MoePermuteForward& p) { return plan_moe_permute_forward(p.problem); }
+inline auto cpp_plan(const MoePermuteBackward& p) { return plan_moe_permute_backward(p.problem); }
+inline auto cpp_plan(const MoeUnpermuteForward& p) { return plan_moe_unpermute_forward(p.problem); }
+inline auto cpp_plan(const MoeUnpermuteBackward& p) {
+  return plan_moe_unpermute_backward(p.problem);
+}
 inline auto cpp_plan(const LinearCrossEntropyForward& p) {
   return plan_linear_cross_entropy_forward(p.problem);
 }
@@ -94,6 +110,15 @@ inline auto* c_planner(const GatedMlpBackward&) { return octet_make_gated_mlp_ba
 inline auto* c_planner(const AdamWProblem&) { return octet_make_adamw_plan; }
 inline auto* c_planner(const GroupTableProblem&) { return octet_make_group_table_plan; }
 inline auto* c_planner(const GroupedGemmProblem&) { return octet_make_grouped_gemm_plan; }
+inline auto* c_planner(const MoeMapsProblem&) { return octet_make_moe_maps_plan; }
+inline auto* c_planner(const MoeRouteForward&) { return octet_make_moe_route_forward_plan; }
+inline auto* c_planner(const MoeRouteBackward&) { return octet_make_moe_route_backward_plan; }
+inline auto* c_planner(const MoePermuteForward&) { return octet_make_moe_permute_forward_plan; }
+inline auto* c_planner(const MoePermuteBackward&) { return octet_make_moe_permute_backward_plan; }
+inline auto* c_planner(const MoeUnpermuteForward&) { return octet_make_moe_unpermute_forward_plan; }
+inline auto* c_planner(const MoeUnpermuteBackward&) {
+  return octet_make_moe_unpermute_backward_plan;
+}
 inline auto* c_planner(const LinearCrossEntropyForward&) {
   return octet_make_linear_cross_entropy_forward_plan;
 }
@@ -124,6 +149,13 @@ inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_
 inline auto* c_runner(const AdamWArgs&) { return octet_run_adamw; }
 inline auto* c_runner(const GroupTableArgs&) { return octet_run_group_table; }
 inline auto* c_runner(const GroupedGemmArgs&) { return octet_run_grouped_gemm; }
+inline auto* c_runner(const MoeMapsArgs&) { return octet_run_moe_maps; }
+inline auto* c_runner(const MoeRouteForwardArgs&) { return octet_run_moe_route_forward; }
+inline auto* c_runner(const MoeRouteBackwardArgs&) { return octet_run_moe_route_backward; }
+inline auto* c_runner(const MoePermuteForwardArgs&) { return octet_run_moe_permute_forward; }
+inline auto* c_runner(const MoePermuteBackwardArgs&) { return octet_run_moe_permute_backward; }
+inline auto* c_runner(const MoeUnpermuteForwardArgs&) { return octet_run_moe_unpermute_forward; }
+inline auto* c_runner(const MoeUnpermuteBackwardArgs&) { return octet_run_moe_unpermute_backward; }
 inline auto* c_runner(const LinearCrossEntropyForwardArgs&) {
   return octet_run_linear_cross_entropy_forward;
 }

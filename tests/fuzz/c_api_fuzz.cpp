@@ -6,13 +6,14 @@
 #include "fuzz/c_api_groups.hpp"
 #include "fuzz/c_api_heads.hpp"
 #include "fuzz/c_api_mlp.hpp"
+#include "fuzz/c_api_moe.hpp"
 #include "fuzz/c_api_products.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(16)) {
+  switch (input.choice(20)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -28,6 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 12: fuzz_group_table(input, memory); break;
     case 13: fuzz_quantize_groups(input, memory); break;
     case 14: fuzz_grouped_gemm(input, memory); break;
+    case 15: fuzz_moe_route(input, memory); break;
+    case 16: fuzz_moe_maps(input, memory); break;
+    case 17: fuzz_moe_permute(input, memory); break;
+    case 18: fuzz_moe_unpermute(input, memory); break;
     default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;

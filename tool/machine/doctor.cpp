@@ -90,8 +90,7 @@ void add_library(Table& table, const std::string& library, const std::vector<con
   table.push_back({library, fmt::format("not found ({})", purpose)});
 }
 
-// The operators of the library, including dequantize, repack and group_table, which are not
-// commands.
+// The operators of the library, including those that are not commands.
 std::vector<std::string> operators_with_backends() {
   std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack", "group_table"};
   for (const MakeOperator make : operators()) {

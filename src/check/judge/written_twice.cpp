@@ -3,6 +3,8 @@
 #include "check/judge/trial.hpp"
 #include "core/views.hpp"
 
+#include <limits>
+
 namespace octet {
 
 WrittenTwice::WrittenTwice(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap,
@@ -15,6 +17,12 @@ WrittenTwice::WrittenTwice(Dtype dtype, std::int64_t length, Device device)
 TensorView WrittenTwice::view(int call) const {
   const TensorView& matrix = (call == 0 ? first_ : second_).view();
   return is_vector_ ? as_vector(matrix) : matrix;
+}
+
+void WrittenTwice::fill_from(const TensorView& values) {
+  const TensorView matrix = is_vector_ ? as_row(values) : values;
+  first_.fill_from(matrix);
+  second_.fill_from(matrix);
 }
 
 void WrittenTwice::judge(const std::string& tensor, const ReferenceRow& reference,
@@ -30,6 +38,46 @@ void WrittenTwice::judge_exact(const std::string& tensor, const ReferenceRow& re
 void WrittenTwice::judge(const std::string& tensor, const ElementsClaim& claim,
                          const JudgeOptions& options, GateReport& report) const {
   add(report, judge_elements(tensor, claim, options));
+  judge_memory(tensor, first_, second_, report);
+}
+
+IntegersTwice::IntegersTwice(std::int64_t rows, std::int64_t cols, std::int64_t gap, Device device)
+    : first_(Dtype::i32, rows, cols, 0, device), second_(Dtype::i32, rows, cols, gap, device) {
+  const Tensor pattern(Dtype::i32, {rows, cols}, device);
+  fill(elements_of(pattern), 0x5A);
+  first_.fill_from(pattern);
+  second_.fill_from(pattern);
+}
+
+IntegersTwice::IntegersTwice(std::int64_t length, Device device)
+    : IntegersTwice(1, length, 0, device) {
+  is_vector_ = true;
+}
+
+TensorView IntegersTwice::view(int call) const {
+  const TensorView& matrix = (call == 0 ? first_ : second_).view();
+  return is_vector_ ? as_vector(matrix) : matrix;
+}
+
+std::vector<std::int32_t> IntegersTwice::values() const {
+  const TensorView& view = first_.view();
+  std::vector<std::int32_t> values(static_cast<std::size_t>(view.rows() * view.cols()));
+  copy(view, make_view(values.data(), Dtype::i32, {view.rows(), view.cols()}));
+  return values;
+}
+
+void IntegersTwice::judge(const std::string& tensor, std::span<const std::int32_t> wanted,
+                          GateReport& report) const {
+  const std::vector<std::int32_t> given = values();
+  std::size_t first = 0;
+  while (first < given.size() && given[first] == wanted[first]) ++first;
+  const bool equal = first == given.size();
+  const auto cols = static_cast<std::size_t>(first_.view().cols());
+  report.results.push_back({"E2", tensor, equal,
+                            equal ? "all equal"
+                                  : text("row ", first / cols, ", column ", first % cols, ": ",
+                                         given[first], " instead of ", wanted[first]),
+                            "equal", std::numeric_limits<double>::quiet_NaN()});
   judge_memory(tensor, first_, second_, report);
 }
 

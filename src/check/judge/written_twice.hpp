@@ -17,6 +17,8 @@ class WrittenTwice {
 
   // 0: the first call's output, 1: the second's.
   TensorView view(int call) const;
+  // For outputs that are only written in part: what they hold before. They are no longer poisoned.
+  void fill_from(const TensorView& values);
 
   // E1, E2, G5 and G6. A reference gives a vector as one row.
   void judge(const std::string& tensor, const ReferenceRow& reference, const JudgeOptions& options,
@@ -29,6 +31,26 @@ class WrittenTwice {
   void judge(const std::string& tensor, const ElementsClaim& claim, const JudgeOptions& options,
              GateReport& report) const;
 
+  bool is_vector_ = false;
+  GuardedMatrix first_;
+  GuardedMatrix second_;
+};
+
+// A matrix or a vector of i32. Any number may be a result, so it is not poisoned; it begins as a
+// pattern that no operator writes.
+class IntegersTwice {
+ public:
+  IntegersTwice(std::int64_t rows, std::int64_t cols, std::int64_t gap, Device device);
+  IntegersTwice(std::int64_t length, Device device);
+
+  TensorView view(int call) const;
+  std::vector<std::int32_t> values() const;  // of the first call
+
+  // E2, which requires equality, G5 and G6. `wanted`: row by row.
+  void judge(const std::string& tensor, std::span<const std::int32_t> wanted,
+             GateReport& report) const;
+
+ private:
   bool is_vector_ = false;
   GuardedMatrix first_;
   GuardedMatrix second_;

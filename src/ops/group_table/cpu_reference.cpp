@@ -100,14 +100,14 @@ class TableWriter {
   GroupOrder* order_;
 };
 
-void run_reference(const GroupTableProblem& problem, const GroupTableArgs& args,
-                   const RunContext& /*context*/) {
+}  // namespace
+
+void write_group_table(const GroupTableProblem& problem, const GroupTableArgs& args,
+                       const RunContext& /*context*/) {
   TableWriter(problem, static_cast<std::int32_t*>(args.table.data)).write({args.sizes});
 }
 
-}  // namespace
-
 constinit const GroupTableImplementation kGroupTableCpuReference =
-    cpu_reference<GroupTableProblem, GroupTableArgs, run_reference>();
+    cpu_reference<GroupTableProblem, GroupTableArgs, write_group_table>();
 
 }  // namespace octet

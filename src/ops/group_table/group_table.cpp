@@ -23,6 +23,17 @@ std::int64_t sizes_length(const GroupTableProblem& problem) {
   return problem.groups + (problem.given == GroupSizes::offsets ? 1 : 0);
 }
 
+TensorForm table_form(std::int64_t groups, std::int64_t rows) {
+  return {
+      Dtype::i32, {GroupTableLayout{groups, rows}.words()}, "[group_table_words(groups, rows)]"};
+}
+
+void check_table_address(std::string_view op, const TensorView& table) {
+  if (reinterpret_cast<std::uintptr_t>(table.data) % 16 != 0) {
+    refuse_argument(op, ": table must start on a 16-byte boundary, got address ", table.data);
+  }
+}
+
 // The number that was clamped first, in a sentence.
 std::string error_of(const GroupTableHead& head) {
   const std::int64_t group = head.error_group;
@@ -103,13 +114,13 @@ void check_tail(std::string_view op, GroupTail tail) {
 }
 
 void read_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows) {
-  const TensorForm form(Dtype::i32, {GroupTableLayout{groups, rows}.words()},
-                        "[group_table_words(groups, rows)]");
-  call.reads("table", table, form);
-  if (reinterpret_cast<std::uintptr_t>(table.data) % 16 != 0) {
-    refuse_argument(call.op(), ": table must start on a 16-byte boundary, got address ",
-                    table.data);
-  }
+  call.reads("table", table, table_form(groups, rows));
+  check_table_address(call.op(), table);
+}
+
+void write_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows) {
+  call.writes("table", table, table_form(groups, rows));
+  check_table_address(call.op(), table);
 }
 
 void check(const GroupTableProblem& problem) {
@@ -131,12 +142,7 @@ void check(const GroupTableProblem& problem, const GroupTableArgs& args,
   call.reads("sizes", args.sizes,
              TensorForm(problem.sizes_dtype, {sizes_length(problem)},
                         offsets ? "[groups + 1]" : "[groups]"));
-  call.writes("table", args.table,
-              TensorForm(Dtype::i32, {GroupTableLayout{problem.groups, problem.rows}.words()},
-                         "[group_table_words(groups, rows)]"));
-  if (reinterpret_cast<std::uintptr_t>(args.table.data) % 16 != 0) {
-    refuse_argument(kOp, ": table must start on a 16-byte boundary, got address ", args.table.data);
-  }
+  write_table(call, args.table, problem.groups, problem.rows);
   call.check_apart(workspace_bytes, workspace);
 }
 

@@ -22,6 +22,11 @@ void check(const GroupTableProblem& problem);
 void check(const GroupTableProblem& problem, const GroupTableArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
 
+// The table on the CPU, for operators that make one as a part of their work. Arguments are checked
+// already.
+void write_group_table(const GroupTableProblem& problem, const GroupTableArgs& args,
+                       const RunContext& context);
+
 // The extents of every operator over groups.
 void check_groups(std::string_view op, std::int64_t groups, std::int64_t rows);
 // "zero"
@@ -29,6 +34,8 @@ std::string_view name(GroupTail tail);
 void check_tail(std::string_view op, GroupTail tail);
 // Lists the table that such an operator reads.
 void read_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows);
+// Lists the table that such an operator writes.
+void write_table(Call& call, const TensorView& table, std::int64_t groups, std::int64_t rows);
 
 // A table on the CPU. Everything in it is checked, so that a table that was never made, or made for
 // other buffers, is an error and not a wrong address.

@@ -1,0 +1,33 @@
+// The checked problem of moe_route, and what its implementations share.
+#pragma once
+
+#include "dispatch/implementation.hpp"
+
+#include <octet/ops/moe_route.hpp>
+
+#include <span>
+
+namespace octet {
+
+using MoeRouteForwardImplementation = Implementation<MoeRouteProblem, MoeRouteForwardArgs>;
+using MoeRouteBackwardImplementation = Implementation<MoeRouteProblem, MoeRouteBackwardArgs>;
+
+extern const MoeRouteForwardImplementation kMoeRouteForwardCpuReference;
+extern const MoeRouteBackwardImplementation kMoeRouteBackwardCpuReference;
+
+// In the order they are tried.
+std::span<const MoeRouteForwardImplementation> moe_route_forward_implementations();
+std::span<const MoeRouteBackwardImplementation> moe_route_backward_implementations();
+
+void check(const MoeRouteProblem& problem);
+// Checks the tensors and the workspace of a call. Returns the arguments without the views that the
+// problem ignores.
+MoeRouteForwardArgs check(const MoeRouteProblem& problem, MoeRouteForwardArgs args,
+                          std::size_t workspace_bytes, const Workspace& workspace);
+void check(const MoeRouteProblem& problem, const MoeRouteBackwardArgs& args,
+           std::size_t workspace_bytes, const Workspace& workspace);
+
+// Added to the sum of a token's weights before they are divided by it.
+inline constexpr float kWeightSumEps = 1e-20f;
+
+}  // namespace octet

@@ -1,0 +1,50 @@
+// The tensors of a routing, with random contents that a seed repeats.
+#pragma once
+
+#include "ops/moe_route/problem.hpp"
+#include "support/gapped.hpp"
+
+#include <octet/octet.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace octet {
+
+struct RouteCase {
+  MoeRouteProblem problem;
+  Gapped logits, bias, indices, weights, scores, dweights, dscores, dlogits;
+
+  explicit RouteCase(const MoeRouteProblem& given, std::uint64_t seed = 1)
+      : problem(given),
+        logits(given.dtype, given.tokens, given.experts),
+        bias(Dtype::f32, 1, given.experts),
+        indices(Dtype::i32, given.tokens, given.top_k),
+        weights(Dtype::f32, given.tokens, given.top_k),
+        scores(Dtype::f32, given.tokens, given.experts),
+        dweights(Dtype::f32, given.tokens, given.top_k),
+        dscores(Dtype::f32, given.tokens, given.experts),
+        dlogits(given.dtype, given.tokens, given.experts) {
+    logits.fill(seed, 2);
+    bias.fill(seed + 1, 0.1f);
+    dweights.fill(seed + 2);
+    dscores.fill(seed + 3);
+  }
+
+  TensorView bias_view() const {
+    return make_view(bias.view().data, Dtype::f32, {problem.experts});
+  }
+  void forward(const PlanOptions& options = {}) const {
+    run(plan_moe_route_forward(problem, options),
+        {logits.view(), bias_view(), indices.view(), weights.view(), scores.view()});
+  }
+  void backward(bool with_dscores = true, const PlanOptions& options = {}) const {
+    run(plan_moe_route_backward(problem, options),
+        {scores.view(), indices.view(), dweights.view(),
+         with_dscores ? dscores.view() : TensorView(), dlogits.view()});
+  }
+};
+
+}  // namespace octet
