@@ -34,11 +34,12 @@ inline void fuzz_moe_route(Input& input, Memory& memory) {
   octet_moe_route_problem& p = problem.known;
   p.tokens = input.spoilt() ? 0 : input.extent();
   p.dtype = input.float_dtype();
-  p.expert_groups = input.coin() ? 1 : 1 + input.few();
-  p.experts = p.expert_groups < 100 && !input.spoilt() ? p.expert_groups * (2 + input.choice(5))
-                                                       : input.extent();
-  p.top_groups = 1 + input.few();
-  p.top_k = 1 + input.few();
+  p.expert_groups = input.coin() ? 1 : input.few();
+  const bool few_groups = p.expert_groups > 0 && p.expert_groups < 100;
+  p.experts =
+      few_groups && !input.spoilt() ? p.expert_groups * (2 + input.choice(5)) : input.extent();
+  p.top_groups = input.coin() ? 1 : input.few();
+  p.top_k = input.few();
   p.score = input.number(OCTET_ROUTE_SOFTMAX, OCTET_ROUTE_SIGMOID);
   p.group_score = input.number(OCTET_EXPERT_GROUP_BEST, OCTET_EXPERT_GROUP_BEST_TWO);
   p.bias = input.flag();
@@ -57,7 +58,7 @@ inline void fuzz_moe_maps(Input& input, Memory& memory) {
   auto problem = with_tail(octet_init_moe_maps_problem);
   octet_moe_maps_problem& p = problem.known;
   p.tokens = input.spoilt() ? 0 : input.extent();
-  p.top_k = 1 + input.few();
+  p.top_k = input.few();
   p.groups = input.extent();
   p.first_expert = input.few();
   p.experts = input.spoilt() || p.groups > 300 ? input.extent() : p.groups + 5;
@@ -84,7 +85,7 @@ inline void fuzz_moe_maps(Input& input, Memory& memory) {
 template <class Problem>
 void read_rows(Input& input, Problem* p) {
   p->tokens = input.spoilt() ? 0 : input.extent();
-  p->top_k = 1 + input.few();
+  p->top_k = input.few();
   p->rows = input.extent();
   p->cols = input.extent();
   p->dtype = input.float_dtype();

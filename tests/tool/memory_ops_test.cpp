@@ -83,6 +83,11 @@ INSTANTIATE_TEST_SUITE_P(
         Sample{"Rope", "rope", "2x20x256", "--head-dim 64 --kv-heads 2 --positions i64"},
         Sample{"RmsNormRope", "rms-norm-rope", "2x20x256", "--head-dim 64 --norm head"},
         Sample{"GatedActivation", "gated-activation", "40x130", "--activation silu --row-weight"},
+        Sample{"MoeRoute", "moe-route", "130x16",
+               "--top-k 3 --score sigmoid --bias --expert-groups 4 --top-groups 2 --group-score "
+               "best --no-normalize --scale 2.5"},
+        Sample{"MoePermute", "moe-permute", "40x3x64", "--rows 130 --weights"},
+        Sample{"MoeUnpermute", "moe-unpermute", "40x3x64", "--rows 100 --weights --tail untouched"},
         Sample{"GatedActivationFp8", "gated-activation", "40x130",
                "--activation gelu_tanh --fp8 e5m2 --block 1x128 --transposed-block 1x128"}),
     [](const testing::TestParamInfo<Sample>& sample) { return std::string(sample.param.name); });
@@ -162,9 +167,24 @@ TEST(ToolAdamW, TimesAStepBesideACopy) {
   }
 }
 
+TEST(ToolMoeMaps, AreTimedBesideACopy) {
+  const BenchRun run(
+      "moe-maps --shape 24x2 --experts 5 --first-expert 1 --capacity 9 --device cpu --warmup 1 "
+      "--iters 3");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  const Fields& row = run.row();
+  EXPECT_EQ(row.at("Check"), "PASS");
+  EXPECT_EQ(row.at("Dtype"), "i32");
+  EXPECT_EQ(row.at("Options"), "--experts 5 --first-expert 1 --groups 4 --rows 48 --capacity 9");
+  const std::int64_t words = 3 * 48 + 4 + group_table_words(4, 48) + kMoeMapsStatusWords;
+  EXPECT_EQ(number_in(row, "Bytes"), 4.0 * static_cast<double>(words));
+  EXPECT_GT(number_in(row, "Copy Ratio"), 0);
+}
+
 TEST(ToolMemoryOps, HaveCasesOfTheirOwnWhereNoShapeIsGiven) {
   const std::pair<const char*, const char*> counts[] = {
-      {"rms-norm", "5"}, {"rope", "5"}, {"rms-norm-rope", "6"}, {"gated-activation", "6"}};
+      {"rms-norm", "5"},  {"rope", "5"},        {"rms-norm-rope", "6"}, {"gated-activation", "6"},
+      {"moe-route", "4"}, {"moe-permute", "4"}, {"moe-unpermute", "4"}};
   for (const auto& [op, count] : counts) {
     const Outcome outcome =
         run_tool(std::string("bench ") + op + " --device cpu --max-seconds 0 --dtype f16");

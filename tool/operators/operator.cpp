@@ -119,6 +119,10 @@ std::unique_ptr<Operator> make_gated_mlp_operator();
 std::unique_ptr<Operator> make_linear_cross_entropy_operator();
 std::unique_ptr<Operator> make_adamw_operator();
 std::unique_ptr<Operator> make_grouped_gemm_operator();
+std::unique_ptr<Operator> make_moe_route_operator();
+std::unique_ptr<Operator> make_moe_maps_operator();
+std::unique_ptr<Operator> make_moe_permute_operator();
+std::unique_ptr<Operator> make_moe_unpermute_operator();
 
 const std::vector<MakeOperator>& operators() {
   static const std::vector<MakeOperator> makers{
@@ -127,6 +131,8 @@ const std::vector<MakeOperator>& operators() {
       make_rms_norm_rope_operator, make_gated_activation_operator,
       make_gated_mlp_operator,     make_linear_cross_entropy_operator,
       make_adamw_operator,         make_grouped_gemm_operator,
+      make_moe_route_operator,     make_moe_maps_operator,
+      make_moe_permute_operator,   make_moe_unpermute_operator,
   };
   return makers;
 }

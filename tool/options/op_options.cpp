@@ -70,7 +70,8 @@ std::string of_the_case(const Value& otherwise) {
   return fmt::format("that of the case, or {}", otherwise);
 }
 
-// The option if given, else the value of the case, if any.
+}  // namespace
+
 std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
                                       const ShapeCase& shape, const std::string& option) {
   const auto of_case = shape.options.find(option);
@@ -81,8 +82,6 @@ std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
   }
   return value;
 }
-
-}  // namespace
 
 void add_data_options(CLI::App& app, DataOptions& data) {
   add_whole(app, "--threads", data.threads, 0, kMaxThreads,

@@ -18,6 +18,10 @@ namespace octet::tool {
 inline const std::vector<Dtype> kFloats{Dtype::bf16, Dtype::f16, Dtype::f32};
 inline const std::vector<Dtype> kFp8{Dtype::e4m3, Dtype::e5m2};
 
+// The option if given, else the value of the case, if any.
+std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
+                                      const ShapeCase& shape, const std::string& option);
+
 // Options of every operator: --threads, --seed, --distribution.
 void add_data_options(CLI::App& app, DataOptions& data);
 // How scales are computed: --amax-floor, --pow2-scales.

@@ -113,10 +113,10 @@ ResultKind memory_kind(const char* op) {
           .intensity = no_intensity};
 }
 
-// A step of an optimiser over one parameter.
-ResultKind update_kind(const char* op) {
+// A memory-bound operator with one call.
+ResultKind update_kind(const char* op, const char* about) {
   return {.op = op,
-          .about = "a step of an optimiser over one parameter",
+          .about = about,
           .is_named_in_rows = true,
           .shape = {"Shape"},
           .name_column = "Case",
@@ -237,8 +237,12 @@ const std::vector<ResultKind>& result_kinds() {
       memory_kind("gated-activation"),
       gated_mlp_kind(),
       linear_cross_entropy_kind(),
-      update_kind("adamw"),
+      update_kind("adamw", "a step of an optimiser over one parameter"),
       grouped_gemm_kind(),
+      memory_kind("moe-route"),
+      update_kind("moe-maps", "the rows of every choice of an expert"),
+      memory_kind("moe-permute"),
+      memory_kind("moe-unpermute"),
       peers_kind(),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};

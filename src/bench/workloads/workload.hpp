@@ -79,6 +79,12 @@ std::unique_ptr<Workload> make_workload(const RmsNormRopeProblem& problem,
                                         const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const GatedActivationProblem& problem,
                                         const DataOptions& options);
+std::unique_ptr<Workload> make_workload(const MoeRouteProblem& problem, const DataOptions& options);
+std::unique_ptr<Workload> make_workload(const MoeMapsProblem& problem, const DataOptions& options);
+std::unique_ptr<Workload> make_workload(const MoePermuteProblem& problem,
+                                        const DataOptions& options);
+std::unique_ptr<Workload> make_workload(const MoeUnpermuteProblem& problem,
+                                        const DataOptions& options);
 // FP8 is compared with its unfused chain; plain dtypes have no peer.
 std::unique_ptr<Workload> make_workload(const GatedMlpProblem& problem, const DataOptions& options);
 // The loss alone, then the loss with both gradients.

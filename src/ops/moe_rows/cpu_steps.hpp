@@ -1,5 +1,5 @@
-// The steps of moe_permute and moe_unpermute on the CPU, and the implementations of a pass: both run
-// the same steps.
+// The steps of moe_permute and moe_unpermute on the CPU, and the implementations of a pass, which
+// run the same steps.
 #pragma once
 
 #include "cpu/instruction_set.hpp"
@@ -13,7 +13,8 @@ namespace octet {
 std::unique_ptr<RowSteps> scalar_steps(int threads);
 std::unique_ptr<RowSteps> simd_steps(int threads, InstructionSet instructions);
 
-// The kernels of simd_steps, over whole rows. `stream`: stores past the caches; the row then starts on a 64-byte boundary.
+// The kernels of simd_steps, over whole rows. `stream`: stores past the caches; the row then starts
+// on a 64-byte boundary.
 struct MoeRowKernels {
   void (*copy)(const void* from, std::int64_t bytes, void* to, bool stream);
   // to = round(weight * from)
