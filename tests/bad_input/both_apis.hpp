@@ -23,6 +23,8 @@ struct PassOf {
 };
 using Fp8LinearForward = PassOf<Fp8LinearProblem, ForwardPass>;
 using Fp8LinearBackward = PassOf<Fp8LinearProblem, BackwardPass>;
+using Fp8GroupedLinearForward = PassOf<Fp8GroupedLinearProblem, ForwardPass>;
+using Fp8GroupedLinearBackward = PassOf<Fp8GroupedLinearProblem, BackwardPass>;
 using RmsNormForward = PassOf<RmsNormProblem, ForwardPass>;
 using RmsNormBackward = PassOf<RmsNormProblem, BackwardPass>;
 using RmsNormRopeForward = PassOf<RmsNormRopeProblem, ForwardPass>;
@@ -62,6 +64,12 @@ inline auto cpp_plan(const GatedMlpBackward& p) { return plan_gated_mlp_backward
 inline auto cpp_plan(const AdamWProblem& p) { return plan_adamw(p); }
 inline auto cpp_plan(const GroupTableProblem& p) { return plan_group_table(p); }
 inline auto cpp_plan(const GroupedGemmProblem& p) { return plan_grouped_gemm(p); }
+inline auto cpp_plan(const Fp8GroupedLinearForward& p) {
+  return plan_fp8_grouped_linear_forward(p.problem);
+}
+inline auto cpp_plan(const Fp8GroupedLinearBackward& p) {
+  return plan_fp8_grouped_linear_backward(p.problem);
+}
 inline auto cpp_plan(const LinearCrossEntropyForward& p) {
   return plan_linear_cross_entropy_forward(p.problem);
 }
@@ -94,6 +102,12 @@ inline auto* c_planner(const GatedMlpBackward&) { return octet_make_gated_mlp_ba
 inline auto* c_planner(const AdamWProblem&) { return octet_make_adamw_plan; }
 inline auto* c_planner(const GroupTableProblem&) { return octet_make_group_table_plan; }
 inline auto* c_planner(const GroupedGemmProblem&) { return octet_make_grouped_gemm_plan; }
+inline auto* c_planner(const Fp8GroupedLinearForward&) {
+  return octet_make_fp8_grouped_linear_forward_plan;
+}
+inline auto* c_planner(const Fp8GroupedLinearBackward&) {
+  return octet_make_fp8_grouped_linear_backward_plan;
+}
 inline auto* c_planner(const LinearCrossEntropyForward&) {
   return octet_make_linear_cross_entropy_forward_plan;
 }
@@ -124,6 +138,12 @@ inline auto* c_runner(const GatedMlpBackwardArgs&) { return octet_run_gated_mlp_
 inline auto* c_runner(const AdamWArgs&) { return octet_run_adamw; }
 inline auto* c_runner(const GroupTableArgs&) { return octet_run_group_table; }
 inline auto* c_runner(const GroupedGemmArgs&) { return octet_run_grouped_gemm; }
+inline auto* c_runner(const Fp8GroupedLinearForwardArgs&) {
+  return octet_run_fp8_grouped_linear_forward;
+}
+inline auto* c_runner(const Fp8GroupedLinearBackwardArgs&) {
+  return octet_run_fp8_grouped_linear_backward;
+}
 inline auto* c_runner(const LinearCrossEntropyForwardArgs&) {
   return octet_run_linear_cross_entropy_forward;
 }

@@ -45,6 +45,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(AdamWProblem{}, octet_init_adamw_problem);
   expect_defaults_of(GroupTableProblem{}, octet_init_group_table_problem);
   expect_defaults_of(GroupedGemmProblem{}, octet_init_grouped_gemm_problem);
+  expect_defaults_of(Fp8GroupedLinearProblem{}, octet_init_fp8_grouped_linear_problem);
   expect_defaults_of(LinearCrossEntropyProblem{}, octet_init_linear_cross_entropy_problem);
 }
 

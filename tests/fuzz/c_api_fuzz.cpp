@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(16)) {
+  switch (input.choice(17)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -28,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 12: fuzz_group_table(input, memory); break;
     case 13: fuzz_quantize_groups(input, memory); break;
     case 14: fuzz_grouped_gemm(input, memory); break;
+    case 15: fuzz_grouped_layer(input, memory); break;
     default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;
