@@ -18,6 +18,7 @@
 
 #include <octet/c/adamw.h>
 #include <octet/c/dequantize.h>
+#include <octet/c/fp8_grouped_linear.h>
 #include <octet/c/fp8_linear.h>
 #include <octet/c/gated_activation.h>
 #include <octet/c/gated_mlp.h>

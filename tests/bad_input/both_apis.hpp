@@ -24,6 +24,8 @@ struct PassOf {
 };
 using Fp8LinearForward = PassOf<Fp8LinearProblem, ForwardPass>;
 using Fp8LinearBackward = PassOf<Fp8LinearProblem, BackwardPass>;
+using Fp8GroupedLinearForward = PassOf<Fp8GroupedLinearProblem, ForwardPass>;
+using Fp8GroupedLinearBackward = PassOf<Fp8GroupedLinearProblem, BackwardPass>;
 using RmsNormForward = PassOf<RmsNormProblem, ForwardPass>;
 using RmsNormBackward = PassOf<RmsNormProblem, BackwardPass>;
 using RmsNormRopeForward = PassOf<RmsNormRopeProblem, ForwardPass>;
@@ -78,6 +80,12 @@ inline auto cpp_plan(const MoeUnpermuteForward& p) { return plan_moe_unpermute_f
 inline auto cpp_plan(const MoeUnpermuteBackward& p) {
   return plan_moe_unpermute_backward(p.problem);
 }
+inline auto cpp_plan(const Fp8GroupedLinearForward& p) {
+  return plan_fp8_grouped_linear_forward(p.problem);
+}
+inline auto cpp_plan(const Fp8GroupedLinearBackward& p) {
+  return plan_fp8_grouped_linear_backward(p.problem);
+}
 inline auto cpp_plan(const LinearCrossEntropyForward& p) {
   return plan_linear_cross_entropy_forward(p.problem);
 }
@@ -119,6 +127,12 @@ inline auto* c_planner(const MoeUnpermuteForward&) { return octet_make_moe_unper
 inline auto* c_planner(const MoeUnpermuteBackward&) {
   return octet_make_moe_unpermute_backward_plan;
 }
+inline auto* c_planner(const Fp8GroupedLinearForward&) {
+  return octet_make_fp8_grouped_linear_forward_plan;
+}
+inline auto* c_planner(const Fp8GroupedLinearBackward&) {
+  return octet_make_fp8_grouped_linear_backward_plan;
+}
 inline auto* c_planner(const LinearCrossEntropyForward&) {
   return octet_make_linear_cross_entropy_forward_plan;
 }
@@ -156,6 +170,12 @@ inline auto* c_runner(const MoePermuteForwardArgs&) { return octet_run_moe_permu
 inline auto* c_runner(const MoePermuteBackwardArgs&) { return octet_run_moe_permute_backward; }
 inline auto* c_runner(const MoeUnpermuteForwardArgs&) { return octet_run_moe_unpermute_forward; }
 inline auto* c_runner(const MoeUnpermuteBackwardArgs&) { return octet_run_moe_unpermute_backward; }
+inline auto* c_runner(const Fp8GroupedLinearForwardArgs&) {
+  return octet_run_fp8_grouped_linear_forward;
+}
+inline auto* c_runner(const Fp8GroupedLinearBackwardArgs&) {
+  return octet_run_fp8_grouped_linear_backward;
+}
 inline auto* c_runner(const LinearCrossEntropyForwardArgs&) {
   return octet_run_linear_cross_entropy_forward;
 }

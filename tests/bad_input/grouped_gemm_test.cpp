@@ -217,5 +217,50 @@ TEST(GroupedGemmBadInput, RefusesTablesThatDoNotFit) {
   off.refused(text("table must start on a 16-byte boundary, got address ", off.args.table.data));
 }
 
+TEST(GroupedGemmBadInput, LayersAreRefusedAlikeByBothApis) {
+  Fp8GroupedLinearProblem problem;
+  problem.groups = 3;
+  problem.rows = 300;
+  problem.n = 130;
+  problem.k = 200;
+  const auto refused_layer = [&](const std::string& message, const auto& change) {
+    Fp8GroupedLinearProblem changed = problem;
+    change(changed);
+    expect_plan_refused(kInvalid, message, Fp8GroupedLinearForward{changed});
+    expect_plan_refused(kInvalid, message, Fp8GroupedLinearBackward{changed});
+  };
+  refused_layer("fp8_grouped_linear: groups must be 1 to 1024, got 0",
+                [](auto& p) { p.groups = 0; });
+  refused_layer("fp8_grouped_linear: max_multiprocessors must be at least 0, got -3",
+                [](auto& p) { p.max_multiprocessors = -3; });
+  refused_layer("fp8_grouped_linear: wgrad_blocks must be rows (1) or square (2), got 5",
+                [](auto& p) { p.wgrad_blocks = static_cast<WgradBlocks>(5); });
+
+  Arena arena(std::size_t{8} << 20);
+  const Fp8GroupedLinearSavedLayout layout = fp8_grouped_linear_saved_layout(problem);
+  Fp8GroupedLinearForwardArgs args;
+  args.x = arena.matrix(Dtype::bf16, 300, 200);
+  args.w = arena.tensor(Dtype::bf16, {3, 130, 200});
+  args.y = arena.matrix(Dtype::bf16, 300, 130);
+  args.saved = {arena.quantized(layout.x_t), arena.quantized(layout.w_t)};
+  args.table = arena.tensor(Dtype::i32, {group_table_words(3, 300)});
+  const Workspace workspace =
+      arena.workspace(plan_fp8_grouped_linear_forward(problem).workspace_bytes);
+  const auto refused_run = [&](const std::string& message, const auto& change) {
+    Fp8GroupedLinearForwardArgs changed = args;
+    change(changed);
+    expect_run_refused(kInvalid, message, arena, Fp8GroupedLinearForward{problem}, changed,
+                       workspace);
+  };
+  refused_run(
+      "fp8_grouped_linear_forward: w must be [groups, N, K] = [3, 130, 200], got [2, 130, "
+      "200]",
+      [](auto& a) { a.w.shape[0] = 2; });
+  refused_run("fp8_grouped_linear_forward: output y overlaps x: their memory must be apart",
+              [](auto& a) { a.y.data = a.x.data; });
+  refused_run(text("quantize: table was not made by group_table, got ", describe(args.table)),
+              [](auto&) {});
+}
+
 }  // namespace
 }  // namespace octet::bad_input

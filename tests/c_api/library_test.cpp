@@ -45,6 +45,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(AdamWProblem{}, octet_init_adamw_problem);
   expect_defaults_of(GroupTableProblem{}, octet_init_group_table_problem);
   expect_defaults_of(GroupedGemmProblem{}, octet_init_grouped_gemm_problem);
+  expect_defaults_of(Fp8GroupedLinearProblem{}, octet_init_fp8_grouped_linear_problem);
   expect_defaults_of(MoeRouteProblem{}, octet_init_moe_route_problem);
   expect_defaults_of(MoeMapsProblem{}, octet_init_moe_maps_problem);
   expect_defaults_of(MoePermuteProblem{}, octet_init_moe_permute_problem);

@@ -114,5 +114,43 @@ TEST(CApiGroups, ProductsOverTheContractionHaveTheSameBits) {
   }
 }
 
+TEST(CApiGroups, LayersHaveTheSameBits) {
+  Fp8GroupedLinearProblem problem;
+  problem.groups = 3;
+  problem.rows = 200;
+  problem.n = 70;
+  problem.k = 131;
+  problem.wgrad_blocks = WgradBlocks::square;
+  problem.tail = GroupTail::untouched;
+  const Fp8GroupedLinearSavedLayout layout = fp8_grouped_linear_saved_layout(problem);
+  octet_fp8_grouped_linear_saved_layout c_layout;
+  const octet_fp8_grouped_linear_problem c_problem = to_c(problem);
+  ASSERT_EQ(octet_make_fp8_grouped_linear_saved_layout(&c_problem, &c_layout), OCTET_OK);
+  EXPECT_EQ(c_layout.x_t.bytes, layout.x_t.bytes);
+  EXPECT_EQ(c_layout.x_t.token_blocks, 1);
+  EXPECT_EQ(c_layout.w_t.bytes, layout.w_t.bytes);
+  const auto forward_args = [&](Arena& arena) {
+    Fp8GroupedLinearForwardArgs args;
+    args.x = filled(arena.matrix(Dtype::bf16, 200, 131), 1);
+    args.w = filled(arena.tensor(Dtype::bf16, {3, 70, 131}), 2);
+    args.y = arena.matrix(Dtype::bf16, 200, 70);
+    args.saved = {arena.quantized(layout.x_t), arena.quantized(layout.w_t)};
+    args.table = made_table(arena);
+    return args;
+  };
+  expect_same_bits(Fp8GroupedLinearForward{problem}, forward_args);
+  expect_same_bits(Fp8GroupedLinearBackward{problem}, [&](Arena& arena) {
+    const Fp8GroupedLinearForwardArgs forward = forward_args(arena);
+    run_cpp(Fp8GroupedLinearForward{problem}, forward);
+    Fp8GroupedLinearBackwardArgs args;
+    args.dy = filled(arena.matrix(Dtype::bf16, 200, 70), 3);
+    args.saved = forward.saved;
+    args.dx = arena.matrix(Dtype::bf16, 200, 131);
+    args.dw = arena.tensor(Dtype::bf16, {3, 70, 131});
+    args.table = forward.table;
+    return args;
+  });
+}
+
 }  // namespace
 }  // namespace octet

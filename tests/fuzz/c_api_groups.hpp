@@ -149,4 +149,59 @@ inline void fuzz_grouped_gemm(Input& input, Memory& memory) {
   memory.run(input, plan.get(), octet_run_grouped_gemm, args);
 }
 
+inline void fuzz_grouped_layer(Input& input, Memory& memory) {
+  auto problem = with_tail(octet_init_fp8_grouped_linear_problem);
+  octet_fp8_grouped_linear_problem& p = problem.known;
+  p.groups = 1 + input.few();
+  p.rows = input.extent();
+  p.n = input.extent();
+  p.k = input.extent();
+  p.dtype = input.float_dtype();
+  p.format = input.fp8_dtype();
+  p.grad_format = input.fp8_dtype();
+  p.weights_quantized = input.flag();
+  read_training(input, &p);
+  p.tail = input.number(OCTET_TAIL_ZERO, OCTET_TAIL_UNTOUCHED);
+  p.device = input.device();
+  input.grow(&problem);
+  octet_fp8_grouped_linear_saved_layout saved_layout;
+  check_status(octet_make_fp8_grouped_linear_saved_layout(&p, &saved_layout));
+  const PlannedPass pass = plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
+                                     octet_make_fp8_grouped_linear_forward_plan,
+                                     octet_make_fp8_grouped_linear_backward_plan);
+  if (pass.plan == nullptr || is_long({p.groups, p.rows + 128, p.n, p.k})) return;
+  int64_t blocks = 0;
+  if (octet_max_token_blocks(p.groups, p.rows, &blocks) != OCTET_OK) __builtin_trap();
+  const octet_block x_t_block = octet_block_of(p.wgrad_blocks == OCTET_WGRAD_SQUARE ? 128 : 1, 128);
+  const octet_block square = octet_block_of(128, 128);
+  const octet_fp8_linear_saved saved = {
+      input.quantized_batch(p.format, blocks, p.k, 128, x_t_block),
+      input.quantized_batch(p.format, p.groups, p.k, p.n, square),
+      {}};
+  octet_fp8_grouped_linear_forward_args f;
+  octet_fp8_grouped_linear_backward_args b;
+  OCTET_INIT(&f);
+  OCTET_INIT(&b);
+  f.saved = b.saved = saved;
+  f.table = b.table = group_table(input, p.groups, p.rows);
+  if (pass.forward) {
+    f.x = input.tensor(p.dtype, p.rows, p.k);
+    f.w = input.tensor(p.dtype, {p.groups, p.n, p.k});
+    f.weights.w = input.quantized_batch(p.format, p.groups, p.n, p.k, square);
+    f.y = input.tensor(p.dtype, p.rows, p.n);
+  } else {
+    b.dy = input.tensor(p.dtype, p.rows, p.n);
+    b.dx = input.tensor(p.dtype, p.rows, p.k);
+    b.dw = input.tensor(p.dw_dtype, {p.groups, p.n, p.k});
+  }
+  pass.run(
+      input,
+      [&](Input&, const octet_plan* plan) {
+        memory.run(input, plan, octet_run_fp8_grouped_linear_forward, f);
+      },
+      [&](Input&, const octet_plan* plan) {
+        memory.run(input, plan, octet_run_fp8_grouped_linear_backward, b);
+      });
+}
+
 }  // namespace octet::fuzz

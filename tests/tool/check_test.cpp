@@ -70,6 +70,40 @@ std::vector<std::string> described_mlps() {
   return {describe(plain), describe(fp8)};
 }
 
+std::vector<std::string> described_grouped_problems() {
+  std::vector<std::string> lines;
+  GroupedGemmProblem product{.groups = 3, .rows = 50, .n = 33, .k = 130};
+  lines.push_back(describe(product));
+  product.a = product.b = {Dtype::f16, {}, Major::mn};
+  product.tail = GroupTail::untouched;
+  product.expected_rows = 40;
+  product.max_multiprocessors = 64;
+  lines.push_back(describe(product) + " --group-sizes 1,0,30");
+  product = {.over = GroupedOver::contraction, .groups = 3, .rows = 50, .n = 33, .k = 40};
+  product.a.dtype = Dtype::e5m2;
+  product.out_dtype = Dtype::f32;
+  product.accumulate = true;
+  lines.push_back(describe(product) + " --group-sizes one-hot");
+
+  Fp8GroupedLinearProblem layer;
+  layer.groups = 3;
+  layer.rows = 50;
+  layer.n = 33;
+  layer.k = 40;
+  lines.push_back(describe(layer));
+  layer.dtype = layer.dw_dtype = Dtype::f32;
+  layer.grad_format = Dtype::e5m2;
+  layer.accumulate_dw = layer.weights_quantized = layer.pow2_scales = true;
+  layer.wgrad_blocks = WgradBlocks::square;
+  layer.amax_floor = 1e-4f;
+  layer.tail = GroupTail::untouched;
+  layer.expected_rows = 40;
+  layer.max_multiprocessors = 64;
+  lines.push_back(describe(layer) + " --group-sizes zipf");
+  lines.emplace_back("grouped-gemm --dtype bf16 --groups 3 --shape 50x33x40 --device cpu");
+  return lines;
+}
+
 std::vector<std::string> described_problems() {
   std::vector<std::string> lines;
   GemmProblem product;
@@ -130,6 +164,7 @@ std::vector<std::string> described_problems() {
   lines.push_back(describe(cast) + " --group-sizes 0,1,0,30");
   for (const std::string& line : described_memory_problems()) lines.push_back(line);
   for (const std::string& line : described_mlps()) lines.push_back(line);
+  for (const std::string& line : described_grouped_problems()) lines.push_back(line);
   return lines;
 }
 

@@ -5,6 +5,8 @@
 #include "tool/cases/cases.hpp"
 #include "tool/options/parse.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace octet::tool {
@@ -130,6 +132,30 @@ TEST(ToolGatedMlp, TimesUnquantisedLayersWithoutAnUnfusedChain) {
   EXPECT_EQ(row.at("Combined Ratio"), "");
   EXPECT_GT(number_in(row, "Forward Launches"), 1);
   EXPECT_GT(number_in(row, "Combined Step TFLOPS"), 0);
+}
+
+TEST(ToolGroupedGemm, CountsTheRowsOfGroups) {
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  for (const char* way : {"--dtype fp8", "--dtype fp8 --prequantized --wgrad-blocks 2d",
+                          "--dtype fp8 --weights-quantized", "--dtype bf16"}) {
+    const Outcome outcome = run_tool(fmt::format(
+        "bench grouped-gemm {} --group-sizes 0,30,1,9 --shape 50x24x32 --device cpu --warmup 1 "
+        "--iters 3 --fresh -o {}",
+        way, path));
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    const Fields row = read_results(path).records.at(0);
+    EXPECT_EQ(row.at("Check"), "PASS");
+    EXPECT_EQ(row.at("Operator"), "grouped-gemm");
+    EXPECT_EQ(row.at("Group Sizes"), "0,30,1,9");
+    EXPECT_EQ(row.at("B"), "4");
+    EXPECT_EQ(row.at("M"), "40");
+    EXPECT_NEAR(number_in(row, "Combined Step TFLOPS") /
+                    (6.0 * 40 * 24 * 32 / number_in(row, "Combined Step Time (ms)") / 1e9),
+                1, 1e-4);
+    const Outcome summary = run_tool("summarize " + folder.path().string());
+    EXPECT_TRUE(has_text(summary.out, "grouped-gemm")) << summary.out << summary.err;
+  }
 }
 
 TEST(ToolLinearCrossEntropy, TimesTheLossAndTheStep) {
