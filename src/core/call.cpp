@@ -9,8 +9,10 @@ namespace {
 TensorView values_of(const QuantizedView& view) {
   return view.owns_padding ? with_padding(view.values, value_lines(view.values)) : view.values;
 }
+// An operand without scales may own its padding too.
 TensorView scales_of(const QuantizedView& view) {
-  return view.owns_padding ? with_padding(view.scales, scale_lines(view.scales)) : view.scales;
+  if (!view.owns_padding || view.scales.rank < 2) return view.scales;
+  return with_padding(view.scales, scale_lines(view.scales));
 }
 
 }  // namespace

@@ -51,6 +51,16 @@ TEST(Call, OfARightGemmAllocatesNothing) {
   EXPECT_EQ(allocations_of([&] { check(problem, args, 256, {scratch.data(), 256}); }), 0);
 }
 
+// There is no padding of scales to find; the sanitizers watch the search.
+TEST(Call, TakesAnOperandWithoutScalesThatOwnsItsPadding) {
+  GemmProblem problem{.m = 4, .n = 4, .k = 4};
+  problem.a = problem.b = {Dtype::bf16, {}, Major::k};
+  Tensor a(Dtype::bf16, {4, 4}), b(Dtype::bf16, {4, 4}), d(problem.out_dtype, {4, 4});
+  GemmArgs args{a.view(), b.view(), d};
+  args.a.owns_padding = true;
+  EXPECT_NO_THROW(check(problem, args, 0, {}));
+}
+
 TEST(Call, OfARightNormWithFp8CopiesAllocatesNothing) {
   RmsNormProblem problem;
   problem.rows = 128;

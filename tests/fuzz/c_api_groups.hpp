@@ -60,8 +60,8 @@ inline void fuzz_quantize_groups(Input& input, Memory& memory) {
   if (input.spoilt()) p.transposed_block = input.block();
   p.pow2_scales = input.flag();
   const bool batch = input.coin();
-  if (batch || input.spoilt()) p.batch = 1 + input.few();
-  if (!batch || input.spoilt()) p.groups = 1 + input.few();
+  if (batch || input.spoilt()) p.batch = input.number(1, 5);
+  if (!batch || input.spoilt()) p.groups = input.number(1, 5);
   if ((!batch && input.coin()) || input.spoilt()) p.source_rows = input.extent();
   p.tail = input.number(OCTET_TAIL_ZERO, OCTET_TAIL_UNTOUCHED);
   p.device = input.device();

@@ -27,16 +27,18 @@ SharedScale shared_scale(BlockShape block, bool is_transposed) {
   return (block == kBlock1x128) != is_transposed ? SharedScale::row : SharedScale::column;
 }
 
-// One copy of a row of tiles.
+// One copy of a row of tiles. The stride of a dimension of extent 1 may be anything, so strides are
+// multiplied by indices only.
 struct CopyRow {
-  TileCopy first;               // of the first tile
-  std::int64_t value_step = 0;  // from one tile to the next
-  std::int64_t scale_step = 0;
+  TileCopy first;                 // of the first tile
+  std::int64_t value_stride = 0;  // from one column of the input to the next
+  std::int64_t scale_stride = 0;
+  std::int64_t scales_per_tile = 0;  // along the row
 
   TileCopy tile(std::int64_t index) const {
     TileCopy result = first;
-    result.values += index * value_step;
-    result.scales += index * scale_step;
+    result.values += index * kBlock * value_stride;
+    result.scales += index * scales_per_tile * scale_stride;
     return result;
   }
 };
@@ -44,29 +46,22 @@ struct CopyRow {
 // The copy of the tiles that begin with row `row` of the input. `stream`: past the caches.
 CopyRow copy_row(const QuantizedView& copy, bool is_transposed, std::int64_t row, bool stream) {
   const BlockShape block = copy.block;
-  const std::int64_t pitch = copy.values.strides[0];
+  const int across = is_transposed ? 1 : 0;  // the dimension of the copy that rows become
+  const std::int64_t block_rows = is_transposed ? block.cols : block.rows;
+  const auto& strides = copy.values.strides;
   const auto& scale_strides = copy.scales.strides;
-  auto* values = static_cast<std::uint8_t*>(copy.values.data);
-  auto* scales = static_cast<float*>(copy.scales.data);
   CopyRow result;
-  if (is_transposed) {
-    values += row;
-    scales += row / block.cols * scale_strides[1];
-    result.value_step = kBlock * pitch;
-    result.scale_step = kBlock / block.rows * scale_strides[0];
-  } else {
-    values += row * pitch;
-    scales += row / block.rows * scale_strides[0];
-    result.value_step = kBlock;
-    result.scale_step = kBlock / block.cols * scale_strides[1];
-  }
-  result.first = {.wanted = true,
-                  .shared = shared_scale(block, is_transposed),
-                  .values = values,
-                  .pitch = pitch,
-                  .scales = scales,
-                  .scale_step = block.rows == 1 ? scale_strides[0] : scale_strides[1],
-                  .stream = stream};
+  result.first = {
+      .wanted = true,
+      .shared = shared_scale(block, is_transposed),
+      .values = static_cast<std::uint8_t*>(copy.values.data) + row * strides[across],
+      .pitch = strides[0],
+      .scales = static_cast<float*>(copy.scales.data) + row / block_rows * scale_strides[across],
+      .scale_step = block.rows == 1 ? scale_strides[0] : scale_strides[1],
+      .stream = stream};
+  result.value_stride = strides[1 - across];
+  result.scale_stride = scale_strides[1 - across];
+  result.scales_per_tile = kBlock / (is_transposed ? block.rows : block.cols);
   return result;
 }
 

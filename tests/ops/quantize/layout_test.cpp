@@ -118,6 +118,26 @@ TEST(QuantizeLayout, DoesNotWriteToGapsOfForeignCopies) {
   }
 }
 
+// Nothing may be computed from such a stride; the sanitizers watch.
+TEST(QuantizeLayout, TakesAnyStrideOfADimensionOfOneElement) {
+  constexpr std::int64_t kAny = std::int64_t{1} << 62;
+  const QuantizeProblem problem{.rows = 1, .cols = 1, .transposed_block = kBlock128x128};
+  Input input(1, 1, problem.input_dtype);
+  input.set(0, 0, 3);
+  for (Path path : all_paths()) {
+    const ForeignCopies copies(problem);
+    QuantizeArgs args = copies.args(input.view());
+    for (TensorView* view : {&args.input, &args.out.values, &args.out.scales,
+                             &args.transposed.values, &args.transposed.scales}) {
+      view->strides[0] = view->strides[1] = kAny;
+    }
+    quantize_by(path, problem, args);
+    EXPECT_EQ(copies.out.code(0, 0), 0x7E) << name(path);
+    EXPECT_EQ(copies.transposed.code(0, 0), 0x7E) << name(path);
+    EXPECT_EQ(copies.transposed.scale(0, 0), 3.0f / 448) << name(path);
+  }
+}
+
 // Transposes `input` by hand, quantises it and compares with the transposed copy.
 void expect_transposed(const QuantizeProblem& problem, Path path) {
   Input input(problem.rows, problem.cols, problem.input_dtype);
