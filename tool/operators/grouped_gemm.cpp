@@ -129,9 +129,9 @@ class GroupedGemm : public ShapeOperator {
     return "Linear layers of groups of rows in FP8 or 16 bits, forward and backward.";
   }
   std::array<const char*, 2> examples(bool timed) const override {
-    return {"--groups 4 --group-sizes skewed --shape 512x256x384",
-            timed ? "--dtype bf16 --group-sizes half-empty --shape 512x256x384"
-                  : "--groups 5 --group-sizes 0,1,127,128,129 --shape 385x256x384"};
+    return {"--group-sizes skewed --shape 512x256x384",
+            timed ? "--dtype bf16 --shape 128x96x64"
+                  : "--group-sizes 0,1,127,128,129 --shape 385x256x384"};
   }
   RowKind rows() const override { return RowKind::grouped; }
   std::vector<std::string> chosen_operators() const override {

@@ -45,7 +45,8 @@ OperandLines lines_of(const QuantizedView& matrix) {
   lines.lines = values.rows();
   lines.line_stride = values.strides[0];
   lines.k_stride = values.cols() == 1 ? 1 : values.strides[1];  // one element is contiguous
-  lines.slice_stride = kBlock * lines.k_stride;
+  // The stride of a short line may be anything.
+  lines.slice_stride = values.cols() > kBlock ? kBlock * lines.k_stride : 0;
   if (matrix.scales.data == nullptr) return lines;
   lines.scales = static_cast<const float*>(matrix.scales.data);
   lines.lines_per_scale = matrix.block.rows;

@@ -87,8 +87,8 @@ void run_groups(const GroupedGemmProblem& problem, const GroupedGemmArgs& args, 
       clear(matrix_of(args.d, group), threads);
     }
   }
-  if (over_rows && problem.tail == GroupTail::zero) {
-    const std::int64_t first = groups.grouped_rows();
+  const std::int64_t first = groups.grouped_rows();
+  if (over_rows && problem.tail == GroupTail::zero && first < problem.rows) {
     clear(rows_of(args.d, first, problem.rows - first), threads);
   }
   compute(products);
