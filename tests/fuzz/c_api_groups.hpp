@@ -103,7 +103,7 @@ inline void fuzz_grouped_gemm(Input& input, Memory& memory) {
   const bool over_rows = input.coin();
   p.over = over_rows ? OCTET_GROUPED_OVER_ROWS : OCTET_GROUPED_OVER_CONTRACTION;
   if (input.spoilt()) p.over = input.number(0, 3);
-  p.groups = 1 + input.few();
+  p.groups = input.few();
   p.rows = input.extent();
   p.n = input.extent();
   p.k = input.extent();
@@ -152,7 +152,7 @@ inline void fuzz_grouped_gemm(Input& input, Memory& memory) {
 inline void fuzz_grouped_layer(Input& input, Memory& memory) {
   auto problem = with_tail(octet_init_fp8_grouped_linear_problem);
   octet_fp8_grouped_linear_problem& p = problem.known;
-  p.groups = 1 + input.few();
+  p.groups = input.few();
   p.rows = input.extent();
   p.n = input.extent();
   p.k = input.extent();
