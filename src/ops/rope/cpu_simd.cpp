@@ -17,17 +17,16 @@ void rotate_heads(const HeadSteps& steps, TokenHeads token, const StepAngles& an
   using Element = typename Lanes::Element;
   const HeadStep* all = steps.all.data();
   const std::int64_t count = steps.rotated;
-  const auto* from = static_cast<const Element*>(token.from);
-  auto* to = static_cast<Element*>(token.to);
   for (std::int64_t h = 0; h < token.heads; ++h) {
+    // Not advanced from head to head: the stride of a single head may be anything.
+    const auto* from = static_cast<const Element*>(token.from) + h * token.from_stride;
+    auto* to = static_cast<Element*>(token.to) + h * token.to_stride;
     for (std::int64_t i = 0; i < count; ++i) {
       const HeadStep step = all[i];
       TwoRuns values = load_step<Lanes>(from, step);
       rotate_step(kInterleaved, angles, i, values);
       store_step<Lanes>(values, step, token.stream, to);
     }
-    from += token.from_stride;
-    to += token.to_stride;
   }
 }
 
