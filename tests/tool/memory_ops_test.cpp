@@ -158,6 +158,33 @@ TEST(ToolGroupedGemm, CountsTheRowsOfGroups) {
   }
 }
 
+TEST(ToolGroupedGemm, TakesTheExpertsOfModels) {
+  const Folder folder;
+  const std::string config = folder.file("config.json");
+  write(config, R"({"hidden_size": 64, "num_attention_heads": 4, "num_experts": 4,
+                         "moe_intermediate_size": 32, "num_experts_per_tok": 2})");
+  const Outcome outcome = run_tool(
+      fmt::format("check grouped-gemm --model {} --expert-parallel 2 --tokens-per-group 16 "
+                  "--group-sizes skewed --device cpu",
+                  config));
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "GateUP 32x64x64")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "Down 32x64x32")) << outcome.out;
+}
+
+TEST(ToolGroupedGemm, RefusesModelsAndOptionsThatDoNotFit) {
+  const auto refused = [](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = run_tool("bench grouped-gemm " + arguments);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_TRUE(has_text(outcome.err, message)) << outcome.err;
+  };
+  refused("--model GPT-2", "no model with experts is called GPT-2; there are DeepSeek-V3, ");
+  refused("--suite grouped288 --groups 3", "--groups does not go with them");
+  refused("--suite grouped288 --shape 8x8x8", "--shape does not go with them");
+  refused("--suite grouped288 --tokens-per-group 7", "together leave no case of grouped288");
+  refused("--tokens-per-group 512", "go with --suite or --model");
+}
+
 TEST(ToolLinearCrossEntropy, TimesTheLossAndTheStep) {
   for (const std::string options : {"", " --dtype bf16 --reduction none"}) {
     const BenchRun run("linear-cross-entropy --shape 16x40x32 --device cpu --warmup 1 --iters 3" +

@@ -1,5 +1,6 @@
 // The cases of grouped-gemm: linear layers of groups of rows by precision and, for octet check,
 // single products by their operands.
+#include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 #include "tool/options/parse.hpp"
@@ -10,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -17,6 +19,26 @@ namespace octet::tool {
 namespace {
 
 constexpr std::int64_t kUsualGroups = 8;
+constexpr const char* kSuite = "grouped288";
+constexpr std::int64_t kUsualTokens = 2048;  // per group, of a config.json
+
+void check_models(const std::vector<GroupedCase>& cases, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const GroupedCase& one : cases) {
+    if (known.empty() || known.back() != one.model) known.push_back(one.model);
+  }
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      refuse_usage("no model with experts is called {}; there are {}", name,
+                   fmt::join(known, ", "));
+    }
+  }
+}
+
+template <class Value>
+bool is_listed(const std::vector<Value>& list, const Value& value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
 
 // Checks the three products of layers with plain operands, each by itself.
 GateReport check_plain_layer(const Fp8GroupedLinearProblem& layer, const DataOptions& options) {
@@ -167,9 +189,27 @@ class GroupedGemm : public ShapeOperator {
     add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
   }
 
+  void add_model_options(CLI::App& app) {
+    option_group(app, kCaseOptions);
+    add_text(app, "--suite", suite_, kSuite,
+             "The experts of eight model families, split over ranks.");
+    add_texts(app, "--model", models_, "NAME|FILE.json",
+              fmt::format("The experts of this model: one of {}, such as DeepSeek-V3, or a Hugging "
+                          "Face config.json. Repeat it for several models.",
+                          kSuite));
+    add_wholes(app, "--expert-parallel", expert_parallel_, 1, kMostOfAModel,
+               with_default("Ranks that share the experts of a model. Repeat it for several.",
+                            "all of the suite; 1 for a config.json"));
+    add_wholes(app, "--tokens-per-group", tokens_per_group_, 1, kMaxGroupedRows,
+               with_default("Tokens of an expert in the mean. Repeat it for several.",
+                            fmt::format("all of the suite; {} for a config.json", kUsualTokens)));
+  }
+
   void add_own_options(CLI::App& app, bool timed) override {
     app_ = &app;
     const Fp8GroupedLinearProblem usual;
+    add_model_options(app);
+    option_group(app, kNumericOptions);
     add_choice(app, "--granularity", granularity_, {"blockwise"},
                "How FP8 scales are shared; there is one way.");
     add_dtype(app, "--input", input_, kFloats,
@@ -289,17 +329,83 @@ class GroupedGemm : public ShapeOperator {
     return wanted_groups(options);
   }
 
-  // A suite of real models' cases would come in here, each with groups of its own.
+  // The cases of --suite and --model.
+  std::vector<GroupedCase> model_cases() const {
+    std::vector<std::string> names;
+    std::vector<GroupedCase> cases;
+    for (const std::string& model : models_) {
+      if (!is_model_config(model)) {
+        names.push_back(model);
+        continue;
+      }
+      const auto or_one = [](const std::vector<std::int64_t>& given, std::int64_t usual) {
+        return given.empty() ? std::vector<std::int64_t>{usual} : given;
+      };
+      for (GroupedCase& one : grouped_cases(read_model_config(model), or_one(expert_parallel_, 1),
+                                            or_one(tokens_per_group_, kUsualTokens))) {
+        cases.push_back(std::move(one));
+      }
+    }
+    if (suite_.empty() && names.empty()) return cases;
+    const std::vector<GroupedCase> all = load_grouped_suite(suite_.empty() ? kSuite : suite_);
+    check_models(all, names);
+    for (const GroupedCase& one : all) {
+      if (is_listed(names, one.model) && is_listed(expert_parallel_, one.expert_parallel) &&
+          is_listed(tokens_per_group_, one.tokens_per_group)) {
+        cases.push_back(one);
+      }
+    }
+    if (cases.empty()) {
+      refuse_usage("--model, --expert-parallel and --tokens-per-group together leave no case of {}",
+                   kSuite);
+    }
+    return cases;
+  }
+
+  // A shape with its groups, and its number in a suite.
+  struct GroupedShape {
+    ShapeCase shape;
+    Groups groups;
+    std::string test_id;
+  };
+
+  std::vector<GroupedShape> chosen_shapes(Device device) const {
+    std::vector<GroupedShape> shapes;
+    if (suite_.empty() && models_.empty()) {
+      if (!expert_parallel_.empty() || !tokens_per_group_.empty()) {
+        refuse_usage("--expert-parallel and --tokens-per-group go with --suite or --model");
+      }
+      for (ShapeCase& shape : shapes_on(device)) {
+        shapes.push_back({std::move(shape), chosen_groups(), ""});
+      }
+      return shapes;
+    }
+    if (!common_.shapes.empty() || groups_.groups) {
+      refuse_usage(
+          "--suite and --model have shapes and groups of their own; {} does not go with "
+          "them",
+          groups_.groups ? "--groups" : "--shape");
+    }
+    for (const GroupedCase& one : model_cases()) {
+      GroupOptions options = groups_;
+      options.groups = one.groups;
+      shapes.push_back({{one.model + " " + one.op, {one.rows, one.n, one.k}, {}},
+                        wanted_groups(options),
+                        one.test_id});
+    }
+    return shapes;
+  }
+
   std::vector<Case> cases_on(Device device) const override {
     const bool products = !a_.empty() || !b_.empty() || out_ || accumulate_ || !over_.empty();
     products ? check_product_options() : check_layer_options();
-    const Groups groups = chosen_groups();
     std::vector<Case> cases;
-    for (const ShapeCase& shape : shapes_on(device)) {
+    for (const auto& [shape, groups, test_id] : chosen_shapes(device)) {
       check_fit(groups, shape.extents[0]);
       Case one = products ? product_case(product_on(shape, groups, device), groups)
                           : layer_case(layer_on(shape, groups, device), groups);
       one.name = shape.name;
+      one.test_id = test_id;
       one.extents = shape.extents;
       if (groups.spread.kind == GroupSpread::Kind::given) {
         const std::vector<std::int64_t>& sizes = groups.spread.sizes;
@@ -348,6 +454,9 @@ class GroupedGemm : public ShapeOperator {
   }
 
   const CLI::App* app_ = nullptr;
+  std::string suite_;
+  std::vector<std::string> models_;
+  std::vector<std::int64_t> expert_parallel_, tokens_per_group_;
   std::string dtype_ = "fp8";              // fp8, bf16, f16
   std::string granularity_ = "blockwise";  // only with fp8
   std::optional<Dtype> input_, format_, grad_format_, dw_;
