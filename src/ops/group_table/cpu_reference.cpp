@@ -44,8 +44,10 @@ class TableWriter {
     }
     head_.grouped_rows = first_row_[problem_.groups];
     head_.token_blocks = first_block_[problem_.groups];
-    std::stable_sort(order_, order_ + problem_.groups,
-                     [](const GroupOrder& a, const GroupOrder& b) { return a.blocks > b.blocks; });
+    // Not stable_sort, which allocates memory.
+    std::sort(order_, order_ + problem_.groups, [](const GroupOrder& a, const GroupOrder& b) {
+      return a.blocks != b.blocks ? a.blocks > b.blocks : a.group < b.group;
+    });
     head_.tiles_128 = write_tiles(128, words_ + layout_.tiles_128());
     head_.tiles_256 = write_tiles(256, words_ + layout_.tiles_256());
     std::memcpy(words_, &head_, sizeof(head_));
