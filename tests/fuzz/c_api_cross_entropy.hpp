@@ -21,7 +21,7 @@ inline octet_linear_cross_entropy_problem head_problem(Input& input) {
   read_training(input, &p);
   if (!input.spoilt() && p.accumulate_dw != 0) p.dw_dtype = OCTET_F32;
   p.max_chunk_rows = input.spoilt() ? input.few() : 0;
-  if (input.coin()) {  // several chunks
+  if (input.coin() && p.m < 1000) {  // several chunks
     p.m += 128;
     p.max_chunk_rows = 128;
   }
