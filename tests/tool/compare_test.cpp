@@ -229,7 +229,7 @@ TEST(ToolCompare, OtherBackendsAreNotJudged) {
   EXPECT_EQ(line_of(chosen.out, "backend"), "backend cuda_test cuda_other 1");
 }
 
-TEST(ToolCompare, OtherThreadsAreNotJudgedOnACpu) {
+TEST(ToolCompare, AnotherThreadCountIsNotJudgedOnACpu) {
   const auto with_threads = [](const std::string& text, const std::string& threads) {
     return replaced(replaced(text, "Backend,Spread", "Backend,Threads,Spread"), "cuda_test,",
                     "cuda_test," + threads + ",");
