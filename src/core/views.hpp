@@ -45,6 +45,11 @@ inline TensorView rows_of(const TensorView& matrix, std::int64_t first, std::int
   return view;
 }
 
+// The same of a matrix with scales per row (1x128), or with none. The padding stays with the whole.
+inline QuantizedView rows_of(const QuantizedView& matrix, std::int64_t first, std::int64_t count) {
+  return {rows_of(matrix.values, first, count), rows_of(matrix.scales, first, count), matrix.block};
+}
+
 // gate | up, side by side in one matrix.
 struct Halves {
   TensorView gate;

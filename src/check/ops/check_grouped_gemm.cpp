@@ -40,10 +40,6 @@ Dtype source_dtype(const GemmOperand& kind) {
   return is_fp8(kind.dtype) ? Dtype::bf16 : kind.dtype;
 }
 
-QuantizedView rows_of(const QuantizedView& matrix, std::int64_t first, std::int64_t count) {
-  return {rows_of(matrix.values, first, count), rows_of(matrix.scales, first, count), matrix.block};
-}
-
 // a over rows, [T, K].
 Operand make_rows(const GemmOperand& kind, const GroupedRows& rows, std::int64_t k,
                   const DataOptions& options, GateReport& report) {

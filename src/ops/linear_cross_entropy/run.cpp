@@ -11,14 +11,14 @@ TensorView rows_of(const TensorView& view, const TokenRange& tokens) {
 }
 
 TensorView columns_of(const TensorView& view, const TokenRange& tokens) {
-  return view.data == nullptr ? view : transposed(rows_of(transposed(view), tokens));
+  return columns(view, tokens.first, tokens.rows);
 }
 
-// Tokens of a quantised matrix that begin at a multiple of 128. The padding stays with the whole.
 QuantizedView rows_of(const QuantizedView& view, const TokenRange& tokens) {
-  return {rows_of(view.values, tokens), rows_of(view.scales, tokens), view.block};  // 1x128
+  return octet::rows_of(view, tokens.first, tokens.rows);
 }
 
+// Tokens that begin at a multiple of 128. The padding stays with the whole.
 QuantizedView columns_of(const QuantizedView& view, const TokenRange& tokens) {
   const TokenRange blocks{tokens.first / kBlock, ceil_div(tokens.rows, kBlock)};
   return {columns_of(view.values, tokens), columns_of(view.scales, blocks), view.block};

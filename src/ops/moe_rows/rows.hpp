@@ -4,9 +4,8 @@
 
 #include "core/checks.hpp"
 #include "core/message.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/moe_maps/problem.hpp"
-
-#include <octet/ops/group_table.hpp>
 
 #include <string>
 
@@ -97,10 +96,7 @@ void check_rows(std::string_view op, const Problem& problem) {
   check_slots(op, problem.tokens, problem.top_k, problem.rows);
   check_extent(op, "cols", problem.cols);
   check_float({op, "dtype"}, problem.dtype);
-  if (problem.tail != GroupTail::zero && problem.tail != GroupTail::untouched) {
-    refuse_argument(op, ": tail must be zero or untouched, got ",
-                    static_cast<std::int32_t>(problem.tail));
-  }
+  check_tail(op, problem.tail);
   check_size(op, problem.rows, problem.cols, Dtype::f32);
   check_size(op, problem.tokens, problem.cols, Dtype::f32);
   check_device(op, problem.device);
