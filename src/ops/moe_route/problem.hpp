@@ -14,6 +14,8 @@ using MoeRouteBackwardImplementation = Implementation<MoeRouteProblem, MoeRouteB
 
 extern const MoeRouteForwardImplementation kMoeRouteForwardCudaSm90Warps;
 extern const MoeRouteBackwardImplementation kMoeRouteBackwardCudaSm90Warps;
+extern const MoeRouteForwardImplementation kMoeRouteForwardCpuSimd;
+extern const MoeRouteBackwardImplementation kMoeRouteBackwardCpuSimd;
 extern const MoeRouteForwardImplementation kMoeRouteForwardCpuReference;
 extern const MoeRouteBackwardImplementation kMoeRouteBackwardCpuReference;
 
@@ -35,6 +37,11 @@ void launch_sm90_moe_route(const MoeRouteProblem& problem, const MoeRouteForward
                            const RunContext& context);
 void launch_sm90_moe_route(const MoeRouteProblem& problem, const MoeRouteBackwardArgs& args,
                            const RunContext& context);
+
+// Adds the gradient that arrives at the scores of a token through its weights to `dscore`
+// [experts], on the CPU.
+void add_weight_gradients(const MoeRouteProblem& problem, const float* scores,
+                          const std::int32_t* indices, const float* dweights, float* dscore);
 
 // Added to the sum of a token's weights before they are divided by it.
 inline constexpr float kWeightSumEps = 1e-20f;

@@ -3,6 +3,7 @@
 #include "ops/moe_route/case.hpp"
 #include "support/on_cuda.hpp"
 
+#include <cstring>
 #include <limits>
 
 namespace octet::testing {
