@@ -23,6 +23,7 @@ struct MoeRouteKernels {
   void (*backward)(const MoeRouteProblem& problem, const float* scores, float* dscore,
                    void* dlogits);
 };
+const MoeRouteKernels& moe_route_kernels(Dtype dtype, InstructionSet instructions);
 
 // Arguments are checked already.
 void moe_route_cpu_simd(const MoeRouteProblem& problem, const MoeRouteForwardArgs& args,

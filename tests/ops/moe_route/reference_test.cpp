@@ -169,15 +169,17 @@ TEST(MoeRouteReference, TakesTheLargestProblem) {
 
 TEST(MoeRouteThreads, TheirNumberChangesNoBit) {
   const MoeRouteProblem problem{.tokens = 200, .experts = 61, .top_k = 7};
-  const RouteCase one(problem), many(problem);
-  one.forward({"", 1});
-  many.forward({"", 5});
-  EXPECT_EQ(many.indices.bytes(), one.indices.bytes());
-  EXPECT_EQ(many.weights.bytes(), one.weights.bytes());
-  EXPECT_EQ(many.scores.bytes(), one.scores.bytes());
-  one.backward(true, {"", 1});
-  many.backward(true, {"", 5});
-  EXPECT_EQ(many.dlogits.bytes(), one.dlogits.bytes());
+  for (const char* backend : {"cpu_simd", "cpu_reference"}) {
+    const RouteCase one(problem), many(problem);
+    one.forward({backend, 1});
+    many.forward({backend, 5});
+    EXPECT_EQ(many.indices.bytes(), one.indices.bytes());
+    EXPECT_EQ(many.weights.bytes(), one.weights.bytes());
+    EXPECT_EQ(many.scores.bytes(), one.scores.bytes());
+    one.backward(true, {backend, 1});
+    many.backward(true, {backend, 5});
+    EXPECT_EQ(many.dlogits.bytes(), one.dlogits.bytes());
+  }
 }
 
 }  // namespace

@@ -2,25 +2,10 @@
 #include "ops/moe_route/case.hpp"
 #include "ops/moe_route/cpu_simd.hpp"
 
-#include <cstring>
 #include <limits>
 
 namespace octet {
 namespace {
-
-// Equal bits, or two NaNs; the gaps keep their bits.
-void expect_equal(const Gapped& given, const Gapped& wanted, const std::string& what) {
-  const TensorView& view = wanted.view();
-  const std::int64_t size = size_bytes(view.dtype);
-  for (std::int64_t i = 0; i < view.rows() * view.strides[0]; ++i) {
-    const unsigned char* left = given.bytes().data() + i * size;
-    const unsigned char* right = wanted.bytes().data() + i * size;
-    if (std::memcmp(left, right, static_cast<std::size_t>(size)) == 0) continue;
-    ASSERT_TRUE(view.dtype != Dtype::i32 && std::isnan(load_f32(left, 0, view.dtype)) &&
-                std::isnan(load_f32(right, 0, view.dtype)))
-        << what << " of token " << i / view.strides[0] << ", element " << i % view.strides[0];
-  }
-}
 
 template <class Change>
 void expect_simd_equals_reference(const MoeRouteProblem& problem, std::uint64_t seed,
@@ -35,17 +20,20 @@ void expect_simd_equals_reference(const MoeRouteProblem& problem, std::uint64_t 
     RouteCase given(problem, seed);
     change(given);
     const RunContext context{{}, 2, nullptr};
-    moe_route_cpu_simd(problem,
-                       check(problem,
-                             {given.logits.view(), given.bias_view(), given.indices.view(),
-                              given.weights.view(), given.scores.view()},
-                             0, {}),
-                       context, instructions);
+    moe_route_cpu_simd(
+        problem,
+        check(problem,
+              MoeRouteForwardArgs{given.logits.view(), given.bias_view(), given.indices.view(),
+                                  given.weights.view(), given.scores.view()},
+              0, {}),
+        context, instructions);
     given.indices.integer(0, 0) = seed % 4 == 0 ? -1 : given.indices.integer(0, problem.top_k - 1);
-    moe_route_cpu_simd(problem,
-                       {given.scores.view(), given.indices.view(), given.dweights.view(),
-                        seed % 2 == 0 ? given.dscores.view() : TensorView(), given.dlogits.view()},
-                       context, instructions);
+    moe_route_cpu_simd(
+        problem,
+        MoeRouteBackwardArgs{given.scores.view(), given.indices.view(), given.dweights.view(),
+                             seed % 2 == 0 ? given.dscores.view() : TensorView(),
+                             given.dlogits.view()},
+        context, instructions);
     expect_equal(given.indices, wanted.indices, "indices");
     expect_equal(given.weights, wanted.weights, "weights");
     expect_equal(given.scores, wanted.scores, "scores");
