@@ -35,7 +35,8 @@ struct GroupTableStorage {
   std::int64_t error_given;
 };
 
-// Fills first_row, and finds the first number that was clamped. `number`: that of the thread's group.
+// Fills first_row, and finds the first number that was clamped. `number`: that of the thread's
+// group.
 __device__ __forceinline__ void scan_ends(const GroupTableParams& params, std::int64_t number,
                                           GroupTableStorage& shared) {
   const auto group = static_cast<int>(threadIdx.x);

@@ -1,5 +1,5 @@
-// moe_route on the CPU with its instruction set given: the plan has the best set of the machine, the
-// tests run each.
+// moe_route on the CPU with its instruction set given: the plan has the best set of the machine,
+// the tests run each.
 #pragma once
 
 #include "cpu/instruction_set.hpp"

@@ -1,7 +1,7 @@
 // moe_route backward on Hopper: a warp per token, its experts in the lanes.
 //
-// The gradients of the weights reach dscore in the order of k, so that even indices that repeat give
-// the bits of the CPU. Bound by instructions, like forward.
+// The gradients of the weights reach dscore in the order of k, so that even indices that repeat
+// give the bits of the CPU. Bound by instructions, like forward.
 #pragma once
 
 #include "device/ptx/barrier.cuh"

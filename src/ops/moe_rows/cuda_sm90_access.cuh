@@ -1,6 +1,6 @@
-// How the Hopper kernels of moe_permute and moe_unpermute read and write eight neighbouring elements
-// of a row: as vectors, where rows start on 16-byte boundaries and are whole eights, or one by one,
-// for any dtype, length and alignment.
+// How the Hopper kernels of moe_permute and moe_unpermute read and write eight neighbouring
+// elements of a row: as vectors, where rows start on 16-byte boundaries and are whole eights, or
+// one by one, for any dtype, length and alignment.
 #pragma once
 
 #include "device/rows/eight.cuh"

@@ -1,6 +1,6 @@
-// The maps between slots and rows, as the Hopper kernels of moe_permute and moe_unpermute read them,
-// and the rows that no slot has. Numbers out of range, and a source that row_of contradicts, count
-// as -1: no address is ever computed from them.
+// The maps between slots and rows, as the Hopper kernels of moe_permute and moe_unpermute read
+// them, and the rows that no slot has. Numbers out of range, and a source that row_of contradicts,
+// count as -1: no address is ever computed from them.
 #pragma once
 
 #include "device/ptx/barrier.cuh"

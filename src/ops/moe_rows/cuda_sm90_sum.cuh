@@ -1,8 +1,8 @@
 // out[t, :] = round(sum over k of weights[t, k] * grouped[row_of[t, k], :]) on Hopper.
 //
 // A block has a token, or a piece of it; a thread adds its elements of every row in the order of k,
-// s = fma(weight, row, s). Without weights they are 1, for which this is the plain sum. Memory-bound:
-// four rows are in flight per thread, 128 bytes.
+// s = fma(weight, row, s). Without weights they are 1, for which this is the plain sum.
+// Memory-bound: four rows are in flight per thread, 128 bytes.
 #pragma once
 
 #include "ops/moe_rows/cuda_sm90_access.cuh"

@@ -1,5 +1,5 @@
-// Which problems the Hopper kernels of moe_permute and moe_unpermute take. Compiled with and without
-// CUDA.
+// Which problems the Hopper kernels of moe_permute and moe_unpermute take. Compiled with and
+// without CUDA.
 #include "ops/moe_rows/sm90_steps.hpp"
 
 #include <algorithm>

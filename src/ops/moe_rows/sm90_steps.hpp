@@ -1,5 +1,5 @@
-// The steps of moe_permute and moe_unpermute on Hopper, and the implementation of a pass, which runs
-// one of them.
+// The steps of moe_permute and moe_unpermute on Hopper, and the implementation of a pass, which
+// runs one of them.
 #pragma once
 
 #include "ops/moe_rows/rows.hpp"

@@ -1,5 +1,5 @@
-// The table of the Hopper kernel is that of the reference in every word, whatever the sizes; nothing
-// outside it is written; and a graph sees new sizes.
+// The table of the Hopper kernel is that of the reference in every word, whatever the sizes;
+// nothing outside it is written; and a graph sees new sizes.
 #include "ops/group_table/case.hpp"
 #include "support/cuda_stream.hpp"
 #include "support/on_cuda.hpp"
@@ -39,8 +39,9 @@ void expect_same_table(const GroupTableProblem& problem, const Numbers& numbers)
   const auto given = words_of(problem, numbers, OnCuda::kDevice);
   ASSERT_EQ(given.size(), wanted.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    ASSERT_EQ(given[i], wanted[i]) << "word " << static_cast<std::int64_t>(i) - kGuard << " of "
-                                   << describe(problem) << " from " << ::testing::PrintToString(numbers);
+    ASSERT_EQ(given[i], wanted[i])
+        << "word " << static_cast<std::int64_t>(i) - kGuard << " of " << describe(problem)
+        << " from " << ::testing::PrintToString(numbers);
   }
 }
 

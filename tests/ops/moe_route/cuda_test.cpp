@@ -1,5 +1,5 @@
-// The Hopper kernels have the bits of the reference (a NaN is a NaN), with gaps, for every form of a
-// routing; ties, NaN, infinities and indices that are no experts included.
+// The Hopper kernels have the bits of the reference (a NaN is a NaN), with gaps, for every form of
+// a routing; ties, NaN, infinities and indices that are no experts included.
 #include "ops/moe_route/case.hpp"
 #include "support/on_cuda.hpp"
 
