@@ -70,7 +70,7 @@ struct QuantizeArgs {
   TensorView table{};        // with groups: the table of as many groups and rows
   // With source_rows: [rows], i32, contiguous. Entries of rows behind the last group are not read.
   // The others must be 0 to source_rows - 1; on the CPU one that is not is an error, and nothing is
-  // written.
+  // written; on CUDA its row is NaN.
   TensorView source{};
 };
 

@@ -33,9 +33,13 @@ inline QuantizeArgs matrix_of(const QuantizeProblem& problem, const QuantizeArgs
   return one;
 }
 
-// Launches the Hopper kernel.
-// Arguments are checked already. Throws Error if CUDA reports one.
+// Launch the Hopper kernel of one matrix, of a batch and of groups.
+// Arguments are checked already. Throw Error if CUDA reports one.
 void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
                       const RunContext& context);
+void launch_sm90_batch(const QuantizeProblem& problem, const QuantizeArgs& args,
+                       const RunContext& context);
+void launch_sm90_groups(const QuantizeProblem& problem, const QuantizeArgs& args,
+                        const RunContext& context);
 
 }  // namespace octet

@@ -327,16 +327,22 @@ TEST(QuantizeGroupsPlan, DescribesItselfAsACommand) {
             "--format e4m3 --block 1x128 --transposed-block 1x128 --device cpu");
 }
 
-TEST(QuantizeGroupsPlan, HasNoKernelOnCudaYet) {
+TEST(QuantizeGroupsPlan, IsTakenOnHopperUpToItsNumberOfTiles) {
   Machine hopper;
   hopper.sm_major = 9;
   QuantizeProblem problem = dual({1, 2}, 0, 70);
   problem.device = {DeviceType::cuda, 0};
-  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "groups have no CUDA kernel yet");
-  problem.groups = 0;
   EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "");
-  problem.batch = 2;
-  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "batches have no CUDA kernel yet");
+  problem.rows = kMaxGroupedRows;
+  problem.cols = 255 * kBlock;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "");
+  problem.cols = 256 * kBlock;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "more than 2^31 tiles of 128x128");
+  problem = {.rows = kBlock, .cols = kBlock, .device = problem.device};
+  problem.batch = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "");
+  problem.rows = 2 * kBlock;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "more than 2^31 tiles of 128x128");
 }
 
 }  // namespace
