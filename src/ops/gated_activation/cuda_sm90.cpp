@@ -9,11 +9,14 @@ namespace {
 
 constexpr std::int64_t kRun = 2048;  // columns of a block
 
+constexpr const char* kNoGroups = "groups have no CUDA kernel yet";
+
 std::string refuse_vectors(const GatedActivationProblem& problem, const Machine& machine) {
   if (problem.fp8) return "does not write FP8 output";
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
+  if (problem.groups > 0) return kNoGroups;
   const std::int64_t runs = ceil_div(problem.cols, kRun);
   if (problem.cols >= std::int64_t{1} << 30 || problem.rows >= (std::int64_t{1} << 31) / runs) {
     return "more than 2^31 runs of 2048 columns";
@@ -29,13 +32,15 @@ std::string refuse_activation(const GatedActivationProblem& problem) {
 
 std::string refuse_forward_tile(const GatedActivationProblem& problem, const Machine& machine) {
   const std::string refusal = refuse_fp8_on_hopper(problem, problem.rows, problem.cols, machine);
-  return refusal.empty() ? refuse_activation(problem) : refusal;
+  if (!refusal.empty()) return refusal;
+  return problem.groups > 0 ? kNoGroups : refuse_activation(problem);
 }
 
 std::string refuse_backward_tile(const GatedActivationProblem& problem, const Machine& machine) {
   const std::string refusal =
       refuse_fp8_on_hopper(problem, problem.rows, 2 * problem.cols, machine);
   if (!refusal.empty()) return refusal;
+  if (problem.groups > 0) return kNoGroups;
   if (problem.cols % kBlock != 0) {
     return text(
         "cols must be a multiple of 128, so that no block has columns of dgate and dup, "

@@ -34,6 +34,9 @@ std::span<const GatedActivationBackwardImplementation> gated_activation_backward
 QuantizeProblem forward_cast(const GatedActivationProblem& problem);
 QuantizeProblem backward_cast(const GatedActivationProblem& problem);
 
+// How many of the rows are computed: those of the groups, or all. The table is on the CPU.
+std::int64_t computed_rows(const GatedActivationProblem& problem, const TensorView& table);
+
 // Checks that the activation is one of the enum's. Errors name `op`.
 void check_activation(std::string_view op, GateActivation activation);
 void check(const GatedActivationProblem& problem);

@@ -135,7 +135,7 @@ struct GroupCall {
     const std::int64_t rows = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
     for (std::int64_t r = 0; r < rows; ++r) {
       source[static_cast<std::size_t>(r)] =
-          static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(problem.source_rows));
+          static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(source_slots(problem)));
     }
   }
 
@@ -265,6 +265,7 @@ TEST(QuantizeCudaGroups, EqualsTheCpuInEveryByteOnRandomProblems) {
     problem.amax_floor = any_of({0.0f, 0.0f, 1e-4f, 10.0f}, random);
     problem.pow2_scales = random() % 3 == 0;
     problem.source_rows = any_of({0, 0, 1, 50, 700}, random);
+    if (problem.source_rows > 0) problem.source_top_k = any_of({0, 0, 1, 3, 8}, random);
     problem.tail = any_of({GroupTail::zero, GroupTail::untouched}, random);
     GroupCall call(problem, sizes, any_of({0, 0, 1, 8}, random), any_of({0, 3, 8, 16}, random));
     call.draw(any_of(kData, random), random);
@@ -293,6 +294,7 @@ TEST(QuantizeCudaGroups, EqualsTheCpuOnLargeTensors) {
     for (const BlockShape transposed : {kBlock1x128, kBlock128x128}) {
       QuantizeProblem problem = dual(sizes, 100, 2304);
       problem.source_rows = source_rows;
+      problem.source_top_k = source_rows > 0 ? 6 : 0;
       problem.transposed_block = transposed;
       GroupCall call(problem, sizes);
       call.draw(Data::any_bits, random);  // many tiles have values that are not finite

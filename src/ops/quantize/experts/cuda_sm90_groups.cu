@@ -47,10 +47,10 @@ __global__ __launch_bounds__(kQuantizeThreads, kResidentBlocks<kDtype>) void qua
 namespace {
 
 sm90::GatherParams gather_of(const QuantizeProblem& problem, const QuantizeArgs& args) {
-  const bool gathers = problem.source_rows > 0;
-  const std::int64_t rows = gathers ? problem.source_rows : problem.rows;
-  return {gathers ? static_cast<const std::int32_t*>(args.source.data) : nullptr,
-          static_cast<std::uint32_t>(rows), rows, Divisor(1)};
+  if (problem.source_rows == 0) return {nullptr, 0, problem.rows, Divisor(1)};
+  return {static_cast<const std::int32_t*>(args.source.data),
+          static_cast<std::uint32_t>(source_slots(problem)), problem.source_rows,
+          Divisor(static_cast<int>(slots_per_row(problem)))};
 }
 
 }  // namespace
