@@ -3,20 +3,21 @@
 
 #include "core/checks.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/quantize/experts/token_tile.hpp"
+
+#include <type_traits>
 
 namespace octet {
 namespace {
 
 constexpr std::int64_t kRun = 2048;  // columns of a block
 
-constexpr const char* kNoGroups = "groups have no CUDA kernel yet";
-
 std::string refuse_vectors(const GatedActivationProblem& problem, const Machine& machine) {
   if (problem.fp8) return "does not write FP8 output";
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
-  if (problem.groups > 0) return kNoGroups;
+  if (problem.groups > 0) return "groups have a CUDA kernel with FP8 output only";
   const std::int64_t runs = ceil_div(problem.cols, kRun);
   if (problem.cols >= std::int64_t{1} << 30 || problem.rows >= (std::int64_t{1} << 31) / runs) {
     return "more than 2^31 runs of 2048 columns";
@@ -25,29 +26,37 @@ std::string refuse_vectors(const GatedActivationProblem& problem, const Machine&
 }
 
 std::string refuse_activation(const GatedActivationProblem& problem) {
-  return problem.activation == GateActivation::gelu_erf
-             ? "gelu_erf leaves no registers for a tile: unfused runs it"
-             : "";
+  if (problem.activation != GateActivation::gelu_erf) return "";
+  return problem.groups > 0 ? "gelu_erf leaves no registers for a tile"
+                            : "gelu_erf leaves no registers for a tile: unfused runs it";
+}
+
+// `cols`: those of the output that is cast.
+std::string refuse_tile(const GatedActivationProblem& problem, std::int64_t cols,
+                        const Machine& machine) {
+  const std::int64_t rows = problem.groups > 0
+                                ? kBlock * max_token_tiles({problem.groups, problem.rows}, true)
+                                : problem.rows;
+  return refuse_fp8_on_hopper(problem, rows, cols, machine);
 }
 
 std::string refuse_forward_tile(const GatedActivationProblem& problem, const Machine& machine) {
-  const std::string refusal = refuse_fp8_on_hopper(problem, problem.rows, problem.cols, machine);
-  if (!refusal.empty()) return refusal;
-  return problem.groups > 0 ? kNoGroups : refuse_activation(problem);
+  const std::string refusal = refuse_tile(problem, problem.cols, machine);
+  return refusal.empty() ? refuse_activation(problem) : refusal;
 }
 
 std::string refuse_backward_tile(const GatedActivationProblem& problem, const Machine& machine) {
-  const std::string refusal =
-      refuse_fp8_on_hopper(problem, problem.rows, 2 * problem.cols, machine);
+  const std::string refusal = refuse_tile(problem, 2 * problem.cols, machine);
   if (!refusal.empty()) return refusal;
-  if (problem.groups > 0) return kNoGroups;
   if (problem.cols % kBlock != 0) {
     return text(
         "cols must be a multiple of 128, so that no block has columns of dgate and dup, "
         "the problem has ",
         problem.cols);
   }
-  if (problem.row_weight) return "has no gradient of the row weight: unfused runs it";
+  if (problem.row_weight && problem.groups == 0) {
+    return "has no gradient of the row weight: unfused runs it";
+  }
   return refuse_activation(problem);
 }
 
@@ -56,9 +65,18 @@ Planned<Args> plan_vectors(const GatedActivationProblem& problem, const Machine&
   return planned<Args>(problem, "eights", 0, launch_sm90_gated_vectors);
 }
 
+// Of groups, a tile leaves its part of the gradient of each row weight in the workspace.
+std::size_t workspace_bytes(const GatedActivationProblem& problem) {
+  if (problem.groups == 0 || !problem.row_weight) return 0;
+  return sizeof(float) * static_cast<std::size_t>(problem.cols / kBlock * problem.rows);
+}
+
 template <class Args>
 Planned<Args> plan_tile(const GatedActivationProblem& problem, const Machine&) {
-  return planned<Args>(problem, "128x128", 0, launch_sm90_gated_tile);
+  if (problem.groups == 0) return planned<Args>(problem, "128x128", 0, launch_sm90_gated_tile);
+  constexpr bool kBackward = std::is_same_v<Args, GatedActivationBackwardArgs>;
+  return planned<Args>(problem, "128x128", kBackward ? workspace_bytes(problem) : 0,
+                       launch_sm90_gated_groups);
 }
 
 }  // namespace

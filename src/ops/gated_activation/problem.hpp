@@ -59,5 +59,9 @@ void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationForwardArgs& args, const RunContext& context);
 void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationBackwardArgs& args, const RunContext& context);
+void launch_sm90_gated_groups(const GatedActivationProblem& problem,
+                              const GatedActivationForwardArgs& args, const RunContext& context);
+void launch_sm90_gated_groups(const GatedActivationProblem& problem,
+                              const GatedActivationBackwardArgs& args, const RunContext& context);
 
 }  // namespace octet

@@ -68,10 +68,18 @@ __device__ __forceinline__ RowWeight weight_of_row(const GatedTileParams& params
                                                         : nullptr};
 }
 
-// Stores the sums over the columns of the tile of the rows of each thread's patch.
+// The sums of a thread's rows wait in shared memory that the quantiser needs later: registers have
+// no room for them.
+using SharedSums = float[kPatch][kQuantizeThreads];
+static_assert(sizeof(SharedSums) <= sizeof(QuantizeStorage::transposed));
+
+// Stores the sums over the columns of the tile, for the rows of each thread's patch.
 __device__ __forceinline__ void store_weight_parts(const GatedGroupsParams& params,
                                                    const TokenTile& tile, const PatchPlace& place,
-                                                   float (&sums)[kPatch]) {
+                                                   const SharedSums& shared) {
+  float sums[kPatch];
+#pragma unroll
+  for (int i = 0; i < kPatch; ++i) sums[i] = shared[i][threadIdx.x];
   const float sum = sums_of_lanes<kPatch, 16>(sums);
   const int row = place.ty * kPatch + value_of_lane(place.tx, kPatch);
   if (place.tx >= kPatch || !tile.has(row)) return;
@@ -94,14 +102,13 @@ __launch_bounds__(kQuantizeThreads, kGatedForwardBlocks) void gated_forward_grou
   if (index == 0) fill_scale_padding(gated.copies, params.groups, place.tile_col);
   const TokenTile tile = find_tile(params.groups, index);
   if (tile.rows == 0) return;
-  const QuantizeParams own = copies_of_tile(gated.copies, params.groups, tile, index);
   if (!tile.grouped) {
-    if (params.groups.clear_tail) clear_tile(own, tile, place);
-    return;
+    if (!params.groups.clear_tail) return;
+    return clear_tile(copies_of_tile(gated.copies, params.groups, tile, index), tile, place);
   }
 
   // Read: gate to shared memory, up to the registers that y overwrites
-  const bool inside = is_inside<TileRows::of_group>(own, place);
+  const bool inside = is_inside<TileRows::of_group>(gated.copies, place);
   Patch<kDtype> patch;
   copy_tile_rows<kDtype>(shared.gate, source_of(gated, gated.gate, inside), tile, place);
   load_tile_rows(patch, source_of(gated, gated.up, inside), tile, place);
@@ -116,7 +123,8 @@ __launch_bounds__(kQuantizeThreads, kGatedForwardBlocks) void gated_forward_grou
           weight_of_row(gated, tile, place.ty * kPatch + i));
     }
   });
-  quantize_patch<kE5m2, L2Hint::normal, TileRows::of_group>(shared.quantize, own, patch, place);
+  quantize_patch<kE5m2, L2Hint::normal, TileRows::of_group>(
+      shared.quantize, late_copies_of_tile(gated.copies, params.groups, tile, index), patch, place);
 }
 
 template <Dtype kDtype, bool kE5m2>
@@ -140,9 +148,9 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_gr
   }
   const TokenTile tile = find_tile(params.groups, index);
   if (tile.rows == 0) return;
-  const QuantizeParams own = copies_of_tile(gated.copies, params.groups, tile, index);
   if (!tile.grouped) {
     if (!params.groups.clear_tail) return;
+    const QuantizeParams own = copies_of_tile(gated.copies, params.groups, tile, index);
     clear_tile(own, tile, place);
     clear_tile(own, tile, dup_place);
     return;
@@ -156,13 +164,15 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_gr
   ptx::wait_copies();
 
   // Differentiate: dgate overwrites gate, dup overwrites dy
-  float sums[kPatch];
+  auto& sums = reinterpret_cast<SharedSums&>(shared.quantize.transposed);
   with_fused_activation(gated.activation, [&](auto activation) {
 #pragma unroll
     for (int i = 0; i < kPatch; ++i) {
+      float sum;
       const GatedGradients<kDtype> gradients = gated_gradients<decltype(activation)::value>(
           shared.dy[i][threadIdx.x], patch.rows[i], shared.up[i][threadIdx.x],
-          weight_of_row(gated, tile, place.ty * kPatch + i), sums[i]);
+          weight_of_row(gated, tile, place.ty * kPatch + i), sum);
+      if (params.weight_parts != nullptr) sums[i][threadIdx.x] = sum;
       patch.rows[i] = gradients.dgate;
       shared.dy[i][threadIdx.x] = gradients.dup;
     }
@@ -177,7 +187,9 @@ __launch_bounds__(kQuantizeThreads, kGatedBackwardBlocks) void gated_backward_gr
     }
     PatchPlace half(0, place.tile_col + part * across);
     make_opaque(half);
-    quantize_patch<kE5m2, L2Hint::normal, TileRows::of_group>(shared.quantize, own, patch, half);
+    quantize_patch<kE5m2, L2Hint::normal, TileRows::of_group>(
+        shared.quantize, late_copies_of_tile(gated.copies, params.groups, tile, index), patch,
+        half);
   }
 }
 

@@ -51,7 +51,7 @@ inline GroupParams groups_of(const Fp8Output& fp8, const Fp8Copies& copies, cons
   return params;
 }
 
-// A cast as a type: with_cast() calls `visit` with one and returns what it returns.
+// A cast as a type. with_cast() calls `visit` with one and returns what it returns.
 template <Dtype kInput, bool kToE5m2>
 struct Cast {
   static constexpr Dtype kDtype = kInput;
@@ -59,15 +59,18 @@ struct Cast {
 };
 
 template <class Visit>
-auto with_cast(Dtype input, Dtype format, const Visit& visit) {
+auto with_16bit_cast(Dtype input, Dtype format, const Visit& visit) {
   const bool e5m2 = format == Dtype::e5m2;
-  switch (input) {
-    case Dtype::bf16:
-      return e5m2 ? visit(Cast<Dtype::bf16, true>()) : visit(Cast<Dtype::bf16, false>());
-    case Dtype::f16:
-      return e5m2 ? visit(Cast<Dtype::f16, true>()) : visit(Cast<Dtype::f16, false>());
-    default: return e5m2 ? visit(Cast<Dtype::f32, true>()) : visit(Cast<Dtype::f32, false>());
+  if (input == Dtype::bf16) {
+    return e5m2 ? visit(Cast<Dtype::bf16, true>()) : visit(Cast<Dtype::bf16, false>());
   }
+  return e5m2 ? visit(Cast<Dtype::f16, true>()) : visit(Cast<Dtype::f16, false>());
+}
+
+template <class Visit>
+auto with_cast(Dtype input, Dtype format, const Visit& visit) {
+  if (input != Dtype::f32) return with_16bit_cast(input, format, visit);
+  return format == Dtype::e5m2 ? visit(Cast<Dtype::f32, true>()) : visit(Cast<Dtype::f32, false>());
 }
 
 }  // namespace octet::sm90

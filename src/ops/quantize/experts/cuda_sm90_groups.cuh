@@ -51,6 +51,14 @@ __device__ __forceinline__ TokenTile find_tile(const GroupParams& groups, std::i
   return token_tile(head, {entry.x, entry.y, entry.z, entry.w}, index, groups.groups, groups.rows);
 }
 
+// Rows that belong to groups; -1 where the table is not one of these buffers.
+__device__ __forceinline__ std::int32_t grouped_rows_of(const int4* table, std::int32_t groups,
+                                                        std::int32_t rows) {
+  const int4 head = table[0];
+  const bool sound = (head.x == kGroupTableMagic) & (head.y == groups) & (head.z == rows);
+  return sound ? head.w : -1;
+}
+
 // The copies of one tile: row 0 is its first row, column 0 of the transposed copy its first token.
 __device__ __forceinline__ QuantizeParams copies_of_tile(const QuantizeParams& all,
                                                          const GroupParams& groups,
@@ -63,6 +71,17 @@ __device__ __forceinline__ QuantizeParams copies_of_tile(const QuantizeParams& a
   own.transposed.values += index * groups.value_stride;
   own.transposed.scales += index * groups.scale_stride;
   return own;
+}
+
+// The same without addresses that were computed before: kernels that need registers before they
+// write their copies ask for these behind that.
+__device__ __forceinline__ QuantizeParams late_copies_of_tile(const QuantizeParams& all,
+                                                              const GroupParams& groups,
+                                                              TokenTile tile, std::int32_t index) {
+  ptx::make_opaque(tile.row);
+  ptx::make_opaque(tile.rows);
+  ptx::make_opaque(index);
+  return copies_of_tile(all, groups, tile, index);
 }
 
 // Scales behind the last row and the last token block, which the first tile writes: they belong to
