@@ -17,7 +17,6 @@ std::string refuse_vectors(const GatedActivationProblem& problem, const Machine&
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
-  if (problem.groups > 0) return "groups have a CUDA kernel with FP8 output only";
   const std::int64_t runs = ceil_div(problem.cols, kRun);
   if (problem.cols >= std::int64_t{1} << 30 || problem.rows >= (std::int64_t{1} << 31) / runs) {
     return "more than 2^31 runs of 2048 columns";
@@ -26,9 +25,9 @@ std::string refuse_vectors(const GatedActivationProblem& problem, const Machine&
 }
 
 std::string refuse_activation(const GatedActivationProblem& problem) {
-  if (problem.activation != GateActivation::gelu_erf) return "";
-  return problem.groups > 0 ? "gelu_erf leaves no registers for a tile"
-                            : "gelu_erf leaves no registers for a tile: unfused runs it";
+  return problem.activation == GateActivation::gelu_erf
+             ? "gelu_erf leaves no registers for a tile: unfused runs it"
+             : "";
 }
 
 // `cols`: those of the output that is cast.
@@ -62,7 +61,8 @@ std::string refuse_backward_tile(const GatedActivationProblem& problem, const Ma
 
 template <class Args>
 Planned<Args> plan_vectors(const GatedActivationProblem& problem, const Machine&) {
-  return planned<Args>(problem, "eights", 0, launch_sm90_gated_vectors);
+  if (problem.groups == 0) return planned<Args>(problem, "eights", 0, launch_sm90_gated_vectors);
+  return planned<Args>(problem, "eights", 0, launch_sm90_gated_group_rows);
 }
 
 // Of groups, a tile leaves its part of the gradient of each row weight in the workspace.

@@ -49,7 +49,7 @@ GatedActivationBackwardArgs check(const GatedActivationProblem& problem,
                                   GatedActivationBackwardArgs args, std::size_t workspace_bytes,
                                   const Workspace& workspace);
 
-// The launchers of the Hopper kernels.
+// The launchers of the Hopper kernels: in 16 or 32 bits and to FP8, without groups and over groups.
 // Arguments are checked already. Throw Error if CUDA reports one.
 void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
                                const GatedActivationForwardArgs& args, const RunContext& context);
@@ -59,6 +59,12 @@ void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationForwardArgs& args, const RunContext& context);
 void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationBackwardArgs& args, const RunContext& context);
+void launch_sm90_gated_group_rows(const GatedActivationProblem& problem,
+                                  const GatedActivationForwardArgs& args,
+                                  const RunContext& context);
+void launch_sm90_gated_group_rows(const GatedActivationProblem& problem,
+                                  const GatedActivationBackwardArgs& args,
+                                  const RunContext& context);
 void launch_sm90_gated_groups(const GatedActivationProblem& problem,
                               const GatedActivationForwardArgs& args, const RunContext& context);
 void launch_sm90_gated_groups(const GatedActivationProblem& problem,
