@@ -20,7 +20,7 @@ def folder_of(cuda_object):
     """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o -> ops/gemm; .../device/rows/x.cu.o -> device.
 
     Kernels over groups and batches, in a folder called experts, count by themselves: .../ops/quantize/experts/x.cu.o
-    -> ops/quantize/experts. The layers that never run them keep their digests.
+    -> ops/quantize/experts. Rows that never run them keep their digests.
     """
     parts = cuda_object.as_posix().rpartition(".dir/")[2].split("/")
     if parts[0] != "ops":
