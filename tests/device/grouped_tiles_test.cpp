@@ -159,7 +159,9 @@ TEST(GroupedTiles, CoverEveryGroupsGradientOnce) {
             (table.begin(tile.group + 1) - table.begin(tile.group) + 127) / 128;
         ASSERT_EQ(tile.zeros != 0, blocks == 0);
         ASSERT_EQ(tile.slices, std::max<std::int64_t>(blocks, 1));
-        if (blocks > 0) ASSERT_EQ(tile.block, *table.at(table.layout.first_block() + tile.group));
+        if (blocks > 0) {
+          ASSERT_EQ(tile.block, *table.at(table.layout.first_block() + tile.group));
+        }
         ASSERT_LE(tile.block + tile.slices, table.layout.max_blocks());
       });
       const std::int64_t groups = zeros ? table.head().groups : table.head().filled_groups;

@@ -133,7 +133,7 @@ TEST(Sm90GroupedGemm, SaysWhatItDoesNotTake) {
   EXPECT_EQ(refusal(over_rows(4, 1000, 256, 512)), "");
   GroupedGemmProblem plain = over_rows(4, 1000, 256, 512);
   plain.a = plain.b = {Dtype::bf16};
-  EXPECT_EQ(refusal(plain), "operands are bf16, not FP8");
+  EXPECT_EQ(refusal(plain), "operands that are not FP8 have no CUDA kernel yet");
   GroupedGemmProblem rows = over_rows(4, 1000, 256, 512);
   rows.b.block = kBlock1x128;
   EXPECT_EQ(refusal(rows), "over rows, blocks of b must be 128x128");

@@ -183,14 +183,23 @@ template <class C>
 using TileReader = std::conditional_t<kGroups<C> == Groups::none, Tiles<C>, GroupTileReader<C>>;
 // A tile of either.
 template <class C>
-using TileOf = std::conditional_t<kGroups<C> == Groups::none, TilePlace, GroupedTile>;
+using TileOf = std::conditional_t<kGroups<C> == Groups::none, TileIndex, GroupedTile>;
 
+// Its first row and column of d.
 template <class C>
-__device__ __forceinline__ int slices_of(const Params<C>& params, const TileOf<C>& tile) {
+__device__ __forceinline__ int first_row(TileOf<C> tile) {
   if constexpr (kGroups<C> == Groups::none) {
-    return params.slices;
+    return tile.m * C::value.tile_m;
   } else {
-    return tile.slices;
+    return tile.row;
+  }
+}
+template <class C>
+__device__ __forceinline__ int first_col(TileOf<C> tile) {
+  if constexpr (kGroups<C> == Groups::none) {
+    return tile.n * C::value.tile_n;
+  } else {
+    return tile.col;
   }
 }
 
@@ -205,7 +214,7 @@ template <class C>
 using TargetOf = std::conditional_t<kGroups<C> == Groups::none, AllOfD, PartOfD>;
 
 template <class C>
-__device__ __forceinline__ TargetOf<C> target_of(const TileOf<C>& tile) {
+__device__ __forceinline__ TargetOf<C> target_of(TileOf<C> tile) {
   if constexpr (kGroups<C> == Groups::none) {
     return {};
   } else {

@@ -14,12 +14,13 @@ template <class C>
 class StageLoader {
  public:
   __device__ __forceinline__ StageLoader(std::uint32_t base, const GemmMaps& maps,
-                                         const Params<C>& params, const TileOf<C>& tile)
+                                         const Params<C>& params, TileOf<C> tile)
       : base_(base),
         maps_(maps),
-        m0_(tile.row),
-        n0_(tile.col),
+        m0_(first_row<C>(tile)),
+        n0_(first_col<C>(tile)),
         beyond_m_(kSkipsBeyondM ? max(0, m0_ + c.tile_m - params.m) : 0) {
+    if constexpr (kGroups<C> != Groups::none) slices_ = tile.slices;
     if constexpr (kGroups<C> == Groups::rows) matrix_ = tile.group;
     if constexpr (kGroups<C> == Groups::contraction) {
       matrix_ = tile.block;
@@ -35,6 +36,10 @@ class StageLoader {
         ptx::keep(b_scales_[block]);
       }
     }
+  }
+
+  __device__ __forceinline__ int slices(const Params<C>& params) const {
+    return kGroups<C> == Groups::none ? params.slices : slices_;
   }
 
   __device__ __forceinline__ void load(int stage, int slice) const {
@@ -110,6 +115,7 @@ class StageLoader {
   int m0_;
   int n0_;
   int beyond_m_;      // rows of the tile beyond M, where they are skipped
+  int slices_;        // over groups: of this tile
   int matrix_;        // over groups: weights of b, or first token block
   int paired_apart_;  // groups of paired rows from one token block to the next
   const float* b_scales_[b_scale_blocks(c)];  // of 128x128 blocks
@@ -149,8 +155,8 @@ class OutputPrefetch {
     if (prefetched_ < due) {
       const TileOf<C> tile = tiles_.tile(params);
       for (; prefetched_ < due; ++prefetched_) {
-        const int col = tile.col + prefetched_ % kAcross * kBoxCols;
-        const int row = tile.row + prefetched_ / kAcross * kBoxRows;
+        const int col = first_col<C>(tile) + prefetched_ % kAcross * kBoxCols;
+        const int row = first_row<C>(tile) + prefetched_ / kAcross * kBoxRows;
         if constexpr (kGroups<C> == Groups::contraction) {
           ptx::prefetch_box(&maps.d, col, row, tile.group);
         } else {
@@ -191,12 +197,10 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const Param
   OutputPrefetch<C> prefetch(base, params);
 #pragma unroll 1
   for (TileFinder<C> tiles(base, params); tiles.valid(params); tiles.advance()) {
-    const TileOf<C> tile = tiles.tile(params);
-    const int slices = slices_of<C>(params, tile);
-    const StageLoader<C> loader(base, maps, params, tile);
+    const StageLoader<C> loader(base, maps, params, tiles.tile(params));
     if constexpr (stages_unrolled(c)) stage = 0;
 #pragma unroll 1
-    for (int slice = 0; slice < slices; ++slice) {
+    for (int slice = 0; slice < loader.slices(params); ++slice) {
       ptx::barrier_wait(Storage::empty_at(base, stage), phases >> stage & 1);
       phases ^= 1u << stage;
       loader.load(stage, slice);

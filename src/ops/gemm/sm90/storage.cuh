@@ -45,12 +45,6 @@ struct GemmMaps {
   CUtensorMap d;       // [M, N], boxes of box_cols x 16
 };
 
-// The first row and column of d in a tile.
-struct TilePlace {
-  int row;
-  int col;
-};
-
 // The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles of one row.
 template <class C>
 struct Tiles {
@@ -65,12 +59,12 @@ struct Tiles {
   __device__ __forceinline__ bool more(const GemmParams& params) const {
     return index + static_cast<int>(gridDim.x / kCluster) < params.raster.count();
   }
-  __device__ __forceinline__ TilePlace tile(const GemmParams& params) const {
+  __device__ __forceinline__ TileIndex tile(const GemmParams& params) const {
     TileIndex tile = params.raster.tile(index);
     if constexpr (kCluster > 1) {
       tile.n = tile.n * kCluster + static_cast<int>(ptx::cluster_rank());
     }
-    return {tile.m * C::value.tile_m, tile.n * C::value.tile_n};
+    return tile;
   }
   // The same for all tiles.
   __device__ __forceinline__ int slices(const GemmParams& params) const { return params.slices; }

@@ -42,19 +42,7 @@ __device__ __forceinline__ Corner warp_corner(TileOf<C> tile) {
   const int warpgroup = consumer_warpgroup();
   const int row = warp_index() * 16 + (consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0);
   const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
-  return {tile.row + row, tile.col + col};
-}
-
-// Of all consumers. Over groups the main loop has no register left to keep what is computed from it.
-template <class C>
-__device__ __forceinline__ int consumer_warp() {
-  if constexpr (kGroups<C> == Groups::none) {
-    return consumer_warpgroup() * 4 + warp_index();
-  } else {
-    std::uint32_t thread = threadIdx.x;
-    ptx::make_opaque(thread);
-    return static_cast<int>(thread / 32) - 4;
-  }
+  return {first_row<C>(tile) + row, first_col<C>(tile) + col};
 }
 
 template <class C>
@@ -67,8 +55,10 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
   static_assert(kBoxCols32 == 32, "a lane's f32 elements are those of 32 columns");
   using Consumer = Consumer<C>;
   const int lane = lane_index();
-  const std::uint32_t staging =
-      consumer.base + offsetof(SharedStorage<C>, staging) + consumer_warp<C>() * kStagingBytes;
+  std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
+                          (consumer_warpgroup() * 4 + warp_index()) * kStagingBytes;
+  // Over groups the main loop has no register left to keep it from tile to tile.
+  if constexpr (kGroups<C> != Groups::none) ptx::make_opaque(staging);
   const std::uint32_t zero = opaque(0u);
   const Corner corner = warp_corner<C>(tile);
   const TargetOf<C> target = target_of<C>(tile);

@@ -4,8 +4,6 @@
 
 #include "device/mma/layout.hpp"
 
-#include <algorithm>
-
 namespace octet {
 namespace {
 
@@ -13,7 +11,7 @@ std::string refuse(const GroupedGemmProblem& problem, const Machine& machine) {
   if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
-  if (!is_fp8(problem.a.dtype)) return text("operands are ", name(problem.a.dtype), ", not FP8");
+  if (!is_fp8(problem.a.dtype)) return "operands that are not FP8 have no CUDA kernel yet";
   if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
   if (problem.over == GroupedOver::rows && !(problem.b.block == kBlock128x128)) {
     return "over rows, blocks of b must be 128x128";
@@ -30,8 +28,7 @@ std::string refuse(const GroupedGemmProblem& problem, const Machine& machine) {
 }
 
 int multiprocessors(const GroupedGemmProblem& problem, const Machine& machine) {
-  const int most = problem.max_multiprocessors;
-  return most > 0 ? std::min(most, machine.multiprocessors) : machine.multiprocessors;
+  return multiprocessors_of(machine, problem.max_multiprocessors);
 }
 
 Planned<GroupedGemmArgs> plan_config(const GroupedGemmProblem& problem, const Machine& machine,
