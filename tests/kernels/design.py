@@ -28,6 +28,7 @@ LISTED_GROUPED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
 )
 GROUPS = {"none": 0, "rows": 1, "contraction": 2}
+QUANTIZE = re.compile(r"\d\dquantize_(?:groups_|batch_)?kernelI")
 PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
 DTYPES = {"e4m3": 4, "e5m2": 5}
 COLUMNS = {"": 0, "in_order": 0, "paired": 1}
@@ -97,7 +98,7 @@ def expected(kernel):
     counts = {"LDL": 0, "STL": 0}
     if config := gemm_config(kernel):
         counts |= gemm_counts(config)
-    elif "15quantize_kernelI" in kernel:
+    elif QUANTIZE.search(kernel):
         counts |= quantize_counts()
     return counts
 

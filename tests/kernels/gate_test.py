@@ -79,6 +79,8 @@ class Design(unittest.TestCase):
     def test_knows_the_configuration_of_a_kernel(self):
         self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4, 0, 1))
         self.assertIsNone(design.gemm_config("_Z15quantize_kernelIf"))
+        for kernel in ("15quantize_kernelI", "22quantize_groups_kernelI", "21quantize_batch_kernelI"):
+            self.assertEqual(design.expected(f"_ZN5octet4sm90{kernel}")["FMUL"], 384)
 
     def test_sees_one_instruction_too_many_or_too_few(self):
         counts = collections.Counter(design.expected(SQUARES))
@@ -122,13 +124,18 @@ class Digest(unittest.TestCase):
                 paths[-1].parent.mkdir(parents=True, exist_ok=True)
                 cubins = b"".join(elf(f".text.{name}", code) for name, code in kernels.items())
                 paths[-1].write_bytes(b"object" + cubins)
-            operators = {"gemm": ["ops/gemm", "ops/quantize"], "rope": ["ops/rope"]}
+            operators = {
+                "gemm": ["ops/gemm", "ops/quantize"],
+                "quantize": ["ops/quantize", "ops/quantize/experts"],
+                "rope": ["ops/rope"],
+            }
             return digest.digests(operators, digest.kernel_hashes(paths))
 
     def setUp(self):
         self.tree = {
             "ops/gemm/sm90/kernels.cu.o": {"a": b"A" * 16, "b": b"B" * 16},
             "ops/quantize/tile.cu.o": {"c": b"C" * 16},
+            "ops/quantize/experts/groups.cu.o": {"e": b"E" * 16},
             "ops/rope/heads.cu.o": {"d": b"D" * 16},
         }
 
@@ -143,6 +150,7 @@ class Digest(unittest.TestCase):
             "ops/gemm/other.cu.o": {"y": b"B" * 16},
             "ops/gemm/sm90/kernels.cu.o": {"x": b"A" * 16},
             "ops/quantize/tile.cu.o": {"c": b"C" * 16},
+            "ops/quantize/experts/groups.cu.o": {"e": b"E" * 16},
             "ops/rope/heads.cu.o": {"d": b"D" * 16},
         }
         self.assertEqual(self.digests(renamed), self.digests(self.tree))
@@ -151,7 +159,8 @@ class Digest(unittest.TestCase):
         before = self.digests(self.tree)
         for path, changed in (
             ("ops/gemm/sm90/kernels.cu.o", {"gemm"}),
-            ("ops/quantize/tile.cu.o", {"gemm"}),
+            ("ops/quantize/tile.cu.o", {"gemm", "quantize"}),
+            ("ops/quantize/experts/groups.cu.o", {"quantize"}),
             ("ops/rope/heads.cu.o", {"rope"}),
         ):
             tree = {**self.tree, path: {**self.tree[path], "new": b"N" * 16}}
