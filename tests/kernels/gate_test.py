@@ -93,9 +93,24 @@ class Design(unittest.TestCase):
 
     def test_reads_the_list_of_configurations(self):
         line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
-        self.assertEqual(design.listed_configs(line), {(64, 256, 5, 1, 4, 5, 0, 1)})
+        self.assertEqual(design.listed_configs(line), {(0, (64, 256, 5, 1, 4, 5, 0, 1))})
         pair = line.replace("e5m2}", "e5m2, Columns::paired, 2}")
-        self.assertEqual(design.listed_configs(pair), {(64, 256, 5, 1, 4, 5, 1, 2)})
+        self.assertEqual(design.listed_configs(pair), {(0, (64, 256, 5, 1, 4, 5, 1, 2))})
+        grouped = f"    {{Groups::contraction,\n {pair.strip().removesuffix(',')}}},\n"
+        self.assertEqual(design.listed_configs(grouped), {(2, (64, 256, 5, 1, 4, 5, 1, 2))})
+
+    def test_tells_kernels_over_groups_from_dense_ones(self):
+        grouped = SQUARES.replace(
+            "NS_8ConstantIXtlNS_14Sm90",
+            "NS0_15GroupedConstantIXtlNS_21Sm90GroupedGemmConfigELNS_6GroupsE1EtlNS_14Sm90",
+        )
+        self.assertEqual((design.groups(SQUARES), design.groups(grouped)), (0, 1))
+        self.assertEqual(design.gemm_config(grouped), design.gemm_config(SQUARES))
+        squares = "    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},\n"
+        over_rows = f"    {{Groups::rows, {squares.strip().removesuffix(',')}}},\n"
+        self.assertEqual(check_kernels.judge_configs([SQUARES, grouped], [squares, over_rows]), [])
+        for kernels in ([SQUARES], [grouped]):
+            self.assertEqual(len(check_kernels.judge_configs(kernels, [squares, over_rows])), 1)
 
 
 class Digest(unittest.TestCase):
