@@ -94,16 +94,16 @@ void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwa
     write_rows(problem, args, w, context.threads, kernels);
     return;
   }
-  write_fp8_strips(forward_cast(problem), args.fp8, {}, {workspace.rest(), context.threads, nullptr},
-                   instructions, [&](const Fp8Strip& strip) {
-                     for (std::int64_t r = 0; r < strip.rows; ++r) {
-                       NormedRow row = normed_row(problem, args, w, strip.row + r);
-                       row.y = static_cast<char*>(strip.data) +
-                               r * strip.pitch * size_bytes(problem.dtype);
-                       store_rstd(problem, args, strip.row + r, kernels.norm_row(row));
-                     }
-                     hwy::FlushStream();
-                   });
+  write_fp8_strips(
+      forward_cast(problem), args.fp8, {}, {workspace.rest(), context.threads, nullptr},
+      instructions, [&](const Fp8Strip& strip) {
+        for (std::int64_t r = 0; r < strip.rows; ++r) {
+          NormedRow row = normed_row(problem, args, w, strip.row + r);
+          row.y = static_cast<char*>(strip.data) + r * strip.pitch * size_bytes(problem.dtype);
+          store_rstd(problem, args, strip.row + r, kernels.norm_row(row));
+        }
+        hwy::FlushStream();
+      });
 }
 
 void rms_norm_backward_cpu_simd(const RmsNormProblem& problem, const RmsNormBackwardArgs& args,
