@@ -46,7 +46,7 @@ class GroupGates : public testing::TestWithParam<BlockShape> {
     }
     spoil(written.copies(0));
     GateReport report;
-    written.judge(input, {}, report);
+    written.judge("", input, {}, report);
     return failed(report);
   }
 };

@@ -64,7 +64,7 @@ def listed_configs(header):
     return {(GROUPS["none"], config_of(*numbers)) for numbers in LISTED.findall(header)}
 
 
-def gemm_counts(config):
+def gemm_counts(config, over):
     tile_m, tile_n, stages, promotion, *_ = config
     consumers = 1 if tile_m == 64 and tile_n < 128 else 2
     wave_n = min(128, tile_n if tile_m > 64 else tile_n // consumers)
@@ -77,6 +77,7 @@ def gemm_counts(config):
     issues = stages + 1 if ahead else waves * bodies
     # a, its scales, b, and b's scales: a box, or those of each block of 128 columns
     loads = 4 if promotion == ONE_BY_ONE else 3 + -(-tile_n // 128)
+    loads += over == GROUPS["rows"]  # four scales of a more, since a tile may begin at any row
     return {
         "QGMMA": 4 * issues,
         "QGMMA_RS": 0,
@@ -97,7 +98,7 @@ def expected(kernel):
     """The counts a kernel must have; no design uses local memory."""
     counts = {"LDL": 0, "STL": 0}
     if config := gemm_config(kernel):
-        counts |= gemm_counts(config)
+        counts |= gemm_counts(config, groups(kernel))
     elif QUANTIZE.search(kernel):
         counts |= quantize_counts()
     return counts

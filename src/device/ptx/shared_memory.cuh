@@ -29,6 +29,12 @@ __device__ __forceinline__ std::uint16_t load_shared_half(std::uint32_t from) {
   return half;
 }
 
+__device__ __forceinline__ std::uint32_t load_shared_word(std::uint32_t from) {
+  std::uint32_t word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from));
+  return word;
+}
+
 __device__ __forceinline__ void load_shared(std::uint32_t from, std::uint32_t& x, std::uint32_t& y,
                                             std::uint32_t& z, std::uint32_t& w) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"

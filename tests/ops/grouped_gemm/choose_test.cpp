@@ -44,12 +44,27 @@ TEST(Sm90GroupedGemmConfigs, ReadBackWhatTheyPrint) {
   EXPECT_FALSE(parse_sm90_grouped_gemm_config("256x128x4 1x128.128x128 e4m3.e4m3"));
 }
 
+// A tile that begins up to three rows behind the first scale that was loaded.
+TEST(Sm90GroupedGemmConfigs, HaveRoomForScalesFromAMultipleOfFourOn) {
+  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+    const Sm90GemmConfig& c = config.gemm;
+    const int slots = a_scale_slots(c, config.groups);
+    const int more = config.groups == Groups::rows ? kScalesAtOnce : 0;
+    EXPECT_GE(slots, c.tile_m + more) << name(config);
+    EXPECT_EQ(slots * 4 % 128, 0) << "boxes start on 128-byte boundaries";
+    EXPECT_EQ(c.tile_m * 4 % 128, 0) << "the second box too";
+    if (c.promotion == Promotion::one_by_one) continue;
+    EXPECT_GE(kShiftSlot, b_scale_floats(c)) << "the shift would be overwritten by scales";
+    EXPECT_LT(kShiftSlot, b_scale_slots(c)) << name(config);
+  }
+}
+
 TEST(Sm90GroupedGemmConfigs, FitAMultiprocessorWithTheirSlots) {
   for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
     EXPECT_LE(shared_bytes(config), kSharedLimit) << name(config);
-    EXPECT_GE(shared_bytes(config), shared_plan(config.gemm).bytes + 1023 + 32 + 8 * 32)
-        << name(config);
-    EXPECT_EQ(shared_plan(config.gemm).bytes % 16, 0) << "entries are copied 16 bytes at a time";
+    const Sm90SharedPlan plan = shared_plan(config.gemm, config.groups);
+    EXPECT_GE(shared_bytes(config), plan.bytes + 1023 + 32 + 8 * 32) << name(config);
+    EXPECT_EQ(plan.bytes % 16, 0) << "entries are copied 16 bytes at a time";
     EXPECT_LE(config.gemm.stages + 2, kTileSlots) << name(config);
   }
 }

@@ -250,7 +250,7 @@ TEST(GroupedGemmCuda, GivesTheCpusBitsForEverySizes) {
     for (const GroupedPairing& pairing : grouped_pairings()) {
       if (!is_fp8(pairing.a.dtype) || !(pairing.a.block == kBlock1x128)) continue;
       if (pairing.over == GroupedOver::rows && !(pairing.b.block == kBlock128x128)) continue;
-      const auto& [n, k] = std::array<std::pair<int, int>, 4>{
+      const auto [n, k] = std::array<std::pair<int, int>, 4>{
           {{1, 1}, {50, 130}, {136, 127}, {264, 304}}}[++seed % 4];
       const Way& way = kWays[seed % 2];
       GroupedGemmProblem problem = pairing.problem(rows, n, k);

@@ -119,27 +119,39 @@ constexpr int loaded_bytes(const Sm90GemmConfig& c) {
   return stage_bytes(c) - (c.tile_m - c.tile_m / c.cluster) * kSliceBytes;
 }
 
+// TMA loads f32 scales from multiples of four on only: from another first coordinate the load is an illegal
+// instruction, measured on an H200. Over groups, where a tile may begin at any row or token block, the load
+// begins up to three scales earlier, and the stage says by how many bytes the consumer has to shift.
+inline constexpr int kScalesAtOnce = 4;
+
+// Floats reserved per stage for the scales of a: those of the tile, over rows four more in a second box.
+constexpr int a_scale_slots(const Sm90GemmConfig& c, Groups groups) {
+  return groups == Groups::rows ? c.tile_m + 32 : c.tile_m;
+}
+
 // Floats reserved per stage for the scales of b: TMA boxes start on 128-byte boundaries.
 constexpr int b_scale_slots(const Sm90GemmConfig& c) { return std::max(32, b_scale_floats(c)); }
+// Where among them a stage over groups has its shift, behind the scales of 128x128 blocks.
+inline constexpr int kShiftSlot = 16;
 
 // Where each part of the shared memory begins, in bytes from its 1024-byte aligned start.
 struct Sm90SharedPlan {
   int a;         // [stages][tile_m * 128]
   int b;         // [stages][tile_n * 128]
   int staging;   // [8 warps][2048]
-  int a_scales;  // [stages][tile_m] f32
+  int a_scales;  // [stages][a_scale_slots] f32
   int b_scales;  // [stages][b_scale_slots] f32
   int full;      // [stages] barriers
   int empty;     // [stages] barriers
   int bytes;     // all of it, in whole swizzle atoms
 };
 
-constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c) {
+constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c, Groups groups = Groups::none) {
   Sm90SharedPlan plan{};
   plan.b = plan.a + c.stages * c.tile_m * kSliceBytes;
   plan.staging = plan.b + c.stages * c.tile_n * kSliceBytes;
   plan.a_scales = plan.staging + kConsumers * 4 * kStagingBytes;
-  plan.b_scales = plan.a_scales + c.stages * c.tile_m * 4;
+  plan.b_scales = plan.a_scales + c.stages * a_scale_slots(c, groups) * 4;
   plan.full = plan.b_scales + c.stages * b_scale_slots(c) * 4;
   plan.empty = plan.full + c.stages * 8;
   plan.bytes =
@@ -148,8 +160,8 @@ constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c) {
 }
 
 // Bytes a launch asks for: the plan, and room to align it.
-constexpr int shared_bytes(const Sm90GemmConfig& c) {
-  return shared_plan(c).bytes + kSharedAlignment;
+constexpr int shared_bytes(const Sm90GemmConfig& c, Groups groups = Groups::none) {
+  return shared_plan(c, groups).bytes + kSharedAlignment;
 }
 
 // Over groups, two entries of the group table that are on their way and the tiles that the producer has
@@ -161,7 +173,7 @@ inline constexpr int kTileSlots = 8;
 inline constexpr int kSlotBytes = 32;
 
 constexpr int shared_bytes(const Sm90GroupedGemmConfig& c) {
-  return shared_bytes(c.gemm) + kTileEntries * kEntryBytes + kTileSlots * kSlotBytes;
+  return shared_bytes(c.gemm, c.groups) + kTileEntries * kEntryBytes + kTileSlots * kSlotBytes;
 }
 
 // Every configuration that is compiled: kernels.cu makes one kernel of each. Mixes other than e4m3 . e4m3

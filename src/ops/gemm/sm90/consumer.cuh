@@ -86,10 +86,14 @@ struct Consumer {
 
   // sa * sb of the next stage, where a wave's columns share one scale of b.
   __device__ __forceinline__ void load_scales(int stage, int slice) {
-    const std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
-    // Four slices of scales were loaded: from a multiple of four on, or over the contraction from this one.
-    const int which = kGroups<C> == Groups::contraction ? 0 : slice & 3;
-    const std::uint32_t b_at = b_scale_address + stage * sizeof(Storage::b_scales[0]) + which * 4;
+    std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
+    std::uint32_t b_at = b_scale_address + stage * sizeof(Storage::b_scales[0]);
+    // Four slices of scales of b were loaded, from a multiple of four on.
+    if constexpr (kGroups<C> != Groups::contraction) b_at += (slice & 3) * 4;
+    if constexpr (kHasShift<C>) {
+      const std::uint32_t shift = ptx::load_shared_word(Storage::shift_at(base, stage));
+      (kGroups<C> == Groups::rows ? a_at : b_at) += shift;
+    }
 #pragma unroll
     for (int m = 0; m < kWavesM; ++m) {
       const float upper = ptx::load_shared(a_at + m * kWaveM * 4);

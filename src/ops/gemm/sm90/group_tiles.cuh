@@ -27,16 +27,11 @@ struct GroupedGemmParams : GemmParams {
   int paired_apart;             // and groups of 16 features from one token block of b to the next
 };
 
-// A configuration over groups as a type; `value` is what dense code reads.
-template <Sm90GroupedGemmConfig kConfig>
-struct GroupedConstant {
-  static constexpr Sm90GemmConfig value = kConfig.gemm;
-  static constexpr Groups groups = kConfig.groups;
-};
+// Whether the scales of a stage begin up to three before those of the tile, or of the slice.
 template <class C>
-inline constexpr Groups kGroups = Groups::none;
-template <Sm90GroupedGemmConfig kConfig>
-inline constexpr Groups kGroups<GroupedConstant<kConfig>> = kConfig.groups;
+inline constexpr bool kHasShift = kGroups<C> == Groups::rows ||
+                                  (kGroups<C> == Groups::contraction &&
+                                   C::value.promotion == Promotion::product_of_scales);
 
 template <class C>
 using Params = std::conditional_t<

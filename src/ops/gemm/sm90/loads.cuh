@@ -44,19 +44,28 @@ class StageLoader {
 
   __device__ __forceinline__ void load(int stage, int slice) const {
     const std::uint32_t full = Storage::full_at(base_, stage);
-    ptx::barrier_expect_bytes(full, stage_bytes(c) - bytes_beyond_m(beyond_m_));
+    if constexpr (kHasShift<C>) store_shift(stage, slice);
+    constexpr int kMore = kGroups<C> == Groups::rows ? kScalesAtOnce * 4 : 0;
+    ptx::barrier_expect_bytes(full, stage_bytes(c) + kMore - bytes_beyond_m(beyond_m_));
     const OperandMaps& a_maps = beyond_m_ > 0 ? maps_.a_last : maps_.a;
     load_a(Storage::a_at(base_, stage), a_maps, slice, full);
     load_b(Storage::b_at(base_, stage), slice, full);
     // Over the contraction, scales of a slice are those of its token block.
     const int scales = kGroups<C> == Groups::contraction ? matrix_ + slice : slice;
-    ptx::load_box(Storage::a_scales_at(base_, stage), &a_maps.scales, m0_, scales, full);
+    const std::uint32_t a_scales = Storage::a_scales_at(base_, stage);
+    if constexpr (kGroups<C> == Groups::rows) {
+      const int first = m0_ & -kScalesAtOnce;
+      ptx::load_box(a_scales, &a_maps.scales, first, scales, full);
+      ptx::load_box(a_scales + c.tile_m * 4, &maps_.a_last.scales, first + c.tile_m, scales, full);
+    } else {
+      ptx::load_box(a_scales, &a_maps.scales, m0_, scales, full);
+    }
     const std::uint32_t b_scales = Storage::b_scales_at(base_, stage);
     if constexpr (c.promotion == Promotion::one_by_one) {
       ptx::load_box(b_scales, &maps_.b.scales, n0_, scales, full);
     } else if constexpr (!kScalesByPointer) {
-      // A box of 16 bytes begins at any token block: the consumer uses the first of four.
-      ptx::load_box(b_scales, &maps_.b.scales, scales, n0_ / kScaleBlock, full);
+      // Those of four token blocks, of which the consumer uses one.
+      ptx::load_box(b_scales, &maps_.b.scales, scales & -kScalesAtOnce, n0_ / kScaleBlock, full);
     } else {
       // 16 bytes: the scales of four slices, of which the consumer uses one.
 #pragma unroll
@@ -74,6 +83,14 @@ class StageLoader {
   static constexpr bool kScalesByPointer =
       c.promotion == Promotion::product_of_scales && kGroups<C> != Groups::contraction;
   static_assert(kGroups<C> != Groups::contraction || c.tile_n == kScaleBlock);
+
+  // Bytes from the first scale of the stage to that of the tile's first row, or of the slice's token block.
+  // Visible to consumers with the arrival that follows.
+  __device__ __forceinline__ void store_shift(int stage, int slice) const {
+    const int first = kGroups<C> == Groups::rows ? m0_ : matrix_ + slice;
+    ptx::store_shared(Storage::shift_at(base_, stage),
+                      static_cast<std::uint32_t>(first % kScalesAtOnce * 4));
+  }
 
   __device__ __forceinline__ void load_a(std::uint32_t a, const OperandMaps& a_maps, int slice,
                                          std::uint32_t full) const {

@@ -35,14 +35,17 @@ struct GemmParams {
 
 struct OperandMaps {
   CUtensorMap values;  // [rows, K] bytes, boxes of 128 x the rows of a tile
-  CUtensorMap scales;  // [slices, rows] f32, boxes of as many x 1
+  CUtensorMap
+      scales;  // [slices, rows] f32, boxes of as many x 1; over groups, from a multiple of four
 };
 
 struct GemmMaps {
-  OperandMaps a;       // values in boxes of tile_m / cluster
-  OperandMaps a_last;  // in boxes of the rows up to M; only where is_load_bound
-  OperandMaps b;       // values in order or paired; scales only for 1x128 blocks
-  CUtensorMap d;       // [M, N], boxes of box_cols x 16
+  OperandMaps a;  // values in boxes of tile_m / cluster
+  OperandMaps
+      a_last;  // in boxes of the rows up to M; only where is_load_bound. Over rows of groups, boxes
+               // of four scales
+  OperandMaps b;  // values in order or paired; scales only for 1x128 blocks
+  CUtensorMap d;  // [M, N], boxes of box_cols x 16
 };
 
 // The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles of one row.
@@ -70,13 +73,24 @@ struct Tiles {
   __device__ __forceinline__ int slices(const GemmParams& params) const { return params.slices; }
 };
 
+// A configuration over groups as a type; `value` is what dense code reads.
+template <Sm90GroupedGemmConfig kConfig>
+struct GroupedConstant {
+  static constexpr Sm90GemmConfig value = kConfig.gemm;
+  static constexpr Groups groups = kConfig.groups;
+};
+template <class C>
+inline constexpr Groups kGroups = Groups::none;
+template <Sm90GroupedGemmConfig kConfig>
+inline constexpr Groups kGroups<GroupedConstant<kConfig>> = kConfig.groups;
+
 template <class C>
 struct alignas(1024) SharedStorage {
   static constexpr Sm90GemmConfig config = C::value;
   std::uint8_t a[config.stages][config.tile_m * kSliceBytes];
   std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
   std::uint8_t staging[kConsumers * 4][kStagingBytes];
-  float a_scales[config.stages][config.tile_m];
+  float a_scales[config.stages][a_scale_slots(config, kGroups<C>)];
   float b_scales[config.stages][b_scale_slots(config)];
   std::uint64_t full[config.stages];
   std::uint64_t empty[config.stages];
@@ -101,13 +115,16 @@ struct alignas(1024) SharedStorage {
   static __device__ __forceinline__ std::uint32_t b_scales_at(std::uint32_t base, int stage) {
     return base + offsetof(SharedStorage, b_scales) + stage * sizeof(b_scales[0]);
   }
+  static __device__ __forceinline__ std::uint32_t shift_at(std::uint32_t base, int stage) {
+    return b_scales_at(base, stage) + kShiftSlot * 4;
+  }
 };
 
 // Whether the struct has the offsets of shared_plan(), which tests without a GPU check.
 template <class C>
 constexpr bool follows_plan() {
   using Storage = SharedStorage<C>;
-  constexpr Sm90SharedPlan plan = shared_plan(C::value);
+  constexpr Sm90SharedPlan plan = shared_plan(C::value, kGroups<C>);
   return offsetof(Storage, a) == plan.a && offsetof(Storage, b) == plan.b &&
          offsetof(Storage, staging) == plan.staging &&
          offsetof(Storage, a_scales) == plan.a_scales &&

@@ -63,7 +63,7 @@ TensorView scales_by_block(const TensorView& scales) {
   return view;
 }
 
-// 128x128 scales of token blocks: four blocks of a row of features at a time, from any block on.
+// 128x128 scales of token blocks: four blocks of a row of features at a time.
 CUtensorMap square_scale_map(const TensorView& scales) {
   const TensorView matrix = scales_by_block(scales);
   sm90::check_square_scales(kOp, matrix);
@@ -181,6 +181,7 @@ class GroupedRun {
       GemmMaps maps = *kept;
       cuda::replace_address(maps.a.values, args.a.values.data);
       cuda::replace_address(maps.a.scales, args.a.scales.data);
+      if (kOverRows) cuda::replace_address(maps.a_last.scales, args.a.scales.data);
       cuda::replace_address(maps.b.values, args.b.values.data);
       if (has_scale_map_of_b()) cuda::replace_address(maps.b.scales, args.b.scales.data);
       if (store == Store::boxes) cuda::replace_address(maps.d, args.d.data);
@@ -197,6 +198,7 @@ class GroupedRun {
     const int a_rows = config_.tile_m / config_.cluster;
     maps.a.values = cuda::encode(sm90::operand_map(args.a.values, a_rows));
     maps.a.scales = sm90::scale_map(kOp, "a", args.a.scales, config_.tile_m);
+    maps.a_last.scales = sm90::scale_map(kOp, "a", args.a.scales, kScalesAtOnce);
     const TensorView weights = matrix_of(args.b.values, 0);
     maps.b.values = batch_map(args.b.values, sm90::operand_map(weights, config_.tile_n));
     sm90::check_square_scales(kOp, matrix_of(args.b.scales, 0));
