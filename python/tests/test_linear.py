@@ -70,9 +70,9 @@ def test_formats_and_wgrad_reach_the_operator():
     x, w, dy = normal(100, 300), normal(130, 300, seed=1), normal(100, 130, seed=2)
     plain = gradients(ot.linear, x, w, dy=dy)
     hybrid = gradients(lambda x, w: ot.linear(x, w, grad_format="e5m2"), x, w, dy=dy)
-    square = gradients(lambda x, w: ot.linear(x, w, wgrad="2d"), x, w, dy=dy)
+    rows = gradients(lambda x, w: ot.linear(x, w, wgrad="1d"), x, w, dy=dy)
     assert [torch.equal(a, b) for a, b in zip(plain, hybrid)] == [True, False, False]
-    assert [torch.equal(a, b) for a, b in zip(plain, square)] == [True, True, False]
+    assert [torch.equal(a, b) for a, b in zip(plain, rows)] == [True, True, False]
 
 
 def test_is_close_to_the_product():
@@ -147,7 +147,7 @@ def saved_bytes(w: torch.Tensor, x: torch.Tensor) -> int:
 
 def test_saves_one_byte_per_element_of_x():
     w, x = normal(256, 1024, dtype=torch.bfloat16).requires_grad_(), normal(512, 1024, dtype=torch.bfloat16)
-    assert saved_bytes(w, x) == 512 * 1024 * (1 + 4 / 128)
+    assert saved_bytes(w, x) == 512 * 1024 + 4 * 8 * 4  # a scale per 128x128 block
     assert saved_bytes(w.detach(), x.requires_grad_()) == 0
 
 

@@ -51,7 +51,7 @@ def test_one_weight_of_gated_mlp(which):
     main_grads = torch.ones(96, 256), torch.ones(256, 48)
     want = torch.autograd.grad(ot.gated_mlp(x, *weights).sum(), weights[which])[0]
     weights[1 - which] = weights[1 - which].detach()
-    none, options = (None,) * 4, (True, 4, 4, 1, True, True, True, None, None, 0.0)
+    none, options = (None,) * 4, (True, 4, 4, 2, True, True, True, None, None, 0.0)
     y, *_ = ops.gated_mlp_forward(x, *none, weights[0], *none, weights[1], *none, *main_grads, *options)
     y.sum().backward()
     assert snr(main_grads[which] - 1, want) > 90

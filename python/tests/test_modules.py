@@ -95,9 +95,11 @@ def test_compiles_with_inductor():
         assert snr(a, b) > 20
 
 
-def test_one_graph_for_every_length_beyond_a_block():
-    """torch specialises sizes of 1: x^T of at most 128 tokens has one line of scales, and a graph of its own."""
-    layer = ot.Linear(128, 40)
+@pytest.mark.parametrize("wgrad, count", [("1d", 2), ("2d", 1)])
+def test_one_graph_for_every_length_beyond_a_block(wgrad, count):
+    """torch specialises sizes of 1: in 1x128 blocks x^T of at most 128 tokens has one line of scales, and a graph of
+    its own."""
+    layer = ot.Linear(128, 40, wgrad=wgrad)
     graphs = []
 
     def backend(graph, inputs):
@@ -108,7 +110,7 @@ def test_one_graph_for_every_length_beyond_a_block():
     for length in (64, 72, 100, 129, 300, 1000):
         x = normal(2, length, 128)
         assert same(step(compiled, x), step(layer, x))
-    assert len(graphs) == 2
+    assert len(graphs) == count
 
 
 def test_functions_compile_with_dynamic_shapes():
