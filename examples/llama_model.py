@@ -69,7 +69,7 @@ class Recipe:
     """How a model computes; the flags of train_llama.py have the same names."""
 
     precision: str = "bf16"
-    wgrad: str = "1d"
+    wgrad: str = "2d"
     head: str = "bf16"
     fused_loss: bool = True
     fast_accum: str = "forward"
@@ -82,8 +82,8 @@ PRECISIONS = {
     "fp8_rowwise": Recipe("fp8_rowwise"),
     "fp8_rowwise-fast": Recipe("fp8_rowwise", fast_accum="all"),
     "octet": Recipe("octet"),
-    "octet-1d": Recipe("octet"),
-    "octet-2d": Recipe("octet", wgrad="2d"),
+    "octet-1d": Recipe("octet", wgrad="1d"),
+    "octet-2d": Recipe("octet"),
 }
 
 

@@ -10,7 +10,7 @@
     bf16               torch operators
     fp8_rowwise        torchao's rowwise recipe: fast accumulation in forward
     fp8_rowwise-fast   the same with fast accumulation in all three products
-    octet-1d, octet-2d octet.torch, x^T for the weight gradient in 1x128 or 128x128 blocks; octet is octet-1d
+    octet-1d, octet-2d octet.torch, x^T for the weight gradient in 1x128 or 128x128 blocks; octet is octet-2d
 
 +adamw steps with octet.torch.AdamW instead of torch's fused AdamW. @ORDER, a number, reads the data in another order:
 bf16,bf16@1 are two bf16 runs whose losses differ by chance alone. All runs of a list begin with the same weights.

@@ -17,9 +17,15 @@ import cubin
 
 
 def folder_of(cuda_object):
-    """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o -> ops/gemm; .../device/rows/x.cu.o -> device."""
+    """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o -> ops/gemm; .../device/rows/x.cu.o -> device.
+
+    Kernels over groups and batches, in a folder called experts, count by themselves: .../ops/quantize/experts/x.cu.o
+    -> ops/quantize/experts. Rows that never run them keep their digests.
+    """
     parts = cuda_object.as_posix().rpartition(".dir/")[2].split("/")
-    return "/".join(parts[:2]) if parts[0] == "ops" else parts[0]
+    if parts[0] != "ops":
+        return parts[0]
+    return "/".join(parts[: 3 if parts[2] == "experts" else 2])
 
 
 def kernel_hashes(cuda_objects):

@@ -69,8 +69,9 @@ CASES = {
         lambda: (rand(256, 384), rand(512, 384, seed=1) / 16),
     ),
 }
-# The same order of sums on the CPU and on a GPU: the same bits. The others are sums of many products.
-SAME_BITS = {"rope", "rope_qkv", "swiglu", "swiglu_packed"}
+# The same operations in the same order on the CPU and on a GPU: the same bits. The others are sums of many products, or
+# have an exponential, whose last bits differ.
+SAME_BITS = {"rope", "rope_qkv"}
 each = pytest.mark.parametrize("name", CASES)
 
 

@@ -1,5 +1,7 @@
 #include "c_api/plan.hpp"
 
+#include <cstddef>
+
 namespace octet::c_api {
 namespace {
 
@@ -21,13 +23,16 @@ GatedActivationProblem read_problem(const octet_gated_activation_problem* given)
   problem.activation = static_cast<GateActivation>(c.activation);
   problem.row_weight = read_flag(kOp, "row_weight", c.row_weight);
   problem.fp8 = read_fp8_output(kOp, c.fp8);
+  problem.groups = c.groups;
+  problem.tail = static_cast<GroupTail>(c.tail);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }
 
 GatedActivationForwardArgs read_forward(const GatedActivationProblem& problem,
                                         const octet_gated_activation_forward_args* given) {
-  const auto c = read_struct(kForward, "args", given);
+  const auto c =
+      read_struct(kForward, "args", given, offsetof(octet_gated_activation_forward_args, table));
   GatedActivationForwardArgs args;
   args.gate = read_tensor(kForward, "gate", c.gate);
   args.up = read_tensor(kForward, "up", c.up);
@@ -37,12 +42,14 @@ GatedActivationForwardArgs read_forward(const GatedActivationProblem& problem,
   } else {
     args.y = read_tensor(kForward, "y", c.y);
   }
+  if (problem.groups > 0) args.table = read_tensor(kForward, "table", c.table);
   return args;
 }
 
 GatedActivationBackwardArgs read_backward(const GatedActivationProblem& problem,
                                           const octet_gated_activation_backward_args* given) {
-  const auto c = read_struct(kBackward, "args", given);
+  const auto c =
+      read_struct(kBackward, "args", given, offsetof(octet_gated_activation_backward_args, table));
   GatedActivationBackwardArgs args;
   args.dy = read_tensor(kBackward, "dy", c.dy);
   args.gate = read_tensor(kBackward, "gate", c.gate);
@@ -57,6 +64,7 @@ GatedActivationBackwardArgs read_backward(const GatedActivationProblem& problem,
     args.dgate = read_tensor(kBackward, "dgate", c.dgate);
     args.dup = read_tensor(kBackward, "dup", c.dup);
   }
+  if (problem.groups > 0) args.table = read_tensor(kBackward, "table", c.table);
   return args;
 }
 

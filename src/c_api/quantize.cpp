@@ -11,7 +11,7 @@ static_assert(equal(OCTET_TAIL_ZERO, GroupTail::zero));
 static_assert(equal(OCTET_TAIL_UNTOUCHED, GroupTail::untouched));
 
 QuantizeProblem read_problem(const octet_quantize_problem* given) {
-  const auto c = read_struct(kOp, "problem", given);
+  const auto c = read_struct(kOp, "problem", given, offsetof(octet_quantize_problem, source_top_k));
   QuantizeProblem problem;
   problem.rows = c.rows;
   problem.cols = c.cols;
@@ -24,6 +24,7 @@ QuantizeProblem read_problem(const octet_quantize_problem* given) {
   problem.batch = c.batch;
   problem.groups = c.groups;
   problem.source_rows = c.source_rows;
+  problem.source_top_k = c.source_top_k;
   problem.tail = static_cast<GroupTail>(c.tail);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;

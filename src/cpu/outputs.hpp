@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace octet {
 
@@ -54,7 +55,16 @@ inline void clear_padding(const QuantizedView& view) {
   fill_gaps(view.scales, scale_lines(view.scales), 1.0f);
 }
 
-// Clears the rows of a matrix of 1x128 blocks from `first` on: values to 0, scales to 1.
+// Clears the rows of a matrix from `first` on.
+inline void clear_rows(const TensorView& matrix, std::int64_t first, int threads) {
+  const std::int64_t element_bytes = size_bytes(matrix.dtype);
+  parallel_for(threads, matrix.rows() - first, [&](std::int64_t row) {
+    std::memset(static_cast<char*>(matrix.data) + (first + row) * matrix.strides[0] * element_bytes,
+                0, static_cast<std::size_t>(matrix.cols() * element_bytes));
+  });
+}
+
+// The same for a matrix of 1x128 blocks: values to 0, scales to 1.
 inline void clear_rows(const QuantizedView& view, std::int64_t first, int threads) {
   const TensorView& values = view.values;
   const TensorView& scales = view.scales;

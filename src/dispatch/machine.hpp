@@ -13,8 +13,16 @@ struct Machine {
   int sm_major = 0;     // of the problem's CUDA device; 0: none
   int sm_minor = 0;
   int multiprocessors = 0;
-  bool cublaslt = false;  // libcublasLt can be loaded; checked for CUDA problems only
+  int max_multiprocessors = 0;  // that the caller leaves to products; 0: all
+  bool cublaslt = false;        // libcublasLt can be loaded; checked for CUDA problems only
 };
+
+// Of which a product may take as many.
+inline int multiprocessors_of(const Machine& machine, int max_multiprocessors) {
+  return max_multiprocessors > 0 && max_multiprocessors < machine.multiprocessors
+             ? max_multiprocessors
+             : machine.multiprocessors;
+}
 
 // threads = 0: OCTET_NUM_THREADS, or else every core this process may use.
 Machine this_machine(Device device, int threads);

@@ -241,6 +241,10 @@ TEST(CBadInput, RefusesBadOptions) {
   expect_status(kInvalid, "threads must be between 0 and 1024, got -1",
                 octet_make_gemm_plan(&problem, &options, &plan));
   OCTET_INIT(&options);
+  options.max_multiprocessors = -1;
+  expect_status(kInvalid, "gemm: max_multiprocessors must be at least 0, got -1",
+                octet_make_gemm_plan(&problem, &options, &plan));
+  OCTET_INIT(&options);
   options.struct_size = 3;
   expect_status(kInvalid,
                 text("gemm: struct_size of options must be at least ", sizeof options,

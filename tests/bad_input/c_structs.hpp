@@ -82,6 +82,7 @@ inline octet_quantize_problem to_c(const QuantizeProblem& problem) {
   c.batch = problem.batch;
   c.groups = problem.groups;
   c.source_rows = problem.source_rows;
+  c.source_top_k = problem.source_top_k;
   c.device = to_c(problem.device);
   return c;
 }

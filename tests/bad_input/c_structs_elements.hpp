@@ -176,6 +176,8 @@ inline octet_gated_activation_problem to_c(const GatedActivationProblem& problem
   c.activation = static_cast<octet_gate_activation>(problem.activation);
   c.row_weight = problem.row_weight;
   c.fp8 = to_c(problem.fp8);
+  c.groups = problem.groups;
+  c.tail = static_cast<octet_group_tail>(problem.tail);
   c.device = to_c(problem.device);
   return c;
 }
@@ -187,6 +189,7 @@ inline octet_gated_activation_forward_args to_c(const GatedActivationForwardArgs
   c.row_weight = to_c(args.row_weight);
   c.y = to_c(args.y);
   c.fp8 = to_c(args.fp8);
+  c.table = to_c(args.table);
   return c;
 }
 inline octet_gated_activation_backward_args to_c(const GatedActivationBackwardArgs& args) {
@@ -200,6 +203,7 @@ inline octet_gated_activation_backward_args to_c(const GatedActivationBackwardAr
   c.dup = to_c(args.dup);
   c.fp8 = to_c(args.fp8);
   c.d_row_weight = to_c(args.d_row_weight);
+  c.table = to_c(args.table);
   return c;
 }
 

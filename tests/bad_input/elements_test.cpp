@@ -189,5 +189,87 @@ TEST(GatedActivationBadInput, RefusesBadTensors) {
   refused("gated_activation: dup must have rank 2, [rows, cols], got rank 0");
 }
 
+GatedActivationProblem gated_groups() {
+  GatedActivationProblem problem = gated_problem();
+  problem.groups = 3;
+  problem.fp8 = Fp8Output{};
+  return problem;
+}
+
+TEST(GatedActivationGroupsBadInput, RefusesBadProblems) {
+  const auto refused = [](ErrorCode code, const std::string& message, const auto& change) {
+    GatedActivationProblem problem = gated_groups();
+    change(problem);
+    expect_gated_refused(code, message, problem);
+  };
+  refused(kInvalid, "gated_activation: groups must be 1 to 1024, got -1",
+          [](auto& p) { p.groups = -1; });
+  refused(kInvalid, "gated_activation: groups must be 1 to 1024, got 1025",
+          [](auto& p) { p.groups = 1025; });
+  refused(kInvalid, "gated_activation: tail must be zero or untouched, got 4",
+          [](auto& p) { p.tail = static_cast<GroupTail>(4); });
+  refused(kInvalid, "gated_activation: rows must be 1 to 2^30, got 0", [](auto& p) {
+    p.rows = 0;
+    p.fp8.reset();
+  });
+  refused(kInvalid, "gated_activation: rows must be 1 to 2^30, got 1073741825",
+          [](auto& p) { p.rows = kMaxGroupedRows + 1; });
+  refused(kUnsupported,
+          "gated_activation: block must be 1x128 with groups, got 128x128: a block of 128 rows "
+          "would have rows of two groups",
+          [](auto& p) { p.fp8->block = kBlock128x128; });
+  refused(kUnsupported,
+          "gated_activation: transposed_block must be 1x128 or 128x128 with groups, got 128x1",
+          [](auto& p) { p.fp8->transposed_block = kBlock128x1; });
+}
+
+struct GatedGroupsCall {
+  GatedGroupsCall() {
+    args.dy = arena.matrix(Dtype::bf16, kRows, kCols);
+    args.gate = arena.matrix(Dtype::bf16, kRows, kCols);
+    args.up = arena.matrix(Dtype::bf16, kRows, kCols);
+    args.row_weight = arena.tensor(Dtype::f32, {kRows});
+    args.d_row_weight = arena.tensor(Dtype::f32, {kRows});
+    args.fp8.out = arena.quantized(kRows, 2 * kCols, Dtype::e4m3, kBlock1x128);
+    args.fp8.transposed = arena.quantized(QuantizedBatchLayout::token_blocks(
+        max_token_blocks(3, kRows), 2 * kCols, Dtype::e4m3, kBlock1x128));
+    args.table = arena.tensor(Dtype::i32, {group_table_words(3, kRows)});
+    const std::int32_t sizes[] = {1, 0, 2};
+    run(plan_group_table({.groups = 3, .rows = kRows}),
+        {make_view(sizes, Dtype::i32, {3}), args.table});
+    workspace = arena.workspace(plan_gated_activation_backward(pass.problem).workspace_bytes);
+  }
+  void refused(const std::string& message) const {
+    expect_run_refused(kInvalid, message, arena, pass, args, workspace);
+  }
+
+  Arena arena{1 << 19};
+  GatedActivationBackward pass{gated_groups()};
+  GatedActivationBackwardArgs args;
+  Workspace workspace;
+};
+
+TEST(GatedActivationGroupsBadInput, RefusesBadTensors) {
+  const GatedGroupsCall right;
+  EXPECT_NO_THROW(
+      run(plan_gated_activation_backward(right.pass.problem), right.args, right.workspace));
+  GatedGroupsCall none;
+  none.args.table = {};
+  none.refused(
+      "gated_activation: table must have rank 1, [group_table_words(groups, rows)], got rank 0");
+  GatedGroupsCall turned;
+  turned.args.fp8.transposed = turned.arena.quantized(2 * kCols, kRows, Dtype::e4m3, kBlock1x128);
+  turned.refused(
+      "gated_activation: fp8.transposed must have rank 3, [max_token_blocks(groups, rows), 2 cols, "
+      "128], got rank 2");
+  GatedGroupsCall never;
+  static_cast<std::int32_t*>(never.args.table.data)[0] = 0;
+  never.refused(text("gated_activation: table was not made by group_table, got i32[",
+                     group_table_words(3, kRows), "]"));
+  GatedGroupsCall overlap;
+  overlap.args.table.data = overlap.args.fp8.out.values.data;
+  overlap.refused("gated_activation: output fp8.out overlaps table: their memory must be apart");
+}
+
 }  // namespace
 }  // namespace octet::bad_input

@@ -64,6 +64,13 @@ TEST(QuantizeGroupsBadInput, RefusesBadProblems) {
             p.groups = 0;
             p.source_rows = 5;
           });
+  refused(kInvalid, "quantize: source_top_k must be at least 0, got -2", gather_problem(),
+          [](auto& p) { p.source_top_k = -2; });
+  refused(kInvalid, "quantize: source_top_k goes with source_rows, got 8 without source_rows",
+          group_problem(), [](auto& p) { p.source_top_k = 8; });
+  refused(kInvalid,
+          "quantize: source_rows * source_top_k must be at most 2^31 - 1, got 40 * 53687092",
+          gather_problem(), [](auto& p) { p.source_top_k = 53687092; });
   refused(kInvalid,
           "quantize: a tensor of 640 x 450359962737050 has more than 2^58 elements, the most that "
           "octet can address",
@@ -217,6 +224,10 @@ TEST(QuantizeGroupsBadInput, RefusesBadSources) {
   GroupsCall beyond(gather_problem());
   beyond.source()[228] = 40;
   beyond.refused("quantize: source[228] must be 0 to 39, got 40");
+  GroupsCall slot(gather_problem());
+  slot.problem.source_top_k = 3;
+  slot.source()[1] = 120;
+  slot.refused("quantize: source[1] must be 0 to 119, got 120");
   GroupsCall negative(gather_problem());
   negative.source()[0] = -1;
   negative.refused("quantize: source[0] must be 0 to 39, got -1");

@@ -250,5 +250,30 @@ TEST(CApiSameBits, GatedActivationBackward) {
   }
 }
 
+TEST(CApiSameBits, GatedActivationOverGroups) {
+  for (const GroupTail tail : {GroupTail::zero, GroupTail::untouched}) {
+    GatedActivationProblem problem = gated_problem();
+    problem.fp8 = Fp8Output{};
+    problem.groups = 3;
+    problem.tail = tail;
+    expect_same_bits(GatedActivationBackward{problem}, [&](Arena& arena) {
+      GatedActivationBackwardArgs args;
+      args.dy = filled(arena.matrix(Dtype::bf16, kRows, kCols), 1);
+      args.gate = filled(arena.matrix(Dtype::bf16, kRows, kCols), 2);
+      args.up = filled(arena.matrix(Dtype::bf16, kRows, kCols), 3);
+      args.row_weight = filled(arena.tensor(Dtype::f32, {kRows}), 4);
+      args.d_row_weight = arena.tensor(Dtype::f32, {kRows});
+      args.fp8.out = arena.quantized(kRows, 2 * kCols, Dtype::e4m3, kBlock1x128);
+      args.fp8.transposed = arena.quantized(QuantizedBatchLayout::token_blocks(
+          max_token_blocks(3, kRows), 2 * kCols, Dtype::e4m3, kBlock1x128));
+      args.table = arena.tensor(Dtype::i32, {group_table_words(3, kRows)});
+      const std::int32_t sizes[3] = {1, 0, 2};
+      run_cpp(GroupTableProblem{3, kRows},
+              GroupTableArgs{make_view(sizes, Dtype::i32, {3}), args.table});
+      return args;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace octet

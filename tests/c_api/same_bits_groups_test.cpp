@@ -28,6 +28,7 @@ TEST(CApiGroups, QuantizedGroupsHaveTheSameBits) {
                                     .transposed_block = kBlock128x128,
                                     .groups = 3,
                                     .source_rows = source_rows,
+                                    .source_top_k = source_rows > 0 ? 2 : 0,
                                     .tail = tail};
       expect_same_bits(problem, [&](Arena& arena) {
         QuantizeArgs args;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace octet::testing {
 
@@ -35,6 +36,10 @@ struct Pipeline {
   bool restarts = true;
   Fault fault = Fault::none;
   int blocks = 1;  // of a cluster
+  // Over groups: the slices of each tile in turn instead of `slices`, and the slots in which the producer
+  // passes on what it knows of a tile, as soon as the previous tile is loaded.
+  std::vector<int> slices_in_turn{};
+  int slots = 0;
 };
 
 class PipelineModel {
@@ -42,8 +47,14 @@ class PipelineModel {
   static constexpr int kMostStages = 12;
   static constexpr int kMostWarps = 8;
   static constexpr int kMostBlocks = 2;
+  static constexpr int kMostSlots = 8;
+  static constexpr int kMostTiles = 30;
 
   explicit PipelineModel(const Pipeline& pipeline) : pipeline_(pipeline) {
+    for (int tile = 0; tile < pipeline.tiles; ++tile) {
+      first_[at(tile + 1)] = static_cast<std::int16_t>(first_[at(tile)] + slices_of(tile));
+    }
+    for (Block& block : state_.blocks) pass_on(block, 0);
     if (pipeline.tiles > 0) return;
     for (Block& block : state_.blocks) {
       block.producer.done = 1;
@@ -106,7 +117,7 @@ class PipelineModel {
 
  private:
   using Small = std::int8_t;
-  enum Step : Small { kWait, kIssue, kRelease, kDone };
+  enum Step : Small { kWait, kIssue, kRelease, kStore, kDone };
 
   struct Barrier {
     Small arrived = 0;
@@ -142,6 +153,7 @@ class PipelineModel {
     Producer producer;
     std::array<Warp, kMostWarps> warps;
     std::array<Stage, kMostStages> ring;
+    std::array<Small, kMostSlots> slots{-1, -1, -1, -1, -1, -1, -1, -1};  // the tile in each
   };
   struct State {
     std::array<Block, kMostBlocks> blocks;
@@ -160,14 +172,37 @@ class PipelineModel {
   int agents_of_block() const { return 1 + pipeline_.warps + pipeline_.stages * pipeline_.blocks; }
   int load_of(int role) const { return role - 1 - pipeline_.warps; }
 
-  int tickets() const { return pipeline_.tiles * pipeline_.slices; }
+  int slices_of(int tile) const {
+    const std::vector<int>& turn = pipeline_.slices_in_turn;
+    return turn.empty() ? pipeline_.slices : turn[at(tile) % turn.size()];
+  }
+  int tickets() const { return first_[at(pipeline_.tiles)]; }
+  int tile_of(int ticket) const {
+    int tile = 0;
+    while (first_[at(tile + 1)] <= ticket) ++tile;
+    return tile;
+  }
+  bool begins_tile(int ticket) const { return first_[at(tile_of(ticket))] == ticket; }
+
+  // The slot of a tile is written.
+  void pass_on(Block& block, int tile) {
+    if (pipeline_.slots > 0 && tile < pipeline_.tiles) {
+      block.slots[at(tile % pipeline_.slots)] = static_cast<Small>(tile);
+    }
+  }
+  void read_slot(const Block& block, int tile) {
+    if (pipeline_.slots > 0 && block.slots[at(tile % pipeline_.slots)] != tile) {
+      violation_ = "a slot is read that holds another tile";
+    }
+  }
 
   // The stage of the slice after the current one, in this tile or the next, or the stage that
   // closes the ring; -1: there is none.
   int next_stage(const Warp& warp) const {
     const int next = warp.ticket + 1;
-    if (next == tickets() && pipeline_.restarts) return -1;
-    return (pipeline_.restarts ? next % pipeline_.slices : next) % pipeline_.stages;
+    if (!pipeline_.restarts) return next % pipeline_.stages;
+    if (next == tickets()) return -1;
+    return (next - first_[at(tile_of(next))]) % pipeline_.stages;
   }
 
   // A stage is full once its producer expects bytes and all of them have landed.
@@ -211,8 +246,9 @@ class PipelineModel {
     ++p.ticket;
     ++p.slice;
     p.stage = static_cast<Small>(p.stage + 1 == pipeline_.stages ? 0 : p.stage + 1);
-    if (p.slice == pipeline_.slices) {
+    if (p.slice == slices_of(tile_of(p.ticket - 1))) {
       p.slice = 0;
+      pass_on(block, tile_of(p.ticket - 1) + 1);
       if (pipeline_.restarts && pipeline_.fault != Fault::producer_never_restarts) p.stage = 0;
     }
     const bool closes = !pipeline_.restarts && pipeline_.fault != Fault::ring_left_open;
@@ -237,6 +273,7 @@ class PipelineModel {
     const bool early = pipeline_.fault == Fault::release_before_reading;
     switch (warp.step) {
       case kIssue:
+        if (begins_tile(warp.ticket)) read_slot(block, tile_of(warp.ticket));
         read(block, warp.stage, warp.ticket);
         if (early) release(block, warp);
         warp.step = same_stage ? kRelease : kWait;
@@ -254,6 +291,10 @@ class PipelineModel {
         if (!early) release(block, warp);
         warp.step = kWait;
         if (!same_stage) take_next(warp);
+        break;
+      case kStore:
+        read_slot(block, tile_of(warp.ticket - 1));
+        warp.step = warp.ticket == tickets() ? kDone : kIssue;
         break;
       default: break;
     }
@@ -279,9 +320,15 @@ class PipelineModel {
     warp.stage = static_cast<Small>(next_stage(warp));
     ++warp.ticket;
     warp.step = warp.ticket == tickets() ? kDone : kIssue;
+    // A tile is stored when its last stage has been released, and its slot is read for that.
+    const bool ends_tile =
+        warp.ticket > 0 && (warp.ticket == tickets() || begins_tile(warp.ticket));
+    if (pipeline_.slots > 0 && ends_tile) warp.step = kStore;
   }
 
   Pipeline pipeline_;
+  std::array<std::int16_t, kMostTiles + 1>
+      first_{};  // ticket of each tile, and the one behind the last
   State state_;
   std::string violation_;
 };

@@ -2,7 +2,7 @@
 // overwrites one in use. Tested with random schedules of every warp, and with every schedule of
 // small cases.
 #include "device/pipeline_model.hpp"
-#include "ops/gemm/sm90/config.hpp"
+#include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <gtest/gtest.h>
 
@@ -122,6 +122,49 @@ TEST(Pipeline, CoversEveryConfiguration) {
     EXPECT_EQ(run_every({config.stages, config.stages + 1, 2, consumers(config), restarts}), "")
         << name(config);
   }
+}
+
+// Tiles of groups, of different lengths, and the slots in which they are passed on.
+Pipeline over_groups(int stages, int tiles, int warps, bool restarts, int blocks,
+                     std::vector<int> slices, int slots = kTileSlots) {
+  Pipeline pipeline{stages, 0, tiles, warps, restarts, Fault::none, blocks};
+  pipeline.slices_in_turn = std::move(slices);
+  pipeline.slots = slots;
+  return pipeline;
+}
+
+TEST(Pipeline, HoldsForTilesOfDifferentLengths) {
+  std::mt19937_64 random(3);
+  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+    const bool restarts = stages_unrolled(config.gemm);
+    const int warps = 4 * consumers(config.gemm);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      std::vector<int> slices(1 + random() % 12);
+      for (int& count : slices) count = std::array{1, 2, 5}[random() % 3];
+      const Pipeline pipeline =
+          over_groups(config.gemm.stages, 20, warps, restarts, config.gemm.cluster, slices);
+      ASSERT_EQ(run_random(pipeline, seed), "") << name(config) << ", seed " << seed;
+    }
+    // All tiles of one slice: the producer is as many tiles ahead as there are stages.
+    const Pipeline short_tiles =
+        over_groups(config.gemm.stages, 30, warps, restarts, config.gemm.cluster, {1});
+    ASSERT_EQ(run_random(short_tiles, 1), "") << name(config);
+    ASSERT_EQ(run_every(over_groups(config.gemm.stages, 10, 1, restarts, 1, {1})), "");
+  }
+  for (const bool restarts : {true, false}) {
+    ASSERT_EQ(run_every(over_groups(4, 4, 2, restarts, 1, {1, 2, 5, 1})), "");
+    ASSERT_EQ(run_every(over_groups(2, 4, 1, restarts, 2, {1, 2})), "");
+  }
+}
+
+// As many slots as the kernel asserts, stages + 2, are needed where the ring continues.
+TEST(PipelineModel, SeesASlotThatIsWrittenWhileItIsRead) {
+  EXPECT_EQ(run_every(over_groups(4, 9, 1, false, 1, {1}, 6)), "");
+  EXPECT_EQ(run_every(over_groups(4, 9, 1, false, 1, {1}, 5)),
+            "a slot is read that holds another tile");
+  EXPECT_EQ(run_every(over_groups(4, 6, 1, true, 1, {1}, 3)), "");
+  EXPECT_EQ(run_every(over_groups(4, 6, 1, true, 1, {1}, 2)),
+            "a slot is read that holds another tile");
 }
 
 // A tile whose last slice is in stage 0, followed by one that starts there.

@@ -1,7 +1,7 @@
 // Operators on rows of elements: rms_norm and gated_activation.
 #pragma once
 
-#include "fuzz/c_api_call.hpp"
+#include "fuzz/c_api_groups.hpp"
 
 namespace octet::fuzz {
 
@@ -78,6 +78,18 @@ inline void fuzz_rms_norm(Input& input, Memory& memory) {
   pass.run(input, fuzz_rms_norm_forward, fuzz_rms_norm_backward, memory, p);
 }
 
+// The copies of an output over groups, or of one without.
+inline octet_fp8_copies gated_copies(Input& input, const octet_gated_activation_problem& p,
+                                     std::int64_t cols) {
+  octet_fp8_copies copies = fp8_copies(input, p.fp8, p.rows, cols);
+  if (p.groups <= 0 || p.fp8.enabled == 0) return copies;
+  int64_t blocks = 0;
+  if (octet_max_token_blocks(p.groups, p.rows, &blocks) != OCTET_OK) __builtin_trap();
+  copies.transposed =
+      input.quantized_batch(p.fp8.format, blocks, cols, 128, p.fp8.transposed_block);
+  return copies;
+}
+
 inline void fuzz_gated_forward(Input& input, const octet_plan* plan, Memory& memory,
                                const octet_gated_activation_problem& p) {
   auto args = with_tail<octet_gated_activation_forward_args>();
@@ -86,7 +98,8 @@ inline void fuzz_gated_forward(Input& input, const octet_plan* plan, Memory& mem
   a.up = input.tensor(p.dtype, p.rows, p.cols);
   if (p.row_weight != 0) a.row_weight = input.tensor(OCTET_F32, {p.rows});
   if (p.fp8.enabled == 0) a.y = input.tensor(p.dtype, p.rows, p.cols);
-  a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
+  a.fp8 = gated_copies(input, p, p.cols);
+  if (p.groups > 0) a.table = group_table(input, p.groups, p.rows);
   memory.run(input, plan, octet_run_gated_activation_forward, args);
 }
 
@@ -102,7 +115,8 @@ inline void fuzz_gated_backward(Input& input, const octet_plan* plan, Memory& me
     a.dgate = input.tensor(p.dtype, p.rows, p.cols);
     a.dup = input.tensor(p.dtype, p.rows, p.cols);
   }
-  a.fp8 = fp8_copies(input, p.fp8, p.rows, 2 * p.cols);
+  a.fp8 = gated_copies(input, p, 2 * p.cols);
+  if (p.groups > 0) a.table = group_table(input, p.groups, p.rows);
   if (p.row_weight != 0) a.d_row_weight = input.tensor(OCTET_F32, {p.rows});
   memory.run(input, plan, octet_run_gated_activation_backward, args);
 }
@@ -116,12 +130,17 @@ inline void fuzz_gated_activation(Input& input, Memory& memory) {
   p.activation = input.number(OCTET_GATE_SILU, OCTET_GATE_RELU_SQUARED);
   p.row_weight = input.flag();
   p.fp8 = fp8_output(input);
+  if (input.coin()) {
+    p.groups = input.few();
+    p.tail = input.number(OCTET_TAIL_ZERO, OCTET_TAIL_UNTOUCHED);
+    if (!input.spoilt()) p.fp8.block = octet_block_of(1, 128);
+  }
   p.device = input.device();
   input.grow(&problem);
   const PlannedPass pass =
       plan_pass(input, p, &octet_plan_options::backend, octet_make_gated_activation_forward_plan,
                 octet_make_gated_activation_backward_plan);
-  if (pass.plan == nullptr || is_long({p.rows, p.cols})) return;
+  if (pass.plan == nullptr || is_long({p.groups + 1, p.rows + 128, p.cols})) return;
   pass.run(input, fuzz_gated_forward, fuzz_gated_backward, memory, p);
 }
 

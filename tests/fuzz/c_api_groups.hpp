@@ -63,6 +63,7 @@ inline void fuzz_quantize_groups(Input& input, Memory& memory) {
   if (batch || input.spoilt()) p.batch = input.number(1, 5);
   if (!batch || input.spoilt()) p.groups = input.number(1, 5);
   if ((!batch && input.coin()) || input.spoilt()) p.source_rows = input.extent();
+  if ((p.source_rows > 0 && input.coin()) || input.spoilt()) p.source_top_k = input.few();
   p.tail = input.number(OCTET_TAIL_ZERO, OCTET_TAIL_UNTOUCHED);
   p.device = input.device();
   input.grow(&problem);

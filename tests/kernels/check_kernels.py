@@ -1,9 +1,9 @@
 """Judges the CUDA objects of a build without a GPU and without compiling again.
 
-    check_kernels.py [--summary] --logs FOLDER --config HEADER --budgets TABLE OBJECT...
+    check_kernels.py [--summary] --logs FOLDER --config HEADER [--config HEADER] --budgets TABLE OBJECT...
 
 No kernel spills or has a stack, no wgmma is serialised, every kernel has the instruction counts of
-its design, the kernels are those of the configuration list, and the number of kernels and the
+its design, the kernels are those of the configuration lists, and the number of kernels and the
 compile time of each folder stay within the budgets of cmake/kernels/operators.json. --summary only
 prints the numbers.
 """
@@ -40,10 +40,13 @@ def judge_object(cuda_object, log):
     return [f"{cuda_object.name}: {complaint}" for complaint in complaints]
 
 
-def judge_configs(kernels, header):
-    compiled = {config for kernel in kernels if (config := design.gemm_config(kernel))}
-    listed = design.listed_configs(header)
-    if compiled == listed and listed:
+def judge_configs(kernels, headers):
+    compiled = {
+        (design.groups(kernel), config) for kernel in kernels if (config := design.gemm_config(kernel))
+    }
+    lists = [design.listed_configs(header) for header in headers]
+    listed = set().union(*lists)
+    if compiled == listed and all(lists):
         return []
     return [f"configurations listed and compiled differ: {sorted(listed ^ compiled)}"]
 
@@ -98,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--logs", type=pathlib.Path, required=True)
-    parser.add_argument("--config", type=pathlib.Path, required=True)
+    parser.add_argument("--config", type=pathlib.Path, required=True, action="append")
     parser.add_argument("--budgets", type=pathlib.Path, required=True)
     parser.add_argument("objects", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
@@ -114,7 +117,7 @@ def main():
     for cuda_object, log in zip(cuda_objects, logs):
         complaints += judge_object(cuda_object, log)
     kernels = [kernel for log in logs for kernel in log.entries]
-    complaints += judge_configs(kernels, options.config.read_text())
+    complaints += judge_configs(kernels, [header.read_text() for header in options.config])
     budgets = json.loads(options.budgets.read_text())
     complaints += judge_budgets(used, budgets)
     complaints += judge_files(cuda_objects, logs, budgets["file_nvcc_seconds"])

@@ -9,7 +9,7 @@ sa * sb: two rows per wave, for each body and once before the first. With two op
 (1x128 . 1x128) there is one body, and a FMUL beside every FFMA. If ptxas cannot prove that only one
 lane is active, it wraps a TMA instruction in a loop over lanes (LANE_LOOP): this holds for the
 loads of a stage in large tiles. Other loads, and all stores, are issued by an elected lane and have
-no such loop.
+no such loop. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration.
 """
 import re
 
@@ -17,11 +17,18 @@ GEMM = re.compile(
     r"gemm_(?:cluster_)?kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
     r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)ELi(\d)E"
 )
+GROUPED = re.compile(r"Sm90GroupedGemmConfigELNS_6GroupsE(\d)E")
 LISTED = re.compile(
     r"^ *\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
     r"(?:, Columns::(\w+))?(?:, (\d))?\}",
     re.MULTILINE,
 )
+LISTED_GROUPED = re.compile(
+    r"\{Groups::(\w+),\s*\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
+    r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
+)
+GROUPS = {"none": 0, "rows": 1, "contraction": 2}
+QUANTIZE = re.compile(r"\d\dquantize_(?:groups_|batch_)?kernelI")
 PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
 DTYPES = {"e4m3": 4, "e5m2": 5}
 COLUMNS = {"": 0, "in_order": 0, "paired": 1}
@@ -34,15 +41,27 @@ def gemm_config(kernel):
     return tuple(int(number) for number in match.groups()) if match else None
 
 
+def groups(kernel):
+    """What the groups of a product divide, as a number of GROUPS."""
+    match = GROUPED.search(kernel)
+    return int(match.group(1)) if match else GROUPS["none"]
+
+
+def config_of(m, n, stages, promotion, a, b, columns, cluster):
+    return (
+        int(m), int(n), int(stages), PROMOTIONS[promotion],
+        DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1),
+    )
+
+
 def listed_configs(header):
-    """The configurations that config.hpp lists."""
-    return {
-        (
-            int(m), int(n), int(stages), PROMOTIONS[promotion],
-            DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1),
-        )
-        for m, n, stages, promotion, a, b, columns, cluster in LISTED.findall(header)
+    """(groups, configuration) of what a header lists, dense or over groups."""
+    grouped = {
+        (GROUPS[kind], config_of(*numbers)) for kind, *numbers in LISTED_GROUPED.findall(header)
     }
+    if grouped:
+        return grouped
+    return {(GROUPS["none"], config_of(*numbers)) for numbers in LISTED.findall(header)}
 
 
 def gemm_counts(config):
@@ -79,7 +98,7 @@ def expected(kernel):
     counts = {"LDL": 0, "STL": 0}
     if config := gemm_config(kernel):
         counts |= gemm_counts(config)
-    elif "15quantize_kernelI" in kernel:
+    elif QUANTIZE.search(kernel):
         counts |= quantize_counts()
     return counts
 

@@ -79,6 +79,8 @@ class Design(unittest.TestCase):
     def test_knows_the_configuration_of_a_kernel(self):
         self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4, 0, 1))
         self.assertIsNone(design.gemm_config("_Z15quantize_kernelIf"))
+        for kernel in ("15quantize_kernelI", "22quantize_groups_kernelI", "21quantize_batch_kernelI"):
+            self.assertEqual(design.expected(f"_ZN5octet4sm90{kernel}")["FMUL"], 384)
 
     def test_sees_one_instruction_too_many_or_too_few(self):
         counts = collections.Counter(design.expected(SQUARES))
@@ -91,9 +93,24 @@ class Design(unittest.TestCase):
 
     def test_reads_the_list_of_configurations(self):
         line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
-        self.assertEqual(design.listed_configs(line), {(64, 256, 5, 1, 4, 5, 0, 1)})
+        self.assertEqual(design.listed_configs(line), {(0, (64, 256, 5, 1, 4, 5, 0, 1))})
         pair = line.replace("e5m2}", "e5m2, Columns::paired, 2}")
-        self.assertEqual(design.listed_configs(pair), {(64, 256, 5, 1, 4, 5, 1, 2)})
+        self.assertEqual(design.listed_configs(pair), {(0, (64, 256, 5, 1, 4, 5, 1, 2))})
+        grouped = f"    {{Groups::contraction,\n {pair.strip().removesuffix(',')}}},\n"
+        self.assertEqual(design.listed_configs(grouped), {(2, (64, 256, 5, 1, 4, 5, 1, 2))})
+
+    def test_tells_kernels_over_groups_from_dense_ones(self):
+        grouped = SQUARES.replace(
+            "NS_8ConstantIXtlNS_14Sm90",
+            "NS0_15GroupedConstantIXtlNS_21Sm90GroupedGemmConfigELNS_6GroupsE1EtlNS_14Sm90",
+        )
+        self.assertEqual((design.groups(SQUARES), design.groups(grouped)), (0, 1))
+        self.assertEqual(design.gemm_config(grouped), design.gemm_config(SQUARES))
+        squares = "    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},\n"
+        over_rows = f"    {{Groups::rows, {squares.strip().removesuffix(',')}}},\n"
+        self.assertEqual(check_kernels.judge_configs([SQUARES, grouped], [squares, over_rows]), [])
+        for kernels in ([SQUARES], [grouped]):
+            self.assertEqual(len(check_kernels.judge_configs(kernels, [squares, over_rows])), 1)
 
 
 class Digest(unittest.TestCase):
@@ -107,13 +124,18 @@ class Digest(unittest.TestCase):
                 paths[-1].parent.mkdir(parents=True, exist_ok=True)
                 cubins = b"".join(elf(f".text.{name}", code) for name, code in kernels.items())
                 paths[-1].write_bytes(b"object" + cubins)
-            operators = {"gemm": ["ops/gemm", "ops/quantize"], "rope": ["ops/rope"]}
+            operators = {
+                "gemm": ["ops/gemm", "ops/quantize"],
+                "quantize": ["ops/quantize", "ops/quantize/experts"],
+                "rope": ["ops/rope"],
+            }
             return digest.digests(operators, digest.kernel_hashes(paths))
 
     def setUp(self):
         self.tree = {
             "ops/gemm/sm90/kernels.cu.o": {"a": b"A" * 16, "b": b"B" * 16},
             "ops/quantize/tile.cu.o": {"c": b"C" * 16},
+            "ops/quantize/experts/groups.cu.o": {"e": b"E" * 16},
             "ops/rope/heads.cu.o": {"d": b"D" * 16},
         }
 
@@ -128,6 +150,7 @@ class Digest(unittest.TestCase):
             "ops/gemm/other.cu.o": {"y": b"B" * 16},
             "ops/gemm/sm90/kernels.cu.o": {"x": b"A" * 16},
             "ops/quantize/tile.cu.o": {"c": b"C" * 16},
+            "ops/quantize/experts/groups.cu.o": {"e": b"E" * 16},
             "ops/rope/heads.cu.o": {"d": b"D" * 16},
         }
         self.assertEqual(self.digests(renamed), self.digests(self.tree))
@@ -136,7 +159,8 @@ class Digest(unittest.TestCase):
         before = self.digests(self.tree)
         for path, changed in (
             ("ops/gemm/sm90/kernels.cu.o", {"gemm"}),
-            ("ops/quantize/tile.cu.o", {"gemm"}),
+            ("ops/quantize/tile.cu.o", {"gemm", "quantize"}),
+            ("ops/quantize/experts/groups.cu.o", {"quantize"}),
             ("ops/rope/heads.cu.o", {"rope"}),
         ):
             tree = {**self.tree, path: {**self.tree[path], "new": b"N" * 16}}

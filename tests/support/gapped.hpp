@@ -13,14 +13,14 @@
 
 namespace octet {
 
-inline constexpr std::int64_t kGap = 3;  // elements behind every row
+inline constexpr std::int64_t kGap = 3;  // elements behind every row, unless told otherwise
 inline constexpr unsigned char kPoison = 0xA5;
 
 class Gapped {
  public:
-  Gapped(Dtype dtype, std::int64_t rows, std::int64_t cols)
-      : bytes_(static_cast<std::size_t>(rows * (cols + kGap) * size_bytes(dtype)), kPoison),
-        view_(make_matrix(bytes_.data(), dtype, rows, cols, cols + kGap)) {}
+  Gapped(Dtype dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap = kGap)
+      : bytes_(static_cast<std::size_t>(rows * (cols + gap) * size_bytes(dtype)), kPoison),
+        view_(make_matrix(bytes_.data(), dtype, rows, cols, cols + gap)) {}
   Gapped(Gapped&&) = default;
   Gapped& operator=(Gapped&&) = default;
 

@@ -23,6 +23,25 @@ TEST(DeviceSources, AreWrittenToEveryRowAsTheLibraryTellsThem) {
   EXPECT_EQ(read_results(path).records.at(0).at("Device Sources"), octet_device_sources("gemm"));
 }
 
+// Casts and activations over groups have kernels, and a digest, of their own.
+TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
+  EXPECT_EQ(digest_of("octet bench quantize --shape 8x16"), "quantize");
+  EXPECT_EQ(digest_of("octet bench quantize --shape 8x16 --groups 2"), "quantize_experts");
+  EXPECT_EQ(digest_of("octet bench quantize --shape 8x16 --batch 2"), "quantize_experts");
+  EXPECT_EQ(digest_of("octet bench gated-activation --groups 2"), "gated-activation_experts");
+  EXPECT_EQ(digest_of("octet bench grouped-gemm --groups 2"), "grouped-gemm");
+  const Folder folder;
+  const std::string path = folder.file("x.csv");
+  ASSERT_EQ(run_tool("bench quantize --device cpu --shape 8x16 --groups 2 --warmup 1 --iters 3 "
+                     "--block 1x128 -o " +
+                     path)
+                .status,
+            0);
+  const std::string digest = octet_device_sources("quantize_experts");
+  EXPECT_EQ(digest.empty(), std::string(octet_device_sources("quantize")).empty());
+  EXPECT_EQ(read_results(path).records.at(0).at("Device Sources"), digest);
+}
+
 TEST(StaleResults, AreNamedWithBothHashes) {
   const Folder folder;
   const fs::path results = folder.path() / "results";

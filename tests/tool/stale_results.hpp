@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 // What the tree has to set beside a row.
 struct Tree {
-  // The digest of an operator's kernels, by the operator's name in a command.
-  std::function<std::string(const std::string& op)> digest;
+  // The digest of the kernels of a command, by its digest_of().
+  std::function<std::string(const std::string& name)> digest;
   // What would run a command on the GPU of a folder; nothing if that is not known. Throws if the
   // command cannot be planned.
   std::function<std::optional<PlannedRow>(const std::string& gpu, const std::string& command)> plan;
@@ -57,7 +57,7 @@ inline std::set<Measured> measured_in(const std::vector<bench::Row>& rows) {
   for (std::size_t r = 1; r < rows.size(); ++r) {
     const bench::Record record(rows[0], rows[r]);
     const std::string hash = record.at("Device Sources");
-    if (!hash.empty()) measured.insert({operator_of(record.at("Command")), hash});
+    if (!hash.empty()) measured.insert({digest_of(record.at("Command")), hash});
   }
   return measured;
 }

@@ -5,6 +5,7 @@
 
 #include "tool/cases/cases.hpp"
 #include "tool/machine/support.hpp"
+#include "tool/options/op_options.hpp"
 #include "tool/options/options.hpp"
 #include "tool/options/timing_options.hpp"
 
@@ -147,6 +148,23 @@ Case shape_case(const ShapeCase& shape, const Problem& problem,
           problem.device,
           [problem, check](const DataOptions& options) { return check(problem, options); },
           [problem](const DataOptions& options) { return bench::make_workload(problem, options); }};
+}
+
+// The same with the sizes of groups that the options ask for.
+template <class Problem>
+Case group_case(const ShapeCase& shape, const Problem& problem, const Groups& groups,
+                GateReport (*check)(const Problem&, const DataOptions&)) {
+  const auto with_groups = [spread = groups.spread](DataOptions options) {
+    options.group_spread = spread;
+    return options;
+  };
+  Case result = shape_case(shape, problem, check);
+  result.arguments += groups.arguments();
+  result.check = [=](const DataOptions& options) { return check(problem, with_groups(options)); };
+  result.workload = [=](const DataOptions& options) {
+    return bench::make_workload(problem, with_groups(options));
+  };
+  return result;
 }
 
 // Returns make(device) for the given device. Without one, takes the first CUDA device for which

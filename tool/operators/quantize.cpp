@@ -114,6 +114,8 @@ class Quantize : public ShapeOperator {
     add_group_options(app, groups_, "the tensor");
     add_whole(app, "--source-rows", source_rows_, 1, std::numeric_limits<std::int32_t>::max(),
               "Rows of the tensor that rows of groups are gathered from. [default: not gathered]");
+    add_whole(app, "--source-top-k", source_top_k_, 1, kMaxTopK,
+              "Slots of each of those rows, as moe-maps numbers them. [default: none]");
   }
 
   std::vector<Case> cases_on(Device device) const override {
@@ -121,6 +123,7 @@ class Quantize : public ShapeOperator {
     const Groups groups = wanted_groups(groups_);
     if (batch_ && groups.count > 0) refuse_usage("--batch and --groups do not go together");
     if (source_rows_ && groups.count == 0) refuse_usage("--source-rows goes with --groups");
+    if (source_top_k_ && !source_rows_) refuse_usage("--source-top-k goes with --source-rows");
     if (fp8_.block.empty() && fp8_.transposed_block.empty()) {
       outputs.push_back(outputs[0]);
       outputs[1].transposed_block = kBlock128x128;
@@ -134,35 +137,20 @@ class Quantize : public ShapeOperator {
         problem.batch = batch_.value_or(0);
         problem.groups = groups.count;
         problem.source_rows = source_rows_.value_or(0);
+        problem.source_top_k = source_top_k_.value_or(0);
         problem.tail = groups.tail;
         check_fit(groups, problem.rows);
-        cases.push_back(group_case(shape, problem, groups));
+        cases.push_back(group_case(shape, problem, groups, check_quantize));
       }
     }
     return cases;
-  }
-
-  static Case group_case(const ShapeCase& shape, const QuantizeProblem& problem,
-                         const Groups& groups) {
-    const auto with_groups = [spread = groups.spread](DataOptions options) {
-      options.group_spread = spread;
-      return options;
-    };
-    Case result = shape_case(shape, problem, check_quantize);
-    result.arguments += groups.arguments();
-    result.check = [=](const DataOptions& options) {
-      return check_quantize(problem, with_groups(options));
-    };
-    result.workload = [=](const DataOptions& options) {
-      return bench::make_workload(problem, with_groups(options));
-    };
-    return result;
   }
 
   Fp8Options fp8_;
   GroupOptions groups_;
   std::optional<std::int64_t> batch_;
   std::optional<std::int64_t> source_rows_;
+  std::optional<std::int64_t> source_top_k_;
 };
 
 }  // namespace

@@ -67,6 +67,13 @@ std::string operator_of(const std::string& command) {
   return {};
 }
 
+std::string digest_of(const std::string& command) {
+  const std::string op = operator_of(command);
+  const bool both = op == "quantize" || op == "gated-activation";
+  const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
+  return both && experts ? op + "_experts" : op;
+}
+
 std::string option_of(const std::string& command, std::string_view option) {
   const Words words = words_of(command);
   const auto found = std::find(words.begin(), words.end(), option);

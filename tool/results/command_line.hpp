@@ -13,6 +13,9 @@ namespace octet::tool {
 // "gemm" for "octet bench gemm --shape ..." and for "tools/peers.py --op gemm ..."; empty if the
 // command names no operator.
 std::string operator_of(const std::string& command);
+// The name of the digest of the kernels that a command runs: its operator, and with groups or a
+// batch, whose kernels are others, "quantize_experts" or "gated-activation_experts".
+std::string digest_of(const std::string& command);
 
 // The value of an option; empty if it is not given.
 std::string option_of(const std::string& command, std::string_view option);

@@ -1,8 +1,10 @@
-/* gated_activation: y = act(gate) * up, optionally times a weight per row. */
+/* gated_activation: y = act(gate) * up, optionally times a weight per row. With groups, rows are
+ * those of a group table and transposed FP8 copies have token blocks, as in octet/c/quantize.h. */
 #ifndef OCTET_C_GATED_ACTIVATION_H
 #define OCTET_C_GATED_ACTIVATION_H
 
 #include <octet/c/fp8_output.h>
+#include <octet/c/group_table.h>
 #include <octet/c/plan.h>
 
 #ifdef __cplusplus
@@ -26,7 +28,10 @@ typedef struct octet_gated_activation_problem {
   int32_t row_weight;   /* y is multiplied by a weight per row */
   octet_fp8_output fp8; /* of y; in backward of dgate | dup */
   octet_device device;
-  uint64_t reserved[4];
+  int64_t groups;        /* 1 to OCTET_MAX_GROUPS; 0: no groups */
+  octet_group_tail tail; /* with groups */
+  uint32_t reserved0;
+  uint64_t reserved[2];
 } octet_gated_activation_problem;
 
 typedef struct octet_gated_activation_forward_args {
@@ -38,6 +43,7 @@ typedef struct octet_gated_activation_forward_args {
   octet_tensor y;          /* [rows, cols]; ignored with fp8 */
   octet_fp8_copies fp8;    /* of [rows, cols]; ignored without fp8 */
   uint64_t reserved[4];
+  octet_tensor table; /* of the groups; ignored without groups */
 } octet_gated_activation_forward_args;
 
 typedef struct octet_gated_activation_backward_args {
@@ -52,6 +58,7 @@ typedef struct octet_gated_activation_backward_args {
   octet_fp8_copies fp8;      /* of [rows, 2 cols], dgate | dup; ignored without fp8 */
   octet_tensor d_row_weight; /* [rows], f32; written with row_weight */
   uint64_t reserved[4];
+  octet_tensor table; /* of the groups; ignored without groups */
 } octet_gated_activation_backward_args;
 
 /* silu in bf16 on the CPU; the caller sets rows and cols. */
@@ -60,6 +67,7 @@ static inline void octet_init_gated_activation_problem(octet_gated_activation_pr
   problem->dtype = OCTET_BF16;
   problem->activation = OCTET_GATE_SILU;
   octet_init_fp8_output(&problem->fp8);
+  problem->tail = OCTET_TAIL_ZERO;
   problem->device = octet_cpu();
 }
 

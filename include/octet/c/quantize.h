@@ -26,6 +26,7 @@ typedef struct octet_quantize_problem {
   int64_t groups;      /* 1 to OCTET_MAX_GROUPS; 0: no groups */
   int64_t source_rows; /* with groups, rows of an input that is gathered; 0: it is not */
   uint64_t reserved[1];
+  int64_t source_top_k; /* slots of each row of that input; 0: source has its rows */
 } octet_quantize_problem;
 
 typedef struct octet_quantize_args {
@@ -37,7 +38,8 @@ typedef struct octet_quantize_args {
                                  [octet_max_token_blocks(), cols, 128] */
   uint64_t reserved[4];
   octet_tensor table;  /* of the groups; ignored without groups */
-  octet_tensor source; /* [rows], i32: the input row of each row; ignored without source_rows */
+  octet_tensor source; /* [rows], i32: the input row of each row, or with source_top_k its slot;
+                          ignored without source_rows */
 } octet_quantize_args;
 
 /* bf16 to e4m3 in 1x128 blocks, not transposed, on the CPU; the caller sets rows and cols. */

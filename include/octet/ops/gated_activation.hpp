@@ -18,9 +18,17 @@
 // With `fp8` forward writes y as block-scaled FP8, and backward both gradients as one FP8 tensor
 // [rows, 2 cols], dgate before dup: bit-identical to quantize of the 16- or 32-bit result.
 // rows may be 0; with fp8 it is at least 1.
+//
+// Groups are runs of rows of the same buffers, such as the tokens of experts; a group table says
+// where each begins (octet/ops/group_table.hpp). Each group has the bits of the operator on its
+// rows alone, and rows behind the last group are never read. FP8 copies are then those of quantize
+// over groups (octet/ops/quantize.hpp): `out` unpadded in 1x128 blocks, `transposed` in token
+// blocks, [max_token_blocks(groups, rows), cols, 128]. `tail` says what becomes of the rows of
+// outputs behind the last group, d_row_weight included.
 #pragma once
 
 #include <octet/ops/fp8_output.hpp>
+#include <octet/ops/group_table.hpp>
 #include <octet/plan.hpp>
 #include <octet/tensor.hpp>
 
@@ -40,6 +48,8 @@ struct GatedActivationProblem {
   GateActivation activation = GateActivation::silu;
   bool row_weight = false;
   std::optional<Fp8Output> fp8{};
+  std::int64_t groups = 0;           // 1 to 1024 groups of at most 2^30 rows; 0: no groups
+  GroupTail tail = GroupTail::zero;  // with groups
   Device device{};
 };
 
@@ -49,6 +59,7 @@ struct GatedActivationForwardArgs {
   TensorView row_weight;  // [rows], f32; ignored without row_weight
   TensorView y;           // [rows, cols]; ignored with fp8
   Fp8Copies fp8;          // of [rows, cols]; ignored without fp8
+  TensorView table{};     // of the groups and rows; ignored without groups
 };
 
 struct GatedActivationBackwardArgs {
@@ -60,6 +71,7 @@ struct GatedActivationBackwardArgs {
   TensorView dup;           // [rows, cols]; ignored with fp8
   Fp8Copies fp8;            // of [rows, 2 cols], dgate | dup; ignored without fp8
   TensorView d_row_weight;  // [rows], f32; written with row_weight
+  TensorView table{};       // of the groups and rows; ignored without groups
 };
 
 using GatedActivationForwardPlan = Plan<GatedActivationProblem, ForwardPass>;
@@ -69,7 +81,8 @@ using GatedActivationBackwardPlan = Plan<GatedActivationProblem, BackwardPass>;
 OCTET_API std::string_view name(GateActivation activation);
 OCTET_API std::optional<GateActivation> parse_gate_activation(std::string_view text);
 
-// "gated-activation --shape 8192x14336 --activation silu --dtype bf16 --device cpu"
+// "gated-activation --shape 8192x14336 --activation silu --dtype bf16 --device cpu"; with groups,
+// "--groups 8 --tail untouched" after the shape
 OCTET_API std::string describe(const GatedActivationProblem& problem);
 OCTET_API GatedActivationForwardPlan
 plan_gated_activation_forward(const GatedActivationProblem& problem, const PlanOptions& = {});

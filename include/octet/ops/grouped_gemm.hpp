@@ -17,7 +17,10 @@
 //
 // Token blocks are transposed copies of 128 rows of one group each, B = max_token_blocks(groups, T)
 // of them, laid out as QuantizedBatchLayout::token_blocks; quantize writes them. Their blocks are
-// 1x128 or 128x128, not both 128x128. What lies behind the last row of a group is never used.
+// 1x128 or 128x128, not both 128x128. Behind the last row of a group its last block has zeros, as
+// quantize writes them; blocks that no group has are never used.
+//
+// On CUDA nothing is written if the table is not one of these groups and rows.
 #pragma once
 
 #include <octet/ops/gemm.hpp>

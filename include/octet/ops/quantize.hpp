@@ -26,7 +26,9 @@
 // Groups are runs of rows of one buffer, such as the tokens of experts. A group table says where
 // each begins (octet/ops/group_table.hpp), and no block has rows of two groups:
 //
-//   input        [rows, cols], or [source_rows, cols]: row r of the result is row source[r] of it
+//   input        [rows, cols], or [source_rows, cols]: row r of the result is row source[r] of it;
+//                with source_top_k, source has the slots of moe_maps, and it is row
+//                source[r] / source_top_k
 //   out          [rows, cols]  1x128
 //   transposed   [max_token_blocks(groups, rows), cols, 128]  1x128 or 128x128, in token blocks:
 //                each group begins a new block of 128 rows, and each block is a transposed matrix
@@ -58,6 +60,7 @@ struct QuantizeProblem {
   std::int64_t batch = 0;            // matrices; 0: no batch, all tensors are matrices
   std::int64_t groups = 0;           // 1 to 1024 groups of at most 2^30 rows; 0: no groups
   std::int64_t source_rows = 0;      // with groups, rows of an input that is gathered; 0: it is not
+  std::int64_t source_top_k = 0;     // slots of each row of that input; 0: source has its rows
   GroupTail tail = GroupTail::zero;  // with groups
   Device device{};
 };
@@ -69,15 +72,15 @@ struct QuantizeArgs {
   QuantizedView transposed;  // [cols, rows]; ignored without a transposed_block
   TensorView table{};        // with groups: the table of as many groups and rows
   // With source_rows: [rows], i32, contiguous. Entries of rows behind the last group are not read.
-  // The others must be 0 to source_rows - 1; on the CPU one that is not is an error, and nothing is
-  // written.
+  // The others must be 0 to source_rows - 1, or to source_rows * source_top_k - 1; on the CPU one
+  // that is not is an error, and nothing is written; on CUDA its row is NaN.
   TensorView source{};
 };
 
 using QuantizePlan = Plan<QuantizeProblem>;
 
 // "quantize --shape 512x4096 --dtype bf16 --format e4m3 --block 1x128 --device cpu"; with groups,
-// "--groups 8 --source-rows 64 --tail untouched" after the shape
+// "--groups 8 --source-rows 64 --source-top-k 4 --tail untouched" after the shape
 OCTET_API std::string describe(const QuantizeProblem& problem);
 OCTET_API QuantizePlan plan_quantize(const QuantizeProblem& problem, const PlanOptions& = {});
 OCTET_API void run(const QuantizePlan& plan, const QuantizeArgs& args, Workspace workspace = {},

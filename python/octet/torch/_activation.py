@@ -7,7 +7,16 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from octet.torch._formats import FORMATS, WGRAD_BLOCKS, WGRADS, check_dtype, empty_quantized, number, rows_of
+from octet.torch._formats import (
+    DEFAULT_WGRAD,
+    FORMATS,
+    WGRAD_BLOCKS,
+    WGRADS,
+    check_dtype,
+    empty_quantized,
+    number,
+    rows_of,
+)
 from octet.torch._operators import call, is_plain, ops
 from octet.torch._quantize import Quantized
 
@@ -191,7 +200,7 @@ def recipe_of(format: str, wgrad: str) -> tuple[int, int]:
 
 
 def quantize_activation(
-    x: Tensor, *, wgrad: str = "1d", format: str = "e4m3", recompute: bool = False
+    x: Tensor, *, wgrad: str = DEFAULT_WGRAD, format: str = "e4m3", recompute: bool = False
 ) -> QuantizedActivation:
     """x in FP8, both ways in one launch, for several layers that read it. Differentiable.
 

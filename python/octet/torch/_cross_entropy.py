@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._dtensor import DTENSORS
-from octet.torch._formats import FORMATS, WGRADS, check_dtype, number, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, check_dtype, number, rows_of
 from octet.torch._linear import NO_WEIGHT, QuantizedWeight, autocast, checked
 from octet.torch._operators import call, once, ops, positions
 
@@ -207,7 +207,7 @@ def linear_cross_entropy(
     ignore_index: int = -100,
     reduction: str = "mean",
     precision: str = "fp8",
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     grad_format: str = "e4m3",
     main_grad: Tensor | None = None,

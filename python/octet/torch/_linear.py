@@ -9,7 +9,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, Source, no_source, recipe_of
 from octet.torch._dtensor import shaped
-from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
 from octet.torch._operators import differentiable, is_plain, ops, positions
 
 
@@ -196,7 +196,7 @@ def activation_arguments(
     if not isinstance(x, QuantizedActivation):
         flat = rows_of(x)
         source = Source(flat, None, 0.0) if recompute and need_dw and is_plain(x) else no_source()
-        numbers = recipe_of(format or "e4m3", wgrad or "1d")
+        numbers = recipe_of(format or "e4m3", wgrad or DEFAULT_WGRAD)
         return Activation((flat, *NO_WEIGHT), *numbers, need_dw and source.x is None, source)
     for option, given, made in (("wgrad", wgrad, x.wgrad), ("format", format, x.format)):
         if given is not None and given != made:
@@ -232,8 +232,8 @@ def linear(
         x: ``[..., K]``, activations. Quantised in 1x128 blocks, or quantised already.
         w: ``[N, K]``, weights. Quantised in 128x128 blocks.
         bias: ``[N]``. Added in f32 before y is rounded.
-        wgrad: how x^T is quantised for the weight gradient: ``"1d"``, 1x128 blocks, or ``"2d"``, 128x128 blocks, whose
-            product is faster on a GPU and whose error is larger where tokens differ in magnitude. Default: ``"1d"``,
+        wgrad: how x^T is quantised for the weight gradient: ``"2d"``, 128x128 blocks, or ``"1d"``, 1x128 blocks, whose
+            product is slower on a GPU and whose error is smaller where tokens differ in magnitude. Default: ``"2d"``,
             or what a quantised x was made with.
         format: of x and w, ``"e4m3"`` (default) or ``"e5m2"``.
         grad_format: of dy, ``"e4m3"`` or ``"e5m2"``.

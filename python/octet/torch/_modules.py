@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from octet.torch._activation import QuantizedActivation
 from octet.torch._cache import cached_weight
 from octet.torch._cross_entropy import PRECISIONS, REDUCTIONS, linear_cross_entropy
-from octet.torch._formats import FORMATS, WGRADS, number
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, number
 from octet.torch._linear import linear
 from octet.torch._main_grad import main_grad_of
 from octet.torch._norm import rms_norm
@@ -39,7 +39,7 @@ class Linear(nn.Linear):
 
     _octet_weights = ("weight",)
 
-    wgrad: str = "1d"
+    wgrad: str = DEFAULT_WGRAD
     format: str = "e4m3"
     grad_format: str = "e4m3"
     recompute: bool = False
@@ -52,7 +52,7 @@ class Linear(nn.Linear):
         device: Any = None,
         dtype: torch.dtype | None = None,
         *,
-        wgrad: str = "1d",
+        wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         grad_format: str = "e4m3",
         recompute: bool = False,
@@ -93,7 +93,7 @@ class RMSNorm(nn.RMSNorm):
         eps: float = 1e-6,
         *,
         quantized: bool = False,
-        wgrad: str = "1d",
+        wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         recompute: bool = False,
         device: Any = None,
@@ -134,7 +134,7 @@ class LinearCrossEntropy(nn.Module):
         ignore_index: int = -100,
         reduction: str = "mean",
         precision: str = "fp8",
-        wgrad: str = "1d",
+        wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         grad_format: str = "e4m3",
         device: Any = None,
@@ -181,7 +181,7 @@ def convert(
     model: nn.Module,
     filter: Callable[[str, nn.Linear], bool] | None = None,
     *,
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     grad_format: str = "e4m3",
     recompute: bool = False,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, Source, empty_carrier, empty_copies, recipe_of
 from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
-from octet.torch._formats import WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
 from octet.torch._operators import differentiable, is_plain, ops
 
 
@@ -114,7 +114,7 @@ def rms_norm(
     *,
     eps: float = 1e-6,
     quantized: Literal[True],
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
 ) -> QuantizedActivation: ...
@@ -126,7 +126,7 @@ def rms_norm(
     *,
     eps: float = 1e-6,
     quantized: Literal[True],
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
 ) -> tuple[QuantizedActivation, Tensor]: ...
@@ -138,7 +138,7 @@ def rms_norm(
     *,
     eps: float = 1e-6,
     quantized: bool = False,
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
 ) -> Any: ...
@@ -149,7 +149,7 @@ def rms_norm(
     *,
     eps: float = 1e-6,
     quantized: bool = False,
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
 ) -> Any:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from octet.torch._activation import QuantizedActivation
 from octet.torch._cache import cached_weight
+from octet.torch._formats import DEFAULT_WGRAD
 from octet.torch._gated_mlp import gated_mlp
 from octet.torch._main_grad import main_grad_of
 from octet.torch._modules import Linear, set_recipe
@@ -59,7 +60,7 @@ class QKV(_Packed):
         head_dim: int | None = None,
         bias: bool = False,
         *,
-        wgrad: str = "1d",
+        wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         grad_format: str = "e4m3",
         recompute: bool = False,
@@ -112,7 +113,7 @@ class GatedMLP(_Packed):
         dim: int,
         hidden: int,
         *,
-        wgrad: str = "1d",
+        wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         grad_format: str = "e4m3",
         recompute: bool = False,

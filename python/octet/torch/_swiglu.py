@@ -7,7 +7,7 @@ from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
 from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
-from octet.torch._formats import check_dtype, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, check_dtype, rows_of
 from octet.torch._operators import differentiable, ops
 
 
@@ -61,14 +61,19 @@ _quantized = differentiable("swiglu_quantized", _setup_quantized, _backward_quan
 def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor: ...
 @overload
 def swiglu(
-    gate: Tensor, up: Tensor | None = None, *, quantized: Literal[True], wgrad: str = "1d", format: str = "e4m3"
+    gate: Tensor,
+    up: Tensor | None = None,
+    *,
+    quantized: Literal[True],
+    wgrad: str = DEFAULT_WGRAD,
+    format: str = "e4m3",
 ) -> QuantizedActivation: ...
 @overload
 def swiglu(
-    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
+    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = DEFAULT_WGRAD, format: str = "e4m3"
 ) -> Any: ...
 def swiglu(
-    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = "1d", format: str = "e4m3"
+    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = DEFAULT_WGRAD, format: str = "e4m3"
 ) -> Any:
     """``silu(gate) * up``, float32, float16 or bfloat16, f32 inside.
 

@@ -1,6 +1,7 @@
 #include "bench/workloads/memory_workload.hpp"
 #include "core/checks.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/quantize/problem.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -31,22 +32,12 @@ class QuantizeTensors {
                       fp8_bytes(fp8_, problem_.rows, cols));
     }
     const std::int64_t rows = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
-    std::int64_t blocks = 0;
-    for (const std::int64_t size : sizes_) blocks += ceil_div(size, kBlock);
     const std::int64_t out_rows = problem_.tail == GroupTail::zero ? problem_.rows : rows;
     std::size_t result =
         tensor_bytes(problem_.input_dtype, {rows, cols}) +
         tensor_bytes(Dtype::i32, {group_table_words(problem_.groups, problem_.rows)});
     if (problem_.source_rows > 0) result += tensor_bytes(Dtype::i32, {rows});
-    Fp8Output out = fp8_;
-    Fp8Output transposed = fp8_;
-    out.transposed_block.reset();
-    transposed.block.reset();
-    if (fp8_.block && out_rows > 0) result += fp8_bytes(out, out_rows, cols);
-    if (fp8_.transposed_block && blocks > 0) {
-      result += fp8_bytes(transposed, blocks * kBlock, cols);
-    }
-    return result;
+    return result + grouped_fp8_bytes(fp8_, sizes_, out_rows, cols);
   }
 
   Tensor table() const {
@@ -55,7 +46,7 @@ class QuantizeTensors {
   Tensor source() const {
     if (problem_.source_rows == 0) return {};
     const std::vector<std::int32_t> rows =
-        draw_source(sizes_, problem_.rows, problem_.source_rows, seed_);
+        draw_source(sizes_, problem_.rows, source_slots(problem_), seed_);
     Tensor result(Dtype::i32, {problem_.rows}, problem_.device);
     copy(make_view(rows.data(), Dtype::i32, {problem_.rows}), result);
     return result;

@@ -1,5 +1,6 @@
 #include "bench/workloads/tensors.hpp"
 
+#include "core/checks.hpp"
 #include "device/cuda_runtime.hpp"
 #include "dispatch/machine.hpp"
 
@@ -80,6 +81,28 @@ Fp8Tensors::Fp8Tensors(const Fp8Output& fp8, std::int64_t rows, std::int64_t col
   if (fp8.transposed_block) {
     transposed = QuantizedTensor(cols, rows, fp8.format, *fp8.transposed_block, device);
   }
+}
+
+std::size_t grouped_fp8_bytes(const Fp8Output& fp8, const std::vector<std::int64_t>& sizes,
+                              std::int64_t rows, std::int64_t cols) {
+  std::int64_t blocks = 0;
+  for (const std::int64_t size : sizes) blocks += ceil_div(size, kBlock);
+  std::size_t bytes = 0;
+  if (rows > 0) bytes += quantized_bytes(fp8.format, rows, cols, fp8.block);
+  if (blocks > 0) {
+    bytes += quantized_bytes(fp8.format, cols, blocks * kBlock, fp8.transposed_block);
+  }
+  return bytes;
+}
+
+Fp8Tensors::Fp8Tensors(const Fp8Output& fp8, std::int64_t groups, std::int64_t rows,
+                       std::int64_t cols, Device device) {
+  if (fp8.block) out = QuantizedTensor(rows, cols, fp8.format, *fp8.block, device);
+  if (!fp8.transposed_block) return;
+  transposed =
+      QuantizedTensor(QuantizedBatchLayout::token_blocks(max_token_blocks(groups, rows), cols,
+                                                         fp8.format, *fp8.transposed_block),
+                      device);
 }
 
 Tensor make_positions(Dtype dtype, std::int64_t batch, std::int64_t seq, Device device) {

@@ -46,6 +46,9 @@ struct LayerOutputs {
 
 // Bytes of values and scales of both copies of [rows, cols], without padding.
 std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols);
+// The same of groups of these sizes: `rows` rows are written, and the token blocks of the groups.
+std::size_t grouped_fp8_bytes(const Fp8Output& fp8, const std::vector<std::int64_t>& sizes,
+                              std::int64_t rows, std::int64_t cols);
 
 // The FP8 copies an operator writes.
 struct Fp8Tensors {
@@ -54,6 +57,9 @@ struct Fp8Tensors {
 
   Fp8Tensors() = default;
   Fp8Tensors(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device);
+  // Of groups: the transposed copy has token blocks.
+  Fp8Tensors(const Fp8Output& fp8, std::int64_t groups, std::int64_t rows, std::int64_t cols,
+             Device device);
   Fp8Copies views() const { return {out, transposed}; }
 };
 

@@ -169,10 +169,10 @@ std::int64_t Fp8GroupsWrittenTwice::differences_of_group(const TensorView& group
   return differences;
 }
 
-void Fp8GroupsWrittenTwice::judge(const TensorView& input, const JudgeOptions& options,
-                                  GateReport& report) const {
+void Fp8GroupsWrittenTwice::judge(const std::string& prefix, const TensorView& input,
+                                  const JudgeOptions& options, GateReport& report) const {
   if (out_) {
-    out_->report("out", differences_of_rows(input, options),
+    out_->report(prefix + "out", differences_of_rows(input, options),
                  tail_ == GroupTail::zero ? rows_ : grouped_rows(), report);
   }
   if (!transposed_) return;
@@ -184,7 +184,7 @@ void Fp8GroupsWrittenTwice::judge(const TensorView& input, const JudgeOptions& o
     row += size;
     block += ceil_div(size, kBlock);
   }
-  transposed_->report("transposed", differences, token_blocks(), report);
+  transposed_->report(prefix + "transposed", differences, token_blocks(), report);
 }
 
 }  // namespace octet

@@ -50,8 +50,10 @@ class Fp8GroupsWrittenTwice {
                         std::int64_t rows, std::int64_t cols, GroupTail tail, Device device);
 
   Fp8Copies copies(int call) const;
-  // `input`: [rows, cols], the rows of the groups one after the other.
-  void judge(const TensorView& input, const JudgeOptions& options, GateReport& report) const;
+  // `input`: [rows, cols], the rows of the groups one after the other. Tensors are named `prefix` +
+  // "out" and "transposed".
+  void judge(const std::string& prefix, const TensorView& input, const JudgeOptions& options,
+             GateReport& report) const;
 
  private:
   std::int64_t grouped_rows() const;

@@ -4,6 +4,8 @@
 #include "check/reference/decode.hpp"
 #include "core/views.hpp"
 
+#include <utility>
+
 namespace octet {
 namespace {
 
@@ -15,10 +17,10 @@ struct Inputs {
 
   Inputs(const Fp8GroupedLinearProblem& p, const GroupedRows& rows, const DataOptions& options)
       : x(rows.random_rows(p.dtype, p.k, 0, options)),
-        w(random_batch(p.dtype, p.groups, p.n, p.k, 1, options)),
+        w(random_batch(p.dtype, p.groups, p.n, p.k, 1, options, p.device)),
         dy(rows.random_rows(p.dtype, p.n, 2, options)) {
     if (p.accumulate_dw) {
-      old_dw = random_batch(p.dw_dtype, p.groups, p.n, p.k, 3, options);
+      old_dw = random_batch(p.dw_dtype, p.groups, p.n, p.k, 3, options, p.device);
     }
   }
 };
@@ -40,7 +42,7 @@ void run_layer(const Fp8GroupedLinearProblem& p, const DataOptions& options, con
                const GroupedRows& rows, const Outputs& outputs, int call) {
   const Fp8LinearOptions backends{options.backend, options.quantize_backend, options.threads};
   const Fp8GroupedLinearSavedLayout layout = fp8_grouped_linear_saved_layout(p);
-  const QuantizedTensor x_t(layout.x_t);
+  const QuantizedTensor x_t(layout.x_t, p.device);
   QuantizedTensor w_t;
   QuantizedTensor w;
   Fp8GroupedLinearForwardArgs forward;
@@ -48,8 +50,8 @@ void run_layer(const Fp8GroupedLinearProblem& p, const DataOptions& options, con
   forward.w = as_batch(inputs.w, p.groups);
   if (p.weights_quantized) {
     const Fp8GroupedLinearWeightsLayout weights = fp8_grouped_linear_weights_layout(p);
-    w = QuantizedTensor(weights.w);
-    w_t = QuantizedTensor(weights.w_t);
+    w = QuantizedTensor(weights.w, p.device);
+    w_t = QuantizedTensor(weights.w_t, p.device);
     QuantizeProblem cast;
     cast.rows = p.n;
     cast.cols = p.k;
@@ -59,11 +61,12 @@ void run_layer(const Fp8GroupedLinearProblem& p, const DataOptions& options, con
     cast.block = cast.transposed_block = kBlock128x128;
     cast.amax_floor = p.amax_floor;
     cast.pow2_scales = p.pow2_scales;
+    cast.device = p.device;
     run_once(plan_quantize(cast, {options.quantize_backend, options.threads}),
              QuantizeArgs{forward.w, w, w_t}, p.device);
     forward.weights = {w, w_t};
   } else {
-    w_t = QuantizedTensor(layout.w_t);
+    w_t = QuantizedTensor(layout.w_t, p.device);
   }
   forward.saved = {x_t, w_t};
   forward.y = outputs.y.view(call);
@@ -85,7 +88,8 @@ class LayerJudge {
       : problem_(problem), options_(options), judge_(judge_options(options, problem.device)) {}
 
   void add_group(std::int64_t group, const Inputs& inputs, const GroupedRows& rows,
-                 const Outputs& outputs, GateReport& report) {
+                 const Outputs& outputs) {
+    GateReport casts;  // gate Q, on CUDA
     const TensorView x = rows.of(inputs.x, group);
     const TensorView dy = rows.of(inputs.dy, group);
     const TensorView w = matrix_of(as_batch(inputs.w, problem_.groups), group);
@@ -94,13 +98,14 @@ class LayerJudge {
     const auto cast = [&](const TensorView& input, Transpose transpose, Dtype format,
                           BlockShape block) {
       const OracleRules rules{format, block, problem_.amax_floor, problem_.pow2_scales};
-      return QuantizedOperand("operand", input, transpose, rules, options_, report);
+      return QuantizedOperand("operand", input, transpose, rules, options_, casts);
     };
     const auto x_q = cast(x, Transpose::no, problem_.format, kBlock1x128);
     const auto w_q = cast(w, Transpose::no, problem_.format, kBlock128x128);
     const auto dy_q = cast(dy, Transpose::no, problem_.grad_format, kBlock1x128);
     const auto dy_t = cast(dy, Transpose::yes, problem_.grad_format, kBlock1x128);
     const auto x_t = cast(x, Transpose::yes, problem_.format, x_t_block);
+    casts_.add(group, std::move(casts.results));
     const TensorView old = outputs.dw.old(group);
     add(y_, "y", group, problem_.format, {outputs.y.of(group), x, w},
         {outputs.y.of(group), x_q.view(), w_q.view()});
@@ -112,6 +117,7 @@ class LayerJudge {
   }
 
   void finish(const Outputs& outputs, GateReport& report) {
+    casts_.move_to(report);
     y_.move_to(report);
     outputs.y.judge_memory("y", report);
     dx_.move_to(report);
@@ -132,18 +138,18 @@ class LayerJudge {
   const Fp8GroupedLinearProblem& problem_;
   const DataOptions& options_;
   JudgeOptions judge_;
-  WorstOfGroups y_, dx_, dw_;
+  WorstOfGroups casts_, y_, dx_, dw_;
 };
 
 GateReport judge_layer(const Fp8GroupedLinearProblem& problem, const DataOptions& options) {
   GateReport report;
-  const GroupedRows rows(problem.groups, problem.rows, options);
+  const GroupedRows rows(problem.groups, problem.rows, options, problem.device);
   const Inputs inputs(problem, rows, options);
   const Outputs outputs(problem, rows, inputs, options);
   for (const int call : {0, 1}) run_layer(problem, options, inputs, rows, outputs, call);
   LayerJudge judge(problem, options);
   for (std::int64_t group = 0; group < problem.groups; ++group) {
-    if (rows.size(group) > 0) judge.add_group(group, inputs, rows, outputs, report);
+    if (rows.size(group) > 0) judge.add_group(group, inputs, rows, outputs);
   }
   judge.finish(outputs, report);
   return report;

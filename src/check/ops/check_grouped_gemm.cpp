@@ -3,7 +3,7 @@
 #include "check/ops/grouped_product.hpp"
 #include "core/views.hpp"
 
-#include <cstring>
+#include <utility>
 
 namespace octet {
 namespace {
@@ -15,20 +15,24 @@ struct Operand {
   std::vector<QuantizedOperand> casts;   // by group
   std::vector<QuantizedView> quantized;  // by group, [lines, k]
   Buffer memory;
-  QuantizedView given;  // the argument of grouped_gemm
+  QuantizedView given;           // the argument of grouped_gemm
+  WorstOfGroups worst_of_casts;  // gate Q, on CUDA
 
   // Quantises each group's matrix, or its transpose.
   void cast(std::int64_t group, const TensorView& matrix, Transpose transpose,
-            const GemmOperand& kind, const DataOptions& options, GateReport& report) {
+            const GemmOperand& kind, const DataOptions& options) {
+    GateReport report;
     casts[static_cast<std::size_t>(group)] =
         QuantizedOperand("operand", matrix, transpose, {kind.dtype, kind.block}, options, report);
     quantized[static_cast<std::size_t>(group)] = casts[static_cast<std::size_t>(group)].view();
+    worst_of_casts.add(group, std::move(report.results));
   }
   template <class Layout>
-  void place_among_nans(const Layout& layout) {
-    memory = Buffer(layout.bytes);
-    std::memset(memory.data(), 0xFF, layout.bytes);
-    given = layout.view(memory.data());
+  void place_among_nans(const Layout& layout, Device device) {
+    memory = Buffer(layout.bytes, device);
+    const auto bytes = static_cast<std::int64_t>(layout.bytes);
+    fill(Rectangle{memory.data(), 1, bytes, bytes, device}, 0xFF);
+    given = layout.view(memory.data(), device);
   }
   explicit Operand(std::int64_t groups)
       : exact(static_cast<std::size_t>(groups)),
@@ -42,12 +46,13 @@ Dtype source_dtype(const GemmOperand& kind) {
 
 // a over rows, [T, K].
 Operand make_rows(const GemmOperand& kind, const GroupedRows& rows, std::int64_t k,
-                  const DataOptions& options, GateReport& report) {
+                  const DataOptions& options) {
   Operand operand(rows.groups());
   operand.source = rows.random_rows(source_dtype(kind), k, 0, options);
   operand.given = operand.source.view();
   if (is_fp8(kind.dtype)) {
-    operand.place_among_nans(QuantizedLayout(rows.rows(), k, kind.dtype, kind.block));
+    operand.place_among_nans(QuantizedLayout(rows.rows(), k, kind.dtype, kind.block),
+                             rows.device());
   } else if (kind.major == Major::mn) {
     operand.source = rows.random_columns(kind.dtype, k, 0, options);
     operand.given = transposed(operand.source.view());
@@ -60,7 +65,7 @@ Operand make_rows(const GemmOperand& kind, const GroupedRows& rows, std::int64_t
     }
     const TensorView matrix = rows.of(operand.source, group);
     operand.exact[static_cast<std::size_t>(group)] = matrix;
-    operand.cast(group, matrix, Transpose::no, kind, options, report);
+    operand.cast(group, matrix, Transpose::no, kind, options);
     copy_elements(operand.quantized[static_cast<std::size_t>(group)],
                   rows_of(operand.given, rows.begin(group), rows.size(group)));
   }
@@ -69,11 +74,11 @@ Operand make_rows(const GemmOperand& kind, const GroupedRows& rows, std::int64_t
 
 // b over rows, [groups, N, K].
 Operand make_weights(const GemmOperand& kind, const GroupedRows& rows, std::int64_t n,
-                     std::int64_t k, const DataOptions& options, GateReport& report) {
+                     std::int64_t k, const DataOptions& options) {
   Operand operand(rows.groups());
   const bool turned = kind.major == Major::mn;
-  operand.source =
-      random_batch(source_dtype(kind), rows.groups(), turned ? k : n, turned ? n : k, 1, options);
+  operand.source = random_batch(source_dtype(kind), rows.groups(), turned ? k : n, turned ? n : k,
+                                1, options, rows.device());
   const TensorView batch = as_batch(operand.source, rows.groups());
   operand.given = batch;
   if (turned) {
@@ -82,21 +87,22 @@ Operand make_weights(const GemmOperand& kind, const GroupedRows& rows, std::int6
   }
   const TensorView matrices = operand.given.values;
   if (is_fp8(kind.dtype)) {
-    operand.place_among_nans(QuantizedBatchLayout(rows.groups(), n, k, kind.dtype, kind.block));
+    operand.place_among_nans(QuantizedBatchLayout(rows.groups(), n, k, kind.dtype, kind.block),
+                             rows.device());
   }
   for (std::int64_t group = 0; group < rows.groups(); ++group) {
     const TensorView matrix = matrix_of(matrices, group);
     operand.exact[static_cast<std::size_t>(group)] = matrix;
     if (!is_fp8(kind.dtype)) continue;
-    operand.cast(group, matrix, Transpose::no, kind, options, report);
+    operand.cast(group, matrix, Transpose::no, kind, options);
     copy_elements(operand.quantized[static_cast<std::size_t>(group)],
                   matrix_of(operand.given, group));
   }
   return operand;
 }
 
-// Copies a group's [features, rows] to its token blocks, the first of which is `block`; returns the
-// block behind them.
+// Copies a group's [features, rows] to its token blocks, the first of which is `block`, with zeros behind its
+// last row; returns the block behind them.
 std::int64_t copy_to_blocks(const QuantizedView& from, const QuantizedView& blocks,
                             std::int64_t block) {
   for (std::int64_t first = 0; first < from.values.cols(); first += kBlock, ++block) {
@@ -104,6 +110,7 @@ std::int64_t copy_to_blocks(const QuantizedView& from, const QuantizedView& bloc
     slice.values = columns(from.values, first, std::min(kBlock, from.values.cols() - first));
     slice.scales = columns(from.scales, first / kBlock, 1);
     QuantizedView to = matrix_of(blocks, block);
+    fill(elements_of(to.values), 0);
     to.values.shape[1] = slice.values.cols();
     copy_elements(slice, to);
   }
@@ -112,13 +119,15 @@ std::int64_t copy_to_blocks(const QuantizedView& from, const QuantizedView& bloc
 
 // An operand over the contraction: [T, features], or token blocks of it.
 Operand make_tokens(const GemmOperand& kind, const GroupedRows& rows, std::int64_t features,
-                    std::uint32_t stream, const DataOptions& options, GateReport& report) {
+                    std::uint32_t stream, const DataOptions& options) {
   Operand operand(rows.groups());
   operand.source = rows.random_rows(source_dtype(kind), features, stream, options);
   operand.given = operand.source.view();
   if (is_fp8(kind.dtype)) {
-    operand.place_among_nans(QuantizedBatchLayout::token_blocks(
-        max_token_blocks(rows.groups(), rows.rows()), features, kind.dtype, kind.block));
+    operand.place_among_nans(
+        QuantizedBatchLayout::token_blocks(max_token_blocks(rows.groups(), rows.rows()), features,
+                                           kind.dtype, kind.block),
+        rows.device());
   }
   std::int64_t block = 0;
   for (std::int64_t group = 0; group < rows.groups(); ++group) {
@@ -126,7 +135,7 @@ Operand make_tokens(const GemmOperand& kind, const GroupedRows& rows, std::int64
     const TensorView matrix = rows.of(operand.source, group);
     operand.exact[static_cast<std::size_t>(group)] = transposed(matrix);
     if (!is_fp8(kind.dtype)) continue;
-    operand.cast(group, matrix, Transpose::yes, kind, options, report);
+    operand.cast(group, matrix, Transpose::yes, kind, options);
     block =
         copy_to_blocks(operand.quantized[static_cast<std::size_t>(group)], operand.given, block);
   }
@@ -137,14 +146,17 @@ GateReport judge_grouped_gemm(const GroupedGemmProblem& problem, const DataOptio
                               const GroupedGemmPlan& plan) {
   GateReport report;
   const bool over_rows = problem.over == GroupedOver::rows;
-  const GroupedRows rows(problem.groups, problem.rows, options);
-  const Operand a = over_rows ? make_rows(problem.a, rows, problem.k, options, report)
-                              : make_tokens(problem.a, rows, problem.n, 0, options, report);
-  const Operand b = over_rows ? make_weights(problem.b, rows, problem.n, problem.k, options, report)
-                              : make_tokens(problem.b, rows, problem.k, 1, options, report);
+  const GroupedRows rows(problem.groups, problem.rows, options, problem.device);
+  Operand a = over_rows ? make_rows(problem.a, rows, problem.k, options)
+                        : make_tokens(problem.a, rows, problem.n, 0, options);
+  Operand b = over_rows ? make_weights(problem.b, rows, problem.n, problem.k, options)
+                        : make_tokens(problem.b, rows, problem.k, 1, options);
+  a.worst_of_casts.move_to(report);
+  b.worst_of_casts.move_to(report);
   Tensor old;
   if (problem.accumulate) {
-    old = random_batch(problem.out_dtype, problem.groups, problem.n, problem.k, 2, options);
+    old = random_batch(problem.out_dtype, problem.groups, problem.n, problem.k, 2, options,
+                       problem.device);
   }
   const GroupedOutput d =
       over_rows ? GroupedOutput(rows, problem.tail, problem.out_dtype, problem.n, options)

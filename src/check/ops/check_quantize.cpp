@@ -5,6 +5,7 @@
 #include "check/judge/written_twice.hpp"
 #include "core/views.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/quantize/problem.hpp"
 
 #include <cstring>
 
@@ -50,6 +51,7 @@ GateReport judge_batch(const QuantizeProblem& problem, const DataOptions& option
 struct GroupInput {
   Tensor input;
   std::vector<std::int32_t> source;  // empty if rows are not gathered
+  std::int64_t slots = 1;            // of each row of the input
   Tensor source_there;               // the same on the device
 
   GroupInput(const QuantizeProblem& problem, const std::vector<std::int64_t>& sizes,
@@ -58,7 +60,8 @@ struct GroupInput {
                             problem.source_rows > 0 ? problem.source_rows : problem.rows,
                             problem.cols, 0, options, problem.device)) {
     if (problem.source_rows == 0) return;
-    source = draw_source(sizes, problem.rows, problem.source_rows, options.seed);
+    slots = slots_per_row(problem);
+    source = draw_source(sizes, problem.rows, source_slots(problem), options.seed);
     source_there = Tensor(Dtype::i32, {problem.rows}, problem.device);
     copy(make_view(source.data(), Dtype::i32, {problem.rows}), source_there);
   }
@@ -72,7 +75,7 @@ struct GroupInput {
     const auto bytes = static_cast<std::size_t>(view.cols() * size_bytes(view.dtype));
     for (std::size_t r = 0; r < source.size(); ++r) {
       if (source[r] < 0) continue;
-      const auto from = static_cast<std::size_t>(source[r]);
+      const auto from = static_cast<std::size_t>(source[r] / slots);
       std::memcpy(static_cast<char*>(result.data()) + r * bytes,
                   static_cast<const char*>(host.data()) + from * bytes, bytes);
     }
@@ -91,7 +94,7 @@ GateReport judge_groups(const QuantizeProblem& problem, const DataOptions& optio
   run_twice(plan, written, {given.input, {}, {}, table, given.source_there});
   GateReport report;
   const Tensor rows = given.source.empty() ? Tensor() : given.gathered(problem.rows);
-  written.judge(given.source.empty() ? given.input.view() : rows.view(),
+  written.judge("", given.source.empty() ? given.input.view() : rows.view(),
                 judge_options(options, problem.device), report);
   return report;
 }

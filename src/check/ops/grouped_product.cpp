@@ -21,11 +21,13 @@ std::uint32_t poison_bits(Dtype dtype) { return size_bytes(dtype) == 4 ? 0xFFFFF
 
 }  // namespace
 
-GroupedRows::GroupedRows(std::int64_t groups, std::int64_t rows, const DataOptions& options)
+GroupedRows::GroupedRows(std::int64_t groups, std::int64_t rows, const DataOptions& options,
+                         Device device)
     : rows_(rows),
+      device_(device),
       sizes_(group_sizes(options.group_spread, groups, rows, options.seed)),
       begin_{0},
-      table_(make_group_table(sizes_, rows, kCpu)) {
+      table_(make_group_table(sizes_, rows, device)) {
   for (const std::int64_t size : sizes_) begin_.push_back(begin_.back() + size);
 }
 
@@ -35,7 +37,7 @@ TensorView GroupedRows::of(const TensorView& matrix, std::int64_t group) const {
 
 Tensor GroupedRows::random_rows(Dtype dtype, std::int64_t cols, std::uint32_t stream,
                                 const DataOptions& options) const {
-  Tensor matrix = random_matrix(dtype, rows_, cols, stream, options, kCpu);
+  Tensor matrix = random_matrix(dtype, rows_, cols, stream, options, device_);
   const TensorView tail = octet::rows_of(matrix.view(), end(), rows_ - end());
   if (tail.rows() > 0) fill(elements_of(tail), 0xFF);
   return matrix;
@@ -43,15 +45,15 @@ Tensor GroupedRows::random_rows(Dtype dtype, std::int64_t cols, std::uint32_t st
 
 Tensor GroupedRows::random_columns(Dtype dtype, std::int64_t rows, std::uint32_t stream,
                                    const DataOptions& options) const {
-  Tensor matrix = random_matrix(dtype, rows, rows_, stream, options, kCpu);
+  Tensor matrix = random_matrix(dtype, rows, rows_, stream, options, device_);
   const std::int64_t bytes = size_bytes(dtype);
   if (end() < rows_) fill(columns(elements_of(matrix), end() * bytes, rows_ * bytes), 0xFF);
   return matrix;
 }
 
 Tensor random_batch(Dtype dtype, std::int64_t groups, std::int64_t rows, std::int64_t cols,
-                    std::uint32_t stream, const DataOptions& options) {
-  return random_matrix(dtype, groups * rows, cols, stream, options, kCpu);
+                    std::uint32_t stream, const DataOptions& options, Device device) {
+  return random_matrix(dtype, groups * rows, cols, stream, options, device);
 }
 
 TensorView as_batch(const TensorView& matrix, std::int64_t groups) {
@@ -69,8 +71,8 @@ GroupedOutput::GroupedOutput(const GroupedRows& rows, GroupTail tail, Dtype dtyp
       over_rows_(true),
       tail_(tail),
       dtype_(dtype),
-      first_(dtype, rows.rows(), cols, 0),
-      second_(dtype, rows.rows(), cols, options.row_gap) {}
+      first_(dtype, rows.rows(), cols, 0, rows.device()),
+      second_(dtype, rows.rows(), cols, options.row_gap, rows.device()) {}
 
 GroupedOutput::GroupedOutput(const GroupedRows& rows, Dtype dtype, std::int64_t n, std::int64_t k,
                              const TensorView& old, const DataOptions& options)
@@ -78,8 +80,8 @@ GroupedOutput::GroupedOutput(const GroupedRows& rows, Dtype dtype, std::int64_t 
       over_rows_(false),
       dtype_(dtype),
       old_(old),
-      first_(dtype, rows.groups() * n, k, 0),
-      second_(dtype, rows.groups() * n, k, options.row_gap) {
+      first_(dtype, rows.groups() * n, k, 0, rows.device()),
+      second_(dtype, rows.groups() * n, k, options.row_gap, rows.device()) {
   if (old.data == nullptr) return;
   first_.fill_from(old);
   second_.fill_from(old);

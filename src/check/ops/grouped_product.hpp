@@ -9,10 +9,11 @@
 
 namespace octet {
 
-// The rows of every group.
+// The rows of every group, on the device whose operator is checked.
 class GroupedRows {
  public:
-  GroupedRows(std::int64_t groups, std::int64_t rows, const DataOptions& options);
+  GroupedRows(std::int64_t groups, std::int64_t rows, const DataOptions& options,
+              Device device = kCpu);
 
   std::int64_t groups() const { return static_cast<std::int64_t>(sizes_.size()); }
   std::int64_t rows() const { return rows_; }  // of the buffers
@@ -20,6 +21,7 @@ class GroupedRows {
   std::int64_t size(std::int64_t group) const { return sizes_[static_cast<std::size_t>(group)]; }
   std::int64_t end() const { return begin_.back(); }  // of the last group
   const TensorView& table() const { return table_.view(); }
+  Device device() const { return device_; }
 
   // The rows of one group of [T, cols].
   TensorView of(const TensorView& matrix, std::int64_t group) const;
@@ -31,6 +33,7 @@ class GroupedRows {
 
  private:
   std::int64_t rows_;
+  Device device_;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> begin_;  // groups + 1
   Tensor table_;
@@ -38,7 +41,7 @@ class GroupedRows {
 
 // [groups, rows, cols] of random numbers.
 Tensor random_batch(Dtype dtype, std::int64_t groups, std::int64_t rows, std::int64_t cols,
-                    std::uint32_t stream, const DataOptions& options);
+                    std::uint32_t stream, const DataOptions& options, Device device);
 // A matrix [groups * rows, cols] as [groups, rows, cols]; the rows may have a pitch.
 TensorView as_batch(const TensorView& matrix, std::int64_t groups);
 

@@ -51,6 +51,9 @@ RowsOnHost::RowsOnHost(const TensorView& matrix, const std::vector<std::int64_t>
 
 PartOnHost::PartOnHost(const TensorView& matrix, const Part& part) : view_(part_of(matrix, part)) {
   if (matrix.device.type == DeviceType::cpu) return;
+  // A single column, or row, has no neighbours: its stride may be anything.
+  if (view_.cols() == 1 && view_.strides[0] != 1) view_.strides[1] = 1;
+  if (view_.rows() == 1 && view_.strides[1] != 1) view_.strides[0] = 1;
   const bool column_major = view_.strides[1] != 1;
   if (column_major && view_.strides[0] != 1) {
     refuse_argument("copy to host: one dimension must be contiguous, got ", describe(view_));

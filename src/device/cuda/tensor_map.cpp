@@ -1,6 +1,7 @@
 #include "core/message.hpp"
-#include "device/mma/layout.hpp"
 #include "device/cuda/tensor_map.hpp"
+#include "device/mma/layout.hpp"
+#include "device/scheduler/ragged_rows.hpp"
 
 #include <cuda_runtime.h>
 
@@ -74,6 +75,28 @@ CUtensorMap encode_paired_rows(const MatrixMap& matrix) {
   const cuuint32_t box[5] = {static_cast<cuuint32_t>(matrix.box_cols), 2, 4, 2,
                              static_cast<cuuint32_t>(matrix.box_rows / kPairedGroup)};
   return encode_boxes<5>(matrix, extents, pitches, box);
+}
+
+CUtensorMap encode_batch(const MatrixMap& matrix, std::int64_t batch, std::int64_t apart_bytes) {
+  const cuuint64_t extents[3] = {static_cast<cuuint64_t>(matrix.cols),
+                                 static_cast<cuuint64_t>(matrix.rows),
+                                 static_cast<cuuint64_t>(batch)};
+  const cuuint64_t pitches[2] = {static_cast<cuuint64_t>(matrix.pitch_bytes),
+                                 static_cast<cuuint64_t>(apart_bytes)};
+  const cuuint32_t box[3] = {static_cast<cuuint32_t>(matrix.box_cols),
+                             static_cast<cuuint32_t>(matrix.box_rows), 1};
+  return encode_boxes<3>(matrix, extents, pitches, box);
+}
+
+CUtensorMap encode_ragged_rows(const MatrixMap& matrix) {
+  const cuuint64_t extents[4] = {static_cast<cuuint64_t>(matrix.cols), kRaggedExtent,
+                                 kMostRaggedExtent, kMostRaggedExtent};
+  const auto pitch = static_cast<cuuint64_t>(matrix.pitch_bytes);
+  const cuuint64_t pitches[3] = {pitch, pitch,
+                                 static_cast<cuuint64_t>(ragged_pitch(matrix.pitch_bytes))};
+  const cuuint32_t box[4] = {static_cast<cuuint32_t>(matrix.box_cols),
+                             static_cast<cuuint32_t>(matrix.box_rows), 1, 1};
+  return encode_boxes<4>(matrix, extents, pitches, box);
 }
 
 }  // namespace octet::cuda

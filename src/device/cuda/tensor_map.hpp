@@ -30,4 +30,10 @@ void replace_address(CUtensorMap& map, const void* data);
 // groups, which rows and box_rows are multiples of.
 CUtensorMap encode_paired_rows(const MatrixMap& matrix);
 
+// `batch` such matrices, `apart_bytes` from one to the next: a box is one of a single matrix.
+CUtensorMap encode_batch(const MatrixMap& matrix, std::int64_t batch, std::int64_t apart_bytes);
+
+// The matrix with boxes that end at any row, as scheduler/ragged_rows.hpp has it.
+CUtensorMap encode_ragged_rows(const MatrixMap& matrix);
+
 }  // namespace octet::cuda

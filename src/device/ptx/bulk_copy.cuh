@@ -17,6 +17,16 @@ __device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* ma
       : "memory");
 }
 
+// The same of a 3-D tensor, such as a batch of matrices.
+__device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* map, int x, int y,
+                                         int z, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+
 // A box of a matrix whose rows are paired (mma/layout.hpp): x bytes along a row, groups from `group`.
 __device__ __forceinline__ void load_paired_box(std::uint32_t to, const CUtensorMap* map, int x,
                                                 int group, std::uint32_t barrier) {
@@ -45,6 +55,20 @@ __device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int x, int 
                : "memory");
 }
 
+__device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map),
+               "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
+__device__ __forceinline__ void store_box(const CUtensorMap* map, std::uint32_t from, int x, int y,
+                                          int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+          map),
+      "r"(x), "r"(y), "r"(z), "r"(from)
+      : "memory");
+}
 __device__ __forceinline__ void store_box(const CUtensorMap* map, std::uint32_t from, int x,
                                           int y) {
   asm volatile(
@@ -65,12 +89,42 @@ __device__ __forceinline__ void store_box_evict_first(const CUtensorMap* map, st
       : "memory");
 }
 
+__device__ __forceinline__ void store_box_evict_first(const CUtensorMap* map, std::uint32_t from,
+                                                      int x, int y, int z) {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group.L2::cache_hint "
+      "[%0, {%1, %2, %3}], [%4], %5;" ::"l"(map),
+      "r"(x), "r"(y), "r"(z), "r"(from), "l"(policy)
+      : "memory");
+}
+__device__ __forceinline__ void store_box_evict_first(const CUtensorMap* map, std::uint32_t from,
+                                                      int x, int y, int z, int w) {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group.L2::cache_hint "
+      "[%0, {%1, %2, %3, %4}], [%5], %6;" ::"l"(map),
+      "r"(x), "r"(y), "r"(z), "r"(w), "r"(from), "l"(policy)
+      : "memory");
+}
+
 // Adds a box of f32 to what the tensor holds, at the L2 cache.
 __device__ __forceinline__ void add_box(const CUtensorMap* map, std::uint32_t from, int x, int y) {
   asm volatile(
       "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "
       "[%0, {%1, %2}], [%3];" ::"l"(map),
       "r"(x), "r"(y), "r"(from)
+      : "memory");
+}
+
+__device__ __forceinline__ void add_box(const CUtensorMap* map, std::uint32_t from, int x, int y,
+                                        int z) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+      "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+      "r"(x), "r"(y), "r"(z), "r"(from)
       : "memory");
 }
 

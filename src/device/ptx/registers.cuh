@@ -35,6 +35,9 @@ __device__ __forceinline__ std::uint64_t join64(std::uint32_t low, std::uint32_t
 __device__ __forceinline__ void make_opaque(std::uint32_t& value) {
   asm volatile("" : "+r"(value));
 }
+__device__ __forceinline__ void make_opaque(std::int32_t& value) {
+  asm volatile("" : "+r"(value));
+}
 __device__ __forceinline__ void make_opaque(std::uint32_t& a, std::uint32_t& b, int& c, int& d) {
   asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
 }

@@ -64,6 +64,13 @@ __device__ __forceinline__ void copy_16_bytes(std::uint32_t to, const void* from
 }
 
 // Closes a group of this thread's copies.
+// The same, or zeros: then nothing is read.
+__device__ __forceinline__ void copy_16_bytes_or_zeros(std::uint32_t to, const void* from,
+                                                       bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

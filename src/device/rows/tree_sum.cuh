@@ -24,10 +24,10 @@ __device__ __forceinline__ float sum_of_lanes(float value) {
   return value;
 }
 
-// The sums over a warp of kCount values per lane, a power of two, by the same tree. In each of the
-// first steps a lane hands half of its values to its partner, until it is left with one sum: that
-// of value value_of_lane(lane, kCount).
-template <int kCount>
+// The sums over a warp, or over groups of `kLanes`, of kCount values per lane, a power of two, by
+// the same tree. In each of the first steps a lane hands half of its values to its partner, until it
+// is left with one sum: that of value value_of_lane(lane, kCount).
+template <int kCount, int kLanes = 32>
 __device__ __forceinline__ float sums_of_lanes(float (&values)[kCount]) {
   int step = 1;
 #pragma unroll
@@ -42,7 +42,7 @@ __device__ __forceinline__ float sums_of_lanes(float (&values)[kCount]) {
     step *= 2;
   }
 #pragma unroll
-  for (; step < 32; step *= 2) {
+  for (; step < kLanes; step *= 2) {
     values[0] = __fadd_rn(values[0], __shfl_xor_sync(~0u, values[0], step));
   }
   return values[0];

@@ -119,4 +119,53 @@ OCTET_HOST_DEVICE constexpr GroupEnd group_end(GroupSizes given, std::int64_t st
   return {value, GroupError::none};
 }
 
+// The ends of the groups as a prefix scan, which every group can do at once: the ends that
+// group_end() gives one after the other are these numbers, joined from the first to the last. Sums
+// stop at `rows`; ends are the largest so far.
+OCTET_HOST_DEVICE constexpr std::uint32_t scanned_number(std::int64_t value, std::int64_t rows) {
+  return static_cast<std::uint32_t>(value < 0 ? 0 : value > rows ? rows : value);
+}
+OCTET_HOST_DEVICE constexpr std::uint32_t join_numbers(GroupSizes given, std::uint32_t left,
+                                                       std::uint32_t right, std::uint32_t rows) {
+  if (given != GroupSizes::sizes) return left > right ? left : right;
+  const std::uint32_t sum = left + right;  // at most 2^31
+  return sum < rows ? sum : rows;
+}
+
+// The groups by length, longest first, ties by group: a group's place in the order is the number of
+// larger keys. Keys are distinct.
+OCTET_HOST_DEVICE constexpr std::uint64_t order_key(std::uint32_t blocks, int group) {
+  return (std::uint64_t{blocks} << 10) + static_cast<std::uint64_t>(kMaxGroups - 1 - group);
+}
+
+// The last group whose first tile is at most `tile`: the one that has it, since groups without
+// tiles begin where the next one does. `tile` is less than first_tile[groups].
+OCTET_HOST_DEVICE constexpr int group_of_tile(const std::uint32_t* first_tile, int groups,
+                                              std::uint32_t tile) {
+  int low = 0;
+  int high = groups;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (first_tile[middle] <= tile) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Tile `index` of the list, which is one of the group's rows begin .. end - 1.
+OCTET_HOST_DEVICE constexpr GroupTile tile_of_group(int group, std::uint32_t begin,
+                                                    std::uint32_t end, std::uint32_t first_tile,
+                                                    std::uint32_t index, std::uint32_t tile_rows) {
+  const auto band_tiles = static_cast<std::uint32_t>(kBandRows) / tile_rows;
+  const std::uint32_t band = (index - first_tile) / band_tiles;
+  const std::uint32_t band_row = begin + band * static_cast<std::uint32_t>(kBandRows);
+  const std::uint32_t left = (end - band_row + tile_rows - 1) / tile_rows;
+  const std::uint32_t height = left < band_tiles ? left : band_tiles;
+  return {group, static_cast<std::int32_t>(band_row), static_cast<std::int32_t>(end),
+          static_cast<std::int32_t>(32 * (first_tile + band * band_tiles) + height)};
+}
+
 }  // namespace octet

@@ -36,6 +36,33 @@ void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies
                  QuantizedForm{fp8->format, cols, rows, transposed, names.transposed_shape});
 }
 
+void check_fp8_groups(std::string_view op, const Fp8Output& fp8) {
+  if (fp8.block && *fp8.block != kBlock1x128) {
+    fail(ErrorCode::unsupported, op, ": block must be 1x128 with groups, got ", name(*fp8.block),
+         ": a block of 128 rows would have rows of two groups");
+  }
+  if (fp8.transposed_block == kBlock128x1) {
+    fail(ErrorCode::unsupported, op,
+         ": transposed_block must be 1x128 or 128x128 with groups, got 128x1");
+  }
+}
+
+void write_fp8_groups(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
+                      std::int64_t groups, std::int64_t rows, std::int64_t cols,
+                      const Fp8Names& names) {
+  if (!fp8) {
+    copies = {};
+    return;
+  }
+  const BlockShape block = fp8->block.value_or(kUnscaled);
+  const BlockShape transposed = fp8->transposed_block.value_or(kUnscaled);
+  call.writes_if(fp8->block.has_value(), names.out, copies.out,
+                 QuantizedForm{fp8->format, rows, cols, block, names.out_shape});
+  call.writes_if(fp8->transposed_block.has_value(), names.transposed, copies.transposed,
+                 QuantizedBatchForm{fp8->format, max_token_blocks(groups, rows), cols, kBlock,
+                                    transposed, names.transposed_shape});
+}
+
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
                                  Dtype input, Device device) {
   QuantizeProblem result;

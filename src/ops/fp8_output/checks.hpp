@@ -29,6 +29,13 @@ void check_fp8_output(std::string_view op, const Fp8Output& fp8);
 void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
                       std::int64_t rows, std::int64_t cols, const Fp8Names& names = {});
 
+// The same for groups of rows: the blocks that groups leave, and the copies of the rows, where the
+// transposed one has token blocks.
+void check_fp8_groups(std::string_view op, const Fp8Output& fp8);
+void write_fp8_groups(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
+                      std::int64_t groups, std::int64_t rows, std::int64_t cols,
+                      const Fp8Names& names);
+
 // The cast that follows the plain operator if it is not fused.
 QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
                                  Dtype input, Device device);

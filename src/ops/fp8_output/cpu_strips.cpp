@@ -4,10 +4,12 @@
 #include "core/workspace.hpp"
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/quantize/cpu_simd.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 namespace octet {
 namespace {
@@ -24,7 +26,9 @@ std::size_t strip_bytes(const QuantizeProblem& output) {
 }
 
 std::int64_t strips_at_once(const QuantizeProblem& output, int threads) {
-  return std::min<std::int64_t>(threads, ceil_div(output.rows, kBlock));
+  return std::min<std::int64_t>(threads, output.groups > 0
+                                             ? max_token_blocks(output.groups, output.rows)
+                                             : ceil_div(output.rows, kBlock));
 }
 
 }  // namespace
@@ -34,10 +38,13 @@ std::size_t fp8_strips_workspace_bytes(const QuantizeProblem& output, int thread
 }
 
 void write_fp8_strips(const QuantizeProblem& output, const Fp8Copies& copies,
-                      const RunContext& context, InstructionSet instructions,
+                      const TensorView& table, const RunContext& context,
+                      InstructionSet instructions,
                       const std::function<void(const Fp8Strip&)>& make) {
-  const QuantizeArgs args{{}, copies.out, copies.transposed};
-  const std::int64_t strips = ceil_div(output.rows, kBlock);
+  const QuantizeArgs args{{}, copies.out, copies.transposed, table, {}};
+  std::optional<GroupRows> groups;
+  if (output.groups > 0) groups.emplace("quantize", table, output.groups, output.rows);
+  const std::int64_t strips = groups ? groups->token_blocks() : ceil_div(output.rows, kBlock);
   std::atomic<std::int64_t> next = 0;
   // One task per piece of the workspace; each takes strips until none are left.
   parallel_for(context.threads, strips_at_once(output, context.threads), [&](std::int64_t piece) {
@@ -46,12 +53,18 @@ void write_fp8_strips(const QuantizeProblem& output, const Fp8Copies& copies,
                  static_cast<std::size_t>(piece) * strip_bytes(output);
     strip.pitch = strip_pitch(output);
     for (std::int64_t i = next++; i < strips; i = next++) {
-      strip.row = i * kBlock;
-      strip.rows = std::min(kBlock, output.rows - strip.row);
+      const std::int64_t group = groups ? groups->group_of(i) : 0;
+      const std::int64_t end = groups ? groups->end(group) : output.rows;
+      strip.row =
+          groups ? groups->begin(group) + (i - groups->first_block(group)) * kBlock : i * kBlock;
+      strip.rows = std::min(kBlock, end - strip.row);
       make(strip);
-      quantize_strip_cpu_simd(output, args, strip.row, strip.data, strip.pitch, instructions);
+      quantize_strip_cpu_simd(output, args, i, strip.data, strip.pitch, instructions);
     }
   });
+  if (groups && output.block && output.tail == GroupTail::zero) {
+    clear_rows(copies.out, groups->grouped_rows(), context.threads);
+  }
   if (output.block) clear_padding(copies.out);
   if (output.transposed_block) clear_padding(copies.transposed);
 }

@@ -25,9 +25,11 @@ struct Fp8Strip {
 // ops/fp8_output/checks.hpp).
 std::size_t fp8_strips_workspace_bytes(const QuantizeProblem& output, int threads);
 
-// Calls make(strip) for every strip, on several threads at once, and casts what it made.
+// Calls make(strip) for every strip, on several threads at once, and casts what it made. A strip has
+// rows of one group; `table` is that of the groups, if there are any.
 void write_fp8_strips(const QuantizeProblem& output, const Fp8Copies& copies,
-                      const RunContext& context, InstructionSet instructions,
+                      const TensorView& table, const RunContext& context,
+                      InstructionSet instructions,
                       const std::function<void(const Fp8Strip&)>& make);
 
 }  // namespace octet

@@ -7,7 +7,8 @@
 //   Args into(const Args&, const TensorView& output)   the same call, written to `output` instead
 //   std::span<const Implementation<Problem, Args>> list()
 //
-// where output is [rows, cols] of cast(). Args has the copies as `fp8`.
+// where output is [rows, cols] of cast(). Args has the copies as `fp8`, and the table of groups, if
+// the operator has them, as `table`.
 #pragma once
 
 #include "core/workspace.hpp"
@@ -69,7 +70,9 @@ struct Unfused {
                                           {cast.rows, cast.cols}, cast.device);
       const RunContext rest{workspace.rest(), context.threads, context.stream};
       operate(Steps::into(args, output), rest);
-      quantize({output, args.fp8.out, args.fp8.transposed}, rest);
+      QuantizeArgs copies{output, args.fp8.out, args.fp8.transposed};
+      if constexpr (requires { args.table; }) copies.table = args.table;
+      quantize(copies, rest);
     };
     return both;
   }

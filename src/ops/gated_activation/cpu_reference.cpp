@@ -2,6 +2,8 @@
 // which avoids overflow, and rounded to f32 once.
 #include "core/numeric.hpp"
 #include "core/tree_sum.hpp"
+#include "core/views.hpp"
+#include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/gated_activation/problem.hpp"
 
@@ -67,18 +69,21 @@ float weight(const GatedActivationProblem& problem, const TensorView& row_weight
 
 void run_forward(const GatedActivationProblem& problem, const GatedActivationForwardArgs& args,
                  const RunContext& context) {
-  parallel_for(context.threads, problem.rows, [&](std::int64_t r) {
+  const std::int64_t rows = computed_rows(problem, args.table);
+  parallel_for(context.threads, rows, [&](std::int64_t r) {
     const float p = weight(problem, args.row_weight, r);
     for (std::int64_t c = 0; c < problem.cols; ++c) {
       const Activated act = activate(problem.activation, element(args.gate, r, c));
       store(args.y, r, c, (act.value * element(args.up, r, c)) * p);
     }
   });
+  if (problem.tail == GroupTail::zero) clear_rows(args.y, rows, context.threads);
 }
 
 void run_backward(const GatedActivationProblem& problem, const GatedActivationBackwardArgs& args,
                   const RunContext& context) {
-  parallel_for(context.threads, problem.rows, [&](std::int64_t r) {
+  const std::int64_t rows = computed_rows(problem, args.table);
+  parallel_for(context.threads, rows, [&](std::int64_t r) {
     const float p = weight(problem, args.row_weight, r);
     TreeSum d_weight;
     for (std::int64_t c = 0; c < problem.cols; ++c) {
@@ -93,6 +98,10 @@ void run_backward(const GatedActivationProblem& problem, const GatedActivationBa
       static_cast<float*>(args.d_row_weight.data)[r] = d_weight.sum();
     }
   });
+  if (problem.tail == GroupTail::untouched) return;
+  clear_rows(args.dgate, rows, context.threads);
+  clear_rows(args.dup, rows, context.threads);
+  if (problem.row_weight) clear_rows(as_column(args.d_row_weight), rows, 1);
 }
 
 std::string refuse(const GatedActivationProblem& problem, const Machine&) {

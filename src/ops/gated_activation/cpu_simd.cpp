@@ -3,6 +3,7 @@
 #include "ops/gated_activation/cpu_simd.hpp"
 
 #include "core/checks.hpp"
+#include "core/views.hpp"
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
@@ -25,12 +26,12 @@ float weight_of(const TensorView& row_weight, std::int64_t row) {
   return row_weight.data == nullptr ? 1 : static_cast<const float*>(row_weight.data)[row];
 }
 
-// Calls work(row) for every row.
+// Calls work(row) for every one of `count` rows.
 template <class Work>
-void for_rows(const GatedActivationProblem& problem, int threads, const Work& work) {
-  const std::int64_t rows = std::max<std::int64_t>(1, kTaskElements / problem.cols);
-  parallel_for(threads, ceil_div(problem.rows, rows), [&](std::int64_t task) {
-    const std::int64_t end = std::min((task + 1) * rows, problem.rows);
+void for_rows(std::int64_t count, std::int64_t cols, int threads, const Work& work) {
+  const std::int64_t rows = std::max<std::int64_t>(1, kTaskElements / cols);
+  parallel_for(threads, ceil_div(count, rows), [&](std::int64_t task) {
+    const std::int64_t end = std::min((task + 1) * rows, count);
     for (std::int64_t row = task * rows; row < end; ++row) work(row);
     hwy::FlushStream();  // other threads see the streamed stores before what follows
   });
@@ -39,8 +40,9 @@ void for_rows(const GatedActivationProblem& problem, int threads, const Work& wo
 // Calls work(row, where row is to be written) for every row, and casts what was written.
 template <class Work>
 void for_rows_of_strips(const QuantizeProblem& cast, const Fp8Copies& copies,
-                        const RunContext& context, InstructionSet instructions, const Work& work) {
-  write_fp8_strips(cast, copies, context, instructions, [&](const Fp8Strip& strip) {
+                        const TensorView& table, const RunContext& context,
+                        InstructionSet instructions, const Work& work) {
+  write_fp8_strips(cast, copies, table, context, instructions, [&](const Fp8Strip& strip) {
     const std::int64_t pitch_bytes = strip.pitch * size_bytes(cast.input_dtype);
     for (std::int64_t r = 0; r < strip.rows; ++r) {
       work(strip.row + r, static_cast<char*>(strip.data) + r * pitch_bytes);
@@ -66,13 +68,15 @@ void gated_activation_forward_cpu_simd(const GatedActivationProblem& problem,
             weight_of(args.row_weight, row), stream});
   };
   if (problem.fp8) {
-    for_rows_of_strips(forward_cast(problem), args.fp8, context, instructions,
+    for_rows_of_strips(forward_cast(problem), args.fp8, args.table, context, instructions,
                        [&](std::int64_t row, char* y) { write_row(row, y, false); });
     return;
   }
+  const std::int64_t rows = computed_rows(problem, args.table);
   const bool stream = streams(args.y);
-  for_rows(problem, context.threads,
+  for_rows(rows, problem.cols, context.threads,
            [&](std::int64_t row) { write_row(row, row_of(args.y, row), stream); });
+  if (problem.tail == GroupTail::zero) clear_rows(args.y, rows, context.threads);
 }
 
 void gated_activation_backward_cpu_simd(const GatedActivationProblem& problem,
@@ -86,17 +90,23 @@ void gated_activation_backward_cpu_simd(const GatedActivationProblem& problem,
                 problem.cols, weight_of(args.row_weight, row), stream});
     if (problem.row_weight) static_cast<float*>(args.d_row_weight.data)[row] = d_weight;
   };
+  const std::int64_t rows = computed_rows(problem, args.table);
+  const bool zero_tail = problem.tail == GroupTail::zero;
+  if (problem.row_weight && zero_tail) clear_rows(as_column(args.d_row_weight), rows, 1);
   if (problem.fp8) {
     const std::int64_t dup_offset = problem.cols * size_bytes(problem.dtype);
     for_rows_of_strips(
-        backward_cast(problem), args.fp8, context, instructions,
+        backward_cast(problem), args.fp8, args.table, context, instructions,
         [&](std::int64_t row, char* dgate) { write_row(row, dgate, dgate + dup_offset, false); });
     return;
   }
   const bool stream = streams(args.dgate) && streams(args.dup);
-  for_rows(problem, context.threads, [&](std::int64_t row) {
+  for_rows(rows, problem.cols, context.threads, [&](std::int64_t row) {
     write_row(row, row_of(args.dgate, row), row_of(args.dup, row), stream);
   });
+  if (!zero_tail) return;
+  clear_rows(args.dgate, rows, context.threads);
+  clear_rows(args.dup, rows, context.threads);
 }
 
 const GatedActivationForwardImplementation kGatedActivationForwardCpuSimd{

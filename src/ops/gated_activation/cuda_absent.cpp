@@ -19,5 +19,21 @@ void launch_sm90_gated_tile(const GatedActivationProblem&, const GatedActivation
                             const RunContext&) {
   fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
 }
+void launch_sm90_gated_group_rows(const GatedActivationProblem&, const GatedActivationForwardArgs&,
+                                  const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_group_rows(const GatedActivationProblem&, const GatedActivationBackwardArgs&,
+                                  const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_groups(const GatedActivationProblem&, const GatedActivationForwardArgs&,
+                              const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_groups(const GatedActivationProblem&, const GatedActivationBackwardArgs&,
+                              const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
 
 }  // namespace octet

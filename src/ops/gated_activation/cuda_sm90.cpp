@@ -3,6 +3,9 @@
 
 #include "core/checks.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/quantize/experts/token_tile.hpp"
+
+#include <type_traits>
 
 namespace octet {
 namespace {
@@ -27,14 +30,22 @@ std::string refuse_activation(const GatedActivationProblem& problem) {
              : "";
 }
 
+// `cols`: those of the output that is cast.
+std::string refuse_tile(const GatedActivationProblem& problem, std::int64_t cols,
+                        const Machine& machine) {
+  const std::int64_t rows = problem.groups > 0
+                                ? kBlock * max_token_tiles({problem.groups, problem.rows}, true)
+                                : problem.rows;
+  return refuse_fp8_on_hopper(problem, rows, cols, machine);
+}
+
 std::string refuse_forward_tile(const GatedActivationProblem& problem, const Machine& machine) {
-  const std::string refusal = refuse_fp8_on_hopper(problem, problem.rows, problem.cols, machine);
+  const std::string refusal = refuse_tile(problem, problem.cols, machine);
   return refusal.empty() ? refuse_activation(problem) : refusal;
 }
 
 std::string refuse_backward_tile(const GatedActivationProblem& problem, const Machine& machine) {
-  const std::string refusal =
-      refuse_fp8_on_hopper(problem, problem.rows, 2 * problem.cols, machine);
+  const std::string refusal = refuse_tile(problem, 2 * problem.cols, machine);
   if (!refusal.empty()) return refusal;
   if (problem.cols % kBlock != 0) {
     return text(
@@ -42,18 +53,30 @@ std::string refuse_backward_tile(const GatedActivationProblem& problem, const Ma
         "the problem has ",
         problem.cols);
   }
-  if (problem.row_weight) return "has no gradient of the row weight: unfused runs it";
+  if (problem.row_weight && problem.groups == 0) {
+    return "has no gradient of the row weight: unfused runs it";
+  }
   return refuse_activation(problem);
 }
 
 template <class Args>
 Planned<Args> plan_vectors(const GatedActivationProblem& problem, const Machine&) {
-  return planned<Args>(problem, "eights", 0, launch_sm90_gated_vectors);
+  if (problem.groups == 0) return planned<Args>(problem, "eights", 0, launch_sm90_gated_vectors);
+  return planned<Args>(problem, "eights", 0, launch_sm90_gated_group_rows);
+}
+
+// Of groups, a tile leaves its part of the gradient of each row weight in the workspace.
+std::size_t workspace_bytes(const GatedActivationProblem& problem) {
+  if (problem.groups == 0 || !problem.row_weight) return 0;
+  return sizeof(float) * static_cast<std::size_t>(problem.cols / kBlock * problem.rows);
 }
 
 template <class Args>
 Planned<Args> plan_tile(const GatedActivationProblem& problem, const Machine&) {
-  return planned<Args>(problem, "128x128", 0, launch_sm90_gated_tile);
+  if (problem.groups == 0) return planned<Args>(problem, "128x128", 0, launch_sm90_gated_tile);
+  constexpr bool kBackward = std::is_same_v<Args, GatedActivationBackwardArgs>;
+  return planned<Args>(problem, "128x128", kBackward ? workspace_bytes(problem) : 0,
+                       launch_sm90_gated_groups);
 }
 
 }  // namespace

@@ -89,6 +89,35 @@ __device__ __forceinline__ GatedGradients<kDtype> gated_gradients(const Eight<kD
   return result;
 }
 
+// Eight elements of y.
+template <Dtype kDtype, Rows kRows>
+__device__ __forceinline__ void write_output(const GatedParams& params, std::int64_t row, int col) {
+  const RowWeight weight{params.row_weight != nullptr ? params.row_weight + row : nullptr};
+  const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
+  const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
+  with_activation(params.activation, [&](auto activation) {
+    store_row<kRows>(params.y, row, col, params.cols,
+                     gated_output<decltype(activation)::value>(gate, up, weight));
+  });
+}
+
+// Eight elements of dgate and dup; adds their part of the gradient of the row weight to `total`.
+template <Dtype kDtype, Rows kRows>
+__device__ __forceinline__ void write_gradients(const GatedParams& params, std::int64_t row,
+                                                int col, RowWeight weight, float& total) {
+  const Eight<kDtype> dy = load_row<kDtype, kRows>(params.dy, row, col, params.cols);
+  const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
+  const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
+  with_activation(params.activation, [&](auto activation) {
+    float sum;
+    const GatedGradients<kDtype> gradients =
+        gated_gradients<decltype(activation)::value>(dy, gate, up, weight, sum);
+    total = __fadd_rn(total, sum);
+    store_row<kRows>(params.dgate, row, col, params.cols, gradients.dgate);
+    store_row<kRows>(params.dup, row, col, params.cols, gradients.dup);
+  });
+}
+
 template <Dtype kDtype, Rows kRows>
 __global__ __launch_bounds__(kGatedThreads) void gated_forward_kernel(
     const __grid_constant__ GatedParams params) {
@@ -98,13 +127,7 @@ __global__ __launch_bounds__(kGatedThreads) void gated_forward_kernel(
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
   if (col >= params.cols) return;
-  const RowWeight weight{params.row_weight != nullptr ? params.row_weight + row : nullptr};
-  const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
-  const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
-  with_activation(params.activation, [&](auto activation) {
-    store_row<kRows>(params.y, row, col, params.cols,
-                     gated_output<decltype(activation)::value>(gate, up, weight));
-  });
+  write_output<kDtype, kRows>(params, row, col);
 }
 
 // The sum over a block as a tree over its threads; every thread gets it.
@@ -129,17 +152,7 @@ __global__ __launch_bounds__(kGatedThreads) void gated_backward_kernel(
   for (int run = first_run; run < first_run + params.block_runs; ++run) {
     const int col = (run * kGatedThreads + static_cast<int>(threadIdx.x)) * kEight;
     if (col >= params.cols) break;
-    const Eight<kDtype> dy = load_row<kDtype, kRows>(params.dy, row, col, params.cols);
-    const Eight<kDtype> gate = load_row<kDtype, kRows>(params.gate, row, col, params.cols);
-    const Eight<kDtype> up = load_row<kDtype, kRows>(params.up, row, col, params.cols);
-    with_activation(params.activation, [&](auto activation) {
-      float sum;
-      const GatedGradients<kDtype> gradients =
-          gated_gradients<decltype(activation)::value>(dy, gate, up, weight, sum);
-      total = __fadd_rn(total, sum);
-      store_row<kRows>(params.dgate, row, col, params.cols, gradients.dgate);
-      store_row<kRows>(params.dup, row, col, params.cols, gradients.dup);
-    });
+    write_gradients<kDtype, kRows>(params, row, col, weight, total);
   }
   if (params.d_row_weight == nullptr) return;
   total = sum_of_block(total);

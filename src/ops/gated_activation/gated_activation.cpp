@@ -1,6 +1,7 @@
 #include "core/call.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/gated_activation/problem.hpp"
+#include "ops/group_table/problem.hpp"
 
 #include <array>
 #include <utility>
@@ -30,7 +31,42 @@ struct Forms {
         per_row(Dtype::f32, {problem.rows}, "[rows]") {}
 };
 
+void check_over_groups(const GatedActivationProblem& problem) {
+  if (problem.groups == 0) return;
+  check_groups(kOp, problem.groups, problem.rows);
+  check_tail(kOp, problem.tail);
+  if (!problem.fp8) return;
+  check_fp8_groups(kOp, *problem.fp8);
+  check_size(kOp, max_token_blocks(problem.groups, problem.rows) * kBlock, 2 * problem.cols,
+             Dtype::f32);
+}
+
+// `cols`: those of the output that is cast.
+void write_copies(Call& call, const GatedActivationProblem& problem, Fp8Copies& copies,
+                  std::int64_t cols, const Fp8Names& dense, const Fp8Names& grouped) {
+  if (problem.groups > 0) {
+    write_fp8_groups(call, problem.fp8, copies, problem.groups, problem.rows, cols, grouped);
+  } else {
+    write_fp8_copies(call, problem.fp8, copies, problem.rows, cols, dense);
+  }
+}
+
+void read_table_if(Call& call, const GatedActivationProblem& problem, TensorView& table) {
+  if (problem.groups > 0) return read_table(call, table, problem.groups, problem.rows);
+  table = {};
+}
+
+// On the CPU, checks what the table says before anything is written.
+void check_contents(const GatedActivationProblem& problem, const TensorView& table) {
+  if (problem.device.type == DeviceType::cpu) (void)computed_rows(problem, table);
+}
+
 }  // namespace
+
+std::int64_t computed_rows(const GatedActivationProblem& problem, const TensorView& table) {
+  if (problem.groups == 0) return problem.rows;
+  return GroupRows(kOp, table, problem.groups, problem.rows).grouped_rows();
+}
 
 std::string_view name(GateActivation activation) {
   for (const auto& [value, spelling] : kNames) {
@@ -63,9 +99,12 @@ std::span<const GatedActivationBackwardImplementation> gated_activation_backward
 }
 
 std::string describe(const GatedActivationProblem& problem) {
-  std::string result =
-      text("gated-activation --shape ", problem.rows, "x", problem.cols, " --activation ",
-           name(problem.activation), " --dtype ", name(problem.dtype));
+  std::string result = text("gated-activation --shape ", problem.rows, "x", problem.cols);
+  if (problem.groups != 0) {
+    result += text(" --groups ", problem.groups);
+    if (problem.tail != GroupTail::zero) result += text(" --tail ", name(problem.tail));
+  }
+  result += text(" --activation ", name(problem.activation), " --dtype ", name(problem.dtype));
   if (problem.row_weight) result += " --row-weight";
   if (problem.fp8) result += describe(*problem.fp8);
   return result + " --device " + name(problem.device);
@@ -89,6 +128,7 @@ void check(const GatedActivationProblem& problem) {
     check_size(kOp, problem.rows, 2 * problem.cols, Dtype::f32);  // dgate beside dup
     check_fp8_output(kOp, *problem.fp8);
   }
+  check_over_groups(problem);
   check_device(kOp, problem.device);
 }
 
@@ -100,9 +140,12 @@ GatedActivationForwardArgs check(const GatedActivationProblem& problem,
   call.reads("gate", args.gate, forms.rows);
   call.reads("up", args.up, forms.rows);
   call.reads_if(problem.row_weight, "row_weight", args.row_weight, forms.per_row);
-  write_fp8_copies(call, problem.fp8, args.fp8, problem.rows, problem.cols);
+  read_table_if(call, problem, args.table);
+  write_copies(call, problem, args.fp8, problem.cols, {},
+               {.transposed_shape = "[max_token_blocks(groups, rows), cols, 128]"});
   call.writes_if(!problem.fp8, "y", args.y, forms.rows);
   call.check_apart(workspace_bytes, workspace);
+  check_contents(problem, args.table);
   return args;
 }
 
@@ -114,13 +157,17 @@ GatedActivationBackwardArgs check(const GatedActivationProblem& problem,
   call.reads("dy", args.dy, forms.rows);
   call.reads("gate", args.gate, forms.rows);
   call.reads("up", args.up, forms.rows);
-  write_fp8_copies(call, problem.fp8, args.fp8, problem.rows, 2 * problem.cols,
-                   {.out_shape = "[rows, 2 cols]", .transposed_shape = "[2 cols, rows]"});
+  read_table_if(call, problem, args.table);
+  write_copies(call, problem, args.fp8, 2 * problem.cols,
+               {.out_shape = "[rows, 2 cols]", .transposed_shape = "[2 cols, rows]"},
+               {.out_shape = "[rows, 2 cols]",
+                .transposed_shape = "[max_token_blocks(groups, rows), 2 cols, 128]"});
   call.writes_if(!problem.fp8, "dgate", args.dgate, forms.rows);
   call.writes_if(!problem.fp8, "dup", args.dup, forms.rows);
   call.reads_if(problem.row_weight, "row_weight", args.row_weight, forms.per_row);
   call.writes_if(problem.row_weight, "d_row_weight", args.d_row_weight, forms.per_row);
   call.check_apart(workspace_bytes, workspace);
+  check_contents(problem, args.table);
   return args;
 }
 

@@ -34,6 +34,9 @@ std::span<const GatedActivationBackwardImplementation> gated_activation_backward
 QuantizeProblem forward_cast(const GatedActivationProblem& problem);
 QuantizeProblem backward_cast(const GatedActivationProblem& problem);
 
+// How many of the rows are computed: those of the groups, or all. The table is on the CPU.
+std::int64_t computed_rows(const GatedActivationProblem& problem, const TensorView& table);
+
 // Checks that the activation is one of the enum's. Errors name `op`.
 void check_activation(std::string_view op, GateActivation activation);
 void check(const GatedActivationProblem& problem);
@@ -46,7 +49,7 @@ GatedActivationBackwardArgs check(const GatedActivationProblem& problem,
                                   GatedActivationBackwardArgs args, std::size_t workspace_bytes,
                                   const Workspace& workspace);
 
-// The launchers of the Hopper kernels.
+// The launchers of the Hopper kernels: in 16 or 32 bits and to FP8, without groups and over groups.
 // Arguments are checked already. Throw Error if CUDA reports one.
 void launch_sm90_gated_vectors(const GatedActivationProblem& problem,
                                const GatedActivationForwardArgs& args, const RunContext& context);
@@ -56,5 +59,15 @@ void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationForwardArgs& args, const RunContext& context);
 void launch_sm90_gated_tile(const GatedActivationProblem& problem,
                             const GatedActivationBackwardArgs& args, const RunContext& context);
+void launch_sm90_gated_group_rows(const GatedActivationProblem& problem,
+                                  const GatedActivationForwardArgs& args,
+                                  const RunContext& context);
+void launch_sm90_gated_group_rows(const GatedActivationProblem& problem,
+                                  const GatedActivationBackwardArgs& args,
+                                  const RunContext& context);
+void launch_sm90_gated_groups(const GatedActivationProblem& problem,
+                              const GatedActivationForwardArgs& args, const RunContext& context);
+void launch_sm90_gated_groups(const GatedActivationProblem& problem,
+                              const GatedActivationBackwardArgs& args, const RunContext& context);
 
 }  // namespace octet

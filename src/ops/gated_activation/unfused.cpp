@@ -39,8 +39,11 @@ struct BackwardSteps {
 }  // namespace
 
 QuantizeProblem forward_cast(const GatedActivationProblem& problem) {
-  return quantize_problem(problem.fp8.value_or(Fp8Output{}), problem.rows, problem.cols,
-                          problem.dtype, problem.device);
+  QuantizeProblem cast = quantize_problem(problem.fp8.value_or(Fp8Output{}), problem.rows,
+                                          problem.cols, problem.dtype, problem.device);
+  cast.groups = problem.groups;
+  cast.tail = problem.tail;
+  return cast;
 }
 
 QuantizeProblem backward_cast(const GatedActivationProblem& problem) {

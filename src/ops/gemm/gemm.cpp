@@ -156,6 +156,7 @@ void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspa
 
 GemmPlan plan_gemm(const GemmProblem& problem, const PlanOptions& options) {
   check(problem);
+  check_count(kOp, "max_multiprocessors", options.max_multiprocessors);
   return make_plan(gemm_implementations(), problem,
                    make_request(kOp, precision(problem), describe(problem), options.backend),
                    options);

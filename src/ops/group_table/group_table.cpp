@@ -69,8 +69,18 @@ GroupTableHead read_head(std::string_view op, const TensorView& table, const voi
 
 }  // namespace
 
+// One block, whatever the problem: compiled with and without CUDA.
+constinit const GroupTableImplementation kGroupTableCudaSm90Block{
+    "cuda_sm90_block",
+    [](const GroupTableProblem& problem, const Machine& machine) {
+      return refuse_off_hopper(problem.device, machine);
+    },
+    [](const GroupTableProblem& problem, const Machine&) {
+      return planned<GroupTableArgs>(problem, "1024 threads", 0, launch_sm90_group_table);
+    }};
+
 std::span<const GroupTableImplementation> group_table_implementations() {
-  static const std::array list{kGroupTableCpuReference};
+  static const std::array list{kGroupTableCudaSm90Block, kGroupTableCpuReference};
   return list;
 }
 

@@ -12,6 +12,7 @@ namespace octet {
 
 using GroupTableImplementation = Implementation<GroupTableProblem, GroupTableArgs>;
 
+extern const GroupTableImplementation kGroupTableCudaSm90Block;
 extern const GroupTableImplementation kGroupTableCpuReference;
 
 // In the order they are tried.
@@ -26,6 +27,11 @@ void check(const GroupTableProblem& problem, const GroupTableArgs& args,
 // already.
 void write_group_table(const GroupTableProblem& problem, const GroupTableArgs& args,
                        const RunContext& context);
+
+// The launcher of the Hopper kernel. Arguments are checked already. Throws Error if CUDA reports
+// one.
+void launch_sm90_group_table(const GroupTableProblem& problem, const GroupTableArgs& args,
+                             const RunContext& context);
 
 // The extents of every operator over groups.
 void check_groups(std::string_view op, std::int64_t groups, std::int64_t rows);

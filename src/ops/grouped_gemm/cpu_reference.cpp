@@ -1,11 +1,10 @@
 // The dense product of each group, and how both CPU implementations find it: the groups' parts of
 // the operands and of d, and the parts of d that no product writes.
 #include "core/views.hpp"
-#include "cpu/threads.hpp"
+#include "cpu/outputs.hpp"
 #include "ops/group_table/problem.hpp"
 #include "ops/grouped_gemm/problem.hpp"
 
-#include <cstring>
 #include <vector>
 
 namespace octet {
@@ -56,14 +55,6 @@ CpuProduct product_over_contraction(const GroupedGemmProblem& problem, const Gro
   return product;
 }
 
-void clear(const TensorView& matrix, int threads) {
-  const std::int64_t element_bytes = size_bytes(matrix.dtype);
-  parallel_for(threads, matrix.rows(), [&](std::int64_t row) {
-    std::memset(static_cast<char*>(matrix.data) + row * matrix.strides[0] * element_bytes, 0,
-                static_cast<std::size_t>(matrix.cols() * element_bytes));
-  });
-}
-
 void run_reference(const GroupedGemmProblem& problem, const GroupedGemmArgs& args,
                    const RunContext& context) {
   run_groups(problem, args, context.threads, [&](std::span<const CpuProduct> products) {
@@ -84,12 +75,11 @@ void run_groups(const GroupedGemmProblem& problem, const GroupedGemmArgs& args, 
       products.push_back(over_rows ? product_over_rows(problem, args, groups, group)
                                    : product_over_contraction(problem, args, groups, group));
     } else if (!over_rows && !problem.accumulate) {
-      clear(matrix_of(args.d, group), threads);
+      clear_rows(matrix_of(args.d, group), 0, threads);
     }
   }
-  const std::int64_t first = groups.grouped_rows();
-  if (over_rows && problem.tail == GroupTail::zero && first < problem.rows) {
-    clear(rows_of(args.d, first, problem.rows - first), threads);
+  if (over_rows && problem.tail == GroupTail::zero) {
+    clear_rows(args.d, groups.grouped_rows(), threads);
   }
   compute(products);
 }

@@ -75,7 +75,8 @@ void read_tokens(Call& call, const GroupedGemmProblem& problem, const char* argu
 }  // namespace
 
 std::span<const GroupedGemmImplementation> grouped_gemm_implementations() {
-  static const std::array list{kGroupedGemmCpuSimd, kGroupedGemmCpuReference};
+  static const std::array list{kGroupedGemmCudaSm90Wgmma, kGroupedGemmCpuSimd,
+                               kGroupedGemmCpuReference};
   return list;
 }
 

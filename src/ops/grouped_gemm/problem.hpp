@@ -13,6 +13,7 @@ namespace octet {
 
 using GroupedGemmImplementation = Implementation<GroupedGemmProblem, GroupedGemmArgs>;
 
+extern const GroupedGemmImplementation kGroupedGemmCudaSm90Wgmma;
 extern const GroupedGemmImplementation kGroupedGemmCpuSimd;
 extern const GroupedGemmImplementation kGroupedGemmCpuReference;
 

@@ -17,12 +17,10 @@ void launch_kernel(void (*kernel)(Params), Params params, std::int64_t blocks, i
                arguments);
 }
 
-sm90::Targets targets_of(const TensorView& view) { return {view.data, view.dtype == Dtype::i64}; }
-
 void launch(const LossRowsProblem& problem, const LossOfRows& step, void* stream) {
   sm90::LossRowsParams params{};
   params.logits = cuda::matrix_of(step.logits);
-  params.targets = targets_of(step.targets);
+  params.targets = sm90::integers_of(step.targets);
   params.loss = static_cast<float*>(step.loss.data);
   params.lse = static_cast<float*>(step.lse.data);
   params.given_lse = static_cast<const float*>(step.given_lse.data);
@@ -38,7 +36,7 @@ void launch(const LossRowsProblem& problem, const LossOfRows& step, void* stream
 }
 
 void launch(const LossRowsProblem& problem, const CountTargets& step, void* stream) {
-  const sm90::CountParams params{targets_of(step.targets),
+  const sm90::CountParams params{sm90::integers_of(step.targets),
                                  step.targets.shape[0],
                                  problem.ignore_index,
                                  static_cast<const float*>(step.loss_grad.data),

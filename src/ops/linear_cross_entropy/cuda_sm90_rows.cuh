@@ -13,6 +13,7 @@
 
 #include "device/ptx/barrier.cuh"
 #include "device/rows/eight.cuh"
+#include "device/rows/integers.cuh"
 #include "device/rows/tree_sum.cuh"
 #include "ops/linear_cross_entropy/rows.hpp"
 
@@ -24,19 +25,9 @@ inline constexpr int kLossThreads = 1024;
 inline constexpr int kLossWarps = kLossThreads / 32;
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-struct Targets {
-  const void* data;
-  bool wide;  // i64, else i32
-
-  __device__ __forceinline__ std::int64_t operator[](std::int64_t i) const {
-    return wide ? static_cast<const std::int64_t*>(data)[i]
-                : static_cast<const std::int32_t*>(data)[i];
-  }
-};
-
 struct LossRowsParams {
   Matrix logits;           // [rows, cols]; rows are whole vectors, with padding
-  Targets targets;         // [rows]
+  Integers targets;        // [rows]
   float* loss;             // [rows], or null
   float* lse;              // [rows], or null
   const float* given_lse;  // [rows], or null
@@ -197,7 +188,7 @@ __global__ __launch_bounds__(kLossThreads, 1) void loss_rows_kernel(
 
 // One block: integers, so any order gives the same count.
 struct CountParams {
-  Targets targets;
+  Integers targets;
   std::int64_t tokens;
   std::int64_t ignore_index;
   const float* loss_grad;  // or null: 1

@@ -29,7 +29,7 @@ std::string error_of(const MoeMapsStatus& status) {
 }  // namespace
 
 std::span<const MoeMapsImplementation> moe_maps_implementations() {
-  static const std::array list{kMoeMapsCpuReference};
+  static const std::array list{kMoeMapsCudaSm90CountingSort, kMoeMapsCpuReference};
   return list;
 }
 

@@ -11,6 +11,7 @@ namespace octet {
 
 using MoeMapsImplementation = Implementation<MoeMapsProblem, MoeMapsArgs>;
 
+extern const MoeMapsImplementation kMoeMapsCudaSm90CountingSort;
 extern const MoeMapsImplementation kMoeMapsCpuReference;
 
 // In the order they are tried.
@@ -20,6 +21,11 @@ void check(const MoeMapsProblem& problem);
 // Checks the tensors and the workspace of a call.
 void check(const MoeMapsProblem& problem, const MoeMapsArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
+
+// The launcher of the Hopper kernels. Arguments are checked already. Throws Error if CUDA reports
+// one.
+void launch_sm90_moe_maps(const MoeMapsProblem& problem, const MoeMapsArgs& args,
+                          const RunContext& context);
 
 // tokens, top_k and rows of every operator that has slots.
 void check_slots(std::string_view op, std::int64_t tokens, std::int64_t top_k, std::int64_t rows);

@@ -97,6 +97,18 @@ void run_pass(const MoePermuteProblem& problem, const MoePermuteBackwardArgs& ar
   if (problem.weights) gather_weights(maps, args.d_row_weight, args.dweights);
 }
 
+void launch_sm90(const MoePermuteProblem& problem, const MoePermuteForwardArgs& args,
+                 const RunContext& context) {
+  launch_sm90_copy_rows({problem, args.row_of, args.source, context}, args.x, args.grouped,
+                        {args.weights, args.row_weight});
+}
+
+void launch_sm90(const MoePermuteProblem& problem, const MoePermuteBackwardArgs& args,
+                 const RunContext& context) {
+  launch_sm90_sum_rows({problem, args.row_of, {}, context}, {args.dgrouped, {}, args.dx},
+                       {args.dweights, args.d_row_weight});
+}
+
 MoePermuteForwardPlan plan_moe_permute_forward(const MoePermuteProblem& problem,
                                                const PlanOptions& options) {
   check(problem);

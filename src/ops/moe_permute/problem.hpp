@@ -30,4 +30,10 @@ void run_pass(const MoePermuteProblem& problem, const MoePermuteForwardArgs& arg
 void run_pass(const MoePermuteProblem& problem, const MoePermuteBackwardArgs& args,
               const RowSteps& steps);
 
+// The passes on Hopper.
+void launch_sm90(const MoePermuteProblem& problem, const MoePermuteForwardArgs& args,
+                 const RunContext& context);
+void launch_sm90(const MoePermuteProblem& problem, const MoePermuteBackwardArgs& args,
+                 const RunContext& context);
+
 }  // namespace octet

@@ -128,7 +128,8 @@ void run_forward(const MoeRouteProblem& problem, const MoeRouteForwardArgs& args
                [&](std::int64_t token) { route_token(problem, args, token); });
 }
 
-// Adds the gradient that arrives through the weights to `dscore`.
+}  // namespace
+
 void add_weight_gradients(const MoeRouteProblem& problem, const float* scores,
                           const std::int32_t* indices, const float* dweights, float* dscore) {
   const auto is_expert = [&](std::int64_t k) {
@@ -148,6 +149,8 @@ void add_weight_gradients(const MoeRouteProblem& problem, const float* scores,
     dscore[indices[k]] += ds * problem.scale;
   }
 }
+
+namespace {
 
 void backward_token(const MoeRouteProblem& problem, const MoeRouteBackwardArgs& args,
                     std::int64_t token) {

@@ -81,12 +81,14 @@ Request request_of(const MoeRouteProblem& problem, const PlanOptions& options) {
 }  // namespace
 
 std::span<const MoeRouteForwardImplementation> moe_route_forward_implementations() {
-  static const std::array list{kMoeRouteForwardCpuReference};
+  static const std::array list{kMoeRouteForwardCudaSm90Warps, kMoeRouteForwardCpuSimd,
+                               kMoeRouteForwardCpuReference};
   return list;
 }
 
 std::span<const MoeRouteBackwardImplementation> moe_route_backward_implementations() {
-  static const std::array list{kMoeRouteBackwardCpuReference};
+  static const std::array list{kMoeRouteBackwardCudaSm90Warps, kMoeRouteBackwardCpuSimd,
+                               kMoeRouteBackwardCpuReference};
   return list;
 }
 

@@ -12,6 +12,10 @@ namespace octet {
 using MoeRouteForwardImplementation = Implementation<MoeRouteProblem, MoeRouteForwardArgs>;
 using MoeRouteBackwardImplementation = Implementation<MoeRouteProblem, MoeRouteBackwardArgs>;
 
+extern const MoeRouteForwardImplementation kMoeRouteForwardCudaSm90Warps;
+extern const MoeRouteBackwardImplementation kMoeRouteBackwardCudaSm90Warps;
+extern const MoeRouteForwardImplementation kMoeRouteForwardCpuSimd;
+extern const MoeRouteBackwardImplementation kMoeRouteBackwardCpuSimd;
 extern const MoeRouteForwardImplementation kMoeRouteForwardCpuReference;
 extern const MoeRouteBackwardImplementation kMoeRouteBackwardCpuReference;
 
@@ -26,6 +30,18 @@ MoeRouteForwardArgs check(const MoeRouteProblem& problem, MoeRouteForwardArgs ar
                           std::size_t workspace_bytes, const Workspace& workspace);
 void check(const MoeRouteProblem& problem, const MoeRouteBackwardArgs& args,
            std::size_t workspace_bytes, const Workspace& workspace);
+
+// The launchers of the Hopper kernels. Arguments are checked already. Throw Error if CUDA reports
+// one.
+void launch_sm90_moe_route(const MoeRouteProblem& problem, const MoeRouteForwardArgs& args,
+                           const RunContext& context);
+void launch_sm90_moe_route(const MoeRouteProblem& problem, const MoeRouteBackwardArgs& args,
+                           const RunContext& context);
+
+// Adds the gradient that arrives at the scores of a token through its weights to `dscore`
+// [experts], on the CPU.
+void add_weight_gradients(const MoeRouteProblem& problem, const float* scores,
+                          const std::int32_t* indices, const float* dweights, float* dscore);
 
 // Added to the sum of a token's weights before they are divided by it.
 inline constexpr float kWeightSumEps = 1e-20f;

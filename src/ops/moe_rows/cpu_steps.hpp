@@ -1,9 +1,8 @@
-// The steps of moe_permute and moe_unpermute on the CPU, and the implementations of a pass, which
-// run the same steps.
+// The steps of moe_permute and moe_unpermute on the CPU, and the implementations of a pass.
 #pragma once
 
 #include "cpu/instruction_set.hpp"
-#include "ops/moe_rows/rows.hpp"
+#include "ops/moe_rows/sm90_steps.hpp"
 
 #include <array>
 #include <memory>
@@ -37,8 +36,8 @@ void run_simd(const Problem& problem, const Args& args, const RunContext& contex
   run_pass(problem, args, *simd_steps(context.threads, instructions));
 }
 template <class Problem, class Args>
-std::array<Implementation<Problem, Args>, 2> rows_implementations() {
-  return {cpu_simd<Problem, Args, run_simd<Problem, Args>>(),
+std::array<Implementation<Problem, Args>, 3> rows_implementations() {
+  return {cuda_sm90_vectors<Problem, Args>(), cpu_simd<Problem, Args, run_simd<Problem, Args>>(),
           cpu_reference<Problem, Args, run_scalar<Problem, Args>>()};
 }
 

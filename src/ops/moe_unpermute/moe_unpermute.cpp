@@ -68,6 +68,20 @@ void run_pass(const MoeUnpermuteProblem& problem, const MoeUnpermuteBackwardArgs
   if (problem.weights) steps.dot(maps, {args.dout, args.grouped, args.dweights});
 }
 
+void launch_sm90(const MoeUnpermuteProblem& problem, const MoeUnpermuteForwardArgs& args,
+                 const RunContext& context) {
+  launch_sm90_sum_rows({problem, args.row_of, {}, context}, {args.grouped, args.weights, args.out},
+                       {});
+}
+
+void launch_sm90(const MoeUnpermuteProblem& problem, const MoeUnpermuteBackwardArgs& args,
+                 const RunContext& context) {
+  const RowsCall call(problem, args.row_of, args.source, context);
+  if (!problem.weights) return launch_sm90_copy_rows(call, args.dout, args.dgrouped, {});
+  launch_sm90_scale_rows(call, {args.dout, args.weights, args.dgrouped, problem.tail},
+                         {args.dout, args.grouped, args.dweights});
+}
+
 MoeUnpermuteForwardPlan plan_moe_unpermute_forward(const MoeUnpermuteProblem& problem,
                                                    const PlanOptions& options) {
   check(problem);

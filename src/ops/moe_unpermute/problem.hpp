@@ -32,4 +32,10 @@ void run_pass(const MoeUnpermuteProblem& problem, const MoeUnpermuteForwardArgs&
 void run_pass(const MoeUnpermuteProblem& problem, const MoeUnpermuteBackwardArgs& args,
               const RowSteps& steps);
 
+// The passes on Hopper.
+void launch_sm90(const MoeUnpermuteProblem& problem, const MoeUnpermuteForwardArgs& args,
+                 const RunContext& context);
+void launch_sm90(const MoeUnpermuteProblem& problem, const MoeUnpermuteBackwardArgs& args,
+                 const RunContext& context);
+
 }  // namespace octet

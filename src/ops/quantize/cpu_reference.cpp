@@ -18,11 +18,12 @@ struct Source {
   const TensorView& input;  // [rows, cols]
   bool transposed;
   std::int64_t first_row = 0;
-  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r]; null: row r
+  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r] / slots; null: row r
+  std::int64_t slots = 1;
 
   float at(std::int64_t row, std::int64_t col) const {
     const std::int64_t r = first_row + (transposed ? col : row);
-    const std::int64_t input_row = gathered != nullptr ? gathered[r] : r;
+    const std::int64_t input_row = gathered != nullptr ? gathered[r] / slots : r;
     return load_f32(input.data, input_row * input.strides[0] + (transposed ? row : col),
                     input.dtype);
   }
@@ -90,18 +91,20 @@ void quantize_groups(const QuantizeProblem& problem, const QuantizeArgs& args, i
   const GroupRows groups("quantize", args.table, problem.groups, problem.rows);
   const auto* gathered =
       problem.source_rows > 0 ? static_cast<const std::int32_t*>(args.source.data) : nullptr;
+  const std::int64_t slots = slots_per_row(problem);
   if (problem.block) {
     const std::int64_t rows = groups.grouped_rows();
     const QuantizedView grouped{rows_of(args.out.values, 0, rows),
                                 rows_of(args.out.scales, 0, rows), args.out.block};
-    quantize_copy({args.input, false, 0, gathered}, grouped, problem, threads);
+    quantize_copy({args.input, false, 0, gathered, slots}, grouped, problem, threads);
     if (problem.tail == GroupTail::zero) clear_rows(args.out, rows, threads);
   }
   if (!problem.transposed_block) return;
   for (std::int64_t block = 0; block < groups.token_blocks(); ++block) {
     const std::int64_t group = groups.group_of(block);
     const std::int64_t row = groups.begin(group) + (block - groups.first_block(group)) * kBlock;
-    quantize_token_block({args.input, true, row, gathered}, matrix_of(args.transposed, block),
+    quantize_token_block({args.input, true, row, gathered, slots},
+                         matrix_of(args.transposed, block),
                          std::min(kBlock, groups.end(group) - row), problem, threads);
   }
 }

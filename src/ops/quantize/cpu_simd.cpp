@@ -69,7 +69,7 @@ CopyRow copy_row(const QuantizedView& copy, bool is_transposed, std::int64_t row
 struct TileRow {
   const std::uint8_t* input = nullptr;     // the first row; row 0 if rows are gathered
   std::int64_t pitch = 0;                  // in elements
-  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r]; null: row r
+  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r] / slots; null: row r
   int rows = 0;
   CopyRow out;
   CopyRow transposed;
@@ -152,6 +152,7 @@ Tile tile_at(const QuantizeProblem& problem, const TileRow& row, std::int64_t in
   tile.input = row.input + index * tile_bytes;
   tile.pitch = row.pitch;
   tile.gathered = row.gathered;
+  tile.slots = static_cast<std::int32_t>(slots_per_row(problem));
   tile.rows = row.rows;
   tile.cols = static_cast<int>(std::min(kBlock, problem.cols - index * kBlock));
   if ((index + 2) * kBlock <= problem.cols) tile.next = row.input + (index + 1) * tile_bytes;
@@ -198,9 +199,9 @@ void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
 }
 
 void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
-                             std::int64_t row, const void* strip, std::int64_t pitch,
+                             std::int64_t index, const void* strip, std::int64_t pitch,
                              InstructionSet instructions) {
-  TileRow tiles = TileRows(problem, args).at(row / kBlock);
+  TileRow tiles = TileRows(problem, args).at(index);
   tiles.input = static_cast<const std::uint8_t*>(strip);
   tiles.pitch = pitch;
   quantize_row(problem, tiles, 0, ceil_div(problem.cols, kBlock), instructions);

@@ -28,9 +28,10 @@ struct TileCopy {
 struct Tile {
   const void* input = nullptr;  // first element of the tile, in row 0 if rows are gathered
   std::int64_t pitch = 0;       // in elements
-  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r]; null: row r
-  int rows = 0;                            // 1 ... 128
-  int cols = 0;                            // 1 ... 128
+  const std::int32_t* gathered = nullptr;  // row r is input row gathered[r] / slots; null: row r
+  std::int32_t slots = 1;
+  int rows = 0;                // 1 ... 128
+  int cols = 0;                // 1 ... 128
   const void* next = nullptr;  // the tile that follows in the same rows, to be prefetched; or null
   float amax_floor = 0;
   bool pow2_scales = false;
@@ -46,10 +47,11 @@ QuantizeTile quantize_kernel(InstructionSet instructions, Dtype input, Dtype for
 void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
                        const RunContext& context, InstructionSet instructions);
 
-// Quantises rows [row, row + kBlock) of a problem without groups, or up to its end. They are read from `strip`,
-// `pitch` elements apart, not from args.input. The padding of the copies is left to the caller.
+// Quantises the rows of one strip: of a matrix, rows [index * kBlock, (index + 1) * kBlock) or up to
+// its end, of groups those of token block `index`. They are read from `strip`, `pitch` elements
+// apart, not from args.input. The padding of the copies and the tail are left to the caller.
 void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
-                             std::int64_t row, const void* strip, std::int64_t pitch,
+                             std::int64_t index, const void* strip, std::int64_t pitch,
                              InstructionSet instructions);
 
 }  // namespace octet

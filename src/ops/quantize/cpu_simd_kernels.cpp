@@ -23,7 +23,7 @@ struct TransposedTile {
 
 // Elements from the first row of a tile to row `r`.
 HWY_INLINE std::int64_t row_offset(const Tile& tile, int r) {
-  return (tile.gathered != nullptr ? tile.gathered[r] : r) * tile.pitch;
+  return (tile.gathered != nullptr ? tile.gathered[r] / tile.slots : r) * tile.pitch;
 }
 
 // A copy of a tile that has fewer than 128 columns, zero-filled, or gathered rows.

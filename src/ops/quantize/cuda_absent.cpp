@@ -3,8 +3,18 @@
 
 namespace octet {
 
-void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
+namespace {
+
+[[noreturn]] void refuse() {
   fail(ErrorCode::no_device, "quantize: this build of octet has no CUDA");
+}
+
+}  // namespace
+
+void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
+void launch_sm90_batch(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
+void launch_sm90_groups(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
+  refuse();
 }
 
 }  // namespace octet

@@ -87,8 +87,8 @@ __device__ __forceinline__ void write_transposed(const QuantizeStorage& shared,
 }
 
 // Writes the copies of a finite tile inside the matrix, two rows at a time, so that each element is
-// decoded only once for both copies.
-template <bool kE5m2, bool kOut, bool kTransposed, L2Hint kHint, Dtype kDtype>
+// decoded only once for both copies. Of a tile of a group, rows that are not there are not stored.
+template <bool kE5m2, bool kOut, bool kTransposed, L2Hint kHint, TileRows kRows, Dtype kDtype>
 __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const QuantizeParams& params,
                                              Patch<kDtype> patch, const PatchPlace& place) {
   make_opaque(patch);
@@ -105,8 +105,16 @@ __device__ __forceinline__ void write_inside(QuantizeStorage& shared, const Quan
     }
     if constexpr (kOut) {
       const float* scales = &shared.row_scale[place.ty * kPatch + i];
-      store_vector<kHint>(out, cast_eight<kE5m2, true>(low, scales[0]));
-      store_vector<kHint>(out + params.out.pitch, cast_eight<kE5m2, true>(high, scales[1]));
+      if constexpr (kRows == TileRows::of_matrix) {
+        store_vector<kHint>(out, cast_eight<kE5m2, true>(low, scales[0]));
+        store_vector<kHint>(out + params.out.pitch, cast_eight<kE5m2, true>(high, scales[1]));
+      } else {
+        const std::int64_t rows = params.rows - place.ty * kPatch - i;
+        if (rows > 0) store_vector<kHint>(out, cast_eight<kE5m2, true>(low, scales[0]));
+        if (rows > 1) {
+          store_vector<kHint>(out + params.out.pitch, cast_eight<kE5m2, true>(high, scales[1]));
+        }
+      }
       out += 2 * params.out.pitch;
     }
     if constexpr (kTransposed) {
@@ -155,7 +163,7 @@ __device__ __forceinline__ void store_edge(const QuantizedCopy& copy, std::int64
 
 // Writes the copies of a tile at the edge of the matrix, or of one with elements that are not
 // finite.
-template <bool kE5m2, Dtype kDtype>
+template <bool kE5m2, TileRows kRows, Dtype kDtype>
 __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const QuantizeParams& params,
                                            const Patch<kDtype>& patch, const PatchPlace& place) {
   if (params.out.kind != ScaleKind::none) {
@@ -189,19 +197,20 @@ __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const Quanti
       const uint4 bytes = load_chunk(shared, col, chunk, has_swapped_slots(col));
       const std::uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
       store_edge(params.transposed, place.tile_col0() + col, place.tile_row0() + chunk * 16,
-                 params.rows, words);
+                 kRows == TileRows::of_group ? kTile : params.rows, words);
     }
   }
 }
 
 // Computes the scales of a tile and writes its copies; every thread of the block calls it. Elements
-// outside the matrix are 0 or -0 in the patch.
-template <bool kE5m2, L2Hint kHint = L2Hint::normal, Dtype kDtype>
+// outside the matrix are 0 or -0 in the patch, rows that a group has not are 0.
+template <bool kE5m2, L2Hint kHint = L2Hint::normal, TileRows kRows = TileRows::of_matrix,
+          Dtype kDtype>
 __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
                                                const QuantizeParams& params,
                                                const Patch<kDtype>& patch,
                                                const PatchPlace& place) {
-  const bool inside = is_inside(params, place);
+  const bool inside = is_inside<kRows>(params, place);
   const bool finite = __syncthreads_and(find_maxima(shared, patch, place, false));
   if (!finite) {  // find the maxima again, over the finite elements only
     Patch<kDtype> copy = patch;
@@ -209,16 +218,16 @@ __device__ __forceinline__ void quantize_patch(QuantizeStorage& shared,
     find_maxima(shared, copy, place, true);
     __syncthreads();
   }
-  compute_scales<kDtype>(shared, params, place, inside);
+  compute_scales<kDtype, kRows>(shared, params, place, inside);
   __syncthreads();
   if (!finite || !inside) {
-    write_edge<kE5m2>(shared, params, patch, place);
+    write_edge<kE5m2, kRows>(shared, params, patch, place);
   } else if (params.transposed.kind == ScaleKind::none) {
-    write_inside<kE5m2, true, false, kHint>(shared, params, patch, place);
+    write_inside<kE5m2, true, false, kHint, kRows>(shared, params, patch, place);
   } else if (params.out.kind == ScaleKind::none) {
-    write_inside<kE5m2, false, true, kHint>(shared, params, patch, place);
+    write_inside<kE5m2, false, true, kHint, kRows>(shared, params, patch, place);
   } else {
-    write_inside<kE5m2, true, true, kHint>(shared, params, patch, place);
+    write_inside<kE5m2, true, true, kHint, kRows>(shared, params, patch, place);
   }
 }
 

@@ -196,7 +196,7 @@ __device__ __forceinline__ void compute_line_scales(const QuantizeStorage& share
 }
 
 // The first 128 threads take the copy in the input's orientation, the others the transposed copy.
-template <Dtype kDtype>
+template <Dtype kDtype, TileRows kRows>
 __device__ __forceinline__ void compute_scales(QuantizeStorage& shared,
                                                const QuantizeParams& params,
                                                const PatchPlace& place, bool inside) {
@@ -204,8 +204,8 @@ __device__ __forceinline__ void compute_scales(QuantizeStorage& shared,
     const auto& maxima = reinterpret_cast<const std::uint32_t(&)[1][kTile]>(shared.row_max);
     compute_line_scales<kDtype>(
         shared, params, params.out, maxima,
-        {place.tile_row0(), params.rows, place.tile_col, std::int64_t{params.tiles_across}}, inside,
-        shared.row_scale);
+        {place.tile_row0(), params.rows, place.tile_col, std::int64_t{params.tiles_across}},
+        kRows == TileRows::of_matrix && inside, shared.row_scale);
   } else {
     compute_line_scales<kDtype>(
         shared, params, params.transposed, shared.col_max,

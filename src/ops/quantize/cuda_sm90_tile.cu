@@ -11,11 +11,6 @@
 namespace octet {
 namespace sm90 {
 
-// Blocks per multiprocessor that registers allow. Three blocks of 80 registers are as fast as four
-// of 64 that decode each element twice: 3.8 TB/s on an H200, both copies of bf16 8192x8192.
-template <Dtype kDtype>
-inline constexpr int kResidentBlocks = kDtype == Dtype::f32 ? 2 : 3;
-
 template <Dtype kDtype, bool kE5m2>
 __global__ __launch_bounds__(kQuantizeThreads, kResidentBlocks<kDtype>) void quantize_kernel(
     const __grid_constant__ QuantizeParams params) {

@@ -33,9 +33,21 @@ inline QuantizeArgs matrix_of(const QuantizeProblem& problem, const QuantizeArgs
   return one;
 }
 
-// Launches the Hopper kernel.
-// Arguments are checked already. Throws Error if CUDA reports one.
+// How many entries of the source stand for one row of a gathered input, and how many there are.
+inline std::int64_t slots_per_row(const QuantizeProblem& problem) {
+  return problem.source_top_k > 0 ? problem.source_top_k : 1;
+}
+inline std::int64_t source_slots(const QuantizeProblem& problem) {
+  return problem.source_rows * slots_per_row(problem);
+}
+
+// Launch the Hopper kernel of one matrix, of a batch and of groups.
+// Arguments are checked already. Throw Error if CUDA reports one.
 void launch_sm90_tile(const QuantizeProblem& problem, const QuantizeArgs& args,
                       const RunContext& context);
+void launch_sm90_batch(const QuantizeProblem& problem, const QuantizeArgs& args,
+                       const RunContext& context);
+void launch_sm90_groups(const QuantizeProblem& problem, const QuantizeArgs& args,
+                        const RunContext& context);
 
 }  // namespace octet

@@ -26,12 +26,20 @@ void check_groups_and_source(const QuantizeProblem& problem) {
   if (problem.source_rows < 0 || problem.source_rows > std::numeric_limits<std::int32_t>::max()) {
     refuse_argument(kOp, ": source_rows must be 0 to 2^31 - 1, got ", problem.source_rows);
   }
-  if (problem.groups == 0) {
-    if (gathers(problem)) {
-      refuse_argument(kOp, ": source_rows goes with groups, got ", problem.source_rows,
-                      " without groups");
-    }
-    return;
+  if (problem.groups == 0 && gathers(problem)) {
+    refuse_argument(kOp, ": source_rows goes with groups, got ", problem.source_rows,
+                    " without groups");
+  }
+  check_count(kOp, "source_top_k", problem.source_top_k);
+  if (problem.source_top_k > 0 && !gathers(problem)) {
+    refuse_argument(kOp, ": source_top_k goes with source_rows, got ", problem.source_top_k,
+                    " without source_rows");
+  }
+  if (problem.groups == 0) return;
+  if (gathers(problem) &&
+      slots_per_row(problem) > std::numeric_limits<std::int32_t>::max() / problem.source_rows) {
+    refuse_argument(kOp, ": source_rows * source_top_k must be at most 2^31 - 1, got ",
+                    problem.source_rows, " * ", problem.source_top_k);
   }
   check_groups(kOp, problem.groups, problem.rows);
   check_tail(kOp, problem.tail);
@@ -40,17 +48,12 @@ void check_groups_and_source(const QuantizeProblem& problem) {
   check_size(kOp, problem.source_rows, problem.cols, Dtype::f32);
 }
 
-// The blocks that batches and groups leave.
-void check_blocks(const QuantizeProblem& problem) {
-  const char* const with = problem.groups > 0 ? " with groups, got " : " with a batch, got ";
-  if (problem.groups > 0 && problem.block && *problem.block != kBlock1x128) {
-    fail(ErrorCode::unsupported, kOp, ": block must be 1x128", with, name(*problem.block),
-         ": a block of 128 rows would have rows of two groups");
-  }
+// The blocks that a batch leaves.
+void check_batch_blocks(const QuantizeProblem& problem) {
   if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
     fail(ErrorCode::unsupported, kOp, ": ",
-         problem.block == kBlock128x1 ? "block" : "transposed_block", " must be 1x128 or 128x128",
-         with, "128x1");
+         problem.block == kBlock128x1 ? "block" : "transposed_block",
+         " must be 1x128 or 128x128 with a batch, got 128x1");
   }
 }
 
@@ -60,8 +63,8 @@ void check_contents(const QuantizeProblem& problem, const QuantizeArgs& args) {
   if (!gathers(problem)) return;
   const auto* source = static_cast<const std::int32_t*>(args.source.data);
   for (std::int64_t r = 0; r < groups.grouped_rows(); ++r) {
-    if (source[r] < 0 || source[r] >= problem.source_rows) {
-      refuse_argument(kOp, ": source[", r, "] must be 0 to ", problem.source_rows - 1, ", got ",
+    if (source[r] < 0 || source[r] >= source_slots(problem)) {
+      refuse_argument(kOp, ": source[", r, "] must be 0 to ", source_slots(problem) - 1, ", got ",
                       source[r]);
     }
   }
@@ -99,20 +102,6 @@ void write_batch(Call& call, const QuantizeProblem& problem, const QuantizeArgs&
   }
 }
 
-void write_groups(Call& call, const QuantizeProblem& problem, const QuantizeArgs& args) {
-  if (problem.block) {
-    call.writes(
-        "out", args.out,
-        QuantizedForm{problem.format, problem.rows, problem.cols, *problem.block, "[rows, cols]"});
-  }
-  if (problem.transposed_block) {
-    call.writes("transposed", args.transposed,
-                QuantizedBatchForm{problem.format, max_token_blocks(problem.groups, problem.rows),
-                                   problem.cols, kBlock, *problem.transposed_block,
-                                   "[max_token_blocks(groups, rows), cols, 128]"});
-  }
-}
-
 }  // namespace
 
 std::span<const QuantizeImplementation> quantize_implementations() {
@@ -126,6 +115,7 @@ std::string describe(const QuantizeProblem& problem) {
   if (problem.batch != 0) result += text(" --batch ", problem.batch);
   if (problem.groups != 0) result += text(" --groups ", problem.groups);
   if (problem.source_rows != 0) result += text(" --source-rows ", problem.source_rows);
+  if (problem.source_top_k != 0) result += text(" --source-top-k ", problem.source_top_k);
   if (problem.groups != 0 && problem.tail != GroupTail::zero) {
     result += text(" --tail ", name(problem.tail));
   }
@@ -145,7 +135,8 @@ void check(const QuantizeProblem& problem) {
   check_batch(problem);
   check_groups_and_source(problem);
   check_fp8_output(kOp, options_of(problem));
-  if (problem.batch > 0 || problem.groups > 0) check_blocks(problem);
+  if (problem.batch > 0) check_batch_blocks(problem);
+  if (problem.groups > 0) check_fp8_groups(kOp, options_of(problem));
   check_device(kOp, problem.device);
 }
 
@@ -157,7 +148,10 @@ void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t
   if (problem.batch > 0) {
     write_batch(call, problem, args);
   } else if (problem.groups > 0) {
-    write_groups(call, problem, args);
+    write_fp8_groups(call, options_of(problem), copies, problem.groups, problem.rows, problem.cols,
+                     {.out = "out",
+                      .transposed = "transposed",
+                      .transposed_shape = "[max_token_blocks(groups, rows), cols, 128]"});
   } else {
     write_fp8_copies(call, options_of(problem), copies, problem.rows, problem.cols,
                      {.out = "out", .transposed = "transposed"});

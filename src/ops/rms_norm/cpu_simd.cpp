@@ -94,7 +94,7 @@ void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwa
     write_rows(problem, args, w, context.threads, kernels);
     return;
   }
-  write_fp8_strips(forward_cast(problem), args.fp8, {workspace.rest(), context.threads, nullptr},
+  write_fp8_strips(forward_cast(problem), args.fp8, {}, {workspace.rest(), context.threads, nullptr},
                    instructions, [&](const Fp8Strip& strip) {
                      for (std::int64_t r = 0; r < strip.rows; ++r) {
                        NormedRow row = normed_row(problem, args, w, strip.row + r);

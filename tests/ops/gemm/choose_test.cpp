@@ -89,6 +89,12 @@ TEST(Sm90GemmChoice, GivesEveryProblemACompiledConfiguration) {
   }
 }
 
+TEST(Sm90GemmChoice, NeedsTwoMultiprocessorsForACluster) {
+  const GemmProblem problem = make_problem(8192, 8192, 8192, kBlock128x128);
+  EXPECT_EQ(choose_sm90_gemm(problem, kH200).cluster, 2);
+  EXPECT_EQ(choose_sm90_gemm(problem, 1).cluster, 1);
+}
+
 // Settings that the epilogue reads at run time and the index of the GPU do not change the choice;
 // for some problem the number of multiprocessors does.
 TEST(Sm90GemmChoice, DependsOnOperandsAndMultiprocessorsOnly) {

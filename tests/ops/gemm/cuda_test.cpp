@@ -68,6 +68,22 @@ TEST(GemmCuda, GoesFromTileToTileWhereverTheRingStands) {
   }
 }
 
+TEST(GemmCuda, GivesTheSameBitsOnFewerMultiprocessors) {
+  OCTET_NEEDS_HOPPER();
+  for (const BlockShape block : kPairings) {
+    const Product product(make_problem(1500, 1040, 600, block));
+    const auto wanted = product.wanted(0, 1040);
+    for (const int most : {1, 2, 5, 1000}) {
+      const auto given = product.given(0, 1040, [&](const GemmArgs& args) {
+        run(plan_gemm(product.on_device(),
+                      {.backend = "cuda_sm90_wgmma", .max_multiprocessors = most}),
+            args);
+      });
+      EXPECT_TRUE(given == wanted) << most << " multiprocessors";
+    }
+  }
+}
+
 // On data whose sums round, every run must give the same bits.
 TEST(GemmCuda, GivesTheSameBitsEveryRun) {
   OCTET_NEEDS_HOPPER();

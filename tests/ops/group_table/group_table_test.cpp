@@ -1,23 +1,13 @@
 // Group tables: every row in exactly one tile, the same from sizes, ends and offsets, and what is
 // done with sizes that do not fit.
-#include "device/scheduler/group_table.hpp"
-
-#include "ops/group_table/problem.hpp"
-
-#include <octet/octet.hpp>
+#include "ops/group_table/case.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <random>
-#include <vector>
 
 namespace octet {
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 // A table on the CPU, made from numbers.
 class Table {
@@ -26,14 +16,7 @@ class Table {
         GroupSizes given = GroupSizes::sizes, Dtype dtype = Dtype::i32)
       : layout_{groups, rows}, tensor_(Dtype::i32, {group_table_words(groups, rows)}) {
     std::memset(tensor_.data(), 0x5A, static_cast<std::size_t>(layout_.words()) * 4);
-    Tensor sizes(dtype, {static_cast<std::int64_t>(numbers.size())});
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      if (dtype == Dtype::i64) {
-        static_cast<std::int64_t*>(sizes.data())[i] = numbers[i];
-      } else {
-        static_cast<std::int32_t*>(sizes.data())[i] = static_cast<std::int32_t>(numbers[i]);
-      }
-    }
+    const Tensor sizes = tensor_of(numbers, dtype);
     run(plan_group_table({groups, rows, given, dtype}), {sizes, tensor_});
   }
 
@@ -58,50 +41,6 @@ class Table {
   GroupTableLayout layout_;
   Tensor tensor_;
 };
-
-Numbers ends_of(const Numbers& sizes) {
-  Numbers ends(sizes.size());
-  std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
-  return ends;
-}
-
-Numbers offsets_of(const Numbers& sizes) {
-  Numbers offsets = ends_of(sizes);
-  offsets.insert(offsets.begin(), 0);
-  return offsets;
-}
-
-struct Case {
-  std::int64_t rows;
-  Numbers sizes;
-};
-
-std::vector<Case> cases() {
-  std::vector<Case> cases{
-      {1, {0}},
-      {1, {1}},
-      {385, {0, 1, 127, 128, 129}},
-      {1000, {0, 0, 0}},
-      {5000, {0, 5000, 0, 0}},
-      {4096, Numbers(8, 512)},
-      {2049, {2048, 1}},
-      {9000, {2047, 2048, 2049, 1}},
-      {1024, Numbers(1024, 1)},
-      {70000, {257, 0, 255, 65000, 3}},
-  };
-  std::mt19937_64 random(20);
-  for (int i = 0; i < 200; ++i) {
-    Case made{0, Numbers(1 + random() % 40)};
-    const std::uint64_t most = std::uint64_t{1} << random() % 13;
-    for (std::int64_t& size : made.sizes) {
-      size = random() % 4 == 0 ? 0 : static_cast<std::int64_t>(random() % most);
-    }
-    const std::int64_t sum = std::accumulate(made.sizes.begin(), made.sizes.end(), std::int64_t{0});
-    made.rows = std::max<std::int64_t>(1, sum + static_cast<std::int64_t>(random() % 3) * 113);
-    cases.push_back(made);
-  }
-  return cases;
-}
 
 void expect_tiles_cover_rows(const Table& table, const Case& given, int tile_rows) {
   const Numbers ends = ends_of(given.sizes);

@@ -1,6 +1,7 @@
 // A grouped product and the dense products it must equal, for the tests of grouped_gemm. Operands
-// are made per group and copied to their places among NaNs: rows behind the last group, token
-// blocks that no group has and tokens behind the end of a group are all poisoned.
+// are made per group and copied to their places among NaNs: rows behind the last group and token
+// blocks that no group has are poisoned. Tokens behind the end of a group are zeros, as quantize
+// writes them, or poisoned too, which the CPU does not notice.
 #pragma once
 
 #include "check/data/guarded.hpp"
@@ -179,6 +180,8 @@ inline std::vector<GroupedRunner> grouped_runners() {
   return runners;
 }
 
+enum class Padding { nan, zero };
+
 struct GroupedCase {
   GroupedGemmProblem problem;
   Sizes sizes;  // as the table has them
@@ -188,8 +191,8 @@ struct GroupedCase {
   GroupedGemmArgs args;  // without d
 
   GroupedCase(const GroupedGemmProblem& given, const Sizes& given_sizes, Numbers numbers,
-              std::uint64_t seed)
-      : problem(given), sizes(clamped(given_sizes, given.rows)) {
+              std::uint64_t seed, Padding padding = Padding::nan)
+      : problem(given), sizes(clamped(given_sizes, given.rows)), padding_(padding) {
     std::mt19937_64 random(seed);
     problem.groups = static_cast<std::int64_t>(sizes.size());
     table_ = make_table(given_sizes, problem.rows);
@@ -311,6 +314,9 @@ struct GroupedCase {
         TensorView scales = part(operand.scales, 0, first / kBlock);
         scales.shape[1] = 1;
         const QuantizedView to = matrix_of(all, block++);
+        for (std::int64_t r = 0; padding_ == Padding::zero && r < features; ++r) {
+          std::memset(&value_at(to, r, 0), 0, kBlock);
+        }
         copy_elements(slice, to.values);
         copy_elements(scales, to.scales);
       }
@@ -320,6 +326,7 @@ struct GroupedCase {
   }
 
   Tensor table_;
+  Padding padding_;
 };
 
 // The formats of a and b, and what groups run over.

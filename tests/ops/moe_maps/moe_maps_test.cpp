@@ -1,6 +1,6 @@
 // The maps of a mixture: a bijection of slots and rows, stable, capped, and what is done with
 // indices that are no experts and buffers that are too small.
-#include "ops/group_table/problem.hpp"
+#include "ops/moe_maps/case.hpp"
 #include "support/gapped.hpp"
 #include "support/refusal.hpp"
 
@@ -140,37 +140,10 @@ TEST(MoeMaps, NothingHereLeavesNoRows) {
   EXPECT_EQ(absent.report().error, "");
 }
 
-struct RandomCase {
-  MoeMapsProblem problem;
-  std::vector<std::int64_t> indices;
-
-  explicit RandomCase(std::uint64_t seed) {
-    Random random(seed);
-    const auto below = [&](std::int64_t bound) {
-      return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bound));
-    };
-    problem.tokens = below(80);
-    problem.top_k = below(9) + 1;
-    problem.experts = any_of({1, 2, 7, 64, 1024}, random);
-    problem.groups = below(problem.experts) + 1;
-    problem.first_expert = below(problem.experts - problem.groups + 1);
-    problem.rows = any_of(
-        {problem.tokens * problem.top_k, std::int64_t{1}, std::int64_t{100}, std::int64_t{1000}},
-        random);
-    problem.rows = std::max<std::int64_t>(problem.rows, 1);
-    problem.capacity = below(3) == 0 ? below(20) : 0;
-    problem.indices_dtype = any_of({Dtype::i32, Dtype::i64}, random);
-    const std::int64_t crowd = below(problem.experts) + 1;  // many slots may meet in few experts
-    for (std::int64_t i = 0; i < problem.tokens * problem.top_k; ++i) {
-      indices.push_back(below(10) == 0 ? -1 : below(crowd));
-    }
-  }
-};
-
 // What moe_maps promises, slot by slot, from a list of slots per expert.
 TEST(MoeMapsProperties, SlotsAndRowsAreABijectionInOrder) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    const RandomCase one(seed);
+    const MapsCase one(seed);
     const MoeMapsProblem& problem = one.problem;
     SCOPED_TRACE(describe(problem) + text(" seed ", seed));
     const Maps maps(problem, one.indices);
@@ -212,7 +185,7 @@ TEST(MoeMapsProperties, SlotsAndRowsAreABijectionInOrder) {
 
 TEST(MoeMapsProperties, TheTableIsThatOfTheSizes) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    const RandomCase one(seed);
+    const MapsCase one(seed);
     Maps maps(one.problem, one.indices);
     const Tensor table(Dtype::i32, {group_table_words(one.problem.groups, one.problem.rows)});
     run(plan_group_table({one.problem.groups, one.problem.rows}), {maps.sizes.view(), table});

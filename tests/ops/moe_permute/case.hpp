@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -38,15 +39,16 @@ struct RowsCase {
   std::vector<std::int32_t> source;
   std::vector<float> row_weight;
 
-  explicit RowsCase(const RowsShape& given, std::uint64_t seed = 1)
+  // `gap`: elements behind every row of x, grouped and their gradients.
+  explicit RowsCase(const RowsShape& given, std::uint64_t seed = 1, std::int64_t gap = kGap)
       : shape(given),
         row_of(Dtype::i32, given.tokens, given.top_k),
         weights(Dtype::f32, given.tokens, given.top_k),
         dweights(Dtype::f32, given.tokens, given.top_k),
-        x(given.dtype, given.tokens, given.cols),
-        grouped(given.dtype, given.rows, given.cols),
-        dgrouped(given.dtype, given.rows, given.cols),
-        dx(given.dtype, given.tokens, given.cols),
+        x(given.dtype, given.tokens, given.cols, gap),
+        grouped(given.dtype, given.rows, given.cols, gap),
+        dgrouped(given.dtype, given.rows, given.cols, gap),
+        dx(given.dtype, given.tokens, given.cols, gap),
         source(static_cast<std::size_t>(given.rows), -1),
         row_weight(static_cast<std::size_t>(given.rows), 7) {
     x.fill(seed);
@@ -90,5 +92,48 @@ struct RowsCase {
             source_view(), dgrouped.view(), dweights.view()};
   }
 };
+
+// All four passes, each on what the one before it wrote.
+template <class Run>
+void run_all(RowsCase& one, const Run& run_one) {
+  run_one(one.shape.permute(), one.permute());
+  run_one(one.shape.permute(), one.permute_backward());
+  run_one(one.shape.unpermute(), one.unpermute());
+  run_one(one.shape.unpermute(), one.unpermute_backward());
+}
+
+inline auto plan_of(const MoePermuteProblem& p, const MoePermuteForwardArgs&,
+                    const PlanOptions& o) {
+  return plan_moe_permute_forward(p, o);
+}
+inline auto plan_of(const MoePermuteProblem& p, const MoePermuteBackwardArgs&,
+                    const PlanOptions& o) {
+  return plan_moe_permute_backward(p, o);
+}
+inline auto plan_of(const MoeUnpermuteProblem& p, const MoeUnpermuteForwardArgs&,
+                    const PlanOptions& o) {
+  return plan_moe_unpermute_forward(p, o);
+}
+inline auto plan_of(const MoeUnpermuteProblem& p, const MoeUnpermuteBackwardArgs&,
+                    const PlanOptions& o) {
+  return plan_moe_unpermute_backward(p, o);
+}
+
+inline void run_with(RowsCase& one, const PlanOptions& options) {
+  run_all(one, [&](const auto& problem, const auto& args) {
+    run(plan_of(problem, args, options), args);
+  });
+}
+
+inline void expect_equal(const RowsCase& given, const RowsCase& wanted, const std::string& who) {
+  SCOPED_TRACE(describe(given.shape.unpermute()) + " " + who);
+  EXPECT_EQ(given.grouped.bytes(), wanted.grouped.bytes());
+  EXPECT_EQ(given.dx.bytes(), wanted.dx.bytes());
+  EXPECT_EQ(given.dgrouped.bytes(), wanted.dgrouped.bytes());
+  EXPECT_EQ(given.dweights.bytes(), wanted.dweights.bytes());
+  EXPECT_EQ(std::memcmp(given.row_weight.data(), wanted.row_weight.data(),
+                        wanted.row_weight.size() * sizeof(float)),
+            0);
+}
 
 }  // namespace octet

@@ -12,45 +12,6 @@ namespace {
 
 constexpr Dtype kDtypes[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
 
-// All four passes, each on what the one before it wrote.
-template <class Run>
-void run_all(RowsCase& one, const Run& run_one) {
-  run_one(one.shape.permute(), one.permute());
-  run_one(one.shape.permute(), one.permute_backward());
-  run_one(one.shape.unpermute(), one.unpermute());
-  run_one(one.shape.unpermute(), one.unpermute_backward());
-}
-
-auto plan_of(const MoePermuteProblem& p, const MoePermuteForwardArgs&, const PlanOptions& o) {
-  return plan_moe_permute_forward(p, o);
-}
-auto plan_of(const MoePermuteProblem& p, const MoePermuteBackwardArgs&, const PlanOptions& o) {
-  return plan_moe_permute_backward(p, o);
-}
-auto plan_of(const MoeUnpermuteProblem& p, const MoeUnpermuteForwardArgs&, const PlanOptions& o) {
-  return plan_moe_unpermute_forward(p, o);
-}
-auto plan_of(const MoeUnpermuteProblem& p, const MoeUnpermuteBackwardArgs&, const PlanOptions& o) {
-  return plan_moe_unpermute_backward(p, o);
-}
-
-void run_with(RowsCase& one, const PlanOptions& options) {
-  run_all(one, [&](const auto& problem, const auto& args) {
-    run(plan_of(problem, args, options), args);
-  });
-}
-
-void expect_equal(const RowsCase& given, const RowsCase& wanted, const std::string& who) {
-  SCOPED_TRACE(describe(given.shape.unpermute()) + " " + who);
-  EXPECT_EQ(given.grouped.bytes(), wanted.grouped.bytes());
-  EXPECT_EQ(given.dx.bytes(), wanted.dx.bytes());
-  EXPECT_EQ(given.dgrouped.bytes(), wanted.dgrouped.bytes());
-  EXPECT_EQ(given.dweights.bytes(), wanted.dweights.bytes());
-  EXPECT_EQ(std::memcmp(given.row_weight.data(), wanted.row_weight.data(),
-                        wanted.row_weight.size() * sizeof(float)),
-            0);
-}
-
 template <class Change>
 void expect_simd_equals_reference(const RowsShape& shape, std::uint64_t seed,
                                   const Change& change) {

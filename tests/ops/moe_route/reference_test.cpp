@@ -11,25 +11,6 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-MoeRouteProblem random_problem(Random& random) {
-  MoeRouteProblem problem;
-  problem.tokens = static_cast<std::int64_t>(random() % 5 + 1);
-  problem.expert_groups = any_of({1, 1, 2, 4, 8}, random);
-  problem.experts = problem.expert_groups * any_of({2, 3, 5, 8, 17, 32, 100}, random);
-  problem.top_groups = static_cast<std::int64_t>(random()) % problem.expert_groups;
-  problem.top_groups = std::abs(problem.top_groups) + 1;
-  const std::int64_t most =
-      std::min(kMaxTopK, problem.experts / problem.expert_groups * problem.top_groups);
-  problem.top_k = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)) + 1;
-  problem.dtype = any_of({Dtype::f32, Dtype::f16, Dtype::bf16}, random);
-  problem.score = any_of({RouteScore::softmax, RouteScore::sigmoid}, random);
-  problem.group_score = any_of({ExpertGroupScore::best, ExpertGroupScore::best_two}, random);
-  problem.bias = random() % 2 == 0;
-  problem.normalize = random() % 2 == 0;
-  problem.scale = any_of({1.0f, 2.5f, 0.125f}, random);
-  return problem;
-}
-
 Doubles scores_of(RouteScore score, const Doubles& logits) {
   Doubles scores(logits.size());
   double sum = 0;
@@ -188,15 +169,17 @@ TEST(MoeRouteReference, TakesTheLargestProblem) {
 
 TEST(MoeRouteThreads, TheirNumberChangesNoBit) {
   const MoeRouteProblem problem{.tokens = 200, .experts = 61, .top_k = 7};
-  const RouteCase one(problem), many(problem);
-  one.forward({"", 1});
-  many.forward({"", 5});
-  EXPECT_EQ(many.indices.bytes(), one.indices.bytes());
-  EXPECT_EQ(many.weights.bytes(), one.weights.bytes());
-  EXPECT_EQ(many.scores.bytes(), one.scores.bytes());
-  one.backward(true, {"", 1});
-  many.backward(true, {"", 5});
-  EXPECT_EQ(many.dlogits.bytes(), one.dlogits.bytes());
+  for (const char* backend : {"cpu_simd", "cpu_reference"}) {
+    const RouteCase one(problem), many(problem);
+    one.forward({backend, 1});
+    many.forward({backend, 5});
+    EXPECT_EQ(many.indices.bytes(), one.indices.bytes());
+    EXPECT_EQ(many.weights.bytes(), one.weights.bytes());
+    EXPECT_EQ(many.scores.bytes(), one.scores.bytes());
+    one.backward(true, {backend, 1});
+    many.backward(true, {backend, 5});
+    EXPECT_EQ(many.dlogits.bytes(), one.dlogits.bytes());
+  }
 }
 
 }  // namespace

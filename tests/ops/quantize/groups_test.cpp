@@ -52,11 +52,11 @@ struct Call {
     source.assign(static_cast<std::size_t>(problem.rows), 1 << 30);
     for (std::int64_t r = 0; r < grouped_rows(); ++r) {
       source[static_cast<std::size_t>(r)] =
-          static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(problem.source_rows));
+          static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(source_slots(problem)));
     }
   }
   std::int64_t input_row(std::int64_t row) const {
-    return source.empty() ? row : source[static_cast<std::size_t>(row)];
+    return source.empty() ? row : source[static_cast<std::size_t>(row)] / slots_per_row(problem);
   }
   QuantizeArgs args(const QuantizedView& out, const QuantizedView& transposed) const {
     QuantizeArgs result{input.view(), out, transposed, table, {}};
@@ -84,7 +84,7 @@ void write_group(const Call& call, std::int64_t begin, std::int64_t rows, std::i
                  const Copies& copies) {
   QuantizeProblem dense = call.problem;
   dense.rows = rows;
-  dense.groups = dense.source_rows = 0;
+  dense.groups = dense.source_rows = dense.source_top_k = 0;
   Input alone(rows, dense.cols, dense.input_dtype);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < dense.cols; ++c) {
@@ -253,6 +253,7 @@ TEST(QuantizeGroups, HasTheBitsOfEachGroupAloneOnRandomProblems) {
     problem.amax_floor = any_of({0.0f, 0.0f, 1e-4f, 10.0f}, random);
     problem.pow2_scales = random() % 3 == 0;
     problem.source_rows = any_of({0, 0, 1, 50, 700}, random);
+    if (problem.source_rows > 0) problem.source_top_k = any_of({0, 0, 1, 3, 8}, random);
     problem.tail = any_of({GroupTail::zero, GroupTail::untouched}, random);
     Call call(problem, sizes);
     call.draw(any_of(kData, random), random);
@@ -327,16 +328,22 @@ TEST(QuantizeGroupsPlan, DescribesItselfAsACommand) {
             "--format e4m3 --block 1x128 --transposed-block 1x128 --device cpu");
 }
 
-TEST(QuantizeGroupsPlan, HasNoKernelOnCudaYet) {
+TEST(QuantizeGroupsPlan, IsTakenOnHopperUpToItsNumberOfTiles) {
   Machine hopper;
   hopper.sm_major = 9;
   QuantizeProblem problem = dual({1, 2}, 0, 70);
   problem.device = {DeviceType::cuda, 0};
-  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "groups have no CUDA kernel yet");
-  problem.groups = 0;
   EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "");
-  problem.batch = 2;
-  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "batches have no CUDA kernel yet");
+  problem.rows = kMaxGroupedRows;
+  problem.cols = 255 * kBlock;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "");
+  problem.cols = 256 * kBlock;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "more than 2^31 tiles of 128x128");
+  problem = {.rows = kBlock, .cols = kBlock, .device = problem.device};
+  problem.batch = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "");
+  problem.rows = 2 * kBlock;
+  EXPECT_EQ(kQuantizeCudaSm90Tile.refuse(problem, hopper), "more than 2^31 tiles of 128x128");
 }
 
 }  // namespace

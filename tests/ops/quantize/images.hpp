@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 
 namespace octet {
@@ -45,6 +46,10 @@ class Image {
   }
 
   const QuantizedView& view() const { return view_; }
+  // All of its memory, guard bands included.
+  std::span<std::uint8_t> bytes() const {
+    return {static_cast<std::uint8_t*>(memory_.data()), memory_.bytes()};
+  }
 
   std::uint8_t* value(std::int64_t matrix, std::int64_t row, std::int64_t col) const {
     const TensorView& values = view_.values;

@@ -103,7 +103,7 @@ const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiproc
   const Sm90GemmConfig* best = nullptr;
   double best_clocks = 0;
   for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
-    if (!sm90_gemm_fits(problem, config)) continue;
+    if (!sm90_gemm_fits(problem, config) || config.cluster > std::max(1, multiprocessors)) continue;
     const double clocks = sm90_gemm_clocks(problem, config, multiprocessors);
     if (best == nullptr || clocks < best_clocks) {
       best = &config;

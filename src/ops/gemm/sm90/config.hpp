@@ -36,6 +36,18 @@ struct Sm90GemmConfig {
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
 
+// What the tiles of a launch belong to: one product, or those of groups, which cut d's rows or the
+// contraction (ops/grouped_gemm). A launch over groups has the main loop and the stores of the dense one.
+enum class Groups { none, rows, contraction };
+
+struct Sm90GroupedGemmConfig {
+  Groups groups = Groups::rows;
+  Sm90GemmConfig gemm{};
+
+  friend constexpr bool operator==(const Sm90GroupedGemmConfig&,
+                                   const Sm90GroupedGemmConfig&) = default;
+};
+
 inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
 inline constexpr int kWaveM = 64;        // rows of one wgmma
 inline constexpr int kMostWaveN = 128;   // and the most columns
@@ -138,6 +150,18 @@ constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c) {
 // Bytes a launch asks for: the plan, and room to align it.
 constexpr int shared_bytes(const Sm90GemmConfig& c) {
   return shared_plan(c).bytes + kSharedAlignment;
+}
+
+// Over groups, two entries of the group table that are on their way and the tiles that the producer has
+// found for the consumers lie behind the plan (group_tiles.cuh). The producer is at most `stages` slices
+// ahead of the slowest warp, and a tile has at least one.
+inline constexpr int kTileEntries = 2;
+inline constexpr int kEntryBytes = 16;
+inline constexpr int kTileSlots = 8;
+inline constexpr int kSlotBytes = 32;
+
+constexpr int shared_bytes(const Sm90GroupedGemmConfig& c) {
+  return shared_bytes(c.gemm) + kTileEntries * kEntryBytes + kTileSlots * kSlotBytes;
 }
 
 // Every configuration that is compiled: kernels.cu makes one kernel of each. Mixes other than e4m3 . e4m3

@@ -6,7 +6,7 @@
 #include "device/ptx/registers.cuh"
 #include "device/ptx/shared_memory.cuh"
 #include "device/ptx/wgmma.cuh"
-#include "ops/gemm/sm90/storage.cuh"
+#include "ops/gemm/sm90/group_tiles.cuh"
 
 namespace octet::sm90 {
 
@@ -87,8 +87,9 @@ struct Consumer {
   // sa * sb of the next stage, where a wave's columns share one scale of b.
   __device__ __forceinline__ void load_scales(int stage, int slice) {
     const std::uint32_t a_at = a_scale_address + stage * sizeof(Storage::a_scales[0]);
-    const std::uint32_t b_at =
-        b_scale_address + stage * sizeof(Storage::b_scales[0]) + (slice & 3) * 4;
+    // Four slices of scales were loaded: from a multiple of four on, or over the contraction from this one.
+    const int which = kGroups<C> == Groups::contraction ? 0 : slice & 3;
+    const std::uint32_t b_at = b_scale_address + stage * sizeof(Storage::b_scales[0]) + which * 4;
 #pragma unroll
     for (int m = 0; m < kWavesM; ++m) {
       const float upper = ptx::load_shared(a_at + m * kWaveM * 4);

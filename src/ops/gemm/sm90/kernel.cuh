@@ -19,13 +19,13 @@
 namespace octet::sm90 {
 
 template <class C>
-__device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
+__device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const Params<C>& params) {
   Consumer<C> consumer(base);
-  Tiles<C> tiles;
+  TileReader<C> tiles(consumer.base, params);
   if (tiles.valid(params)) consumer.begin();
 #pragma unroll 1
   for (; tiles.valid(params); tiles.advance()) {
-    multiply_tile(consumer, params, tiles.more(params));
+    multiply_tile(consumer, params, tiles);
     store_tile(consumer, maps, params, tiles.tile(params));
   }
   ptx::wait_stores_done();
@@ -42,7 +42,7 @@ __device__ __forceinline__ void sync_cluster_or_block() {
 }
 
 template <class C>
-__device__ __forceinline__ void run_block(const GemmMaps& maps, const GemmParams& params) {
+__device__ __forceinline__ void run_block(const GemmMaps& maps, const Params<C>& params) {
   using Storage = SharedStorage<C>;
   static_assert(follows_plan<C>(), "SharedStorage and shared_plan differ");
   static_assert(shared_bytes(C::value) <= kSharedLimit, "the stages do not fit");
@@ -79,7 +79,7 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const GemmParams
 template <class C>
 __global__ __launch_bounds__(kThreads,
                              1) void gemm_kernel(const __grid_constant__ GemmMaps maps,
-                                                 const __grid_constant__ GemmParams params) {
+                                                 const __grid_constant__ Params<C> params) {
   run_block<C>(maps, params);
 }
 
@@ -87,7 +87,7 @@ template <class C>
 __global__ __cluster_dims__(C::value.cluster, 1, 1)
     __launch_bounds__(kThreads,
                       1) void gemm_cluster_kernel(const __grid_constant__ GemmMaps maps,
-                                                  const __grid_constant__ GemmParams params) {
+                                                  const __grid_constant__ Params<C> params) {
   run_block<C>(maps, params);
 }
 

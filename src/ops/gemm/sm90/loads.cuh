@@ -5,7 +5,7 @@
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
 #include "device/ptx/registers.cuh"
-#include "ops/gemm/sm90/storage.cuh"
+#include "ops/gemm/sm90/group_tiles.cuh"
 
 namespace octet::sm90 {
 
@@ -14,44 +14,49 @@ template <class C>
 class StageLoader {
  public:
   __device__ __forceinline__ StageLoader(std::uint32_t base, const GemmMaps& maps,
-                                         const GemmParams& params, TileIndex tile)
+                                         const Params<C>& params, TileOf<C> tile)
       : base_(base),
         maps_(maps),
-        m0_(tile.m * c.tile_m),
-        n0_(tile.n * c.tile_n),
-        beyond_m_(is_load_bound(c) ? max(0, m0_ + c.tile_m - params.m) : 0) {
-    if constexpr (c.promotion == Promotion::product_of_scales) {
+        m0_(first_row<C>(tile)),
+        n0_(first_col<C>(tile)),
+        beyond_m_(kSkipsBeyondM ? max(0, m0_ + c.tile_m - params.m) : 0) {
+    if constexpr (kGroups<C> != Groups::none) slices_ = tile.slices;
+    if constexpr (kGroups<C> == Groups::rows) matrix_ = tile.group;
+    if constexpr (kGroups<C> == Groups::contraction) {
+      matrix_ = tile.block;
+      paired_apart_ = params.paired_apart;
+    }
+    if constexpr (kScalesByPointer) {
+      const float* scales = params.b_scales;
+      if constexpr (kGroups<C> == Groups::rows) scales += tile.group * params.b_scales_apart;
 #pragma unroll
       for (int block = 0; block < b_scale_blocks(c); ++block) {
         const int row = min(n0_ / kScaleBlock + block, params.b_scale_rows - 1);
-        b_scales_[block] = params.b_scales + row * params.b_scale_pitch;
+        b_scales_[block] = scales + row * params.b_scale_pitch;
         ptx::keep(b_scales_[block]);
       }
     }
+  }
+
+  __device__ __forceinline__ int slices(const Params<C>& params) const {
+    return kGroups<C> == Groups::none ? params.slices : slices_;
   }
 
   __device__ __forceinline__ void load(int stage, int slice) const {
     const std::uint32_t full = Storage::full_at(base_, stage);
     ptx::barrier_expect_bytes(full, stage_bytes(c) - bytes_beyond_m(beyond_m_));
     const OperandMaps& a_maps = beyond_m_ > 0 ? maps_.a_last : maps_.a;
-    const std::uint32_t a = Storage::a_at(base_, stage);
-    if constexpr (c.cluster > 1) {
-      const int row = c.tile_m / c.cluster * static_cast<int>(ptx::cluster_rank());
-      ptx::load_box_for((1 << c.cluster) - 1, a + row * kSliceBytes, &a_maps.values,
-                        slice * kSliceBytes, m0_ + row, full);
-    } else {
-      ptx::load_box(a, &a_maps.values, slice * kSliceBytes, m0_, full);
-    }
-    const std::uint32_t b = Storage::b_at(base_, stage);
-    if constexpr (c.columns == Columns::paired) {
-      ptx::load_paired_box(b, &maps_.b.values, slice * kSliceBytes, n0_ / kPairedGroup, full);
-    } else {
-      ptx::load_box(b, &maps_.b.values, slice * kSliceBytes, n0_, full);
-    }
-    ptx::load_box(Storage::a_scales_at(base_, stage), &a_maps.scales, m0_, slice, full);
+    load_a(Storage::a_at(base_, stage), a_maps, slice, full);
+    load_b(Storage::b_at(base_, stage), slice, full);
+    // Over the contraction, scales of a slice are those of its token block.
+    const int scales = kGroups<C> == Groups::contraction ? matrix_ + slice : slice;
+    ptx::load_box(Storage::a_scales_at(base_, stage), &a_maps.scales, m0_, scales, full);
     const std::uint32_t b_scales = Storage::b_scales_at(base_, stage);
     if constexpr (c.promotion == Promotion::one_by_one) {
-      ptx::load_box(b_scales, &maps_.b.scales, n0_, slice, full);
+      ptx::load_box(b_scales, &maps_.b.scales, n0_, scales, full);
+    } else if constexpr (!kScalesByPointer) {
+      // A box of 16 bytes begins at any token block: the consumer uses the first of four.
+      ptx::load_box(b_scales, &maps_.b.scales, scales, n0_ / kScaleBlock, full);
     } else {
       // 16 bytes: the scales of four slices, of which the consumer uses one.
 #pragma unroll
@@ -64,12 +69,55 @@ class StageLoader {
  private:
   static constexpr Sm90GemmConfig c = C::value;
   using Storage = SharedStorage<C>;
+  // Behind a group's last row lie those of the next.
+  static constexpr bool kSkipsBeyondM = is_load_bound(c) && kGroups<C> == Groups::none;
+  static constexpr bool kScalesByPointer =
+      c.promotion == Promotion::product_of_scales && kGroups<C> != Groups::contraction;
+  static_assert(kGroups<C> != Groups::contraction || c.tile_n == kScaleBlock);
+
+  __device__ __forceinline__ void load_a(std::uint32_t a, const OperandMaps& a_maps, int slice,
+                                         std::uint32_t full) const {
+    if constexpr (c.cluster > 1) {
+      const int row = c.tile_m / c.cluster * static_cast<int>(ptx::cluster_rank());
+      const std::uint32_t part = a + row * kSliceBytes;
+      constexpr std::uint16_t kAll = (1 << c.cluster) - 1;
+      if constexpr (kGroups<C> == Groups::contraction) {
+        ptx::load_box_for(kAll, part, &a_maps.values, 0, m0_ + row, matrix_ + slice, full);
+      } else {
+        ptx::load_box_for(kAll, part, &a_maps.values, slice * kSliceBytes, m0_ + row, full);
+      }
+    } else if constexpr (kGroups<C> == Groups::contraction) {
+      ptx::load_box(a, &a_maps.values, 0, m0_, matrix_ + slice, full);
+    } else {
+      ptx::load_box(a, &a_maps.values, slice * kSliceBytes, m0_, full);
+    }
+  }
+
+  __device__ __forceinline__ void load_b(std::uint32_t b, int slice, std::uint32_t full) const {
+    if constexpr (c.columns == Columns::paired) {
+      if constexpr (kGroups<C> == Groups::contraction) {
+        ptx::load_paired_box(b, &maps_.b.values, 0,
+                             (matrix_ + slice) * paired_apart_ + n0_ / kPairedGroup, full);
+      } else {
+        ptx::load_paired_box(b, &maps_.b.values, slice * kSliceBytes, n0_ / kPairedGroup, full);
+      }
+    } else if constexpr (kGroups<C> == Groups::contraction) {
+      ptx::load_box(b, &maps_.b.values, 0, n0_, matrix_ + slice, full);
+    } else if constexpr (kGroups<C> == Groups::rows) {
+      ptx::load_box(b, &maps_.b.values, slice * kSliceBytes, n0_, matrix_, full);
+    } else {
+      ptx::load_box(b, &maps_.b.values, slice * kSliceBytes, n0_, full);
+    }
+  }
 
   std::uint32_t base_;
   const GemmMaps& maps_;
   int m0_;
   int n0_;
-  int beyond_m_;                              // rows of the tile beyond M, where they are skipped
+  int beyond_m_;      // rows of the tile beyond M, where they are skipped
+  int slices_;        // over groups: of this tile
+  int matrix_;        // over groups: weights of b, or first token block
+  int paired_apart_;  // groups of paired rows from one token block to the next
   const float* b_scales_[b_scale_blocks(c)];  // of 128x128 blocks
 };
 
@@ -80,16 +128,17 @@ class StageLoader {
 template <class C>
 class OutputPrefetch {
  public:
-  __device__ __forceinline__ explicit OutputPrefetch(const GemmParams& params)
-      : wanted_(params.accumulate && params.store == Store::boxes) {}
+  __device__ __forceinline__ OutputPrefetch(std::uint32_t base, const Params<C>& params)
+      : wanted_(kGroups<C> != Groups::rows && params.accumulate && params.store == Store::boxes),
+        tiles_(base, params) {}
 
   // A slice has been loaded.
-  __device__ __forceinline__ void advance(const GemmMaps& maps, const GemmParams& params) {
+  __device__ __forceinline__ void advance(const GemmMaps& maps, const Params<C>& params) {
     if (wanted_ && ++pending_ == c.stages) prefetch_due(maps, params);
   }
 
   // The last slice has been loaded.
-  __device__ __forceinline__ void finish(const GemmMaps& maps, const GemmParams& params) {
+  __device__ __forceinline__ void finish(const GemmMaps& maps, const Params<C>& params) {
     while (pending_ > 0) prefetch_due(maps, params);
   }
 
@@ -101,24 +150,29 @@ class OutputPrefetch {
   static constexpr int kAtOnce = (kBoxes + 7) / 8;
 
   // One slice's share: the last boxes are due one ring before the tile's last slice.
-  __device__ __forceinline__ void prefetch_due(const GemmMaps& maps, const GemmParams& params) {
-    const int due = kBoxes - kAtOnce * max(0, params.slices - c.stages - slice_);
+  __device__ __forceinline__ void prefetch_due(const GemmMaps& maps, const Params<C>& params) {
+    const int due = kBoxes - kAtOnce * max(0, tiles_.slices(params) - c.stages - slice_);
     if (prefetched_ < due) {
-      const TileIndex tile = tiles_.tile(params);
+      const TileOf<C> tile = tiles_.tile(params);
       for (; prefetched_ < due; ++prefetched_) {
-        ptx::prefetch_box(&maps.d, tile.n * c.tile_n + prefetched_ % kAcross * kBoxCols,
-                          tile.m * c.tile_m + prefetched_ / kAcross * kBoxRows);
+        const int col = first_col<C>(tile) + prefetched_ % kAcross * kBoxCols;
+        const int row = first_row<C>(tile) + prefetched_ / kAcross * kBoxRows;
+        if constexpr (kGroups<C> == Groups::contraction) {
+          ptx::prefetch_box(&maps.d, col, row, tile.group);
+        } else {
+          ptx::prefetch_box(&maps.d, col, row);
+        }
       }
     }
     --pending_;
-    if (++slice_ < params.slices) return;
+    if (++slice_ < tiles_.slices(params)) return;
     slice_ = 0;
     prefetched_ = 0;
     tiles_.advance();
   }
 
   bool wanted_;
-  Tiles<C> tiles_;
+  TileReader<C> tiles_;
   int slice_ = 0;
   int prefetched_ = 0;  // boxes of the tile
   int pending_ = 0;     // slices loaded since the last prefetch
@@ -134,19 +188,19 @@ __device__ __forceinline__ bool is_loading_lane() {
 }
 
 template <class C>
-__device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const GemmParams& params) {
+__device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const Params<C>& params) {
   if (!is_loading_lane<C>()) return;
   constexpr Sm90GemmConfig c = C::value;
   using Storage = SharedStorage<C>;
   std::uint32_t phases = ~0u;  // an empty ring: the first wait for each stage returns at once
   int stage = 0;
-  OutputPrefetch<C> prefetch(params);
+  OutputPrefetch<C> prefetch(base, params);
 #pragma unroll 1
-  for (Tiles<C> tiles; tiles.valid(params); tiles.advance()) {
+  for (TileFinder<C> tiles(base, params); tiles.valid(params); tiles.advance()) {
     const StageLoader<C> loader(base, maps, params, tiles.tile(params));
     if constexpr (stages_unrolled(c)) stage = 0;
 #pragma unroll 1
-    for (int slice = 0; slice < params.slices; ++slice) {
+    for (int slice = 0; slice < loader.slices(params); ++slice) {
       ptx::barrier_wait(Storage::empty_at(base, stage), phases >> stage & 1);
       phases ^= 1u << stage;
       loader.load(stage, slice);

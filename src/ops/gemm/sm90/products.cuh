@@ -116,14 +116,15 @@ __device__ __forceinline__ void multiply_rolled(Consumer<C>& consumer, int slice
 
 // The contraction of a tile.
 template <class C>
-__device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const GemmParams& params,
-                                              bool more_tiles) {
+__device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Params<C>& params,
+                                              const TileReader<C>& tiles) {
+  const bool more_tiles = tiles.more(params);
   consumer.clear();
   if constexpr (stages_unrolled(C::value)) {
-    multiply_unrolled(consumer, opaque(params.slices), more_tiles,
+    multiply_unrolled(consumer, opaque(tiles.slices(params)), more_tiles,
                       std::make_integer_sequence<int, C::value.stages>());
   } else {
-    multiply_rolled(consumer, params.slices);
+    multiply_rolled(consumer, tiles.slices(params));
   }
 }
 

@@ -49,6 +49,7 @@ struct GemmMaps {
 template <class C>
 struct Tiles {
   static constexpr int kCluster = C::value.cluster;
+  __device__ __forceinline__ Tiles(std::uint32_t /*base*/, const GemmParams& /*params*/) {}
   int index = blockIdx.x / kCluster;  // of the cluster's tiles
 
   __device__ __forceinline__ bool valid(const GemmParams& params) const {
@@ -65,6 +66,8 @@ struct Tiles {
     }
     return tile;
   }
+  // The same for all tiles.
+  __device__ __forceinline__ int slices(const GemmParams& params) const { return params.slices; }
 };
 
 template <class C>

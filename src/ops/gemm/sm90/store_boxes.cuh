@@ -6,7 +6,7 @@
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/bulk_copy.cuh"
 #include "device/ptx/shared_memory.cuh"
-#include "ops/gemm/sm90/storage.cuh"
+#include "ops/gemm/sm90/group_tiles.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -92,21 +92,48 @@ __device__ __forceinline__ void fill_box32(const float* acc, std::uint32_t stagi
   fill_rows32<kColumns>(acc + 2, staging + kAtomRows * kRowBytes, lane, zero);
 }
 
+// The copies of a box to its place: of d, over rows of the group's rows, over the contraction of its own d.
+template <class C>
+__device__ __forceinline__ void add_box_to(const CUtensorMap* map, std::uint32_t staging,
+                                           TargetOf<C> target, int row, int col) {
+  if constexpr (kGroups<C> == Groups::contraction) {
+    ptx::add_box(map, staging, col, row, target.group);
+  } else {
+    ptx::add_box(map, staging, col, row);
+  }
+}
+template <class C>
+__device__ __forceinline__ void store_box_to(const CUtensorMap* map, std::uint32_t staging,
+                                             TargetOf<C> target, int row, int col) {
+  constexpr bool kEvictFirst = C::value.promotion == Promotion::product_of_scales;
+  if constexpr (kGroups<C> == Groups::rows) {
+    static_assert(kEvictFirst, "no ragged store without the hint");
+    ptx::store_box_evict_first(map, staging, col, ragged_row(row, target.end), target.end,
+                               kRaggedExtent);
+  } else if constexpr (kGroups<C> == Groups::contraction) {
+    kEvictFirst ? ptx::store_box_evict_first(map, staging, col, row, target.group)
+                : ptx::store_box(map, staging, col, row, target.group);
+  } else {
+    kEvictFirst ? ptx::store_box_evict_first(map, staging, col, row)
+                : ptx::store_box(map, staging, col, row);
+  }
+}
+
 // Stores the staged box to d at (row, col), through TMA, which clips what lies beyond d. TMA may
 // still be reading the staging memory when this returns. Results that are not added to are not read
-// again here, so they are stored with an evict-first hint and the operands stay in the L2 cache.
+// again here, so they are stored with an evict-first hint and the operands stay in the L2 cache; with two
+// operations per accumulator the hint costs the main loop more than it gains.
 template <class C>
 __device__ __forceinline__ void store_staged_box(std::uint32_t staging, const GemmMaps& maps,
-                                                 const GemmParams& params, int row, int col) {
+                                                 const Params<C>& params, TargetOf<C> target,
+                                                 int row, int col) {
   ptx::fence_shared_writes();
   __syncwarp();
   if (!ptx::elect_lane()) return;
-  if (params.accumulate) {
-    ptx::add_box(&maps.d, staging, col, row);
-  } else if constexpr (C::value.promotion == Promotion::product_of_scales) {
-    ptx::store_box_evict_first(&maps.d, staging, col, row);
-  } else {  // here the hint costs the main loop more than it gains
-    ptx::store_box(&maps.d, staging, col, row);
+  if (kGroups<C> != Groups::rows && params.accumulate) {
+    add_box_to<C>(&maps.d, staging, target, row, col);
+  } else {
+    store_box_to<C>(&maps.d, staging, target, row, col);
   }
   ptx::commit_stores();
 }

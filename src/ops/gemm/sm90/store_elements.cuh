@@ -4,7 +4,7 @@
 
 #include "device/mma/layout.hpp"
 #include "device/ptx/shared_memory.cuh"
-#include "ops/gemm/sm90/storage.cuh"
+#include "ops/gemm/sm90/group_tiles.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -13,11 +13,12 @@ namespace octet::sm90 {
 
 // A lane's column of a box of 16 rows by 32. What is added to is read four rows at a time: more would take
 // registers from the main loop. The addition is an ordinary one: an atomic one would flush subnormals.
-template <class T>
+template <class C, class T>
 __device__ __forceinline__ void store_column(std::uint32_t staging, int lane,
-                                             const GemmParams& params, int row, int col) {
-  T* to = static_cast<T*>(params.d) + row * params.d_pitch + col + lane;
-  const int rows = col + lane < params.n ? params.m - row : 0;
+                                             const Params<C>& params, TargetOf<C> target, int row,
+                                             int col) {
+  T* to = d_of<T, C>(params, target) + row * params.d_pitch + col + lane;
+  const int rows = col + lane < params.n ? end_row<C>(params, target) - row : 0;
   constexpr int kRows = 4;
 #pragma unroll 1
   for (int first = 0; first < kBoxRows; first += kRows) {
@@ -40,14 +41,16 @@ __device__ __forceinline__ void store_column(std::uint32_t staging, int lane,
   }
 }
 
+template <class C>
 __device__ __forceinline__ void store_elements(std::uint32_t staging, int lane,
-                                               const GemmParams& params, int row, int col) {
+                                               const Params<C>& params, TargetOf<C> target, int row,
+                                               int col) {
   if (params.d_dtype == Dtype::f32) {
-    store_column<float>(staging, lane, params, row, col);
+    store_column<C, float>(staging, lane, params, target, row, col);
   } else if (params.d_dtype == Dtype::bf16) {
-    store_column<__nv_bfloat16>(staging, lane, params, row, col);
+    store_column<C, __nv_bfloat16>(staging, lane, params, target, row, col);
   } else {
-    store_column<__half>(staging, lane, params, row, col);
+    store_column<C, __half>(staging, lane, params, target, row, col);
   }
 }
 

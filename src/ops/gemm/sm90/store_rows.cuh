@@ -5,7 +5,7 @@
 #include "device/mma/layout.hpp"
 #include "device/ptx/global_memory.cuh"
 #include "device/ptx/shared_memory.cuh"
-#include "ops/gemm/sm90/storage.cuh"
+#include "ops/gemm/sm90/group_tiles.cuh"
 
 namespace octet::sm90 {
 
@@ -30,10 +30,11 @@ struct Rows16 {
   // To rows of any alignment. The 16 bytes between two boundaries of d lie in two chunks of shared
   // memory, and a lane shifts them together. The elements before a row's first boundary and after
   // its last, eight in all, are stored one per lane.
-  __device__ __forceinline__ void store(const GemmParams& params, int first_row, int col) const {
-    const int rows = params.m - first_row;
+  __device__ __forceinline__ void store(const Params<C>& params, TargetOf<C> target, int first_row,
+                                        int col) const {
+    const int rows = end_row<C>(params, target) - first_row;
     const int cols = params.n - col;
-    auto* d = static_cast<std::uint16_t*>(params.d) + first_row * params.d_pitch + col;
+    auto* d = d_of<std::uint16_t, C>(params, target) + first_row * params.d_pitch + col;
     if (cols < kCols) return store_singly(d, params.d_pitch, rows, cols);
 #pragma unroll
     for (int step = 0; step < kAtomRows; step += 32 / kLanes) {

@@ -37,17 +37,17 @@ struct Corner {
 
 // The first row and column of d in a warp's part of a tile.
 template <class C>
-__device__ __forceinline__ Corner warp_corner(TileIndex tile) {
+__device__ __forceinline__ Corner warp_corner(TileOf<C> tile) {
   constexpr Sm90GemmConfig c = C::value;
   const int warpgroup = consumer_warpgroup();
   const int row = warp_index() * 16 + (consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0);
   const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
-  return {tile.m * c.tile_m + row, tile.n * c.tile_n + col};
+  return {first_row<C>(tile) + row, first_col<C>(tile) + col};
 }
 
 template <class C>
 __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps& maps,
-                                           const GemmParams& params, TileIndex tile) {
+                                           const Params<C>& params, TileOf<C> tile) {
   constexpr Columns kColumns = C::value.columns;
   constexpr int kCols = wave_n(C::value);  // of a wave
   constexpr int kBoxCols16 = box_cols(C::value, 2);
@@ -55,11 +55,19 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
   static_assert(kBoxCols32 == 32, "a lane's f32 elements are those of 32 columns");
   using Consumer = Consumer<C>;
   const int lane = lane_index();
-  const std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
-                                (consumer_warpgroup() * 4 + warp_index()) * kStagingBytes;
+  std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
+                          (consumer_warpgroup() * 4 + warp_index()) * kStagingBytes;
+  // Over groups the main loop has no register left to keep it from tile to tile.
+  if constexpr (kGroups<C> != Groups::none) ptx::make_opaque(staging);
   const std::uint32_t zero = opaque(0u);
   const Corner corner = warp_corner<C>(tile);
-  if (params.bias != nullptr) add_bias(consumer, params, corner.col, staging);
+  const TargetOf<C> target = target_of<C>(tile);
+  if constexpr (kGroups<C> != Groups::none) {
+    if (tile.zeros != 0) consumer.clear();
+  }
+  if constexpr (kGroups<C> == Groups::none) {
+    if (params.bias != nullptr) add_bias(consumer, params, corner.col, staging);
+  }
   const auto row_of = [&](int wave) { return corner.row + wave / Consumer::kWavesN * kWaveM; };
   const auto col_of = [&](int wave) { return corner.col + wave % Consumer::kWavesN * kCols; };
   if (params.store == Store::boxes) {
@@ -72,7 +80,7 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
           ptx::wait_stores_read();
           __syncwarp();
           fill(&consumer.acc[wave][col / 2]);
-          store_staged_box<C>(staging, maps, params, row_of(wave), col_of(wave) + col);
+          store_staged_box<C>(staging, maps, params, target, row_of(wave), col_of(wave) + col);
         }
       }
     };
@@ -95,7 +103,7 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
                                          params.d_dtype);
           },
           [&](int part) {
-            rows.store(params, row_of(part / 2) + part % 2 * kAtomRows, col_of(part / 2));
+            rows.store(params, target, row_of(part / 2) + part % 2 * kAtomRows, col_of(part / 2));
           });
       return;
     }
@@ -107,8 +115,8 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
                              lane, zero);
       },
       [&](int part) {
-        store_elements(staging, lane, params, row_of(part / kBoxes),
-                       col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
+        store_elements<C>(staging, lane, params, target, row_of(part / kBoxes),
+                          col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
       });
 }
 

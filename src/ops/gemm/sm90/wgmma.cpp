@@ -5,6 +5,8 @@
 #include "core/checks.hpp"
 #include "device/mma/layout.hpp"
 
+#include <algorithm>
+
 namespace octet {
 namespace {
 
@@ -21,13 +23,17 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
   return "";
 }
 
+int multiprocessors(const Machine& machine) {
+  return multiprocessors_of(machine, machine.max_multiprocessors);
+}
+
 Planned<GemmArgs> plan_config(const GemmProblem& problem, const Machine& machine,
                               const Sm90GemmConfig& config) {
-  return {name(config), 0, sm90_gemm_run(problem, config, machine.multiprocessors)};
+  return {name(config), 0, sm90_gemm_run(problem, config, multiprocessors(machine))};
 }
 
 Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
-  return plan_config(problem, machine, choose_sm90_gemm(problem, machine.multiprocessors));
+  return plan_config(problem, machine, choose_sm90_gemm(problem, multiprocessors(machine)));
 }
 
 std::string fitting_configs(const GemmProblem& problem) {
@@ -42,6 +48,9 @@ std::variant<Planned<GemmArgs>, Refusal> plan_with(const GemmProblem& problem,
                                                    const Machine& machine,
                                                    std::string_view configuration) {
   const std::optional<Sm90GemmConfig> config = parse_sm90_gemm_config(configuration);
+  if (config && config->cluster > std::max(1, multiprocessors(machine))) {
+    return Refusal{text("a cluster needs ", config->cluster, " multiprocessors")};
+  }
   if (config && sm90_gemm_fits(problem, *config)) return plan_config(problem, machine, *config);
   if (!config) {
     return Refusal{"no kernel of this name is compiled; these run the problem:" +

@@ -1,0 +1,113 @@
+// Tensor maps of the Hopper product's operands, scales and results, dense and over groups, and how a plan
+// keeps them from run to run.
+#pragma once
+
+#include "core/checks.hpp"
+#include "device/cuda/tensor_map.hpp"
+#include "ops/gemm/sm90/config.hpp"
+
+#include <octet/quantized.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace octet::sm90 {
+
+inline cuda::MatrixMap operand_map(const TensorView& values, int box_rows) {
+  const std::int64_t pitch = values.rows() > 1 ? values.strides[0] : round_up(values.cols(), 16);
+  return {CU_TENSOR_MAP_DATA_TYPE_UINT8,
+          1,
+          values.data,
+          values.rows(),
+          values.cols(),
+          pitch,
+          box_rows,
+          kSliceBytes,
+          CU_TENSOR_MAP_SWIZZLE_128B};
+}
+
+// 1x128 scales as the kernel reads them: [slice][row].
+inline CUtensorMap scale_map(std::string_view op, const char* argument, const TensorView& scales,
+                             int box_rows) {
+  const bool one_slice = scales.cols() == 1;
+  if ((scales.rows() > 1 && scales.strides[0] != 1) || (!one_slice && scales.strides[1] % 4 != 0) ||
+      reinterpret_cast<std::uintptr_t>(scales.data) % 16 != 0) {
+    refuse_argument(op, ": scale of ", argument,
+                    " must be contiguous along the rows, with 16-byte slices, got ",
+                    describe(scales), "; repack copies it into such a layout");
+  }
+  const std::int64_t pitch = one_slice ? round_up(scales.rows(), 4) : scales.strides[1];
+  return cuda::encode({CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, scales.data, scales.cols(),
+                       scales.rows(), pitch * 4, 1, box_rows, CU_TENSOR_MAP_SWIZZLE_NONE});
+}
+
+// 128x128 scales, of which the kernel copies four slices of a row at a time.
+inline void check_square_scales(std::string_view op, const TensorView& scales) {
+  if ((scales.cols() > 1 && scales.strides[1] != 1) ||
+      (scales.rows() > 1 && scales.strides[0] % 4 != 0) ||
+      reinterpret_cast<std::uintptr_t>(scales.data) % 16 != 0) {
+    refuse_argument(op,
+                    ": scale of b must be contiguous along the contraction, with rows padded to "
+                    "16 bytes, got ",
+                    describe(scales), "; repack copies it into such a layout");
+  }
+}
+
+// Results in boxes of 16 rows by up to 128 bytes.
+inline cuda::MatrixMap output_map(const TensorView& d, const Sm90GemmConfig& config) {
+  const int bytes = size_bytes(d.dtype);
+  const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
+  const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                   : d.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  const int cols = box_cols(config, bytes);
+  return {type,
+          bytes,
+          d.data,
+          d.rows(),
+          d.cols(),
+          pitch,
+          kBoxRows,
+          cols,
+          cols * bytes == kBoxBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B};
+}
+
+// The maps that the first run encoded, and what they depend on besides the addresses. Later runs of the same
+// strides copy them and replace the addresses.
+template <class Strides, class Maps>
+class MapCache {
+ public:
+  MapCache() = default;
+  ~MapCache() { delete kept_.load(); }
+  MapCache(const MapCache&) = delete;
+  MapCache& operator=(const MapCache&) = delete;
+
+  // Null where maps of other strides, or none, are kept.
+  const Maps* find(const Strides& strides) const {
+    const Entry* kept = kept_.load(std::memory_order_acquire);
+    return kept != nullptr && kept->strides == strides ? &kept->maps : nullptr;
+  }
+  void keep(const Strides& strides, const Maps& maps) {
+    if (kept_.load(std::memory_order_relaxed) != nullptr) return;
+    auto made = std::make_unique<const Entry>(Entry{strides, maps});
+    const Entry* none = nullptr;
+    if (kept_.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) {
+      (void)made.release();
+    }
+  }
+
+ private:
+  struct Entry {
+    Strides strides;
+    Maps maps;
+  };
+  std::atomic<const Entry*> kept_{nullptr};  // set once, by whichever run is first
+};
+
+inline bool is_aligned16(const TensorView& view) {
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,79 @@
+// The host side of cuda_sm90_wgmma over groups: the configurations that are compiled, the choice of one, its
+// kernel, and the launch. The kernels are those of gemm (ops/gemm/sm90), with tiles found through the group
+// table.
+#pragma once
+
+#include "ops/gemm/sm90/config.hpp"
+#include "ops/grouped_gemm/problem.hpp"
+
+#include <span>
+
+namespace octet {
+
+// Over rows: tiles of 128 rows waste less where groups end, those of 256 in a cluster read less; a single
+// 256x128 wastes no columns where N has an odd number of 128. Over the contraction: paired columns need K in
+// groups of 16. Mixes other than e4m3 . e4m3 get one tile each, with a second for e5m2 . e4m3, the weight
+// gradient of a layer with e5m2 gradients.
+inline constexpr Sm90GroupedGemmConfig kSm90GroupedGemmConfigs[] = {
+    {Groups::rows,
+     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2}},
+    {Groups::rows, {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2}},
+    {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3}},
+    {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2}},
+    {Groups::contraction,
+     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2}},
+    {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2}},
+    {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3}},
+    {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2}},
+    {Groups::contraction,
+     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired, 2}},
+    {Groups::contraction,
+     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired}},
+    {Groups::contraction,
+     {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3, Columns::paired}},
+    {Groups::contraction, {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::contraction, {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2}},
+    {Groups::contraction, {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3}},
+    {Groups::contraction, {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2}},
+};
+
+// "rows 256x128x4 1x128.128x128 e4m3.e4m3 cluster"
+std::string name(const Sm90GroupedGemmConfig& c);
+// The compiled configuration of this name; nothing where there is none.
+std::optional<Sm90GroupedGemmConfig> parse_sm90_grouped_gemm_config(std::string_view text);
+
+// Whether a configuration is for the operands of a problem and for as many multiprocessors.
+bool sm90_grouped_gemm_fits(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
+                            int multiprocessors);
+
+// Predicted clocks of one product, if the expected rows are spread evenly over the groups and each ends in
+// the middle of a tile.
+double sm90_grouped_gemm_clocks(const GroupedGemmProblem& problem,
+                                const Sm90GroupedGemmConfig& config, int multiprocessors);
+
+// The configuration with the fewest predicted clocks among those that fit.
+const Sm90GroupedGemmConfig& choose_sm90_grouped_gemm(const GroupedGemmProblem& problem,
+                                                      int multiprocessors);
+
+// Tiles that a launch has at most, over all groups, in clusters.
+std::int64_t sm90_most_tiles(const GroupedGemmProblem& problem,
+                             const Sm90GroupedGemmConfig& config);
+
+// The compiled kernel of a configuration; null where it was not compiled for these groups.
+struct Sm90GroupedGemmKernel {
+  const void* function = nullptr;
+  int shared_bytes = 0;
+};
+Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config);
+Sm90GroupedGemmKernel sm90_kernel_over_contraction(const Sm90GroupedGemmConfig& config);
+
+// What runs the problem with `config`, which fits it, on at most so many multiprocessors. Nothing on the
+// device is touched before the first run. A run throws Error where the device refuses, or where the kernel
+// cannot read a layout.
+std::function<void(const GroupedGemmArgs&, const RunContext&)> sm90_grouped_gemm_run(
+    const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config, int multiprocessors);
+
+}  // namespace octet
