@@ -252,6 +252,12 @@ def test_merge_keeps_the_text_of_other_rows(tmp_path):
         ("cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<...>>", "aten::_scaled_mm", [], "products"),
         ("void cublasLt::splitKreduce_kernel<32, 16, int>", "aten::mm", [], "products"),
         ("void octet::sm90::adamw_kernel<3>(octet::sm90::AdamWParams)", "octet::adamw_", [], "optimiser"),
+        (
+            "void octet::sm90::adamw_tile_kernel<octet::sm90::AdamWTypes<3>>(octet::sm90::AdamWTileParams)",
+            "octet::adamw_cast_",
+            [],
+            "optimiser",
+        ),
         ("aten::_scaled_mm", "aten::_scaled_mm", [], "products"),
         ("octet::linear_backward", "octet::linear_backward", [], "products"),
     ],
