@@ -180,7 +180,7 @@ class AdamW(torch.optim.Optimizer):
         if cached is None:
             call(ops.adamw_.default, *args)
         else:
-            call(ops.adamw_cast_.default, *args, *cached.weight, cached.format)
+            call(ops.adamw_cast_.default, *args, *cached.weight, cached.format)  # type: ignore[misc]
         state["step"] += 1  # after the update: one that was refused did not happen
 
 
