@@ -72,15 +72,13 @@ def measure(contenders: list[Contender], shape: Shape, data: Data, args: argpars
     inputs = [data.batches(number, 0, args, machine) for number in range(args.round_steps)]  # on the device by now
 
     def step(entrant: Entrant, number: int) -> None:
-        train_step(entrant.model, optimizers[entrant.contender.optimizer], inputs[number % len(inputs)], args.clip)
-        if entrant.cache_gb:
-            ot.refresh_weights(entrant.model)
+        train_step(entrant.model, optimizers[entrant], inputs[number % len(inputs)], args.clip)
 
     for entrant in entrants:
         begin = time.perf_counter()
         if args.cache_weights and entrant.contender.recipe.precision == "octet":
             before = allocated_gb(machine)
-            ot.cache_weights(entrant.model)
+            ot.cache_weights(entrant.model, optimizers[entrant])
             entrant.cache_gb = max(allocated_gb(machine) - before, 1e-9)
         for number in range(2):
             step(entrant, number)
@@ -119,16 +117,20 @@ def enter(contenders: list[Contender], shape: Shape, args: argparse.Namespace, m
     return entrants
 
 
-def shared_optimizers(entrants: list[Entrant], args: argparse.Namespace) -> dict[str, torch.optim.Optimizer]:
-    """Of every kind that an entrant has; all of them have the same moments."""
+def shared_optimizers(entrants: list[Entrant], args: argparse.Namespace) -> dict[Entrant, torch.optim.Optimizer]:
+    """One for each entrant, so that its steps cast its own cached weights only; all of them have the same moments, and
+    those of one kind the same state."""
     model = entrants[0].model
-    kinds = dict.fromkeys(entrant.contender.optimizer for entrant in entrants)
-    optimizers = {kind: make_optimizer(model, kind, args) for kind in kinds}
-    moments = {p: (torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()}
-    for kind, optimizer in optimizers.items():
-        for p, (first, second) in moments.items():
-            step = torch.zeros((), device=p.device if kind == "torch" else "cpu")  # torch's kernel reads it there
-            optimizer.state[p].update(step=step, exp_avg=first, exp_avg_sq=second)
+    optimizers = {entrant: make_optimizer(model, entrant.contender.optimizer, args) for entrant in entrants}
+    for p in model.parameters():
+        moments = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+        # torch's kernel reads the step on the device
+        states = {
+            kind: {"step": torch.zeros((), device=device), **moments}
+            for kind, device in (("torch", p.device), ("octet", "cpu"))
+        }
+        for entrant, optimizer in optimizers.items():
+            optimizer.state[p] = states[entrant.contender.optimizer]
     return optimizers
 
 

@@ -183,3 +183,146 @@ def test_models_without_layers_and_dtypes_are_refused():
         ot.cache_weights(nn.Linear(2, 2))
     with pytest.raises(ValueError, match="octet: dtype must be one of torch.float32"):
         ot.cache_weights(ot.Linear(2, 2), dtype=torch.int8)
+
+
+def cached_of(model):
+    return [cached for m in model.modules() for cached in m.__dict__.get(ATTRIBUTE, {}).values()]
+
+
+def states_of(model):
+    return [t.clone() for cached in cached_of(model) for t in cached.weight]
+
+
+def count_casts(monkeypatch):
+    """The calls of refresh, which reads a weight that the optimiser has written."""
+    casts = []
+    refresh = ot._cache.CachedWeight.refresh
+    monkeypatch.setattr(
+        ot._cache.CachedWeight, "refresh", lambda self, *args: (casts.append(self), refresh(self, *args))[1]
+    )
+    return casts
+
+
+@pytest.mark.parametrize("master_weights", [False, True])
+@pytest.mark.parametrize("format", ["e4m3", "e5m2"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_adamw_writes_the_caches(compiled, dtype, format, master_weights, monkeypatch):
+    """The bits of torch's path: AdamW, then a cast of what it wrote."""
+    torch.manual_seed(1)
+    model = nn.Sequential(ot.convert(nn.Linear(128, 200), format=format), ot.GatedMLP(200, 96, format=format)).to(dtype)
+    models, states = [model, copy.deepcopy(model)], []
+    casts = count_casts(monkeypatch)
+    for fused, model in zip((True, False), models):
+        optimizer = ot.AdamW(model.parameters(), lr=1e-2, master_weights=master_weights)
+        ot.cache_weights(model, optimizer if fused else None)
+        function = torch.compile(model, backend=aot_eager, fullgraph=True) if compiled else model
+        casts.clear()
+        for step in range(3):
+            function(normal(16, 128, dtype=dtype, seed=step)).float().square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if not fused:
+                ot.refresh_weights(model)
+            states.append((step, states_of(model), [p.detach().clone() for p in model.parameters()]))
+            assert all(cached.is_fresh(w) for w, cached in ot._cache._caches(model))
+        assert not fused or not casts
+    for (_, caches, weights), (_, other_caches, other_weights) in zip(states[:3], states[3:], strict=True):
+        assert same(caches, other_caches) and same(weights, other_weights)
+
+
+def test_adamw_and_weights_that_layers_share(monkeypatch):
+    torch.manual_seed(1)
+    model = nn.Sequential(ot.Linear(128, 128, bias=False), ot.Linear(128, 128, bias=False, format="e5m2"))
+    model[1].weight = model[0].weight
+    optimizer = ot.AdamW(model.parameters(), lr=0.1)
+    assert ot.cache_weights(model, optimizer) is model
+    casts = count_casts(monkeypatch)
+    x = normal(4, 128)
+    model(x).square().sum().backward()
+    optimizer.step()
+    assert casts == [getattr(model[1], ATTRIBUTE)["weight"]]  # the first was written by the step
+    first = ot.linear(x, model[0].weight)
+    assert torch.equal(model[0](x), first) and torch.equal(
+        model[1](first), ot.linear(first, model[1].weight, format="e5m2")
+    )
+    assert len(casts) == 1
+
+
+def test_adamw_follows_replaced_parameters():
+    model = nn.Sequential(ot.Linear(128, 64, bias=False))
+    x = normal(4, 128)
+    optimizer = ot.AdamW(model.parameters(), lr=0.1)
+    ot.cache_weights(model, optimizer)
+    for shape in ((64, 128), (96, 128), (96, 128)):
+        model[0].weight = nn.Parameter(normal(*shape, seed=shape[0]))
+        optimizer.param_groups[0]["params"] = list(model.parameters())
+        before = [t.data_ptr() for t in cached_of(model)[0].weight] if shape == (64, 128) else None
+        ot.linear(x, model[0].weight).square().sum().backward()  # the cache is that of the old one
+        optimizer.step()
+        assert cached_of(model)[0].is_fresh(model[0].weight)
+        assert before is None or [t.data_ptr() for t in cached_of(model)[0].weight] == before
+        assert torch.equal(model(x), ot.linear(x, model[0].weight))
+
+
+def test_adamw_leaves_what_it_cannot_write_to_the_cast_after_the_step(monkeypatch):
+    """Caches of autocast's dtype, and weights without a gradient."""
+    torch.manual_seed(1)
+    model = nn.ModuleList(ot.Linear(128, 64, bias=False) for _ in range(3))
+    optimizer = ot.AdamW(model.parameters(), lr=0.1)
+    ot.cache_weights(model, optimizer)
+    first, second, idle = cached_of(model)
+    first.refresh(model[0].weight, torch.bfloat16)
+    casts = count_casts(monkeypatch)
+    x = normal(4, 128)
+    for m in model[:2]:
+        ot.linear(x, m.weight).square().sum().backward()
+    optimizer.step()
+    assert casts == [first, idle] and second.is_fresh(model[1].weight)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(model[0](x), ot.linear(x.bfloat16(), model[0].weight.bfloat16()))
+    assert casts == [first, idle]
+    assert torch.equal(model[1](x), ot.linear(x, model[1].weight))
+
+
+def test_a_step_that_a_grad_scaler_skips_leaves_the_caches_right():
+    model, x = nn.Sequential(ot.Linear(128, 64, bias=False)), normal(4, 128)
+    optimizer = ot.AdamW(model.parameters(), lr=0.1)
+    ot.cache_weights(model, optimizer)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for bad in (False, True, False):
+        optimizer.zero_grad()
+        scaler.scale(model(x).square().sum()).backward()
+        if bad:
+            model[0].weight.grad[0, 0] = torch.inf
+        before = model[0].weight.detach().clone()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(model[0].weight, before) == bad
+        assert cached_of(model)[0].is_fresh(model[0].weight)
+        assert torch.equal(model(x), ot.linear(x, model[0].weight))
+
+
+def test_a_refused_step_leaves_the_caches_right():
+    model, x = nn.Sequential(ot.Linear(128, 64, bias=False), ot.Linear(64, 64, bias=False)), normal(4, 128)
+    optimizer = ot.AdamW(model.parameters(), lr=0.1)
+    ot.cache_weights(model, optimizer)
+    model(x).square().sum().backward()
+    optimizer.state[model[1].weight].update(
+        step=torch.zeros(()), exp_avg=torch.zeros(64, 64).half(), exp_avg_sq=torch.zeros(64, 64).half()
+    )
+    before = states_of(model[1])
+    with pytest.raises(ValueError, match="moments_dtype must be f32 or bf16"):
+        optimizer.step()
+    assert same(states_of(model[1]), before)
+    assert torch.equal(model(x), ot.linear(ot.linear(x, model[0].weight), model[1].weight))
+
+
+def test_caching_twice_casts_once(monkeypatch):
+    model = nn.Sequential(ot.Linear(128, 64, bias=False))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        ot.cache_weights(model, optimizer)
+    casts = count_casts(monkeypatch)
+    optimizer.step()
+    assert len(casts) == 1

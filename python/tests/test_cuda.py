@@ -5,7 +5,7 @@ import functools
 
 import pytest
 import torch
-from conftest import FusedBlock, exact, normal, same, snr
+from conftest import Calls, FusedBlock, exact, normal, same, snr
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -262,6 +262,38 @@ def test_a_cache_follows_the_model_to_the_gpu():
     layer, x = ot.cache_weights(ot.Linear(128, 64).bfloat16()), rand(4, 128).cuda()
     layer.cuda()
     assert torch.equal(layer(x), ot.linear(x, layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize("master_weights", [False, True])
+@pytest.mark.parametrize("format", ["e4m3", "e5m2"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_adamw_writes_the_caches_in_its_kernel(compiled, format, master_weights):
+    """Weights, moments and caches have the bits of the step followed by a cast; ragged shapes too."""
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        ot.Linear(384, 520, bias=False, format=format),
+        ot.GatedMLP(520, 264, format=format),
+        ot.Linear(520, 131, bias=False, format=format),
+    )
+    model.to("cuda", BF16)
+    results = []
+    for fused, copied in ((True, copy.deepcopy(model)), (False, copy.deepcopy(model))):
+        optimizer = ot.AdamW(copied.parameters(), lr=1e-2, master_weights=master_weights)
+        ot.cache_weights(copied, optimizer if fused else None)
+        function = torch.compile(copied, fullgraph=True) if compiled else copied
+        cached = [c for m in copied.modules() for c in m.__dict__.get("_octet_cached_weights", {}).values()]
+        for step in range(3):
+            function(rand(256, 384, seed=step).cuda()).float().square().mean().backward()
+            with Calls() as calls:
+                optimizer.step()
+            assert calls.seen["adamw_cast_"] == (4 if fused else 0) and calls.seen["cast_weight_"] == 0
+            optimizer.zero_grad()
+            if not fused:
+                ot.refresh_weights(copied)
+            results.append([t.clone() for c in cached for t in c.weight])
+            results[-1] += [p.detach().clone() for p in copied.parameters()]
+        results[-1] += [t for state in optimizer.state.values() for t in state.values()]
+    assert all(map(same, results[:3], results[3:]))
 
 
 def test_a_captured_step_of_adamw_is_refused():

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import PLAIN, linear_inputs, normal
+from conftest import PLAIN, linear_inputs, normal, same
 
 import octet.torch  # noqa: F401
+from octet.torch._formats import empty_quantized
 
 ops = torch.ops.octet
 opcheck = torch.library.opcheck
@@ -168,6 +169,41 @@ def test_adamw(dtype):
     opcheck(ops.adamw_.default, (*tensors(), normal(5, 7), torch.tensor(0.5), *factors))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("format", [4, 5])
+def test_adamw_cast(dtype, format):
+    def tensors():
+        w, g, m = (normal(130, 70, dtype=dtype, seed=seed) for seed in range(3))
+        return w, g, m, m.abs()
+
+    def copies(w):
+        row, column = (empty_quantized(*shape, (128, 128), w) for shape in ((130, 70), (70, 130)))
+        return [t.zero_() for t in (*row, *column)]
+
+    factors = (1e-3, 0.9, 0.999, 1e-8, 1e-2, 3)
+    for master, scale in ((None, None), (normal(130, 70), torch.tensor(0.5))):
+        given, apart = tensors(), tensors()
+        given_copies, wanted_copies = copies(given[0]), copies(given[0])
+        masters = [None if master is None else master.clone() for _ in range(2)]
+        ops.adamw_cast_(*given, masters[0], scale, *factors, *given_copies, format)
+        ops.adamw_(*apart, masters[1], scale, *factors)
+        ops.cast_weight_(apart[0], *wanted_copies, format)
+        assert same(given, apart) and same(given_copies, wanted_copies)
+        assert master is None or torch.equal(*masters)
+        opcheck(ops.adamw_cast_.default, (*tensors(), master, scale, *factors, *copies(given[0]), format))
+
+
+def test_adamw_cast_refuses_what_is_no_matrix():
+    w, g, m, v = (normal(70, 130, seed=seed).t() for seed in range(4))
+    row, column = (empty_quantized(*shape, (128, 128), w) for shape in ((130, 70), (70, 130)))
+    factors = (1e-3, 0.9, 0.999, 1e-8, 1e-2, 3)
+    with pytest.raises(RuntimeError, match="octet: w must be a contiguous matrix that is not empty"):
+        ops.adamw_cast_(w, g, m, v.abs(), None, None, *factors, *row, *column, 4)
+    w, g, m, v = (t.contiguous() for t in (w, g, m, v))
+    with pytest.raises(RuntimeError, match="octet: w.values must be a contiguous uint8 tensor of shape"):
+        ops.adamw_cast_(w, g, m, v.abs(), None, None, *factors, *column, *row, 4)
+
+
 def test_every_operator_is_checked():
     sources = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     names = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("octet::")}
@@ -177,7 +213,7 @@ def test_every_operator_is_checked():
 
 
 # What takes plain tensors only: AdamW calls it with the shards of a rank, cache_weights refuses DTensors.
-WITHOUT_SHARDING = {"adamw_", "cast_weight_"}
+WITHOUT_SHARDING = {"adamw_", "adamw_cast_", "cast_weight_"}
 
 
 def test_every_operator_has_a_sharding_rule():

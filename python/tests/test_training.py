@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import exact, normal, snr
+from conftest import Calls, exact, normal, snr
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -202,6 +202,19 @@ def test_bench_writes_its_tables(tmp_path, capsys):
         assert len(rows_of(tmp_path / "train_bench.csv")) == 6
 
 
+@pytest.mark.parametrize(("optimizer", "per_step"), [("", 1), ("+adamw", 0)])
+def test_bench_casts_cached_weights_once_per_step(optimizer, per_step, tmp_path):
+    """By the optimiser that the contender has; the other contender casts none, but changes them in its turn."""
+    flags = "--bench --settle 0 --rounds 2 --round-steps 3 --cache-weights".split()
+    names = f"octet-2d{optimizer},bf16{optimizer}"
+    with Calls() as calls:
+        assert main([*SMALL, *flags, "--precision", names, "--out", str(tmp_path)]) == 0
+    steps = 2 + 2 * (1 + 3)  # before the rounds, and in each to settle and to measure
+    weights = calls.seen["adamw_cast_"] // steps if optimizer else calls.seen["cast_weight_"] // (steps + 3)
+    assert weights > 0 and calls.seen["adamw_cast_"] == (0 if per_step else weights * steps)
+    assert calls.seen["cast_weight_"] == weights * (1 + 2 + per_step * steps)  # once to begin, and in both turns
+
+
 def test_merge_keeps_the_text_of_other_rows(tmp_path):
     path = tmp_path / "x.csv"
     old = "Run,Ratio,Commit\na,1.0000,58e7123\nb,2.50,1e999\n"
@@ -252,6 +265,12 @@ def test_merge_keeps_the_text_of_other_rows(tmp_path):
         ("cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<...>>", "aten::_scaled_mm", [], "products"),
         ("void cublasLt::splitKreduce_kernel<32, 16, int>", "aten::mm", [], "products"),
         ("void octet::sm90::adamw_kernel<3>(octet::sm90::AdamWParams)", "octet::adamw_", [], "optimiser"),
+        (
+            "void octet::sm90::adamw_tile_kernel<octet::sm90::AdamWTypes<3>>(octet::sm90::AdamWTileParams)",
+            "octet::adamw_cast_",
+            [],
+            "optimiser",
+        ),
         ("aten::_scaled_mm", "aten::_scaled_mm", [], "products"),
         ("octet::linear_backward", "octet::linear_backward", [], "products"),
     ],

@@ -14,6 +14,9 @@ AdamWProblem read_problem(const octet_adamw_problem* given) {
   problem.moments_dtype = read_dtype(kOp, "m", c.moments_dtype);
   problem.master = read_flag(kOp, "master", c.master);
   problem.grad_scale = read_flag(kOp, "grad_scale", c.grad_scale);
+  problem.rows = c.rows;
+  problem.cols = c.cols;
+  problem.fp8 = read_fp8_output(kOp, c.fp8);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }
@@ -33,6 +36,7 @@ AdamWArgs read_args(const AdamWProblem& problem, const octet_adamw_args* given) 
   args.eps = c.eps;
   args.weight_decay = c.weight_decay;
   args.step = c.step;
+  if (problem.fp8) args.fp8 = read_fp8_copies(kOp, *problem.fp8, c.fp8);
   return args;
 }
 

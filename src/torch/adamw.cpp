@@ -1,6 +1,6 @@
-// adamw_: one step of AdamW over one parameter, in place.
+// adamw_: one step of AdamW over one parameter, in place; adamw_cast_ writes it in FP8 as well.
 #include "torch/error.hpp"
-#include "torch/operators.hpp"
+#include "torch/layer.hpp"
 #include "torch/plan_cache.hpp"
 
 #include <string>
@@ -48,6 +48,15 @@ octet_tensor weight_view(const Tensor& tensor) {
   return view;
 }
 
+// w, which the FP8 copies need as a matrix whose rows lie one after the other.
+const octet_tensor& row_major(const octet_tensor& w) {
+  if (w.rank != 2 || w.shape[0] == 0 || w.shape[1] == 0 ||
+      (w.shape[0] > 1 && w.strides[0] != w.shape[1]) || (w.shape[1] > 1 && w.strides[1] != 1)) {
+    refuse("octet: w must be a contiguous matrix that is not empty");
+  }
+  return w;
+}
+
 // A tensor whose elements lie as those of w do.
 octet_tensor view_like(const octet_tensor& w, const Tensor& tensor, const char* name) {
   const octet_tensor view = view_of(tensor, name);
@@ -63,10 +72,19 @@ octet_tensor view_like(const octet_tensor& w, const Tensor& tensor, const char* 
   return flat(view);
 }
 
-// (w, g, m, v, master, grad_scale, lr, beta1, beta2, eps, weight_decay, step) -> ()
+constexpr int kFirstCopy = 12;  // of the stack: behind the step
+
+// (w, g, m, v, master, grad_scale, lr, beta1, beta2, eps, weight_decay, step) -> (), and with
+// kCast (..., values, scales, t_values, t_scales, format): w [N, K] and w^T in FP8 as well
+template <bool kCast>
 void adamw(StackValue* stack) {
   const Tensor w(stack[0]), g(stack[1]), m(stack[2]), v(stack[3]);
   const Tensor master = optional_at(stack, 4), grad_scale = optional_at(stack, 5);
+  Quantized row, column;
+  if constexpr (kCast) {
+    row = {Tensor(stack[kFirstCopy]), Tensor(stack[kFirstCopy + 1])};
+    column = {Tensor(stack[kFirstCopy + 2]), Tensor(stack[kFirstCopy + 3])};
+  }
   octet_adamw_args args;
   OCTET_INIT(&args);
   const octet_tensor weight = weight_view(w);
@@ -89,6 +107,17 @@ void adamw(StackValue* stack) {
     problem.grad_scale = 1;
     args.grad_scale = flat(view_of(grad_scale, "grad_scale"));
   }
+  Copies copies;
+  if constexpr (kCast) {
+    const auto format = static_cast<octet_dtype>(int_at(stack, kFirstCopy + 4));
+    problem.rows = row_major(weight).shape[0];
+    problem.cols = weight.shape[1];
+    copies = {
+        given_fp8(std::move(row), problem.rows, problem.cols, format, square_block(), "w"),
+        given_fp8(std::move(column), problem.cols, problem.rows, format, square_block(), "w_t")};
+    problem.fp8 = output_of(copies, format);
+    args.fp8 = views_of(copies);
+  }
   args.lr = double_at(stack, 6);
   args.beta1 = double_at(stack, 7);
   args.beta2 = double_at(stack, 8);
@@ -105,7 +134,12 @@ constexpr Operator kOperators[] = {
     {"adamw_(Tensor(a!) w, Tensor g, Tensor(b!) m, Tensor(c!) v, Tensor(d!)? master, "
      "Tensor? grad_scale, float lr, float beta1, float beta2, float eps, float weight_decay, "
      "int step) -> ()",
-     &boxed<adamw>},
+     &boxed<adamw<false>>},
+    {"adamw_cast_(Tensor(a!) w, Tensor g, Tensor(b!) m, Tensor(c!) v, Tensor(d!)? master, "
+     "Tensor? grad_scale, float lr, float beta1, float beta2, float eps, float weight_decay, "
+     "int step, Tensor(e!) values, Tensor(f!) scales, Tensor(g!) t_values, Tensor(h!) t_scales, "
+     "int format) -> ()",
+     &boxed<adamw<true>>},
 };
 
 }  // namespace

@@ -30,6 +30,34 @@ TEST(AdamWBadInput, RefusesBadProblems) {
           [](auto& p) { p.moments_dtype = Dtype::f16; });
 }
 
+AdamWProblem cast_problem() {
+  AdamWProblem problem = adamw_problem();
+  problem.rows = 4;
+  problem.cols = 5;
+  problem.fp8 = Fp8Output{Dtype::e4m3, kBlock128x128, kBlock128x128};
+  return problem;
+}
+
+TEST(AdamWBadInput, RefusesBadFp8Outputs) {
+  const auto cast_refused = [](const std::string& message, const auto& change) {
+    AdamWProblem problem = cast_problem();
+    change(problem);
+    expect_plan_refused(kInvalid, message, problem);
+  };
+  cast_refused("adamw: rows must be at least 1, got 0", [](auto& p) { p.rows = 0; });
+  cast_refused("adamw: cols must be at least 1, got -5", [](auto& p) { p.cols = -5; });
+  cast_refused("adamw: with fp8 count must be rows * cols = 24, got 20",
+               [](auto& p) { p.cols = 6; });
+  cast_refused("adamw: format must be e4m3 or e5m2, got f16",
+               [](auto& p) { p.fp8->format = Dtype::f16; });
+  cast_refused("adamw: block and transposed_block are both empty: there is nothing to write",
+               [](auto& p) { p.fp8->block = p.fp8->transposed_block = std::nullopt; });
+  AdamWProblem ignored = cast_problem();
+  ignored.fp8.reset();
+  ignored.rows = -1;
+  EXPECT_NO_THROW(plan_adamw(ignored));
+}
+
 struct AdamWCall {
   AdamWCall() {
     args.w = arena.tensor(Dtype::bf16, {kCount});
@@ -39,8 +67,15 @@ struct AdamWCall {
     args.master = arena.tensor(Dtype::f32, {kCount});
     args.grad_scale = arena.tensor(Dtype::f32, {1});
   }
+  void add_copies() {
+    args.fp8.out = arena.quantized(4, 5, Dtype::e4m3, kBlock128x128);
+    args.fp8.transposed = arena.quantized(5, 4, Dtype::e4m3, kBlock128x128);
+  }
   void refused(const std::string& message) const {
     expect_run_refused(kInvalid, message, arena, adamw_problem(), args, {});
+  }
+  void cast_refused(const std::string& message) const {
+    expect_run_refused(kInvalid, message, arena, cast_problem(), args, {});
   }
 
   Arena arena{1 << 12};
@@ -50,6 +85,21 @@ struct AdamWCall {
 TEST(AdamWBadInput, TheCallsTheTestsSpoilAreRight) {
   AdamWCall call;
   EXPECT_NO_THROW(run(plan_adamw(adamw_problem()), call.args));
+  call.add_copies();
+  EXPECT_NO_THROW(run(plan_adamw(cast_problem()), call.args));
+}
+
+TEST(AdamWBadInput, RefusesBadCopies) {
+  AdamWCall none;
+  none.cast_refused("adamw: fp8.out must have rank 2, [rows, cols], got rank 0");
+  AdamWCall swapped;
+  swapped.add_copies();
+  swapped.args.fp8.transposed = swapped.args.fp8.out;
+  swapped.cast_refused("adamw: fp8.transposed must be [cols, rows] = [5, 4], got [4, 5]");
+  AdamWCall overlap;
+  overlap.add_copies();
+  overlap.args.fp8.out.values.data = overlap.args.w.data;
+  overlap.cast_refused("adamw: output fp8.out overlaps w: their memory must be apart");
 }
 
 TEST(AdamWBadInput, RefusesBadTensors) {

@@ -1,7 +1,7 @@
 // The C structs of adamw.
 #pragma once
 
-#include "bad_input/c_structs.hpp"
+#include "bad_input/c_structs_elements.hpp"
 
 namespace octet::bad_input {
 
@@ -14,6 +14,9 @@ inline octet_adamw_problem to_c(const AdamWProblem& problem) {
   c.moments_dtype = static_cast<octet_dtype>(problem.moments_dtype);
   c.master = problem.master;
   c.grad_scale = problem.grad_scale;
+  c.rows = problem.rows;
+  c.cols = problem.cols;
+  c.fp8 = to_c(problem.fp8);
   c.device = to_c(problem.device);
   return c;
 }
@@ -33,6 +36,7 @@ inline octet_adamw_args to_c(const AdamWArgs& args) {
   c.eps = args.eps;
   c.weight_decay = args.weight_decay;
   c.step = args.step;
+  c.fp8 = to_c(args.fp8);
   return c;
 }
 

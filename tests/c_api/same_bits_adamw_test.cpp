@@ -26,5 +26,20 @@ TEST(CApiAdamW, HasTheSameBits) {
   }
 }
 
+TEST(CApiAdamW, HasTheSameBitsInFp8) {
+  AdamWProblem problem{.count = 130 * 70, .rows = 130, .cols = 70};
+  problem.fp8 = Fp8Output{Dtype::e5m2, kBlock128x128, kBlock1x128, 0.5f, true};
+  expect_same_bits(problem, [&](Arena& arena) {
+    AdamWArgs args;
+    args.w = filled(arena.tensor(Dtype::bf16, {problem.count}), 1);
+    args.g = filled(arena.tensor(Dtype::bf16, {problem.count}), 2);
+    args.m = filled(arena.tensor(Dtype::bf16, {problem.count}), 3);
+    args.v = filled(arena.tensor(Dtype::bf16, {problem.count}), 4);
+    args.fp8.out = arena.quantized(130, 70, Dtype::e5m2, kBlock128x128);
+    args.fp8.transposed = arena.quantized(70, 130, Dtype::e5m2, kBlock1x128);
+    return args;
+  });
+}
+
 }  // namespace
 }  // namespace octet

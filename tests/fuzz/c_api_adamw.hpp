@@ -1,7 +1,7 @@
 // adamw.
 #pragma once
 
-#include "fuzz/c_api_call.hpp"
+#include "fuzz/c_api_elements.hpp"
 
 namespace octet::fuzz {
 
@@ -14,6 +14,12 @@ inline void fuzz_adamw(Input& input, Memory& memory) {
   p.moments_dtype = input.coin() ? OCTET_F32 : OCTET_BF16;
   p.master = input.flag();
   p.grad_scale = input.flag();
+  if (input.coin()) {
+    p.rows = input.extent();
+    p.cols = input.extent();
+    if (!is_long({p.rows, p.cols}) && !input.spoilt()) p.count = p.rows * p.cols;
+    p.fp8 = fp8_output(input);
+  }
   p.device = input.device();
   input.grow(&problem);
   const Plan plan = plan_one(input, p, octet_make_adamw_plan);
@@ -26,6 +32,7 @@ inline void fuzz_adamw(Input& input, Memory& memory) {
   a.v = input.tensor(p.moments_dtype, {p.count});
   if (p.master != 0) a.master = input.tensor(OCTET_F32, {p.count});
   if (p.grad_scale != 0) a.grad_scale = input.tensor(OCTET_F32, {1});
+  a.fp8 = fp8_copies(input, p.fp8, p.rows, p.cols);
   a.lr = double{input.real()};
   a.beta1 = input.spoilt() ? double{input.real()} : 0.9;
   a.beta2 = input.spoilt() ? double{input.real()} : 0.999;

@@ -220,6 +220,16 @@ TEST(ToolAdamW, TimesAStepBesideACopy) {
   }
 }
 
+TEST(ToolAdamW, CountsTheFp8Copies) {
+  const BenchRun run(
+      "adamw --shape 128x256 --fp8 e5m2 --block 128x128 --transposed-block 128x128 --device cpu "
+      "--warmup 1 --iters 3");
+  ASSERT_EQ(run.outcome.status, 0) << run.text();
+  EXPECT_EQ(run.row().at("Check"), "PASS");
+  // 14 bytes and one for each copy, and their scales: two blocks
+  EXPECT_EQ(number_in(run.row(), "Bytes"), 128 * 256 * 16 + 2 * 2 * 4);
+}
+
 TEST(ToolMoeMaps, AreTimedBesideACopy) {
   const BenchRun run(
       "moe-maps --shape 24x2 --experts 5 --first-expert 1 --capacity 9 --device cpu --warmup 1 "

@@ -2,6 +2,7 @@
 #ifndef OCTET_C_ADAMW_H
 #define OCTET_C_ADAMW_H
 
+#include <octet/c/fp8_output.h>
 #include <octet/c/plan.h>
 
 #ifdef __cplusplus
@@ -17,6 +18,9 @@ typedef struct octet_adamw_problem {
   int32_t master;            /* w has a master copy in f32 */
   int32_t grad_scale;        /* g is multiplied by a scalar that lies on the device */
   octet_device device;
+  int64_t rows; /* with fp8, w is [rows, cols] and count is rows * cols; otherwise ignored */
+  int64_t cols;
+  octet_fp8_output fp8; /* w in FP8 as well, besides w itself */
   uint64_t reserved[4];
 } octet_adamw_problem;
 
@@ -34,7 +38,8 @@ typedef struct octet_adamw_args {
   double beta2;            /* less than 1 */
   double eps;
   double weight_decay;
-  int64_t step; /* 1 in the first call */
+  int64_t step;         /* 1 in the first call */
+  octet_fp8_copies fp8; /* of w [rows, cols]; ignored without fp8 */
   uint64_t reserved[4];
 } octet_adamw_args;
 
@@ -44,6 +49,7 @@ static inline void octet_init_adamw_problem(octet_adamw_problem* problem) {
   problem->dtype = OCTET_BF16;
   problem->grad_dtype = OCTET_BF16;
   problem->moments_dtype = OCTET_BF16;
+  octet_init_fp8_output(&problem->fp8);
   problem->device = octet_cpu();
 }
 

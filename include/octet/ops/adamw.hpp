@@ -22,8 +22,13 @@
 //   w' = fma(-step_size, m' / fma(sqrt(v'), root_factor, eps), w * decay)
 //
 // where division and square root are those of IEEE 754, and subnormals are kept.
+//
+// A parameter that is a matrix may be written in FP8 as well, so that no quantiser has to read it
+// again: row-major, transposed or both, with the bits of quantize.hpp on w' as it is stored. Unlike
+// the FP8 outputs of other operators these copies are written besides w, not in its place.
 #pragma once
 
+#include <octet/ops/fp8_output.hpp>
 #include <octet/plan.hpp>
 #include <octet/tensor.hpp>
 
@@ -36,6 +41,10 @@ struct AdamWProblem {
   Dtype moments_dtype = Dtype::bf16;  // of m and v: f32 or bf16
   bool master = false;                // w has a master copy in f32
   bool grad_scale = false;            // g is multiplied by a scalar that lies on the device
+  // With fp8, w is [rows, cols] and count is rows * cols; otherwise both are ignored.
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::optional<Fp8Output> fp8{};  // w' in FP8 as well
   Device device{};
 };
 
@@ -54,11 +63,13 @@ struct AdamWArgs {
   double eps = 1e-8;
   double weight_decay = 1e-2;
   std::int64_t step = 1;  // 1 in the first call
+  Fp8Copies fp8{};        // of w' [rows, cols]; ignored without fp8
 };
 
 using AdamWPlan = Plan<AdamWProblem>;
 
-// "adamw --shape 1x4096 --dtype bf16 --grad-dtype bf16 --moments bf16 --device cpu"
+// "adamw --shape 1x4096 --dtype bf16 --grad-dtype bf16 --moments bf16 --device cpu"; with fp8 the
+// shape is that of the matrix
 OCTET_API std::string describe(const AdamWProblem& problem);
 OCTET_API AdamWPlan plan_adamw(const AdamWProblem& problem, const PlanOptions& = {});
 OCTET_API void run(const AdamWPlan& plan, const AdamWArgs& args, Workspace workspace = {},

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from octet.torch._cache import CachedWeight, StepCaches
 from octet.torch._operators import call, ops
 
 try:
@@ -33,12 +34,36 @@ def _(
     return None
 
 
+@torch.library.register_fake("octet::adamw_cast_")
+def _(
+    w: Tensor,
+    g: Tensor,
+    m: Tensor,
+    v: Tensor,
+    master: Tensor | None,
+    grad_scale: Tensor | None,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    step: int,
+    values: Tensor,
+    scales: Tensor,
+    t_values: Tensor,
+    t_scales: Tensor,
+    format: int,
+) -> None:
+    return None
+
+
 class AdamW(torch.optim.Optimizer):
     """:class:`torch.optim.AdamW` with every tensor read and written once per step, and one rounding per stored value.
 
     The state has the names and, without master weights, the dtypes of torch's, so that a state_dict loads either way.
     Parameters are float32, float16 or bfloat16; those that are sharded (FSDP2) are updated shard by shard.
     torch.amp.GradScaler's scale is divided out in the same kernel. A CUDA graph cannot capture a step.
+    Weights that :func:`cache_weights` keeps in FP8 are cast in the same kernel too.
 
     Args:
         params: parameters or groups of them, as of every optimizer of torch.
@@ -111,6 +136,7 @@ class AdamW(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        caches = StepCaches(self)
         found_inf = getattr(self, "found_inf", None)
         if found_inf is not None and found_inf.item():  # GradScaler skips this step
             return loss
@@ -121,11 +147,21 @@ class AdamW(torch.optim.Optimizer):
             factors = (float(group["lr"]), beta1, beta2, float(group["eps"]), float(group["weight_decay"]))
             for p in group["params"]:
                 if p.grad is not None:
-                    self._update(p, group, factors, factor)
+                    cached = caches.to_write(p)
+                    self._update(p, group, factors, factor, cached)
                     torch.autograd.graph.increment_version(p)  # at once: the next one may be refused
+                    if cached is not None:
+                        caches.written(cached, p)
         return loss
 
-    def _update(self, p: Tensor, group: dict[str, Any], factors: tuple[float, ...], grad_scale: Tensor | None) -> None:
+    def _update(
+        self,
+        p: Tensor,
+        group: dict[str, Any],
+        factors: tuple[float, ...],
+        grad_scale: Tensor | None,
+        cached: CachedWeight | None,
+    ) -> None:
         if p.grad.is_sparse:  # type: ignore[union-attr]
             raise ValueError("octet: AdamW takes no sparse gradients; torch.optim.SparseAdam does")
         state = self.state[p]
@@ -140,7 +176,11 @@ class AdamW(torch.optim.Optimizer):
         moments = _local(state["exp_avg"]), _local(state["exp_avg_sq"])
         if grad_scale is not None:
             grad_scale = grad_scale.to(p.device)
-        call(ops.adamw_.default, _local(p), _gradient_of(p), *moments, master, grad_scale, *factors, step)
+        args = _local(p), _gradient_of(p), *moments, master, grad_scale, *factors, step
+        if cached is None:
+            call(ops.adamw_.default, *args)
+        else:
+            call(ops.adamw_cast_.default, *args, *cached.weight, cached.format)  # type: ignore[misc]
         state["step"] += 1  # after the update: one that was refused did not happen
 
 

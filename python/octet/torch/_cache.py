@@ -1,7 +1,7 @@
 """Weights in FP8 that are cast once per step of the optimiser instead of twice per micro-batch."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from octet.torch._linear import QuantizedWeight
 from octet.torch._operators import call, ops
 
 _ATTRIBUTE = "_octet_cached_weights"
+_MODELS, _WRITTEN = "_octet_cached_models", "_octet_written_caches"  # of an optimiser
 
 
 def _state(w: Tensor) -> tuple[Any, ...]:
@@ -19,7 +20,7 @@ def _state(w: Tensor) -> tuple[Any, ...]:
     return w.data_ptr(), w.dtype, w.device, w.shape, None if w.is_inference() else w._version
 
 
-class _Cached:
+class CachedWeight:
     """One weight in FP8, and the parameter and its state that it was cast from."""
 
     def __init__(self, w: Tensor, format: str, dtype: torch.dtype) -> None:
@@ -39,7 +40,21 @@ class _Cached:
             row, column = (empty_quantized(*extents, (128, 128), w) for extents in ((n, k), (k, n)))
             self.weight = QuantizedWeight(*row, *column)
         call(ops.cast_weight_, w.detach().to(self.dtype), *self.weight, self.format)
+        self.mark_fresh(w)
+
+    def mark_fresh(self, w: Tensor) -> None:
+        """The buffers have w as it is now."""
         self._parameter, self._state = weakref.ref(w), _state(w)
+
+    def fits(self, w: Tensor) -> bool:
+        """Whether a kernel that writes w can write the buffers too."""
+        return (
+            self.weight is not None
+            and (w.dtype, w.device, w.shape) == (self.dtype, *self._state[2:4])
+            and type(w.data) is Tensor
+            and w.is_contiguous()
+            and w.numel() > 0
+        )
 
     def is_fresh(self, w: Tensor) -> bool:
         return self._parameter() is w and self._state == _state(w)
@@ -82,15 +97,53 @@ def refresh_weights(model: nn.Module) -> None:
     Needed after writes that torch does not count: through ``p.data``, to parameters of inference_mode, and, where the
     layers run in compiled code, every write but those of the optimiser that cache_weights was given.
     """
-    for module in model.modules():
-        for name, cached in module.__dict__.get(_ATTRIBUTE, {}).items():
-            cached.refresh(getattr(module, name))
+    _refresh(model, ())
+
+
+def _refresh(model: nn.Module, written: Container[CachedWeight]) -> None:
+    """Casts what is not in `written`."""
+    for w, cached in _caches(model):
+        if cached not in written:
+            cached.refresh(w)
+
+
+def _caches(model: nn.Module) -> list[tuple[Tensor, CachedWeight]]:
+    return [
+        (getattr(module, name), cached)
+        for module in model.modules()
+        for name, cached in module.__dict__.get(_ATTRIBUTE, {}).items()
+    ]
+
+
+class StepCaches:
+    """The caches that one step of an optimiser writes as it writes the parameters.
+
+    What it does not write is cast after the step: further caches of a parameter that several layers share, caches of
+    another dtype, parameters without a gradient.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._written: set[CachedWeight] = set()
+        setattr(optimizer, _WRITTEN, self._written)
+        # The first that fits; found anew in every step, because parameters may be replaced in between.
+        self._of: dict[Tensor, CachedWeight] = {}
+        for model in getattr(optimizer, _MODELS, ()):
+            for w, cached in _caches(model):
+                if w not in self._of and cached.fits(w):
+                    self._of[w] = cached
+
+    def to_write(self, w: Tensor) -> CachedWeight | None:
+        return self._of.get(w)
+
+    def written(self, cached: CachedWeight, w: Tensor) -> None:
+        cached.mark_fresh(w)
+        self._written.add(cached)
 
 
 def cache_weights(
     model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *, dtype: torch.dtype | None = None
 ) -> nn.Module:
-    """Keeps the weights of octet's layers in FP8, both ways, and casts them after every step of the optimiser.
+    """Keeps the weights of octet's layers in FP8, both ways, and casts them in every step of the optimiser.
 
     Two bytes per weight; forward and backward cast no weights any more, however many micro-batches a step has. Results
     do not change in a single bit. In eager mode a layer also casts its weight anew where it was written, replaced,
@@ -99,7 +152,9 @@ def cache_weights(
 
     Args:
         model: with :class:`Linear`, :class:`QKV`, :class:`GatedMLP` or :class:`LinearCrossEntropy` inside.
-        optimizer: its steps cast the weights again. Without one, call :func:`refresh_weights` after each step.
+        optimizer: its steps cast the weights again: :class:`AdamW` of octet in the kernel that writes them, which
+            saves reading them once more; others when they are done. Without one, call :func:`refresh_weights` after
+            each step.
         dtype: that the weights are rounded to first; autocast's, where a compiled model runs under autocast. Eager
             layers find out by themselves.
 
@@ -118,15 +173,14 @@ def cache_weights(
                 )
         if weights:
             format: Any = module.format
-            cache = {name: _Cached(w, format, dtype or product_dtype(w)) for name, w in weights.items()}
+            cache = {name: CachedWeight(w, format, dtype or product_dtype(w)) for name, w in weights.items()}
             setattr(module, _ATTRIBUTE, cache)
             found += 1
     if found == 0:
         raise ValueError("octet: the model has no layer of octet.torch; call octet.torch.convert first")
     if optimizer is not None:
-
-        def refresh(*_: Any) -> None:
-            refresh_weights(model)
-
-        optimizer.register_step_post_hook(refresh)
+        models = optimizer.__dict__.setdefault(_MODELS, [])
+        if not any(known is model for known in models):
+            models.append(model)
+            optimizer.register_step_post_hook(lambda stepped, *_: _refresh(model, getattr(stepped, _WRITTEN, ())))
     return model

@@ -13,12 +13,14 @@ class AdamWWorkload : public MemoryWorkload {
     add_call(plan_, (problem.master ? 1 : 2) * bytes(problem.dtype) + bytes(problem.grad_dtype) +
                         4 * bytes(problem.moments_dtype) +
                         (problem.master ? 2 * bytes(Dtype::f32) : 0) +
-                        (problem.grad_scale ? sizeof(float) : 0));
+                        (problem.grad_scale ? sizeof(float) : 0) +
+                        (problem.fp8 ? fp8_bytes(*problem.fp8, problem.rows, problem.cols) : 0));
   }
 
  private:
   struct Set {
     Tensor w, g, m, v, master, grad_scale;
+    Fp8Tensors fp8;
   };
 
   Tensor zeros(Dtype dtype) const {
@@ -36,6 +38,7 @@ class AdamWWorkload : public MemoryWorkload {
     set.v = zeros(p.moments_dtype);
     if (p.master) set.master = random_tensor(Dtype::f32, 1, p.count, 2);
     if (p.grad_scale) set.grad_scale = random_tensor(Dtype::f32, 1, 1, 3);
+    if (p.fp8) set.fp8 = Fp8Tensors(*p.fp8, p.rows, p.cols, p.device);
     sets_.push_back(std::move(set));
   }
 
@@ -48,6 +51,7 @@ class AdamWWorkload : public MemoryWorkload {
     args.v = as_vector(s.v);
     args.master = as_vector(s.master);
     args.grad_scale = as_vector(s.grad_scale);
+    if (plan_.problem.fp8) args.fp8 = s.fp8.views();
     octet::run(plan_, args, workspace, stream);
   }
 

@@ -1,6 +1,7 @@
 // adamw, on tensors that begin on a boundary of 16 bytes and on tensors that do not.
 #include "check/data/guarded.hpp"
 #include "check/judge/trial.hpp"
+#include "check/judge/written_twice.hpp"
 #include "check/reference/on_host.hpp"
 #include "core/checks.hpp"
 #include "core/views.hpp"
@@ -124,6 +125,8 @@ GateReport judge_adamw(const AdamWProblem& problem, const DataOptions& options) 
   } else {
     w.fill_from(in.w);
   }
+  std::optional<Fp8WrittenTwice> fp8;
+  if (problem.fp8) fp8.emplace(*problem.fp8, problem.rows, problem.cols, problem.device);
   AdamWArgs args;
   args.lr = 0.125;
   args.weight_decay = 0.25;
@@ -136,6 +139,7 @@ GateReport judge_adamw(const AdamWProblem& problem, const DataOptions& options) 
     args.v = as_vector(v.row(call));
     args.master = master ? as_vector(master->row(call)) : TensorView();
     args.grad_scale = as_vector(in.scale);
+    if (fp8) args.fp8 = fp8->copies(call);
     run_once(plan, args, problem.device);
   }
   const JudgeOptions judging = judge_options(options, problem.device);
@@ -147,6 +151,11 @@ GateReport judge_adamw(const AdamWProblem& problem, const DataOptions& options) 
   if (master) master->judge("master", rows_of(reference, &Reference::w_row), judging, report);
   m.judge("m", rows_of(reference, &Reference::m_row), judging, report);
   v.judge("v", rows_of(reference, &Reference::v_row), judging, report);
+  if (fp8) {
+    const TensorView matrix =
+        make_view(w.row(0).data, problem.dtype, {problem.rows, problem.cols}, problem.device);
+    fp8->judge("w.fp8.", matrix, judging, report);
+  }
   return report;
 }
 

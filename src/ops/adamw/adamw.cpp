@@ -1,4 +1,5 @@
 #include "core/call.hpp"
+#include "ops/fp8_output/checks.hpp"
 #include "ops/adamw/problem.hpp"
 
 #include <array>
@@ -23,6 +24,17 @@ void check_beta(std::string_view name, double value) {
   }
 }
 
+void check_matrix(const AdamWProblem& problem) {
+  check_extent(kOp, "rows", problem.rows);
+  check_extent(kOp, "cols", problem.cols);
+  check_size(kOp, problem.rows, problem.cols, Dtype::f32);
+  if (problem.rows * problem.cols != problem.count) {
+    refuse_argument(kOp, ": with fp8 count must be rows * cols = ", problem.rows * problem.cols,
+                    ", got ", problem.count);
+  }
+  check_fp8_output(kOp, *problem.fp8);
+}
+
 // What the factors of a step become inside.
 void check_derived(std::string_view formula, double value) {
   if (!(std::fabs(value) <= double{std::numeric_limits<float>::max()})) {
@@ -33,16 +45,20 @@ void check_derived(std::string_view formula, double value) {
 }  // namespace
 
 std::span<const AdamWImplementation> adamw_implementations() {
-  static const std::array list{kAdamWCudaSm90Vectors, kAdamWCpuSimd, kAdamWCpuReference};
+  static const std::array list{kAdamWCudaSm90Tile, kAdamWCudaSm90Vectors, kAdamWCpuSimd,
+                               kAdamWUnfused, kAdamWCpuReference};
   return list;
 }
 
 std::string describe(const AdamWProblem& problem) {
+  const bool matrix = problem.fp8.has_value();
   std::string result =
-      text("adamw --shape 1x", problem.count, " --dtype ", name(problem.dtype), " --grad-dtype ",
-           name(problem.grad_dtype), " --moments ", name(problem.moments_dtype));
+      text("adamw --shape ", matrix ? problem.rows : 1, "x", matrix ? problem.cols : problem.count,
+           " --dtype ", name(problem.dtype), " --grad-dtype ", name(problem.grad_dtype),
+           " --moments ", name(problem.moments_dtype));
   if (problem.master) result += " --master";
   if (problem.grad_scale) result += " --grad-scale";
+  if (matrix) result += describe(*problem.fp8);
   return result + " --device " + name(problem.device);
 }
 
@@ -70,6 +86,7 @@ void check(const AdamWProblem& problem) {
     refuse_argument(kOp, ": moments_dtype must be f32 or bf16, got ", name(problem.moments_dtype));
   }
   check_size(kOp, 1, problem.count, Dtype::f32);
+  if (problem.fp8) check_matrix(problem);
   check_device(kOp, problem.device);
 }
 
@@ -84,6 +101,7 @@ AdamWArgs check(const AdamWProblem& problem, AdamWArgs args, std::size_t workspa
   call.writes("m", args.m, elements(problem.moments_dtype));
   call.writes("v", args.v, elements(problem.moments_dtype));
   call.writes_if(problem.master, "master", args.master, elements(Dtype::f32));
+  write_fp8_copies(call, problem.fp8, args.fp8, problem.rows, problem.cols);
   check_factor("lr", args.lr);
   check_beta("beta1", args.beta1);
   check_beta("beta2", args.beta2);

@@ -37,9 +37,16 @@ void run_reference(const AdamWProblem& problem, const AdamWArgs& args, const Run
   });
 }
 
+std::string refuse(const AdamWProblem& problem, const Machine&) {
+  const std::string refusal = refuse_off_cpu(problem.device);
+  return refusal.empty() && problem.fp8 ? kAdamWNoFp8 : refusal;
+}
+
 }  // namespace
 
-constinit const AdamWImplementation kAdamWCpuReference =
-    cpu_reference<AdamWProblem, AdamWArgs, run_reference>();
+constinit const AdamWImplementation kAdamWCpuReference{
+    "cpu_reference", refuse, [](const AdamWProblem& problem, const Machine&) {
+      return planned<AdamWArgs>(problem, "scalar", 0, run_reference);
+    }};
 
 }  // namespace octet

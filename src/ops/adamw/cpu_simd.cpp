@@ -165,8 +165,15 @@ void adamw_cpu_simd(const AdamWProblem& problem, const AdamWArgs& args, const Ru
   });
 }
 
-constinit const AdamWImplementation kAdamWCpuSimd =
-    cpu_simd<AdamWProblem, AdamWArgs, adamw_cpu_simd>();
+constinit const AdamWImplementation kAdamWCpuSimd{
+    "cpu_simd",
+    [](const AdamWProblem& problem, const Machine& machine) {
+      const std::string refusal = refuse_off_simd(problem.device, machine);
+      return refusal.empty() && problem.fp8 ? kAdamWNoFp8 : refusal;
+    },
+    [](const AdamWProblem& problem, const Machine& machine) {
+      return planned_simd<AdamWArgs>(problem, machine, 0, adamw_cpu_simd);
+    }};
 
 }  // namespace octet
 #endif

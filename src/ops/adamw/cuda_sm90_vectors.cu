@@ -2,7 +2,7 @@
 #include "ops/adamw/cuda_sm90_vectors.cuh"
 
 #include "device/cuda/launch.hpp"
-#include "device/rows/launch.hpp"
+#include "ops/adamw/cuda_sm90_params.cuh"
 
 namespace octet {
 namespace {
@@ -36,8 +36,7 @@ Kernel eights_of(const AdamWProblem& problem) {
 }
 
 Kernel kernel_of(const AdamWProblem& problem, const AdamWArgs& args) {
-  const bool aligned = cuda::are_aligned16({args.w, args.g, args.m, args.v, args.master});
-  if (aligned && has_adamw_vectors(problem)) return eights_of(problem);
+  if (sm90::are_aligned(args) && has_adamw_vectors(problem)) return eights_of(problem);
   return {sm90::adamw_elements_kernel, sm90::kAdamWThreads};
 }
 
@@ -47,18 +46,7 @@ void launch_sm90_adamw(const AdamWProblem& problem, const AdamWArgs& args,
                        const RunContext& context) {
   if (problem.count == 0) return;
   const cuda::DeviceScope scope(problem.device.index);
-  AdamWParams params{};
-  params.w = args.w.data;
-  params.g = args.g.data;
-  params.m = args.m.data;
-  params.v = args.v.data;
-  params.master = static_cast<float*>(args.master.data);
-  params.grad_scale = static_cast<const float*>(args.grad_scale.data);
-  params.count = problem.count;
-  params.factors = factors_of(args);
-  params.dtype = problem.dtype;
-  params.grad_dtype = problem.grad_dtype;
-  params.moments_dtype = problem.moments_dtype;
+  AdamWParams params = sm90::params_of(problem, args);
   const Kernel kernel = kernel_of(problem, args);
   void* arguments[] = {&params};
   cuda::launch({reinterpret_cast<const void*>(kernel.function), "launch of cuda_sm90_vectors",

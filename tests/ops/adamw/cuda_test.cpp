@@ -1,41 +1,8 @@
 // The Hopper kernels have the bits of the reference: every dtype, tails, any alignment.
-#include "ops/adamw/case.hpp"
-#include "support/on_cuda.hpp"
+#include "ops/adamw/cuda_case.hpp"
 
 namespace octet::testing {
 namespace {
-
-// Moves the first element of a view, and adds elements at its end.
-TensorView moved(TensorView view, std::int64_t elements, std::int64_t longer) {
-  view.data = static_cast<char*>(view.data) + elements * size_bytes(view.dtype);
-  view.shape[0] += longer;
-  return view;
-}
-
-// Runs the case on the device; `shift` elements move every tensor off its 16-byte boundary. The
-// elements around every tensor travel there and back, so that a write beyond it shows.
-void run_on_cuda(const AdamWCase& one, std::int64_t shift = 0) {
-  AdamWProblem problem = one.problem;
-  problem.device = OnCuda::kDevice;
-  OnCuda device;
-  AdamWArgs args = one.args;
-  const std::int64_t around = shift + AdamWCase::kGuard;
-  for (TensorView* view : {&args.w, &args.g, &args.m, &args.v, &args.master}) {
-    if (view->data == nullptr) continue;
-    *view = moved(device.copy_in(moved(*view, -shift, around)), shift, -around);
-  }
-  args.grad_scale = device.copy_in(args.grad_scale);
-  run(plan_adamw(problem), args);
-  cuda::synchronize(0);
-  for (const auto& [there, here] : {std::pair{args.w, one.args.w},
-                                    {args.g, one.args.g},
-                                    {args.m, one.args.m},
-                                    {args.v, one.args.v},
-                                    {args.master, one.args.master}}) {
-    if (here.data == nullptr) continue;
-    OnCuda::copy_out(moved(there, -shift, around), moved(here, -shift, around));
-  }
-}
 
 void expect_bits_of_reference(const AdamWProblem& problem, std::int64_t shift = 0) {
   const AdamWCase wanted(problem, 3, shift), given(problem, 3, shift);

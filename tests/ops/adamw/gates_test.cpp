@@ -26,6 +26,19 @@ TEST(AdamWGates, JudgeEveryOutput) {
   }
 }
 
+TEST(AdamWGates, JudgeTheFp8Output) {
+  for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>(33, 130), {256, 128}}) {
+    const AdamWProblem problem = matrix_problem(rows, cols, 0);
+    const GateReport report = check_adamw(problem, {});
+    expect_pass(report, describe(problem));
+    std::string tensors;
+    for (const GateResult& one : report.results) {
+      if (one.gate == "Q") tensors += one.tensor + " ";
+    }
+    EXPECT_EQ(tensors, "w.fp8.out w.fp8.transposed ");
+  }
+}
+
 TEST(AdamWCuda, PassesTheGatesOnALayer) {
   OCTET_NEEDS_HOPPER();
   for (const bool master : {false, true}) {
