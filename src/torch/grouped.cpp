@@ -30,6 +30,26 @@ octet_tensor experts_view(const Tensor& w, const char* name, const char* letters
   return view;
 }
 
+octet_quantized view_of(const octet_quantized_batch_layout& layout, const Tensor& memory,
+                        const char* name, octet_device device) {
+  auto* const data = static_cast<char*>(
+      dense_memory(memory, shim.u8, static_cast<std::int64_t>(layout.bytes), name));
+  octet_quantized view{};
+  view.values = {data, layout.dtype, 3, {}, {}, device};
+  view.scales = {data + layout.scales_offset, OCTET_F32, 3, {}, {}, device};
+  const std::int64_t shape[] = {layout.batch, layout.rows, layout.cols};
+  const std::int64_t strides[] = {layout.rows * layout.pitch, layout.pitch, 1};
+  for (int i = 0; i < 3; ++i) {
+    view.values.shape[i] = shape[i];
+    view.values.strides[i] = strides[i];
+    view.scales.shape[i] = layout.scale_shape[i];
+    view.scales.strides[i] = layout.scale_strides[i];
+  }
+  view.block = layout.block;
+  view.owns_padding = 1;
+  return view;
+}
+
 Fp8Batch cast_experts(const Tensor& w, const char* name, octet_dtype format, Turned turned) {
   octet_quantize_args args;
   OCTET_INIT(&args);
@@ -50,9 +70,7 @@ Fp8Batch cast_experts(const Tensor& w, const char* name, octet_dtype format, Tur
       problem.batch, turned == Turned::no ? problem.rows : problem.cols,
       turned == Turned::no ? problem.cols : problem.rows, format, square_block(), &layout));
   Fp8Batch out{empty({static_cast<std::int64_t>(layout.bytes)}, shim.u8, w), {}};
-  void* const memory =
-      dense_memory(out.memory, shim.u8, static_cast<std::int64_t>(layout.bytes), name);
-  check(octet_make_quantized_batch_view(&layout, memory, problem.device, &out.view));
+  out.view = view_of(layout, out.memory, name, problem.device);
   (turned == Turned::no ? args.out : args.transposed) = out.view;
   const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
   const Workspace workspace(plan.workspace_bytes, w);

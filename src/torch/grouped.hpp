@@ -11,6 +11,11 @@ struct Fp8Batch {
   octet_quantized view{};
 };
 
+// The view of a batch in torch's memory, which is aligned to 64 bytes and not to OCTET_ALIGNMENT: enough
+// for FP8 values and scales.
+octet_quantized view_of(const octet_quantized_batch_layout& layout, const Tensor& memory,
+                        const char* name, octet_device device);
+
 // w [experts, N, K] in 128x128 blocks, or each matrix transposed.
 enum class Turned { no, yes };
 Fp8Batch cast_experts(const Tensor& w, const char* name, octet_dtype format, Turned turned);

@@ -61,10 +61,7 @@ octet_quantized token_blocks_of(const octet_fp8_grouped_linear_problem& problem,
                                       transposed_block(problem.wgrad_blocks), &layout));
   const auto bytes = static_cast<std::int64_t>(layout.bytes);
   if (like != nullptr) memory = empty({bytes}, shim.u8, *like);
-  octet_quantized view{};
-  check(octet_make_quantized_batch_view(&layout, dense_memory(memory, shim.u8, bytes, "x_t"),
-                                        problem.device, &view));
-  return view;
+  return view_of(layout, memory, "x_t", problem.device);
 }
 
 // (x, w, sizes, main_grad, accumulate, given, format, grad_format, wgrad, save_x)
