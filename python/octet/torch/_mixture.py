@@ -29,8 +29,8 @@ class MoE(nn.Module):
             tokens of its own, and all of them call forward. None: all experts are here.
 
     Parameters: ``router`` ``[experts, dim]``, which is multiplied in f32, and the experts that are here,
-    ``w_gate_up`` ``[experts here, 2 hidden, dim]`` and ``w_down`` ``[experts here, dim, hidden]``. Main gradients of the
-    experts are used as :class:`Linear` uses them.
+    ``w_gate_up`` ``[experts here, 2 hidden, dim]`` and ``w_down`` ``[experts here, dim, hidden]``. Main gradients of
+    the experts are used as :class:`Linear` uses them.
 
     For auxiliary losses, choose first: ``routing = moe.route(x); y = moe(x, routing)``. ``routing.scores`` has
     gradients, and ``routing.indices`` says how many tokens each expert got.
