@@ -2,6 +2,7 @@
 #include "core/call.hpp"
 #include "core/message.hpp"
 #include "core/views.hpp"
+#include "ops/group_table/problem.hpp"
 #include "ops/moe_mlp/parts.hpp"
 
 namespace octet {
@@ -81,6 +82,20 @@ void list_saved(std::string_view op, const MoeMlpProblem& problem, const Forms& 
   const Fp8GroupedLinearSavedLayout down = fp8_grouped_linear_saved_layout(down_layer(problem));
   list_quantized("saved.x_t", saved.x_t, gate_up.x_t, "[max_token_blocks(experts, rows), K, 128]");
   list_quantized("saved.h_t", saved.h_t, down.x_t, "[max_token_blocks(experts, rows), F, 128]");
+}
+
+// On the CPU, reads what forward is said to have saved before anything is written: the parts take
+// the maps as they are.
+void check_maps(const MoeMlpProblem& problem, const MoeMlpSaved& saved) {
+  if (problem.device.type != DeviceType::cpu) return;
+  const GroupRows groups(kBackward, saved.table, groups_of(problem), buffer_rows(problem));
+  const auto* source = static_cast<const std::int32_t*>(saved.source.data);
+  const std::int64_t slots = problem.tokens * problem.top_k;
+  for (std::int64_t r = 0; r < groups.grouped_rows(); ++r) {
+    if (source[r] >= 0 && source[r] < slots) continue;
+    refuse_argument(kBackward, ": saved.source[", r, "] must be 0 to ", slots - 1, ", got ",
+                    source[r]);
+  }
 }
 
 }  // namespace
@@ -167,6 +182,7 @@ MoeMlpBackwardArgs check_call(const MoeMlpBackwardPlan& plan, MoeMlpBackwardArgs
   call.writes_if(problem.need_dw, "dw_down", args.dw_down,
                  TensorForm(problem.dw_dtype, {down.groups, down.n, down.k}, "[experts, K, F]"));
   call.check_apart(plan.workspace_bytes, workspace);
+  check_maps(problem, args.saved);
   return args;
 }
 

@@ -248,7 +248,7 @@ void check(const MoeMlpProblem& problem) {
 std::string describe(const MoeMlpProblem& problem) {
   std::string result =
       text("moe-mlp --shape ", problem.tokens, "x", problem.f, "x", problem.k, " --experts ",
-           problem.experts, " --top-k ", problem.top_k, describe_routing(problem));
+           problem.experts, " --top-k ", problem.top_k, " --dtype fp8", describe_routing(problem));
   if (problem.first_expert != 0) result += text(" --first-expert ", problem.first_expert);
   if (problem.local_experts != 0) result += text(" --local-experts ", problem.local_experts);
   if (problem.rows != 0) result += text(" --rows ", problem.rows);

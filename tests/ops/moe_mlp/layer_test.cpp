@@ -224,8 +224,8 @@ TEST(MoeMlp, TheClassHasTheBitsOfThePlans) {
 
 TEST(MoeMlp, DescribesTheProblem) {
   EXPECT_EQ(describe(small_problem()),
-            "moe-mlp --shape 150x96x136 --experts 6 --top-k 3 --activation silu --wgrad-blocks 1d "
-            "--device cpu");
+            "moe-mlp --shape 150x96x136 --experts 6 --top-k 3 --dtype fp8 --activation silu "
+            "--wgrad-blocks 1d --device cpu");
   MoeMlpProblem other = given_problem();
   other.first_expert = 2;
   other.local_experts = 2;
@@ -235,7 +235,8 @@ TEST(MoeMlp, DescribesTheProblem) {
   other.accumulate_dw = true;
   EXPECT_EQ(
       describe(other),
-      "moe-mlp --shape 150x96x136 --experts 6 --top-k 3 --given-experts --first-expert 2 "
+      "moe-mlp --shape 150x96x136 --experts 6 --top-k 3 --dtype fp8 --given-experts "
+      "--first-expert 2 "
       "--local-experts 2 --rows 500 --capacity 40 --activation silu --wgrad-blocks 1d --dw f32 "
       "--accumulate-dw --device cpu");
 }
