@@ -16,7 +16,7 @@ CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
 def opcheck(operator, args):
-    torch.library.opcheck(operator.default, args, test_utils=CHECKS)
+    torch.library.opcheck(operator, args, test_utils=CHECKS)
 
 
 def layer(dtype=torch.bfloat16, **options):
@@ -105,30 +105,32 @@ def test_grouped_linear_is_linear_on_every_group():
 def test_opcheck(wgrad):
     x, w = normal(140, 256).requires_grad_(), normal(3, 96, 256, seed=1).requires_grad_()
     sizes, recipe = torch.tensor([20, 0, 77]), (4, 5, wgrad)
-    opcheck(ops.grouped_linear_forward, (x, w, sizes, None, True, 1, *recipe, True))
-    opcheck(ops.grouped_linear_forward, (x, w.detach(), sizes, None, True, 1, *recipe, False))
+    opcheck(ops.grouped_linear_forward.default, (x, w, sizes, None, True, 1, *recipe, True))
+    opcheck(ops.grouped_linear_forward.default, (x, w.detach(), sizes, None, True, 1, *recipe, False))
     x, w = x.detach(), w.detach()
     y, table, x_t = ops.grouped_linear_forward(x, w, sizes, None, True, 1, *recipe, True)
-    opcheck(ops.grouped_linear_backward, (y, table, x_t, w, *recipe, True, True))
-    opcheck(ops.grouped_linear_backward_main_grad, (y, table, x_t, w, torch.zeros_like(w), True, *recipe, True))
+    opcheck(ops.grouped_linear_backward.default, (y, table, x_t, w, *recipe, True, True))
+    opcheck(ops.grouped_linear_backward_main_grad.default, (y, table, x_t, w, torch.zeros_like(w), True, *recipe, True))
 
     logits = normal(70, 8, seed=2).requires_grad_()
     options = (2, 2, 4, 2, 1, True, 1.5)
-    opcheck(ops.moe_route_forward, (logits, torch.zeros(8), *options))
+    opcheck(ops.moe_route_forward.default, (logits, torch.zeros(8), *options))
     weights, indices, scores = ops.moe_route_forward(logits.detach(), None, *options)
-    opcheck(ops.moe_route_backward, (scores, indices, weights, scores, 1, *options))
-    opcheck(ops.moe_maps, (indices, 8))
+    opcheck(ops.moe_route_backward.default, (scores, indices, weights, scores, 1, *options))
+    opcheck(ops.moe_maps.default, (indices, 8))
     row_of, source, _ = ops.moe_maps(indices, 8)
-    opcheck(ops.moe_gather, (normal(70, 40).requires_grad_(), row_of, source))
-    opcheck(ops.moe_sum, (normal(140, 40).requires_grad_(), row_of, source))
+    opcheck(ops.moe_gather.default, (normal(70, 40).requires_grad_(), row_of, source))
+    opcheck(ops.moe_sum.default, (normal(140, 40).requires_grad_(), row_of, source))
 
     x, w_gate_up, w_down = normal(70, 256), normal(8, 96, 256, seed=3), normal(8, 256, 48, seed=4)
     leaves = tuple(t.requires_grad_() for t in (x, weights, w_gate_up, w_down))
     options = (8, 0, 0, 1, *recipe)
     for save in ((True, True), (True, False)):
-        opcheck(ops.moe_mlp_forward, (leaves[0], indices, *leaves[1:], None, None, True, *options, *save))
+        opcheck(ops.moe_mlp_forward.default, (leaves[0], indices, *leaves[1:], None, None, True, *options, *save))
     x, weights, w_gate_up, w_down = (t.detach() for t in leaves)
-    opcheck(ops.moe_mlp_forward, (x, indices, weights, w_gate_up, w_down, None, None, True, *options, False, False))
+    opcheck(
+        ops.moe_mlp_forward.default, (x, indices, weights, w_gate_up, w_down, None, None, True, *options, False, False)
+    )
     y, _, saved = ops.moe_mlp_forward(x, indices, weights, w_gate_up, w_down, None, None, True, *options, True, True)
     assert len(saved) == c_api_moe.saved_bytes(
         dtype=1,
@@ -143,9 +145,12 @@ def test_opcheck(wgrad):
         wgrad_blocks=wgrad,
     )
     for need in [(True, True), (True, False), (False, True), (False, False)]:
-        opcheck(ops.moe_mlp_backward, (y, saved, w_gate_up, w_down, 2, *options, True, *need))
+        opcheck(ops.moe_mlp_backward.default, (y, saved, w_gate_up, w_down, 2, *options, True, *need))
     main_grads = torch.zeros_like(w_gate_up), torch.zeros_like(w_down)
-    opcheck(ops.moe_mlp_backward_main_grad, (y, saved, w_gate_up, w_down, *main_grads, True, 2, *options, True, True))
+    opcheck(
+        ops.moe_mlp_backward_main_grad.default,
+        (y, saved, w_gate_up, w_down, *main_grads, True, 2, *options, True, True),
+    )
 
 
 def test_compiles_to_the_same_bits():
