@@ -147,10 +147,8 @@ def test_opcheck(wgrad):
     for need in [(True, True), (True, False), (False, True), (False, False)]:
         opcheck(ops.moe_mlp_backward.default, (y, saved, w_gate_up, w_down, 2, *options, True, *need))
     main_grads = torch.zeros_like(w_gate_up), torch.zeros_like(w_down)
-    opcheck(
-        ops.moe_mlp_backward_main_grad.default,
-        (y, saved, w_gate_up, w_down, *main_grads, True, 2, *options, True, True),
-    )
+    args = (y, saved, w_gate_up, w_down, *main_grads, True, 2, *options, True, True)
+    opcheck(ops.moe_mlp_backward_main_grad.default, args)
 
 
 def test_compiles_to_the_same_bits():
