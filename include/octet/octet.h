@@ -27,6 +27,7 @@
 #include <octet/c/grouped_gemm.h>
 #include <octet/c/linear_cross_entropy.h>
 #include <octet/c/moe.h>
+#include <octet/c/moe_mlp.h>
 #include <octet/c/quantize.h>
 #include <octet/c/repack.h>
 #include <octet/c/rms_norm.h>

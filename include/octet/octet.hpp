@@ -16,6 +16,7 @@
 #include <octet/ops/grouped_gemm.hpp>
 #include <octet/ops/linear_cross_entropy.hpp>
 #include <octet/ops/moe_maps.hpp>
+#include <octet/ops/moe_mlp.hpp>
 #include <octet/ops/moe_permute.hpp>
 #include <octet/ops/moe_route.hpp>
 #include <octet/ops/moe_unpermute.hpp>

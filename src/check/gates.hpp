@@ -100,6 +100,7 @@ GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);
 GateReport check_moe_route(const MoeRouteProblem& problem, const DataOptions& options);
 GateReport check_moe_maps(const MoeMapsProblem& problem, const DataOptions& options);
+GateReport check_moe_mlp(const MoeMlpProblem& problem, const DataOptions& options);
 GateReport check_moe_permute(const MoePermuteProblem& problem, const DataOptions& options);
 GateReport check_moe_unpermute(const MoeUnpermuteProblem& problem, const DataOptions& options);
 GateReport check_rms_norm(const RmsNormProblem& problem, const DataOptions& options);

@@ -12,8 +12,11 @@ namespace octet_torch {
 // The tables of the files.
 Operators adamw_operators();
 Operators gated_mlp_operators();
+Operators grouped_linear_operators();
 Operators linear_cross_entropy_operators();
 Operators linear_operators();
+Operators moe_mlp_operators();
+Operators moe_operators();
 Operators quantize_operators();
 Operators rms_norm_operators();
 Operators rope_operators();
@@ -21,10 +24,17 @@ Operators swiglu_operators();
 
 namespace {
 
-constexpr Operators (*kTables[])() = {
-    adamw_operators,  gated_mlp_operators, linear_cross_entropy_operators,
-    linear_operators, quantize_operators,  rms_norm_operators,
-    rope_operators,   swiglu_operators};
+constexpr Operators (*kTables[])() = {adamw_operators,
+                                      gated_mlp_operators,
+                                      grouped_linear_operators,
+                                      linear_cross_entropy_operators,
+                                      linear_operators,
+                                      moe_mlp_operators,
+                                      moe_operators,
+                                      quantize_operators,
+                                      rms_norm_operators,
+                                      rope_operators,
+                                      swiglu_operators};
 
 // Of this thread's last failed operator.
 thread_local octet_status failed_status = OCTET_OK;

@@ -38,6 +38,8 @@ using GatedMlpForward = PassOf<GatedMlpProblem, ForwardPass>;
 using GatedMlpBackward = PassOf<GatedMlpProblem, BackwardPass>;
 using MoeRouteForward = PassOf<MoeRouteProblem, ForwardPass>;
 using MoeRouteBackward = PassOf<MoeRouteProblem, BackwardPass>;
+using MoeMlpForward = PassOf<MoeMlpProblem, ForwardPass>;
+using MoeMlpBackward = PassOf<MoeMlpProblem, BackwardPass>;
 using MoePermuteForward = PassOf<MoePermuteProblem, ForwardPass>;
 using MoePermuteBackward = PassOf<MoePermuteProblem, BackwardPass>;
 using MoeUnpermuteForward = PassOf<MoeUnpermuteProblem, ForwardPass>;
@@ -76,6 +78,8 @@ inline auto cpp_plan(const MoeRouteForward& p) { return plan_moe_route_forward(p
 inline auto cpp_plan(const MoeRouteBackward& p) { return plan_moe_route_backward(p.problem); }
 inline auto cpp_plan(const MoePermuteForward& p) { return plan_moe_permute_forward(p.problem); }
 inline auto cpp_plan(const MoePermuteBackward& p) { return plan_moe_permute_backward(p.problem); }
+inline auto cpp_plan(const MoeMlpForward& p) { return plan_moe_mlp_forward(p.problem); }
+inline auto cpp_plan(const MoeMlpBackward& p) { return plan_moe_mlp_backward(p.problem); }
 inline auto cpp_plan(const MoeUnpermuteForward& p) { return plan_moe_unpermute_forward(p.problem); }
 inline auto cpp_plan(const MoeUnpermuteBackward& p) {
   return plan_moe_unpermute_backward(p.problem);
@@ -123,6 +127,8 @@ inline auto* c_planner(const MoeRouteForward&) { return octet_make_moe_route_for
 inline auto* c_planner(const MoeRouteBackward&) { return octet_make_moe_route_backward_plan; }
 inline auto* c_planner(const MoePermuteForward&) { return octet_make_moe_permute_forward_plan; }
 inline auto* c_planner(const MoePermuteBackward&) { return octet_make_moe_permute_backward_plan; }
+inline auto* c_planner(const MoeMlpForward&) { return octet_make_moe_mlp_forward_plan; }
+inline auto* c_planner(const MoeMlpBackward&) { return octet_make_moe_mlp_backward_plan; }
 inline auto* c_planner(const MoeUnpermuteForward&) { return octet_make_moe_unpermute_forward_plan; }
 inline auto* c_planner(const MoeUnpermuteBackward&) {
   return octet_make_moe_unpermute_backward_plan;
@@ -168,6 +174,8 @@ inline auto* c_runner(const MoeRouteForwardArgs&) { return octet_run_moe_route_f
 inline auto* c_runner(const MoeRouteBackwardArgs&) { return octet_run_moe_route_backward; }
 inline auto* c_runner(const MoePermuteForwardArgs&) { return octet_run_moe_permute_forward; }
 inline auto* c_runner(const MoePermuteBackwardArgs&) { return octet_run_moe_permute_backward; }
+inline auto* c_runner(const MoeMlpForwardArgs&) { return octet_run_moe_mlp_forward; }
+inline auto* c_runner(const MoeMlpBackwardArgs&) { return octet_run_moe_mlp_backward; }
 inline auto* c_runner(const MoeUnpermuteForwardArgs&) { return octet_run_moe_unpermute_forward; }
 inline auto* c_runner(const MoeUnpermuteBackwardArgs&) { return octet_run_moe_unpermute_backward; }
 inline auto* c_runner(const Fp8GroupedLinearForwardArgs&) {

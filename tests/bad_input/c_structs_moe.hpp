@@ -135,4 +135,72 @@ inline octet_moe_unpermute_backward_args to_c(const MoeUnpermuteBackwardArgs& ar
   return c;
 }
 
+inline octet_moe_mlp_problem to_c(const MoeMlpProblem& problem) {
+  octet_moe_mlp_problem c;
+  octet_init_moe_mlp_problem(&c);
+  c.tokens = problem.tokens;
+  c.f = problem.f;
+  c.k = problem.k;
+  c.experts = problem.experts;
+  c.top_k = problem.top_k;
+  c.first_expert = problem.first_expert;
+  c.local_experts = problem.local_experts;
+  c.rows = problem.rows;
+  c.capacity = problem.capacity;
+  c.routing = problem.routing ? 1 : 0;
+  if (problem.routing) {
+    c.logits_dtype = static_cast<octet_dtype>(problem.routing->dtype);
+    c.score = static_cast<octet_route_score>(problem.routing->score);
+    c.bias = problem.routing->bias ? 1 : 0;
+    c.expert_groups = problem.routing->expert_groups;
+    c.top_groups = problem.routing->top_groups;
+    c.group_score = static_cast<octet_expert_group_score>(problem.routing->group_score);
+    c.normalize = problem.routing->normalize ? 1 : 0;
+    c.scale = problem.routing->scale;
+  }
+  c.activation = static_cast<octet_gate_activation>(problem.activation);
+  set_layer_fields(problem, c);
+  c.expected_rows = problem.expected_rows;
+  c.max_multiprocessors = problem.max_multiprocessors;
+  return c;
+}
+inline octet_moe_mlp_saved to_c(const MoeMlpSaved& saved) {
+  return {to_c(saved.scores),      to_c(saved.indices),
+          to_c(saved.row_of),      to_c(saved.source),
+          to_c(saved.sizes),       to_c(saved.table),
+          to_c(saved.status),      to_c(saved.row_weight),
+          to_c(saved.gate_up),     to_c(saved.x_t),
+          to_c(saved.w_gate_up_t), to_c(saved.h_t),
+          to_c(saved.w_down_t),    {}};
+}
+inline octet_moe_mlp_forward_args to_c(const MoeMlpForwardArgs& args) {
+  octet_moe_mlp_forward_args c;
+  OCTET_INIT(&c);
+  c.x = to_c(args.x);
+  c.logits = to_c(args.logits);
+  c.bias = to_c(args.bias);
+  c.indices = to_c(args.indices);
+  c.weights = to_c(args.weights);
+  c.w_gate_up = to_c(args.w_gate_up);
+  c.w_down = to_c(args.w_down);
+  c.experts.gate_up = {to_c(args.experts.gate_up.w), to_c(args.experts.gate_up.w_t), {}};
+  c.experts.down = {to_c(args.experts.down.w), to_c(args.experts.down.w_t), {}};
+  c.y = to_c(args.y);
+  c.saved = to_c(args.saved);
+  return c;
+}
+inline octet_moe_mlp_backward_args to_c(const MoeMlpBackwardArgs& args) {
+  octet_moe_mlp_backward_args c;
+  OCTET_INIT(&c);
+  c.dy = to_c(args.dy);
+  c.dscores = to_c(args.dscores);
+  c.saved = to_c(args.saved);
+  c.dx = to_c(args.dx);
+  c.dlogits = to_c(args.dlogits);
+  c.dweights = to_c(args.dweights);
+  c.dw_gate_up = to_c(args.dw_gate_up);
+  c.dw_down = to_c(args.dw_down);
+  return c;
+}
+
 }  // namespace octet::bad_input

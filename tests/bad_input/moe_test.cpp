@@ -294,5 +294,102 @@ TEST(MoeUnpermuteBadInput, RefusesBadTensors) {
                   overlap.back_gradient, overlap.unpermute_backward);
 }
 
+MoeMlpProblem experts_problem() {
+  return {.tokens = 6, .f = 10, .k = 12, .experts = 4, .top_k = 2};
+}
+
+void experts_refused(const std::string& message, const auto& change, ErrorCode code = kInvalid) {
+  MoeMlpProblem problem = experts_problem();
+  change(problem);
+  expect_plan_refused(code, message, MoeMlpForward{problem});
+  expect_plan_refused(code, message, MoeMlpBackward{problem});
+}
+
+TEST(MoeMlpBadInput, RefusesBadProblems) {
+  experts_refused("moe_mlp: tokens must be at least 1, got 0", [](auto& p) { p.tokens = 0; });
+  experts_refused("moe_mlp: F must be at least 1, got -1", [](auto& p) { p.f = -1; });
+  experts_refused("moe_mlp: experts must be 1 to 1024, got 1025",
+                  [](auto& p) { p.experts = 1025; });
+  experts_refused("moe_route: top_k must be at most the 4 experts, got 5",
+                  [](auto& p) { p.top_k = 5; });
+  experts_refused("moe_mlp: top_k must be at least 1, got 0", [](auto& p) { p.top_k = 0; });
+  experts_refused("moe_mlp: rows must be at least 0, got -1", [](auto& p) { p.rows = -1; });
+  experts_refused("moe_mlp: capacity must be at least 0, got -1", [](auto& p) { p.capacity = -1; });
+  experts_refused(
+      "moe_mlp: first_expert and local_experts must lie within the 4 experts, got 3 and 2",
+      [](auto& p) {
+        p.first_expert = 3;
+        p.local_experts = 2;
+      });
+  experts_refused("moe_mlp: activation must be silu, gelu_tanh, gelu_erf or relu_squared, got 9",
+                  [](auto& p) { p.activation = static_cast<GateActivation>(9); });
+  experts_refused("moe_mlp: format must be e4m3 or e5m2, got bf16",
+                  [](auto& p) { p.format = Dtype::bf16; });
+  experts_refused("moe_mlp: expected_rows must be 0 to rows = 12, got 13",
+                  [](auto& p) { p.expected_rows = 13; });
+  experts_refused(
+      "moe_mlp: accumulate_dw needs an f32 or bf16 dw, got f16",
+      [](auto& p) {
+        p.dw_dtype = Dtype::f16;
+        p.accumulate_dw = true;
+      },
+      ErrorCode::unsupported);
+}
+
+struct ExpertsCall {
+  ExpertsCall() {
+    MoeMlpForwardArgs forward;
+    forward.x = arena.matrix(Dtype::bf16, 6, 12);
+    forward.logits = arena.matrix(Dtype::f32, 6, 4);
+    forward.w_gate_up = arena.tensor(Dtype::bf16, {4, 20, 12});
+    forward.w_down = arena.tensor(Dtype::bf16, {4, 12, 10});
+    forward.y = arena.matrix(Dtype::bf16, 6, 12);
+    const MoeMlpSavedLayout layout = moe_mlp_saved_layout(pass.problem);
+    forward.saved = args.saved = layout.view(arena.take(layout.bytes));
+    args.dy = arena.matrix(Dtype::bf16, 6, 12);
+    args.dx = arena.matrix(Dtype::bf16, 6, 12);
+    args.dlogits = arena.matrix(Dtype::f32, 6, 4);
+    args.dw_gate_up = arena.tensor(Dtype::bf16, {4, 20, 12});
+    args.dw_down = arena.tensor(Dtype::bf16, {4, 12, 10});
+    const auto plan = plan_moe_mlp_forward(pass.problem);
+    workspace = arena.workspace(
+        std::max(plan.workspace_bytes, plan_moe_mlp_backward(pass.problem).workspace_bytes));
+    run(plan, forward, workspace);
+  }
+  void refused(const std::string& message) const {
+    expect_run_refused(kInvalid, message, arena, pass, args, workspace);
+  }
+
+  Arena arena{1 << 20};
+  MoeMlpBackward pass{experts_problem()};
+  MoeMlpBackwardArgs args;
+  Workspace workspace;
+};
+
+TEST(MoeMlpBadInput, RefusesBadTensors) {
+  const ExpertsCall right;
+  EXPECT_NO_THROW(run(plan_moe_mlp_backward(right.pass.problem), right.args, right.workspace));
+  ExpertsCall weights;
+  weights.args.dw_down.shape[0] = 3;
+  weights.refused(
+      "moe_mlp_backward: dw_down must be [experts, K, F] = [4, 12, 10], got [3, 12, 10]");
+  ExpertsCall tokens;
+  tokens.args.dy.shape[0] = 5;
+  tokens.refused("moe_mlp_backward: dy must be [tokens, K] = [6, 12], got [5, 12]");
+  ExpertsCall nothing;
+  nothing.args.saved = {};
+  nothing.refused("moe_mlp_backward: saved.scores must have rank 2, [tokens, experts], got rank 0");
+  ExpertsCall source;
+  static_cast<std::int32_t*>(source.args.saved.source.data)[1] = 12;
+  source.refused("moe_mlp_backward: saved.source[1] must be 0 to 11, got 12");
+  ExpertsCall table;
+  static_cast<std::int32_t*>(table.args.saved.table.data)[0] = 0;
+  table.refused("moe_mlp_backward: table was not made by group_table, got i32[" +
+                std::to_string(group_table_words(4, 12)) + "]");
+  ExpertsCall overlap;
+  overlap.args.dx.data = overlap.args.dy.data;
+  overlap.refused("moe_mlp_backward: output dx overlaps dy: their memory must be apart");
+}
+
 }  // namespace
 }  // namespace octet::bad_input

@@ -48,6 +48,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(Fp8GroupedLinearProblem{}, octet_init_fp8_grouped_linear_problem);
   expect_defaults_of(MoeRouteProblem{}, octet_init_moe_route_problem);
   expect_defaults_of(MoeMapsProblem{}, octet_init_moe_maps_problem);
+  expect_defaults_of(MoeMlpProblem{}, octet_init_moe_mlp_problem);
   expect_defaults_of(MoePermuteProblem{}, octet_init_moe_permute_problem);
   expect_defaults_of(MoeUnpermuteProblem{}, octet_init_moe_unpermute_problem);
   expect_defaults_of(LinearCrossEntropyProblem{}, octet_init_linear_cross_entropy_problem);

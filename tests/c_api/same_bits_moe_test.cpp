@@ -118,5 +118,71 @@ TEST(CApiMoe, UnpermutesHaveTheSameBits) {
   }
 }
 
+MoeMlpForwardArgs experts_forward(Arena& arena, const MoeMlpProblem& p) {
+  MoeMlpForwardArgs args;
+  args.x = filled(arena.matrix(Dtype::bf16, p.tokens, p.k), 1);
+  args.logits = filled(arena.matrix(Dtype::f32, p.tokens, p.experts), 2);
+  args.bias = filled(arena.tensor(Dtype::f32, {p.experts}), 3);
+  args.indices = arena.tensor(Dtype::i32, {p.tokens, p.top_k});
+  for (std::int64_t i = 0; i < p.tokens * p.top_k; ++i) {
+    static_cast<std::int32_t*>(args.indices.data)[i] = static_cast<std::int32_t>(i * 7 % p.experts);
+  }
+  args.weights = filled(arena.tensor(Dtype::f32, {p.tokens, p.top_k}), 4);
+  args.w_gate_up = filled(arena.tensor(Dtype::bf16, {p.experts, 2 * p.f, p.k}), 5);
+  args.w_down = filled(arena.tensor(Dtype::bf16, {p.experts, p.k, p.f}), 6);
+  args.y = arena.matrix(Dtype::bf16, p.tokens, p.k);
+  if (p.training) {
+    const MoeMlpSavedLayout layout = moe_mlp_saved_layout(p);
+    args.saved = layout.view(arena.take(layout.bytes));
+  }
+  return args;
+}
+
+TEST(CApiMoe, LayersOfExpertsHaveTheSameBits) {
+  for (const bool routes : {true, false}) {
+    MoeMlpProblem problem{.tokens = 40, .f = 70, .k = 130, .experts = 5, .top_k = 2};
+    problem.routing->score = RouteScore::sigmoid;
+    problem.routing->bias = true;
+    problem.routing->scale = 2;
+    if (!routes) problem.routing.reset();
+    problem.wgrad_blocks = WgradBlocks::square;
+    problem.grad_format = Dtype::e5m2;
+    problem.activation = GateActivation::gelu_tanh;
+    expect_same_bits(MoeMlpForward{problem},
+                     [&](Arena& arena) { return experts_forward(arena, problem); });
+    expect_same_bits(MoeMlpBackward{problem}, [&](Arena& arena) {
+      const MoeMlpForwardArgs forward = experts_forward(arena, problem);
+      run_cpp(MoeMlpForward{problem}, forward);
+      MoeMlpBackwardArgs args;
+      args.dy = filled(arena.matrix(Dtype::bf16, 40, 130), 7);
+      args.dscores = routes ? filled(arena.matrix(Dtype::f32, 40, 5), 8) : TensorView();
+      args.saved = forward.saved;
+      args.dx = arena.matrix(Dtype::bf16, 40, 130);
+      args.dlogits = arena.matrix(Dtype::f32, 40, 5);
+      args.dweights = arena.tensor(Dtype::f32, {40, 2});
+      args.dw_gate_up = arena.tensor(Dtype::bf16, {5, 140, 130});
+      args.dw_down = arena.tensor(Dtype::bf16, {5, 130, 70});
+      return args;
+    });
+    problem.training = false;
+    expect_same_bits(MoeMlpForward{problem},
+                     [&](Arena& arena) { return experts_forward(arena, problem); });
+  }
+}
+
+TEST(CApiMoe, WhatALayerOfExpertsSavesHasTheLayoutOfCpp) {
+  const MoeMlpProblem problem{.tokens = 40, .f = 70, .k = 130, .experts = 5, .top_k = 2};
+  const octet_moe_mlp_problem c = bad_input::to_c(problem);
+  const MoeMlpSavedLayout layout = moe_mlp_saved_layout(problem);
+  std::uint64_t bytes = 0;
+  ASSERT_EQ(octet_moe_mlp_saved_bytes(&c, &bytes), OCTET_OK) << octet_last_error();
+  EXPECT_EQ(bytes, layout.bytes);
+  const Buffer memory(layout.bytes);
+  octet_moe_mlp_saved views{};
+  ASSERT_EQ(octet_view_moe_mlp_saved(&c, memory.data(), &views), OCTET_OK) << octet_last_error();
+  const octet_moe_mlp_saved wanted = bad_input::to_c(layout.view(memory.data()));
+  EXPECT_EQ(std::memcmp(&views, &wanted, sizeof views), 0);
+}
+
 }  // namespace
 }  // namespace octet

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(21)) {
+  switch (input.choice(22)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -34,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 17: fuzz_moe_permute(input, memory); break;
     case 18: fuzz_moe_unpermute(input, memory); break;
     case 19: fuzz_grouped_layer(input, memory); break;
+    case 20: fuzz_moe_mlp(input, memory); break;
     default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;

@@ -170,4 +170,102 @@ inline void fuzz_moe_unpermute(Input& input, Memory& memory) {
   pass.run(input, unpermute_forward, unpermute_backward, memory, p);
 }
 
+// A layer of experts. It has many tensors, so extents are small.
+inline octet_moe_mlp_problem moe_mlp_problem(Input& input) {
+  octet_moe_mlp_problem p;
+  octet_init_moe_mlp_problem(&p);
+  p.tokens = input.few();
+  p.f = input.few();
+  p.k = input.few();
+  p.experts = input.few();
+  p.top_k = input.number(1, 2);
+  p.dtype = input.float_dtype();
+  p.routing = input.flag();
+  p.score = input.number(OCTET_ROUTE_SOFTMAX, OCTET_ROUTE_SIGMOID);
+  p.bias = input.flag();
+  if (input.spoilt()) p.first_expert = input.number(-1, 3);
+  if (input.spoilt()) p.local_experts = input.number(-1, 3);
+  if (input.spoilt()) p.rows = input.number(-1, 9);
+  if (input.spoilt()) p.capacity = input.number(-1, 9);
+  p.activation = input.number(OCTET_GATE_SILU, OCTET_GATE_RELU_SQUARED);
+  p.format = input.fp8_dtype();
+  p.grad_format = input.fp8_dtype();
+  p.weights_quantized = input.flag();
+  read_training(input, &p);
+  p.device = input.device();
+  return p;
+}
+
+inline octet_quantized moe_weights(Input& input, const octet_moe_mlp_problem& p, std::int64_t rows,
+                                   std::int64_t cols) {
+  const std::int64_t experts = p.local_experts > 0 ? p.local_experts : p.experts;
+  return input.quantized_batch(p.format, experts, rows, cols, octet_block_of(128, 128));
+}
+
+// Mostly the views of the layout over memory of the arena, whose contents are anything.
+inline octet_moe_mlp_saved moe_saved(Input& input, const octet_moe_mlp_problem& p) {
+  octet_moe_mlp_saved saved{};
+  std::uint64_t bytes = 0;
+  if (octet_moe_mlp_saved_bytes(&p, &bytes) != OCTET_OK) return saved;
+  const octet_tensor memory = input.tensor(OCTET_F32, {static_cast<std::int64_t>(bytes / 4)});
+  if (memory.data == nullptr || memory.rank != 1 || memory.strides[0] != 1 ||
+      memory.shape[0] != static_cast<std::int64_t>(bytes / 4) || memory.dtype != OCTET_F32) {
+    return saved;
+  }
+  check_status(octet_view_moe_mlp_saved(&p, memory.data, &saved));
+  if (p.weights_quantized != 0) {
+    saved.w_gate_up_t = moe_weights(input, p, p.k, 2 * p.f);
+    saved.w_down_t = moe_weights(input, p, p.f, p.k);
+  }
+  return saved;
+}
+
+inline void fuzz_moe_mlp_forward(Input& input, const octet_plan* plan, Memory& memory,
+                                 const octet_moe_mlp_problem& p) {
+  const std::int64_t experts = p.local_experts > 0 ? p.local_experts : p.experts;
+  octet_moe_mlp_forward_args a;
+  OCTET_INIT(&a);
+  a.x = input.tensor(p.dtype, p.tokens, p.k);
+  a.logits = input.tensor(p.logits_dtype, p.tokens, p.experts);
+  a.bias = input.tensor(OCTET_F32, {p.experts});
+  a.indices = input.tensor(OCTET_I32, p.tokens, p.top_k);
+  a.weights = input.tensor(OCTET_F32, p.tokens, p.top_k);
+  a.w_gate_up = input.tensor(p.dtype, {experts, 2 * p.f, p.k});
+  a.w_down = input.tensor(p.dtype, {experts, p.k, p.f});
+  if (p.weights_quantized != 0) {
+    a.experts.gate_up.w = moe_weights(input, p, 2 * p.f, p.k);
+    a.experts.down.w = moe_weights(input, p, p.k, p.f);
+  }
+  a.y = input.tensor(p.dtype, p.tokens, p.k);
+  a.saved = moe_saved(input, p);
+  memory.run(input, plan, octet_run_moe_mlp_forward, a);
+}
+
+inline void fuzz_moe_mlp_backward(Input& input, const octet_plan* plan, Memory& memory,
+                                  const octet_moe_mlp_problem& p) {
+  const std::int64_t experts = p.local_experts > 0 ? p.local_experts : p.experts;
+  octet_moe_mlp_backward_args a;
+  OCTET_INIT(&a);
+  a.dy = input.tensor(p.dtype, p.tokens, p.k);
+  a.saved = moe_saved(input, p);
+  a.dx = input.tensor(p.dtype, p.tokens, p.k);
+  a.dlogits = input.tensor(p.logits_dtype, p.tokens, p.experts);
+  a.dweights = input.tensor(OCTET_F32, p.tokens, p.top_k);
+  a.dw_gate_up = input.tensor(p.dw_dtype, {experts, 2 * p.f, p.k});
+  a.dw_down = input.tensor(p.dw_dtype, {experts, p.k, p.f});
+  memory.run(input, plan, octet_run_moe_mlp_backward, a);
+}
+
+inline void fuzz_moe_mlp(Input& input, Memory& memory) {
+  auto problem = with_tail<octet_moe_mlp_problem>();
+  octet_moe_mlp_problem& p = problem.known;
+  p = moe_mlp_problem(input);
+  input.grow(&problem);
+  const PlannedPass pass =
+      plan_pass(input, p, &octet_fp8_linear_options::gemm_backend, octet_make_moe_mlp_forward_plan,
+                octet_make_moe_mlp_backward_plan);
+  if (pass.plan == nullptr) return;
+  pass.run(input, fuzz_moe_mlp_forward, fuzz_moe_mlp_backward, memory, p);
+}
+
 }  // namespace octet::fuzz

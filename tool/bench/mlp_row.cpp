@@ -1,5 +1,5 @@
-// The rows of gated-mlp: rates of forward and backward, launches and bytes. Rows of an FP8 layer
-// also have the unfused chain, timed in the same run.
+// The rows of gated-mlp and moe-mlp: rates of forward and backward, launches and bytes. Rows of an
+// FP8 gated MLP also have the unfused chain, timed in the same run.
 #include "tool/bench/case_result.hpp"
 
 #include "bench/report/tables.hpp"
@@ -9,13 +9,15 @@
 namespace octet::tool {
 namespace {
 
-// Operations of forward: a product with 2F features, and with --down one with F. Backward has twice
-// as many.
+// Operations of forward: a product with 2F features, and with --down or in experts one with F; a
+// token of experts has top-k rows. Backward has twice as many.
 double forward_operations(const CaseResult& result) {
   double volume = 1;
   for (const double extent : result.chosen.extents) volume *= extent;
-  const bool down = result.chosen.arguments.find(" --down ") != std::string::npos;
-  return (down ? 6 : 4) * volume;
+  const std::string& arguments = result.chosen.arguments;
+  const std::string top_k = option_of(arguments, "--top-k");
+  if (!top_k.empty()) return 6 * std::stod(top_k) * volume;
+  return (arguments.find(" --down ") != std::string::npos ? 6 : 4) * volume;
 }
 
 // Launches and bytes of forward and of backward.

@@ -123,6 +123,7 @@ std::unique_ptr<Operator> make_moe_route_operator();
 std::unique_ptr<Operator> make_moe_maps_operator();
 std::unique_ptr<Operator> make_moe_permute_operator();
 std::unique_ptr<Operator> make_moe_unpermute_operator();
+std::unique_ptr<Operator> make_moe_mlp_operator();
 
 const std::vector<MakeOperator>& operators() {
   static const std::vector<MakeOperator> makers{
@@ -133,6 +134,7 @@ const std::vector<MakeOperator>& operators() {
       make_adamw_operator,         make_grouped_gemm_operator,
       make_moe_route_operator,     make_moe_maps_operator,
       make_moe_permute_operator,   make_moe_unpermute_operator,
+      make_moe_mlp_operator,
   };
   return makers;
 }

@@ -137,6 +137,26 @@ double mlp_intensity(const bench::Record& record) {
          (record.number("Forward Bytes") + record.number("Backward Bytes"));
 }
 
+// Every token has as many rows as experts: the operations are in the rates.
+double moe_mlp_intensity(const bench::Record& record) {
+  return record.number("Combined Step TFLOPS") * 1e12 *
+         (record.number("Combined Step Time (ms)") * 1e-3) /
+         (record.number("Forward Bytes") + record.number("Backward Bytes"));
+}
+
+ResultKind moe_mlp_kind() {
+  return {.op = "moe-mlp",
+          .about = "a layer of experts, forward and backward",
+          .is_named_in_rows = true,
+          .shape = {"M", "F", "K"},
+          .name_column = "Case",
+          .rates = step_tflops(),
+          .time = "Combined Step Time (ms)",
+          .unit = "TFLOPS",
+          .intensity = moe_mlp_intensity,
+          .intensity_text = "the operations of its products over the bytes of every launch"};
+}
+
 ResultKind gated_mlp_kind() {
   return {.op = "gated-mlp",
           .about = "a gated MLP, forward and backward",
@@ -243,6 +263,7 @@ const std::vector<ResultKind>& result_kinds() {
       update_kind("moe-maps", "the rows of every choice of an expert"),
       memory_kind("moe-permute"),
       memory_kind("moe-unpermute"),
+      moe_mlp_kind(),
       peers_kind(),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};

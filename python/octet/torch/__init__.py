@@ -22,8 +22,11 @@ from octet.torch._adamw import AdamW
 from octet.torch._cache import cache_weights, refresh_weights
 from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
+from octet.torch._grouped_linear import grouped_linear
 from octet.torch._linear import QuantizedWeight, linear
+from octet.torch._mixture import MoE
 from octet.torch._modules import Linear, LinearCrossEntropy, RMSNorm, convert
+from octet.torch._moe import Routing, moe_mlp, moe_route
 from octet.torch._norm import rms_norm
 from octet.torch._packed import QKV, GatedMLP, pack_state_dict, split_state_dict
 from octet.torch._quantize import Quantized, dequantize, quantize
@@ -32,7 +35,7 @@ from octet.torch._swiglu import swiglu
 from octet.torch._transformers import patch_transformers, unpatch_transformers
 
 if torch.distributed.is_available():
-    from octet.torch import _sharding, _sharding_loss, _sharding_rows  # noqa: F401
+    from octet.torch import _sharding, _sharding_experts, _sharding_loss, _sharding_rows  # noqa: F401
 
 __all__ = [
     "QKV",
@@ -40,16 +43,21 @@ __all__ = [
     "GatedMLP",
     "Linear",
     "LinearCrossEntropy",
+    "MoE",
     "Quantized",
     "QuantizedActivation",
     "QuantizedWeight",
     "RMSNorm",
+    "Routing",
     "cache_weights",
     "convert",
     "dequantize",
     "gated_mlp",
+    "grouped_linear",
     "linear",
     "linear_cross_entropy",
+    "moe_mlp",
+    "moe_route",
     "pack_state_dict",
     "patch_transformers",
     "quantize",

@@ -85,6 +85,8 @@ std::unique_ptr<Workload> make_workload(const MoePermuteProblem& problem,
                                         const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const MoeUnpermuteProblem& problem,
                                         const DataOptions& options);
+// Weights are cast in every step; there is no peer.
+std::unique_ptr<Workload> make_workload(const MoeMlpProblem& problem, const DataOptions& options);
 // FP8 is compared with its unfused chain; plain dtypes have no peer.
 std::unique_ptr<Workload> make_workload(const GatedMlpProblem& problem, const DataOptions& options);
 // The loss alone, then the loss with both gradients.

@@ -88,16 +88,18 @@ QuantizedTensor allocate(const QuantizedBatchLayout& layout, Device device,
 
 }  // namespace
 
-void check(const Fp8GroupedLinearProblem& problem) {
-  check_groups(kOp, problem.groups, problem.rows);
-  check_extent(kOp, "N", problem.n);
-  check_extent(kOp, "K", problem.k);
-  check_numerics(kOp, dense(problem));
-  check_tail(kOp, problem.tail);
-  check_expected_rows(kOp, problem.expected_rows, problem.rows);
-  check_count(kOp, "max_multiprocessors", problem.max_multiprocessors);
-  check_grouped_sizes(kOp, problem.groups, problem.rows, problem.n, problem.k);
-  check_device(kOp, problem.device);
+void check(const Fp8GroupedLinearProblem& problem) { check_grouped_layer(kOp, problem); }
+
+void check_grouped_layer(std::string_view op, const Fp8GroupedLinearProblem& layer) {
+  check_groups(op, layer.groups, layer.rows);
+  check_extent(op, "N", layer.n);
+  check_extent(op, "K", layer.k);
+  check_numerics(op, dense(layer));
+  check_tail(op, layer.tail);
+  check_expected_rows(op, layer.expected_rows, layer.rows);
+  check_count(op, "max_multiprocessors", layer.max_multiprocessors);
+  check_grouped_sizes(op, layer.groups, layer.rows, layer.n, layer.k);
+  check_device(op, layer.device);
 }
 
 std::string describe(const Fp8GroupedLinearProblem& problem) {

@@ -49,5 +49,7 @@ struct Fp8GroupedLinearBackwardState {
 };
 
 void check(const Fp8GroupedLinearProblem& problem);
+// The same for a layer that is part of another operator. Errors name `op`.
+void check_grouped_layer(std::string_view op, const Fp8GroupedLinearProblem& layer);
 
 }  // namespace octet
