@@ -98,8 +98,8 @@ TEST(AdamWBadInput, RefusesBadCopies) {
   swapped.cast_refused("adamw: fp8.transposed must be [cols, rows] = [5, 4], got [4, 5]");
   AdamWCall overlap;
   overlap.add_copies();
-  overlap.args.fp8.out.values.data = overlap.args.w.data;
-  overlap.cast_refused("adamw: output fp8.out overlaps w: their memory must be apart");
+  overlap.args.fp8.out.values.data = overlap.args.g.data;
+  overlap.cast_refused("adamw: output fp8.out overlaps g: their memory must be apart");
 }
 
 TEST(AdamWBadInput, RefusesBadTensors) {

@@ -14,8 +14,7 @@ class AdamW : public ShapeOperator {
     return "One step of AdamW over one parameter, which is written in FP8 as well if asked.";
   }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 64x512",
-            "--shape 64x512 --fp8 e4m3 --block 128x128 --transposed-block 128x128"};
+    return {"--shape 64x512", "--shape 64x512 --fp8 e4m3"};
   }
   RowKind rows() const override { return RowKind::update; }
 
