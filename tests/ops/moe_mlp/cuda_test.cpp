@@ -10,29 +10,13 @@
 namespace octet::testing {
 namespace {
 
-// Parts of the layer may have no kernel yet; the plan says which.
-std::string refusal_on_cuda() {
-  MoeMlpProblem problem{.tokens = 200, .f = 128, .k = 256, .experts = 8, .top_k = 3};
-  problem.device = OnCuda::kDevice;
-  try {
-    (void)plan_moe_mlp_forward(problem);
-    (void)plan_moe_mlp_backward(problem);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-#define NEEDS_KERNELS() \
-  OCTET_NEEDS_HOPPER(); \
-  if (const std::string refusal = refusal_on_cuda(); !refusal.empty()) GTEST_SKIP() << refusal
-
 void expect_pass(MoeMlpProblem problem) {
   problem.device = OnCuda::kDevice;
   expect_pass(check_moe_mlp(problem, DataOptions{}), describe(problem));
 }
 
 TEST(MoeMlpCuda, PassesTheGates) {
-  NEEDS_KERNELS();
+  OCTET_NEEDS_HOPPER();
   MoeMlpProblem problem{.tokens = 200, .f = 128, .k = 256, .experts = 8, .top_k = 3};
   expect_pass(problem);
   problem.wgrad_blocks = WgradBlocks::square;
@@ -53,7 +37,7 @@ TEST(MoeMlpCuda, PassesTheGates) {
 
 // The choice of experts, their weights and the maps are the same bits on every device.
 TEST(MoeMlpCuda, RoutesAsTheCpuDoes) {
-  NEEDS_KERNELS();
+  OCTET_NEEDS_HOPPER();
   const MoeMlpProblem on_cpu{.tokens = 300, .f = 128, .k = 256, .experts = 16, .top_k = 4};
   MoeMlpProblem on_gpu = on_cpu;
   on_gpu.device = OnCuda::kDevice;
