@@ -7,9 +7,10 @@
 
 #include <octet/octet.hpp>
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
 #include <random>
+#include <tuple>
 #include <vector>
 
 namespace octet::testing {
