@@ -75,7 +75,6 @@ __device__ __forceinline__ void copy_16_bytes(std::uint32_t to, const void* from
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Closes a group of this thread's copies.
 // The same, or zeros: then nothing is read.
 __device__ __forceinline__ void copy_16_bytes_or_zeros(std::uint32_t to, const void* from,
                                                        bool there) {
@@ -83,6 +82,8 @@ __device__ __forceinline__ void copy_16_bytes_or_zeros(std::uint32_t to, const v
                "r"(there ? 16 : 0)
                : "memory");
 }
+
+// Closes a group of this thread's copies.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
