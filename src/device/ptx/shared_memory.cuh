@@ -6,12 +6,6 @@
 
 namespace octet::ptx {
 
-// Keeps an address in a register: the assembler would compute it again at each use, from the number
-// of the thread, but not what a shuffle returns. All lanes call it.
-__device__ __forceinline__ void keep(std::uint32_t& address) {
-  asm volatile("shfl.sync.idx.b32 %0, %0, %1, 31, -1;" : "+r"(address) : "r"(threadIdx.x % 32));
-}
-
 __device__ __forceinline__ float load_shared(std::uint32_t from) {
   float value;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from));

@@ -11,46 +11,41 @@
 
 namespace octet::sm90 {
 
-template <Dtype kDtype, int kEights, int kStages>  // eights of a stage
+template <Dtype kDtype, int kEights>  // eights of a stage
 struct ThreadRing {
   static constexpr int kVectors = Eight<kDtype>::kWords / 4;  // of an eight
   static constexpr int kStageVectors = kEights * kVectors;
+  static constexpr int kStages = 2;
 
-  std::uint32_t address;  // of this thread's first vector in the first stage
+  std::uint32_t address;  // of this thread's first vector in the stage in use
   std::uint32_t step;     // bytes to the next
-  int stage = 0;          // in use
+  std::uint32_t other;    // bytes from the stage in use to the other one
 
-  static constexpr std::uint32_t kBytesPerThread = kStages * kStageVectors * 16;
   static constexpr std::size_t bytes(int threads) {
-    return static_cast<std::size_t>(threads) * kBytesPerThread;
+    return static_cast<std::size_t>(kStages * kStageVectors * threads) * 16;
   }
 
   __device__ explicit ThreadRing(const void* storage)
-      : address(ptx::shared_address(storage) + 16 * threadIdx.x), step(16 * blockDim.x) {
-    ptx::keep(address);
+      : address(ptx::shared_address(storage) + 16 * threadIdx.x),
+        step(16 * blockDim.x),
+        other(kStageVectors * step) {}
+
+  __device__ __forceinline__ void advance() {
+    address += other;
+    other = 0u - other;
   }
 
-  // The stage `ahead` after the one in use.
-  __device__ __forceinline__ int stage_after(int ahead) const {
-    const int result = stage + ahead;
-    return result < kStages ? result : result - kStages;
-  }
-  __device__ __forceinline__ void advance() { stage = stage_after(1); }
-  __device__ __forceinline__ std::uint32_t address_of(int of_stage, int eight) const {
-    return address + static_cast<std::uint32_t>(of_stage * kStageVectors + eight * kVectors) * step;
-  }
-
-  // Copies an eight, whose address is a multiple of 16, into a stage.
-  __device__ __forceinline__ void copy(int to_stage, int eight, const void* from) const {
-    const std::uint32_t to = address_of(to_stage, eight);
+  // Copies an eight, whose address is a multiple of 16, into the stage in use.
+  __device__ __forceinline__ void copy(int eight, const void* from) const {
+    const std::uint32_t to = address + eight * kVectors * step;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       ptx::copy_16_bytes(to + v * step, static_cast<const char*>(from) + 16 * v);
     }
   }
   // The same from any address, through registers.
-  __device__ __forceinline__ void copy_singly(int to_stage, int eight, const void* from) const {
-    const std::uint32_t to = address_of(to_stage, eight);
+  __device__ __forceinline__ void copy_singly(int eight, const void* from) const {
+    const std::uint32_t to = address + eight * kVectors * step;
     const Eight<kDtype> values = load_singly<kDtype>(from, kEight);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
@@ -60,15 +55,11 @@ struct ThreadRing {
   }
   // Call once per stage, after its copies.
   __device__ __forceinline__ void commit() const { ptx::commit_copies(); }
-  // Returns once all stages have arrived but the kLast that were filled last.
-  template <int kLast>
-  __device__ __forceinline__ void wait_but() const {
-    ptx::wait_copies_but<kLast>();
-  }
+  // Returns once the stage in use has arrived; the copies of the next one stay in flight.
+  __device__ __forceinline__ void wait() const { ptx::wait_copies_but<kStages - 1>(); }
 
-  // From the stage in use.
   __device__ __forceinline__ Eight<kDtype> load(int eight) const {
-    const std::uint32_t from = address_of(stage, eight);
+    const std::uint32_t from = address + eight * kVectors * step;
     Eight<kDtype> result;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {

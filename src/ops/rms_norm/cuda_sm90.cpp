@@ -36,20 +36,9 @@ std::string refuse_tile(const RmsNormProblem& problem, const Machine& machine) {
 
 }  // namespace
 
-namespace {
-
-// Rows of 16-bit elements for which a multiprocessor has one block of 16 warps with two vectors per
-// thread. Two blocks of four vectors would have rings of three rows each, with one row in flight.
-bool has_one_block_of_two_vectors(const RmsNormProblem& problem) {
-  return size_bytes(problem.dtype) == 2 && problem.cols > 7168 && problem.cols <= 8192;
-}
-
-}  // namespace
-
-// Two blocks fit on a multiprocessor: up to 5120 columns with 10 warps of two vectors, up to 7168 with
-// 7 warps of four. Four vectors of f32 need too many registers.
+// Two blocks fit on a multiprocessor: up to 5120 columns with 10 warps of two vectors, up to 8192 with
+// 8 warps of four. Four vectors of f32 need too many registers.
 bool rms_norm_backward_is_wide(const RmsNormProblem& problem) {
-  if (has_one_block_of_two_vectors(problem)) return false;
   return problem.cols > (size_bytes(problem.dtype) == 2 ? 5120 : 8192);
 }
 
@@ -64,7 +53,6 @@ namespace {
 // blocks of fewer threads.
 std::int64_t blocks_per_multiprocessor(const RmsNormProblem& problem) {
   if (problem.cols * size_bytes(problem.dtype) > 16384) return 1;
-  if (has_one_block_of_two_vectors(problem)) return 1;
   return std::clamp<std::int64_t>(8192 / problem.cols, 2, 16);
 }
 

@@ -10,23 +10,16 @@
 #include "core/numeric.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace octet {
 
 inline constexpr int kBackThreads = 256;      // of a block, unless a row needs more
 inline constexpr int kBackMostThreads = 512;  // for one row
-// Threads of a multiprocessor that the registers of the kernels allow: 128 for each thread, or 80 by
-// rows of 16-bit elements, where three blocks of 256 (32 heads of 128) have room.
+// Threads of a multiprocessor that the registers of the kernels allow: 128 for each thread, or 96 by
+// rows of 16-bit elements, where two blocks of 320 (40 heads of 128) have room.
 constexpr int backward_resident_threads(bool by_row, int element_bytes) {
-  return by_row && element_bytes == 2 ? 768 : 512;
-}
-
-// Stages of a thread's ring. With three, x is read from it a second time; with two, it is kept in
-// registers. Three of f32 have no room in blocks of 512.
-constexpr int backward_stages(bool by_row, int element_bytes) {
-  return by_row && element_bytes == 2 ? 3 : 2;
+  return by_row && element_bytes == 2 ? 640 : 512;
 }
 
 // q or k in a launch.
@@ -35,7 +28,6 @@ struct BackwardHeads {
   int chunk_slots = 0;     // of a chunk; the last may have fewer
   int chunks = 1;          // of a token
   int token_threads = 32;  // of a chunk, with padding
-  int row_sums = 8;        // sums of warps over a row, with zeros as padding
   int group_tokens = 1;
   std::int64_t groups = 0;   // of tokens
   std::int64_t streams = 0;  // a chunk's blocks; each takes every streams-th group
@@ -78,31 +70,6 @@ OCTET_HOST_DEVICE constexpr BackwardThread backward_thread(const BackwardHeads& 
       token < side.group_tokens && unit < units && slot < side.chunk_slots && head < side.slots};
 }
 
-// By rows, cos and sin of a group's tokens lie in shared memory, in slots that take turns: that of the
-// group in use, of the next, and of two in flight. A token has four vectors of four values per unit:
-// cos of the first and of the last four pairs, sin of the same. The vectors of neighbouring units are
-// side by side, so that banks are free of conflicts. Vector i of a token is copied by its thread i,
-// and by thread i - token_threads where a token has fewer threads than vectors.
-inline constexpr int kBackAngleSlots = 4;
-inline constexpr int kBackMostAngleBytes = 32 << 10;  // of all slots; a group has fewer tokens then
-struct BackwardAngles {
-  int vectors;      // of a token
-  int token_bytes;  // of a slot
-  int unit_step;    // bytes from a vector of a unit to its next
-};
-OCTET_HOST_DEVICE constexpr BackwardAngles backward_angles(int units_log2) {
-  return {4 << units_log2, 64 << units_log2, 16 << units_log2};
-}
-struct BackwardAngleVector {
-  int unit;
-  int pair;  // the first of four, in the unit
-  bool is_sin;
-};
-OCTET_HOST_DEVICE constexpr BackwardAngleVector backward_angle_vector(int units_log2, int index) {
-  const int vector = index >> units_log2;
-  return {index & ((1 << units_log2) - 1), 4 * (vector & 1), vector >= 2};
-}
-
 namespace backward_layout {
 
 constexpr int log2_up(std::int64_t value) {
@@ -110,10 +77,9 @@ constexpr int log2_up(std::int64_t value) {
   while ((std::int64_t{1} << result) < value) ++result;
   return result;
 }
-constexpr int ceil_of(std::int64_t value, int by) {
-  return static_cast<int>((value + by - 1) / by);
+constexpr int round_up(std::int64_t value, int to) {
+  return static_cast<int>((value + to - 1) / to) * to;
 }
-constexpr int round_up(std::int64_t value, int to) { return ceil_of(value, to) * to; }
 
 // The threads of a token. A warp that is summed over a row has units of that row only.
 constexpr BackwardHeads token_of(const BackwardLayoutProblem& problem, const BackwardLayout& layout,
@@ -125,7 +91,6 @@ constexpr BackwardHeads token_of(const BackwardLayoutProblem& problem, const Bac
   side.chunk_slots = (side.slots + side.chunks - 1) / side.chunks;
   side.token_threads = side.chunk_slots << layout.units_log2;
   if (problem.by_row) side.token_threads = round_up(side.token_threads, 32);
-  side.row_sums = round_up(ceil_of(side.token_threads, 32), 8);
   return side;
 }
 
@@ -164,30 +129,11 @@ constexpr BackwardLayout backward_layout_of(const BackwardLayoutProblem& problem
     if (problem.heads[i] == 0) continue;
     BackwardHeads& side = layout.sides[i];
     side.group_tokens = std::max(1, layout.threads / side.token_threads);
-    if (problem.by_row) {
-      const int token_bytes = kBackAngleSlots * backward_angles(layout.units_log2).token_bytes;
-      side.group_tokens = std::min(side.group_tokens, kBackMostAngleBytes / token_bytes);
-    }
     side.groups = (problem.tokens + side.group_tokens - 1) / side.group_tokens;
   }
   const int resident = backward_resident_threads(problem.by_row, problem.element_bytes);
   deal(layout, std::int64_t{multiprocessors} * std::max(1, resident / layout.threads));
   return layout;
-}
-
-// Bytes of shared memory of a block: weights, rings, and by rows the angles.
-constexpr std::size_t backward_shared_bytes(const BackwardLayoutProblem& problem,
-                                            const BackwardLayout& layout) {
-  constexpr int kGain = 16 * 4;
-  const int stage = layout.thread_heads * 2 * 16 * problem.element_bytes;  // dout and x of a unit
-  const int ring = backward_stages(problem.by_row, problem.element_bytes) * stage;
-  int bytes = layout.threads * ring;
-  bytes += kGain * (problem.by_row ? layout.threads : 1 << layout.units_log2);
-  if (problem.by_row) {
-    bytes += kBackAngleSlots * backward_angles(layout.units_log2).token_bytes *
-             std::max(layout.sides[0].group_tokens, layout.sides[1].group_tokens);
-  }
-  return static_cast<std::size_t>(bytes);
 }
 
 }  // namespace octet

@@ -55,23 +55,18 @@ sm90::HeadGradients gradients_of(const RotateBackCall& call, const RotatedBackSi
   tensor.heads = static_cast<int>(side.heads);
   const std::int64_t normed = kNorm == HeadNorm::row ? side.heads : 1;
   tensor.one_over_count = 1.0f / static_cast<float>(normed * call.heads.head_dim);
-  tensor.angle_slot_bytes = static_cast<std::uint32_t>(
-      layout.group_tokens * backward_angles(sm90::shape_of(call.heads).units_log2).token_bytes);
   tensor.blocks = static_cast<unsigned>(side.blocks);
   return tensor;
 }
 
 template <Dtype kDtype, HeadNorm kNorm>
 void launch_units(const RotateBackCall& call, const BackwardLayout& layout) {
-  BackwardLayoutProblem sizes;
-  sizes.by_row = kNorm == HeadNorm::row;
-  sizes.element_bytes = size_bytes(kDtype);
+  using Ring = typename sm90::BackRole<kDtype, RopeStyle::rotate_half, kNorm>::Ring;
   HeadGradientParams params{};
   params.angles = sm90::angles_of(call.heads, call.rotation, false);  // rotate_back() inverts it
   params.angles.vectors = params.angles.vectors && params.angles.cos_pitch < kMost32 &&
                           params.angles.sin_pitch < kMost32;
   params.shape = sm90::shape_of(call.heads);
-  params.angle_layout = backward_angles(params.shape.units_log2);
   params.tokens = static_cast<unsigned>(call.heads.tokens());
   params.one_plus_weight = call.one_plus_weight;
   params.aligned = true;
@@ -81,6 +76,9 @@ void launch_units(const RotateBackCall& call, const BackwardLayout& layout) {
     params.aligned = params.aligned && sm90::has_aligned_heads(side.dout) &&
                      sm90::has_aligned_heads(side.x) && sm90::has_aligned_heads(side.dx);
   }
+  const int gain_units = kNorm == HeadNorm::head ? 1 << layout.units_log2 : layout.threads;
+  const std::size_t shared_bytes =
+      static_cast<std::size_t>(gain_units) * sm90::kGainBytes + Ring::bytes(layout.threads);
   const auto kernel = call.heads.rotation.style == RopeStyle::rotate_half
                           ? sm90::rotate_heads_back_kernel<kDtype, RopeStyle::rotate_half, kNorm>
                           : sm90::rotate_heads_back_kernel<kDtype, RopeStyle::interleaved, kNorm>;
@@ -88,7 +86,7 @@ void launch_units(const RotateBackCall& call, const BackwardLayout& layout) {
   cuda::launch(
       {reinterpret_cast<const void*>(kernel), "launch of cuda_sm90_heads",
        params.tensors[0].blocks + params.tensors[1].blocks, static_cast<unsigned>(layout.threads),
-       backward_shared_bytes(sizes, layout), static_cast<cudaStream_t>(call.stream)},
+       shared_bytes, static_cast<cudaStream_t>(call.stream)},
       arguments);
 }
 

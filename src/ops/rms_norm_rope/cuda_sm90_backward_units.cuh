@@ -1,5 +1,5 @@
-// Backward of rms_norm_rope for one unit of a head (cuda_sm90_units.cuh): its arithmetic, and its
-// weights in shared memory.
+// Backward of rms_norm_rope for one unit of a head (cuda_sm90_units.cuh): its arithmetic, its weights
+// in shared memory, and its cos and sin.
 #pragma once
 
 #include "device/ptx/shared_memory.cuh"
@@ -17,6 +17,42 @@ __device__ __forceinline__ void rotate_back(PairsOf4& pairs, const CosSinOf4& an
     pairs.b[i] = __fmaf_rn(y, angles.cos[i], -__fmul_rn(x, angles.sin[i]));
   }
 }
+
+// The row of a position in the caches of cos and sin, or a negative number if they do not have it.
+__device__ __forceinline__ int cache_row(const Angles& angles, std::int64_t position) {
+  return has_position(angles, position) ? static_cast<int>(position) : -1;
+}
+
+// cos and sin of a unit.
+struct UnitAngles {
+  CosSinOf4 halves[2];
+
+  // With angles.vectors, pitches and rows fit 32 bits.
+  __device__ __forceinline__ void load(const Angles& angles, int row, int unit) {
+    if (angles.vectors && row >= 0) {
+      const auto* cos = static_cast<const float*>(angles.cos) + unit * kPairs;
+      const auto* sin = static_cast<const float*>(angles.sin) + unit * kPairs;
+      cos += std::int64_t{row} * static_cast<int>(angles.cos_pitch);
+      sin += std::int64_t{row} * static_cast<int>(angles.sin_pitch);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float4 c = *reinterpret_cast<const float4*>(cos + 4 * half);
+        const float4 s = *reinterpret_cast<const float4*>(sin + 4 * half);
+        halves[half] = {{c.x, c.y, c.z, c.w}, {s.x, s.y, s.z, s.w}};
+      }
+      return;
+    }
+    // A loop: it is rare, and unrolled it takes registers from the other branch.
+#pragma unroll 1
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const CosSin one = row >= 0 ? load_cos_sin(angles, row, unit * kPairs + pair) : nan_cos_sin();
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        if (i == pair) halves[i / 4].set(i % 4, one);
+      }
+    }
+  }
+};
 
 // The weights of units in shared memory as f32, four vectors each: a and b of the first four pairs,
 // then of the last four. Vectors of neighbouring units are side by side.
@@ -42,23 +78,21 @@ struct UnitGains {
   }
 };
 
-// A unit between the two steps of its gradient: t = dn * w, where dn is dout rotated back.
+// A unit between the two steps of its gradient: t = dn * w, where dn is dout rotated back, and x.
 template <Dtype kDtype, RopeStyle kStyle>
 struct GradientUnit {
   PairsOf4 t[2];
+  Unit<kDtype, kStyle> x;
 
-  // Step 1: adds the unit's part to dg, and returns its sum of t * x. `angles.half(0)` has cos and sin
-  // of the first four pairs, `angles.half(1)` those of the last.
-  template <class Angles>
-  __device__ __forceinline__ float begin(const Unit<kDtype, kStyle>& dout,
-                                         const Unit<kDtype, kStyle>& x, bool rotated,
-                                         const Angles& angles, const UnitGains& gains, float rstd,
-                                         PairsOf4 (&dg)[2]) {
+  // Step 1: adds the unit's part to dg, and returns its sum of t * x.
+  __device__ __forceinline__ float begin(const Unit<kDtype, kStyle>& dout, bool rotated,
+                                         const UnitAngles& angles, const UnitGains& gains,
+                                         float rstd, PairsOf4 (&dg)[2]) {
     float sums[2] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       PairsOf4 dn = dout.pairs(half);
-      if (rotated) rotate_back(dn, angles.half(half));
+      if (rotated) rotate_back(dn, angles.halves[half]);
       const PairsOf4 w = gains.load(half);
       const PairsOf4 values = x.pairs(half);
 #pragma unroll
@@ -75,8 +109,7 @@ struct GradientUnit {
   }
 
   // Step 2: dx, once k = mean(t * x) * rstd * rstd is known.
-  __device__ __forceinline__ Unit<kDtype, kStyle> dx(const Unit<kDtype, kStyle>& x, float rstd,
-                                                     float k) const {
+  __device__ __forceinline__ Unit<kDtype, kStyle> dx(float rstd, float k) const {
     Unit<kDtype, kStyle> result;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -28,14 +28,12 @@ struct HeadGradients {
   unsigned step_tokens;  // from a group to the next of the same block
   unsigned step_seq;     // the same within a sequence
   float one_over_count;  // 1 / number of elements that are normed together
-  std::uint32_t angle_slot_bytes;
   unsigned blocks;
 };
 
 struct HeadGradientParams {
   HeadGradients tensors[2];
   Angles angles;
-  BackwardAngles angle_layout;
   HeadShape shape;
   unsigned tokens;
   bool one_plus_weight;

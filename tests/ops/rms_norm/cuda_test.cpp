@@ -25,7 +25,7 @@ void expect_pass(RmsNormProblem problem, const std::string& backend = "") {
 
 TEST(RmsNormCuda, PassesTheGatesOnEveryHiddenSize) {
   OCTET_NEEDS_HOPPER();
-  for (const std::int64_t cols : {33, 128, 513, 4096, 5120, 7168, 7424, 8192, 16384}) {
+  for (const std::int64_t cols : {33, 128, 513, 4096, 5120, 7168, 16384}) {
     for (const std::int64_t rows : {1, 511, 8192}) {
       RmsNormProblem problem = problem_of(rows, cols);
       problem.residual = rows == 511;

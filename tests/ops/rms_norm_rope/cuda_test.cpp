@@ -35,36 +35,6 @@ TEST(RmsNormRopeCuda, PassesItsGatesOnManyTokens) {
   }
 }
 
-// Rows of one warp up to sixteen, and groups of one token up to eight. Heads that are rotated in part,
-// with positions: their angles come from other rows of the caches.
-TEST(RmsNormRopeCuda, PassesItsGatesByRowsOfManyWidths) {
-  OCTET_NEEDS_HOPPER();
-  constexpr std::int64_t kHeads[][2] = {{1, 0}, {3, 1}, {8, 2}, {32, 8}, {40, 8}};
-  std::uint64_t seed = 0;
-  for (const std::int64_t head_dim : {48, 64, 80, 96, 128, 192, 256}) {
-    for (const auto& heads : kHeads) {
-      if (heads[0] * head_dim > 8192) continue;
-      ++seed;
-      RmsNormRopeProblem problem{.batch = 3,
-                                 .seq = heads[0] > 8 ? 601 : 2003,
-                                 .q_heads = heads[0],
-                                 .k_heads = heads[1],
-                                 .head_dim = head_dim,
-                                 .norm = NormScope::row,
-                                 .dtype = seed % 3 == 0 ? Dtype::f32 : Dtype::bf16,
-                                 .device = OnCuda::kDevice};
-      problem.rotation = {seed % 2 == 0 ? RopeStyle::rotate_half : RopeStyle::interleaved,
-                          seed % 5 == 0 ? 32 : head_dim,
-                          3000,
-                          false,
-                          seed % 4 == 0 ? Dtype::bf16 : Dtype::f32,
-                          seed % 3 == 1 ? Dtype::i64 : Dtype::i32};
-      expect_pass(check_rms_norm_rope(problem, {}), describe(problem));
-      if (HasFailure()) return;
-    }
-  }
-}
-
 // Heads before tokens and in place, against the CPU: the same sums in another order.
 TEST(RmsNormRopeCuda, WorksInPlaceInAnyLayout) {
   OCTET_NEEDS_HOPPER();
