@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from octet.torch._formats import FORMATS, WGRADS, check_dtype, number, round_up, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, check_dtype, number, round_up, rows_of
 from octet.torch._linear import autocast
 from octet.torch._operators import differentiable, ops, positions
 
@@ -130,7 +130,7 @@ def grouped_linear(
     sizes: Tensor,
     *,
     given: str = "sizes",
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     grad_format: str = "e4m3",
     main_grad: Tensor | None = None,

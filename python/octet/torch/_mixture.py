@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from octet.torch._dtensor import DTENSORS
-from octet.torch._formats import number
+from octet.torch._formats import DEFAULT_WGRAD, number
 from octet.torch._main_grad import main_grad_of
 from octet.torch._modules import check_recipe
 from octet.torch._moe import ACTIVATIONS, GROUP_SCORES, SCORES, Routing, moe_mlp, moe_route
@@ -54,7 +54,7 @@ class MoE(nn.Module):
         scale: float = 1.0,
         capacity: int = 0,
         activation: str = "silu",
-        wgrad: str = "1d",
+        wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         grad_format: str = "e4m3",
         group: Any = None,

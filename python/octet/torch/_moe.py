@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from octet.torch._formats import DTYPES, FORMATS, WGRADS, check_dtype, number, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, DTYPES, FORMATS, WGRADS, check_dtype, number, rows_of
 from octet.torch._grouped_linear import aligned, check_experts, table_words, token_block_bytes
 from octet.torch._linear import autocast
 from octet.torch._operators import differentiable, ops, positions
@@ -255,7 +255,7 @@ def moe_mlp(
     first_expert: int = 0,
     capacity: int = 0,
     activation: str = "silu",
-    wgrad: str = "1d",
+    wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     grad_format: str = "e4m3",
     main_grads: tuple[Tensor, Tensor] | None = None,
