@@ -8,6 +8,16 @@ namespace {
 
 constexpr ErrorCode kInvalid = ErrorCode::invalid_argument;
 
+// Of the first version of a struct: the table of groups came later, behind the reserved room.
+template <class Args>
+constexpr std::size_t first_size() {
+  if constexpr (requires(Args args) { args.table; }) {
+    return offsetof(Args, table);
+  } else {
+    return sizeof(Args);
+  }
+}
+
 // `name` is the operator, `pass` the plan: "rope", or "rms_norm_forward".
 template <class Problem, class Options, class Args>
 void expect_struct_checks(const std::string& name, const std::string& pass, const Problem& good,
@@ -27,7 +37,7 @@ void expect_struct_checks(const std::string& name, const std::string& pass, cons
   expect_status(kInvalid, size_message(name, "problem", sizeof problem),
                 plan_it(&problem, nullptr, &made));
   problem = good;
-  problem.reserved[3] = 1;
+  *std::rbegin(problem.reserved) = 1;
   expect_status(kInvalid, name + ": reserved room of problem must be zero",
                 plan_it(&problem, nullptr, &made));
   EXPECT_EQ(made, nullptr);
@@ -41,7 +51,7 @@ void expect_struct_checks(const std::string& name, const std::string& pass, cons
   expect_status(kInvalid, pass + ": the plan is a null pointer",
                 run_it(nullptr, &args, nullptr, 0, nullptr));
   args.struct_size = 8;
-  expect_status(kInvalid, size_message(pass, "args", sizeof args),
+  expect_status(kInvalid, size_message(pass, "args", first_size<Args>()),
                 run_it(made, &args, nullptr, 0, nullptr));
   OCTET_INIT(&args);
   args.reserved0 = 1;

@@ -14,7 +14,7 @@ class GatedActivation : public ShapeOperator {
     return "A gated activation, act(gate) * up, with FP8 output if asked.";
   }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 64x512 --fp8 e4m3", "--shape 256x512 --groups 4 --row-weight --fp8 e4m3"};
+    return {"--shape 64x512 --fp8 e4m3", "--shape 64x512 --groups 4 --fp8 e4m3"};
   }
 
   std::vector<Support> support() const override {

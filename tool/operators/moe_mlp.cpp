@@ -57,8 +57,7 @@ class MoeMlpOperator : public ShapeOperator {
     return "A layer of experts in FP8, from routing to output.";
   }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 96x128x256 --experts 6 --top-k 2",
-            "--shape 96x128x256 --experts 6 --top-k 2 --wgrad-blocks 2d --dw f32 --accumulate-dw"};
+    return {"--shape 96x128x256 --experts 6 --top-k 2", "--shape 96x128x256 --wgrad-blocks 2d"};
   }
   RowKind rows() const override { return RowKind::mlp; }
   std::vector<std::string> chosen_operators() const override {
@@ -96,6 +95,21 @@ class MoeMlpOperator : public ShapeOperator {
 
   void add_own_options(CLI::App& app, bool /*timed*/) override {
     const MoeMlpProblem usual;
+    add_gate_activation(app, activation_);
+    add_dtype(app, "--input", input_, kFloats,
+              with_default("Data type of the tensors.", usual.dtype));
+    add_dtype(app, "--format", format_, kFp8,
+              with_default("FP8 format of x, h and the weights.", usual.format));
+    add_dtype(app, "--grad-format", grad_format_, kFp8,
+              with_default("FP8 format of the gradients.", usual.grad_format));
+    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
+               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
+    add_scale_options(app, amax_floor_, pow2_scales_);
+    add_dtype(app, "--dw", dw_, kFloats,
+              with_default("Data type of the weight gradients.", usual.dw_dtype));
+    add_flag(app, "--accumulate-dw", accumulate_dw_,
+             "Add the weight gradients to dw instead of overwriting it.");
+    option_group(app, "Routing");
     add_whole(app, "--experts", experts_, 1, kMaxExperts,
               with_default("Experts of the mixture.", "those of the case, or 8"));
     add_whole(app, "--top-k", top_k_, 1, kMaxTopK,
@@ -114,6 +128,7 @@ class MoeMlpOperator : public ShapeOperator {
     add_flag(app, "--no-normalize", no_normalize_, "Do not divide the weights by their sum.");
     add_f32(app, "--scale", scale_, with_default("Factor of the weights.", "1"));
     add_flag(app, "--given-experts", given_, "Experts and weights are given instead of logits.");
+    option_group(app, "Experts here");
     add_whole(app, "--first-expert", first_expert_, 0, kMaxExperts - 1,
               with_default("First of the experts that are here.", "0"));
     add_whole(app, "--local-experts", local_experts_, 1, kMaxExperts,
@@ -122,20 +137,6 @@ class MoeMlpOperator : public ShapeOperator {
               with_default("Rows of the buffers.", "one for every choice"));
     add_whole(app, "--capacity", capacity_, 1, kMaxGroupedRows,
               with_default("Tokens of an expert at most.", "any number"));
-    add_gate_activation(app, activation_);
-    add_dtype(app, "--input", input_, kFloats,
-              with_default("Data type of the tensors.", usual.dtype));
-    add_dtype(app, "--format", format_, kFp8,
-              with_default("FP8 format of x, h and the weights.", usual.format));
-    add_dtype(app, "--grad-format", grad_format_, kFp8,
-              with_default("FP8 format of the gradients.", usual.grad_format));
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
-    add_scale_options(app, amax_floor_, pow2_scales_);
-    add_dtype(app, "--dw", dw_, kFloats,
-              with_default("Data type of the weight gradients.", usual.dw_dtype));
-    add_flag(app, "--accumulate-dw", accumulate_dw_,
-             "Add the weight gradients to dw instead of overwriting it.");
   }
 
   std::optional<MoeRouting> routing_of(const ShapeCase& shape) const {
