@@ -20,9 +20,9 @@ class GatedActivationWorkload : public StepWorkload<GatedActivationProblem, Gate
     if (problem.groups > 0) {
       sizes_ = group_sizes(options.group_spread, problem.groups, problem.rows, options.seed);
     }
-    add_call(forward_, 2 * bytes(read_rows()) + weight_bytes(read_rows()) + table_bytes() +
+    add_call(forward_, 2 * row_bytes(read_rows()) + weight_bytes(read_rows()) + table_bytes() +
                            output_bytes(problem.cols));
-    add_call(backward_, 3 * bytes(read_rows()) + weight_bytes(read_rows()) +
+    add_call(backward_, 3 * row_bytes(read_rows()) + weight_bytes(read_rows()) +
                             weight_bytes(written_rows()) + table_bytes() +
                             output_bytes(2 * problem.cols));
   }
@@ -36,7 +36,7 @@ class GatedActivationWorkload : public StepWorkload<GatedActivationProblem, Gate
   std::int64_t written_rows() const {
     return problem().tail == GroupTail::zero ? problem().rows : read_rows();
   }
-  std::size_t bytes(std::int64_t rows) const {
+  std::size_t row_bytes(std::int64_t rows) const {
     return tensor_bytes(problem().dtype, {rows, problem().cols});
   }
   std::size_t weight_bytes(std::int64_t rows) const {
