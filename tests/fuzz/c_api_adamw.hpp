@@ -17,7 +17,8 @@ inline void fuzz_adamw(Input& input, Memory& memory) {
   if (input.coin()) {
     p.rows = input.extent();
     p.cols = input.extent();
-    if (!is_long({p.rows, p.cols}) && !input.spoilt()) p.count = p.rows * p.cols;
+    const bool is_matrix = p.rows >= 0 && p.cols >= 0 && !is_long({p.rows, p.cols});
+    if (is_matrix && !input.spoilt()) p.count = p.rows * p.cols;
     p.fp8 = fp8_output(input);
   }
   p.device = input.device();
