@@ -175,33 +175,35 @@ class Digest(unittest.TestCase):
 
 class Budgets(unittest.TestCase):
     BUDGETS = {
-        "folders": {"ops/gemm": {"kernels": 2, "nvcc_seconds": 10}},
-        "planned": {"attention": {"kernels": 3, "nvcc_seconds": 20}},
-        "all": {"kernels": 5, "nvcc_seconds": 30},
+        "folders": {"ops/gemm": {"kernels": 2, "instructions": 1000}},
+        "planned": {"attention": {"kernels": 3, "instructions": 2000}},
+        "all": {"kernels": 5, "instructions": 3000},
     }
 
     def complaints(self, used, **changed):
+        used = {folder: check_kernels.Usage(*numbers) for folder, numbers in used.items()}
         return check_kernels.judge_budgets(used, {**self.BUDGETS, **changed})
 
     def test_hold_each_folder_to_its_own(self):
-        self.assertEqual(self.complaints({"ops/gemm": (2, 10.0)}), [])
-        self.assertEqual(len(self.complaints({"ops/gemm": (3, 10.0)})), 1)
-        self.assertEqual(self.complaints({"ops/gemm": (2, 10 * check_kernels.NOISE)}), [])
-        self.assertEqual(len(self.complaints({"ops/gemm": (2, 10.5 * check_kernels.NOISE)})), 1)
+        self.assertEqual(self.complaints({"ops/gemm": (2, 1000)}), [])
+        self.assertEqual(len(self.complaints({"ops/gemm": (3, 1000)})), 1)
+        self.assertEqual(len(self.complaints({"ops/gemm": (2, 1001)})), 1)
 
     def test_are_wanted_of_every_folder(self):
-        self.assertRegex(self.complaints({"ops/new": (1, 1.0)})[0], "ops/new has no budget")
+        self.assertRegex(self.complaints({"ops/new": (1, 1)})[0], "ops/new has no budget")
 
     def test_do_not_promise_more_than_there_is(self):
         self.assertRegex(
-            self.complaints({}, all={"kernels": 4, "nvcc_seconds": 30})[0], "add up to 5 kernels"
+            self.complaints({}, all={"kernels": 4, "instructions": 3000})[0], "add up to 5 kernels"
         )
 
-    def test_hold_each_file_to_its_own(self):
-        log = ptxas_log.read(CLEAN)
-        path = pathlib.Path("kernels.cu.o")
-        self.assertEqual(check_kernels.judge_files([path], [log], 30), [])
-        self.assertEqual(len(check_kernels.judge_files([path], [log], 26 / check_kernels.NOISE)), 1)
+    def test_count_the_instructions_of_an_object(self):
+        path = pathlib.Path("octet_objects.dir/ops/gemm/kernels.cu.o")
+        counts = cubin.kernels(b"object" + elf(".text.k", bytes(16 * 7)) + elf(".text.l", bytes(16 * 2)))
+        used = check_kernels.usage([path], [counts], [ptxas_log.read(CLEAN)])
+        self.assertEqual(used, {"ops/gemm": check_kernels.Usage(2, 9, 26.9)})
+        self.assertEqual(check_kernels.judge_file(path.name, counts, 9), [])
+        self.assertEqual(len(check_kernels.judge_file(path.name, counts, 8)), 1)
 
 
 if __name__ == "__main__":
