@@ -176,6 +176,13 @@ def test_flops_are_counted():
     assert counter.get_total_flops() == 3 * 2 * 8 * 128 * 16
 
 
+def test_flops_of_a_gated_mlp_are_counted():
+    x, w_gate_up, w_down = (normal(*shape).requires_grad_() for shape in ((8, 128), (2 * 32, 128), (128, 32)))
+    with FlopCounterMode(display=False) as counter:
+        ot.gated_mlp(x, w_gate_up, w_down).sum().backward()
+    assert counter.get_total_flops() == 3 * 3 * 2 * 8 * 128 * 32
+
+
 def test_deterministic_mode():
     torch.use_deterministic_algorithms(True)
     try:

@@ -194,8 +194,13 @@ _pytree.register_pytree_node(
 )
 
 
+_RECIPES = {(format, wgrad): (FORMATS[format], WGRADS[wgrad]) for format in FORMATS for wgrad in WGRADS}
+
+
 def recipe_of(format: str, wgrad: str) -> tuple[int, int]:
     """The numbers of the operators."""
+    if (format, wgrad) in _RECIPES:
+        return _RECIPES[format, wgrad]
     return number("format", format, FORMATS), number("wgrad", wgrad, WGRADS)
 
 

@@ -9,8 +9,8 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._dtensor import DTENSORS
 from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, check_dtype, number, rows_of
-from octet.torch._linear import NO_WEIGHT, QuantizedWeight, autocast, checked
-from octet.torch._operators import call, once, ops, positions
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, checked_operands
+from octet.torch._operators import call, ops, register_gradient
 
 REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
 PRECISIONS = {"fp8": True, "plain": False}
@@ -67,9 +67,6 @@ def _(dloss: Tensor, x: Tensor, w: Tensor, *args: Any) -> Tensor:
     return x.new_empty(x.shape if args[-1] else 0)
 
 
-_INPUTS = len(positions("linear_cross_entropy"))  # x is the first, w the second
-
-
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     x, w, *fp8, target, main_grad, ctx.accumulate = inputs[:9]
     _, lse, dx, dw = output
@@ -114,19 +111,15 @@ def _recomputed(ctx: Any, dloss: Tensor, need_dx: bool, need_dw: bool) -> tuple[
 
 
 def _backward(ctx: Any, dloss: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx, need_dw = ctx.needs_input_grad[:2]
-    rest = (None,) * (_INPUTS - 2)
+    need_dx, need_dw = ctx.needs
     if dloss is None or not (need_dx or need_dw):
-        return None, None, *rest
+        return None, None
     if ctx.at_once and not (need_dx <= ctx.has[0] and need_dw <= ctx.has[1]):
         raise RuntimeError("octet: a gradient was not computed: linear_cross_entropy needs need_dx and need_dw for it")
-    dx, dw = (_scaled if ctx.at_once else _recomputed)(ctx, dloss, need_dx, need_dw)
-    return dx, dw, *rest
+    return (_scaled if ctx.at_once else _recomputed)(ctx, dloss, need_dx, need_dw)
 
 
-torch.library.register_autograd(
-    "octet::linear_cross_entropy", once("linear_cross_entropy", _backward), setup_context=_setup
-)
+register_gradient("linear_cross_entropy", ("x", "w"), _setup, _backward)
 
 
 @register_flop_formula(ops.linear_cross_entropy)
@@ -247,7 +240,6 @@ def linear_cross_entropy(
         TypeError: an argument that is not a tensor of a supported dtype.
     """
     check_dtype("x", x)
-    check_dtype("w", w)
     reduction_number = number("reduction", reduction, REDUCTIONS)
     recipe = (
         number("precision", precision, PRECISIONS),
@@ -255,8 +247,7 @@ def linear_cross_entropy(
         number("grad_format", grad_format, FORMATS),
         number("wgrad", wgrad, WGRADS),
     )
-    x, w = autocast(x, w)
-    x = checked(x, {"w": w})
+    x, w = checked_operands(x, ("w",), w)
     _check_target(x, target)
     _refuse_split_vocabulary(w)
     need_dx, need_dw = (torch.is_grad_enabled() and t.requires_grad for t in (x, w))

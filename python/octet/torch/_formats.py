@@ -51,4 +51,6 @@ def empty_quantized(rows: Any, cols: Any, block: tuple[int, int], like: Tensor) 
 def rows_of(x: Tensor) -> Tensor:
     """x as a matrix [rows, last dimension] whose columns are contiguous; a copy only where it must be."""
     flat = x if x.dim() == 2 else flattened(x)
+    if flat.is_contiguous():
+        return flat
     return flat if flat.stride(-1) == 1 and flat.stride(0) >= flat.shape[-1] else flat.contiguous()

@@ -8,12 +8,11 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, Source
 from octet.torch._dtensor import shaped
-from octet.torch._formats import FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
-from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, autocast, checked
+from octet.torch._formats import FORMATS, WGRAD_BLOCKS, empty_quantized, number, rows_of
+from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, checked_operands
 from octet.torch._operators import differentiable, ops, positions
 
 _AT = positions("gated_mlp_forward")
-_X, _W_GATE_UP, _W_DOWN, _INPUTS = _AT["x"], _AT["w_gate_up"], _AT["w_down"], len(_AT)
 _AT_BACKWARD = positions("gated_mlp_backward")
 _AT_MAIN_GRAD = positions("gated_mlp_backward_main_grad")
 
@@ -77,11 +76,11 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 
 def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx, need_gate_up, need_down = (ctx.needs_input_grad[i] for i in (_X, _W_GATE_UP, _W_DOWN))
+    need_dx, need_gate_up, need_down = ctx.needs
     need_dw = need_gate_up or need_down
-    gradients: list[Tensor | None] = [None] * _INPUTS
     if dy is None or not (need_dx or need_dw):
-        return tuple(gradients)
+        return None, None, None
+    dw_gate_up = dw_down = None
     if not ctx.saved:
         raise RuntimeError("octet: backward needs gated_mlp_forward with save=True")
     source, g, gate_up, x_t, x_t_scales, *rest = ctx.saved_tensors
@@ -95,18 +94,15 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         dx = ops.gated_mlp_backward_main_grad(*operands, *sums, ctx.accumulate, *ctx.recipe, need_dx)
     else:
         dx, dw_gate_up, dw_down = ops.gated_mlp_backward(*operands, *ctx.recipe, need_dx, need_dw)
-        gradients[_W_GATE_UP] = dw_gate_up if need_gate_up else None
-        gradients[_W_DOWN] = dw_down if need_down else None
-    gradients[_X] = dx if need_dx else None
-    return tuple(gradients)
+    return dx if need_dx else None, dw_gate_up if need_gate_up else None, dw_down if need_down else None
 
 
-_forward = differentiable("gated_mlp_forward", _setup, _backward)
+_forward = differentiable("gated_mlp_forward", ("x", "w_gate_up", "w_down"), _setup, _backward, first_only=True)
 
 
 @register_flop_formula(ops.gated_mlp_forward)
 def _forward_flops(x_shape: Any, *args: Any, **kwargs: Any) -> int:
-    k, f = args[_W_DOWN - 1]
+    k, f = args[_AT["w_down"] - 1]
     return 2 * x_shape[0] * 3 * f * k
 
 
@@ -147,12 +143,7 @@ def gated_mlp(
 
     Saved for backward: gate | up in the dtype of x, x^T and, unless recomputed, h^T in FP8, and the weights themselves.
     """
-    if not isinstance(x, QuantizedActivation):
-        check_dtype("x", x)
-    check_dtype("w_gate_up", w_gate_up)
-    check_dtype("w_down", w_down)
-    x, w_gate_up, w_down = autocast(x, w_gate_up, w_down)
-    x = checked(x, {"w_gate_up": w_gate_up, "w_down": w_down})
+    x, w_gate_up, w_down = checked_operands(x, ("w_gate_up", "w_down"), w_gate_up, w_down)
     needs = (w_gate_up.requires_grad, w_down.requires_grad)
     if needs[0] != needs[1]:
         raise ValueError("octet: w_gate_up and w_down must both require gradients, or neither")
@@ -164,7 +155,7 @@ def gated_mlp(
         return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
     activation = activation_arguments(x, wgrad, format, need_dw)
     gate_up_cache, down_cache = quantized_weights or (NO_WEIGHT, NO_WEIGHT)
-    y, *_ = _forward(
+    y = _forward(
         *activation.operands,
         rows_of(w_gate_up),
         *gate_up_cache,

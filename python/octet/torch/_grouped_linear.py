@@ -8,13 +8,10 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, check_dtype, number, round_up, rows_of
 from octet.torch._linear import autocast
-from octet.torch._operators import differentiable, ops, positions
+from octet.torch._operators import differentiable, ops
 
 SIZES = {"sizes": 1, "ends": 2, "offsets": 3}  # octet_group_sizes
 _ALIGNMENT = 256  # OCTET_ALIGNMENT
-
-_AT = positions("grouped_linear_forward")
-_X, _W, _INPUTS = _AT["x"], _AT["w"], len(_AT)
 
 
 def aligned(size: Any) -> Any:
@@ -83,10 +80,10 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 
 
 def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx, need_dw = ctx.needs_input_grad[_X], ctx.needs_input_grad[_W]
-    gradients: list[Tensor | None] = [None] * _INPUTS
+    need_dx, need_dw = ctx.needs
     if dy is None or not (need_dx or need_dw):
-        return tuple(gradients)
+        return None, None
+    dw = None
     if need_dw and not ctx.save_x:
         raise RuntimeError("octet: the gradient of w needs grouped_linear_forward with save_x=True")
     operands = (rows_of(dy), *ctx.saved_tensors)
@@ -94,12 +91,10 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         dx = ops.grouped_linear_backward_main_grad(*operands, ctx.main_grad, ctx.accumulate, *ctx.recipe, need_dx)
     else:
         dx, dw = ops.grouped_linear_backward(*operands, *ctx.recipe, need_dx, need_dw)
-        gradients[_W] = dw if need_dw else None
-    gradients[_X] = dx if need_dx else None
-    return tuple(gradients)
+    return dx if need_dx else None, dw if need_dw else None
 
 
-_forward = differentiable("grouped_linear_forward", _setup, _backward)
+_forward = differentiable("grouped_linear_forward", ("x", "w"), _setup, _backward, first_only=True)
 
 
 @register_flop_formula(ops.grouped_linear_forward)
@@ -172,4 +167,4 @@ def grouped_linear(
         number("wgrad", wgrad, WGRADS),
     )
     main_grad = main_grad if need_dw else None
-    return _forward(rows_of(x), w.contiguous(), sizes.contiguous(), main_grad, accumulate, kind, *recipe, need_dw)[0]
+    return _forward(rows_of(x), w.contiguous(), sizes.contiguous(), main_grad, accumulate, kind, *recipe, need_dw)

@@ -9,7 +9,16 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, Source, no_source, recipe_of
 from octet.torch._dtensor import shaped
-from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRAD_BLOCKS, check_dtype, empty_quantized, number, rows_of
+from octet.torch._formats import (
+    DEFAULT_WGRAD,
+    DTYPES,
+    FORMATS,
+    WGRAD_BLOCKS,
+    check_dtype,
+    empty_quantized,
+    number,
+    rows_of,
+)
 from octet.torch._operators import differentiable, is_plain, ops, positions
 
 
@@ -94,10 +103,6 @@ def _(
     return dy.new_empty((dy.shape[0], w.shape[1]) if need_dx else 0)
 
 
-_AT = positions("linear_forward")
-_X, _W, _BIAS, _INPUTS = _AT["x"], _AT["w"], _AT["bias"], len(_AT)
-
-
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     _, _, _, x_t, x_t_scales, w, _, _, w_t, w_t_scales, main_grad, ctx.accumulate, *options = inputs
     *ctx.recipe, save_x, bias, source, g, ctx.eps = options
@@ -113,10 +118,10 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 
 
 def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx, need_dw, need_dbias = (ctx.needs_input_grad[i] for i in (_X, _W, _BIAS))
-    gradients: list[Tensor | None] = [None] * _INPUTS
+    need_dx, need_dw, need_dbias = ctx.needs
     if dy is None:
-        return tuple(gradients)
+        return None, None, None
+    dx = dw = dbias = None
     dy = rows_of(dy)
     x_t, x_t_scales, source, g, w, w_t, w_t_scales = ctx.saved_tensors
     if need_dw and x_t is None:
@@ -128,14 +133,13 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         dx = ops.linear_backward_main_grad(*operands, ctx.main_grad, ctx.accumulate, *ctx.recipe, need_dx)
     elif need_dx or need_dw:
         dx, dw = ops.linear_backward(*operands, *ctx.recipe, need_dx, need_dw)
-        gradients[_W] = dw if need_dw else None
-    gradients[_X] = dx if need_dx else None
     if need_dbias:
-        gradients[_BIAS] = dy.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
-    return tuple(gradients)
+        dbias = dy.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
+    return dx if need_dx else None, dw if need_dw else None, dbias
 
 
-_forward = differentiable("linear_forward", _setup, _backward)
+_forward = differentiable("linear_forward", ("x", "w", "bias"), _setup, _backward, first_only=True)
+_W = positions("linear_forward")["w"]
 
 
 @register_flop_formula(ops.linear_forward)
@@ -156,28 +160,38 @@ def _backward_main_grad_flops(dy_shape: Any, x_t: Any, x_t_scales: Any, w_shape:
     return 2 * dy_shape[0] * w_shape[0] * w_shape[1] * (need_dx + 1)
 
 
-def checked(x: Any, weights: dict[str, Tensor]) -> Any:
-    """x; refuses what is not an activation, or weights that are no matrices of its dtype."""
-    if isinstance(x, QuantizedActivation):
-        x = x.to(next(iter(weights.values())).dtype)
-    else:
-        check_dtype("x", x)
-    for name, w in weights.items():
-        check_dtype(name, w)
-        if x.dtype != w.dtype:
-            raise TypeError(f"octet: x and {name} must have the same dtype, got {x.dtype} and {w.dtype}")
-        if len(x.shape) == 0 or w.dim() != 2:
-            raise ValueError(f"octet: x must be [..., K] and {name} [N, K], got {list(x.shape)} and {list(w.shape)}")
-    return x
-
-
 def autocast(x: Any, *weights: Tensor) -> tuple[Any, ...]:
     """x and the weights in the dtype of autocast, where it is on. The bits of an activation in FP8 stay, but not its
     dtype, which is that of the layer's result."""
+    if not torch._C._is_any_autocast_enabled():  # the cheap question first
+        return x, *weights
     if not torch.is_autocast_enabled(x.device.type):
         return x, *weights
     dtype = torch.get_autocast_dtype(x.device.type)
     return x.to(dtype), *(w.to(dtype) for w in weights)
+
+
+def checked_operands(x: Any, names: tuple[str, ...], *weights: Tensor) -> tuple[Any, ...]:
+    """x and the weights in the dtype of autocast. Refuses what is not an activation ``[..., K]``, and weights, by their
+    names, that are no matrices of its dtype."""
+    if not isinstance(x, QuantizedActivation):
+        check_dtype("x", x)
+    for name, w in zip(names, weights):
+        check_dtype(name, w)
+    x, *cast = autocast(x, *weights)
+    if isinstance(x, QuantizedActivation):
+        x = x.to(cast[0].dtype)
+    for name, w in zip(names, cast):
+        if x.dtype != w.dtype:
+            raise TypeError(f"octet: x and {name} must have the same dtype, got {x.dtype} and {w.dtype}")
+        if len(x.shape) == 0 or w.dim() != 2:
+            raise ValueError(f"octet: x must be [..., K] and {name} [N, K], got {list(x.shape)} and {list(w.shape)}")
+    return x, *cast
+
+
+def _plainly_fit(x: Any, w: Any) -> bool:
+    """Whether x and w are, at a glance, what checked_operands returns unchanged."""
+    return is_plain(x) and is_plain(w) and x.dtype == w.dtype and x.dtype in DTYPES and x.dim() > 0 and w.dim() == 2
 
 
 class Activation(NamedTuple):
@@ -252,11 +266,8 @@ def linear(
         ValueError: a shape, format or device that octet refuses; nothing has been written.
         TypeError: an argument that is not a tensor of a supported dtype.
     """
-    if not isinstance(x, QuantizedActivation):
-        check_dtype("x", x)
-    check_dtype("w", w)
-    x, w = autocast(x, w)
-    x = checked(x, {"w": w})
+    if torch._C._is_any_autocast_enabled() or not _plainly_fit(x, w):
+        x, w = checked_operands(x, ("w",), w)
     grad_format_number = number("grad_format", grad_format, FORMATS)
     need_dw = torch.is_grad_enabled() and w.requires_grad
     if w.shape[1] == 0 and isinstance(x, Tensor):  # nothing to quantise
@@ -271,7 +282,7 @@ def linear(
         bias = bias.to(x.dtype)
     # A product of DTensors may be a sum over ranks, to which the bias must be added once.
     fused = bias is None or is_plain(w)
-    y, _, _ = _forward(
+    y = _forward(
         *activation.operands,
         rows_of(w),
         *(quantized_w or NO_WEIGHT),

@@ -24,9 +24,6 @@ class Routing(NamedTuple):
     scores: Tensor  # [tokens, experts], f32, for auxiliary losses; differentiable
 
 
-_ROUTE = positions("moe_route_forward")
-
-
 @torch.library.register_fake("octet::moe_route_forward")
 def _(logits: Tensor, bias: Tensor | None, top_k: int, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
     tokens, experts = logits.shape
@@ -48,17 +45,15 @@ def _route_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
 
 
 def _route_backward(ctx: Any, dweights: Tensor | None, _: None, dscores: Tensor | None) -> tuple[Tensor | None, ...]:
-    gradients: list[Tensor | None] = [None] * len(_ROUTE)
     if dweights is None and dscores is None:
-        return tuple(gradients)
+        return (None,)
     scores, indices = ctx.saved_tensors
     dweights = scores.new_zeros(indices.shape) if dweights is None else rows_of(dweights)
     dscores = None if dscores is None else rows_of(dscores)
-    gradients[0] = ops.moe_route_backward(scores, indices, dweights, dscores, ctx.dtype, *ctx.options)
-    return tuple(gradients)
+    return (ops.moe_route_backward(scores, indices, dweights, dscores, ctx.dtype, *ctx.options),)
 
 
-_route = differentiable("moe_route_forward", _route_setup, _route_backward)
+_route = differentiable("moe_route_forward", ("logits",), _route_setup, _route_backward)
 
 
 def moe_route(
@@ -123,22 +118,21 @@ def _keep_maps(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _gather_backward(ctx: Any, d: Tensor | None) -> tuple[Tensor | None, None, None]:
-    return (None if d is None else ops.moe_sum(rows_of(d), *ctx.saved_tensors)), None, None
+def _gather_backward(ctx: Any, d: Tensor | None) -> tuple[Tensor | None]:
+    return (None if d is None else ops.moe_sum(rows_of(d), *ctx.saved_tensors),)
 
 
-def _sum_backward(ctx: Any, d: Tensor | None) -> tuple[Tensor | None, None, None]:
-    return (None if d is None else ops.moe_gather(rows_of(d), *ctx.saved_tensors)), None, None
+def _sum_backward(ctx: Any, d: Tensor | None) -> tuple[Tensor | None]:
+    return (None if d is None else ops.moe_gather(rows_of(d), *ctx.saved_tensors),)
 
 
 # rows[r] = x[source[r] // top_k], and out[t] = the sum over k of rows[row_of[t, k]], in f32 and rounded once. The maps
 # are those of ops.moe_maps, and each function is the gradient of the other.
-gather_rows = differentiable("moe_gather", _keep_maps, _gather_backward)
-sum_rows = differentiable("moe_sum", _keep_maps, _sum_backward)
+gather_rows = differentiable("moe_gather", ("x",), _keep_maps, _gather_backward)
+sum_rows = differentiable("moe_sum", ("rows",), _keep_maps, _sum_backward)
 
 
 _AT = positions("moe_mlp_forward")
-_X, _WEIGHTS, _W_GATE_UP, _W_DOWN, _INPUTS = _AT["x"], _AT["weights"], _AT["w_gate_up"], _AT["w_down"], len(_AT)
 _FIRST_OPTION, _SAVE = _AT["experts"], _AT["save"]
 
 
@@ -196,17 +190,17 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
     ctx.top_k = inputs[_AT["indices"]].shape[1]
     ctx.options = inputs[_FIRST_OPTION:_SAVE]
     ctx.saved, ctx.saved_dw = inputs[_SAVE:]
-    ctx.save_for_backward(saved, inputs[_W_GATE_UP], inputs[_W_DOWN])
+    ctx.save_for_backward(saved, inputs[_AT["w_gate_up"]], inputs[_AT["w_down"]])
     ctx.mark_non_differentiable(sizes, saved)
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    need_dx, need_p, need_gate_up, need_down = (ctx.needs_input_grad[i] for i in (_X, _WEIGHTS, _W_GATE_UP, _W_DOWN))
+    need_dx, need_p, need_gate_up, need_down = ctx.needs
     need_dw = need_gate_up or need_down
-    gradients: list[Tensor | None] = [None] * _INPUTS
     if dy is None or not (need_dx or need_p or need_dw):
-        return tuple(gradients)
+        return None, None, None, None
+    dw_gate_up = dw_down = None
     if not ctx.saved:
         raise RuntimeError("octet: backward needs moe_mlp_forward with save=True")
     operands = (rows_of(dy), *ctx.saved_tensors)
@@ -218,20 +212,17 @@ def _backward(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...
         dx, dweights = ops.moe_mlp_backward_main_grad(*operands, *sums, ctx.accumulate, *options)
     else:
         dx, dweights, dw_gate_up, dw_down = ops.moe_mlp_backward(*operands, *options, need_dw)
-        gradients[_W_GATE_UP] = dw_gate_up if need_gate_up else None
-        gradients[_W_DOWN] = dw_down if need_down else None
-    gradients[_X] = dx if need_dx else None
-    gradients[_WEIGHTS] = dweights if need_p else None
-    return tuple(gradients)
+    wanted = zip((dx, dweights, dw_gate_up, dw_down), ctx.needs)
+    return tuple(gradient if need else None for gradient, need in wanted)
 
 
-_forward = differentiable("moe_mlp_forward", _setup, _backward)
+_forward = differentiable("moe_mlp_forward", ("x", "weights", "w_gate_up", "w_down"), _setup, _backward)
 
 
 @register_flop_formula(ops.moe_mlp_forward)
 def _forward_flops(x_shape: Any, indices_shape: Any, *args: Any, **kwargs: Any) -> int:
     """Of every slot, also of those whose expert is elsewhere: the indices are not read."""
-    _, k, f = args[_W_DOWN - 2]
+    _, k, f = args[_AT["w_down"] - 2]
     return 2 * x_shape[0] * indices_shape[1] * 3 * f * k
 
 

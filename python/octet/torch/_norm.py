@@ -57,8 +57,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 
 def _backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
     if dy is None:
-        return None, None, None
-    return *ops.rms_norm_backward(rows_of(dy), *ctx.saved_tensors, ctx.eps), None
+        return None, None
+    return ops.rms_norm_backward(rows_of(dy), *ctx.saved_tensors, ctx.eps)
 
 
 def _backward_of_sum(ctx: Any, dy: Tensor | None, dsum: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
@@ -80,7 +80,7 @@ def _setup_residual(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Ten
 
 def _backward_residual(ctx: Any, dy: Tensor | None, dsum: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
     dx, dg = _backward_of_sum(ctx, dy, dsum)
-    return dx, dx, dg, None
+    return dx, dx, dg
 
 
 def _setup_quantized(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -94,12 +94,12 @@ def _setup_quantized(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ..
 
 def _backward_quantized(ctx: Any, dy: Tensor | None, *rest: Tensor | None) -> tuple[Tensor | None, ...]:
     dx, dg = _backward_of_sum(ctx, dy, rest[4] if ctx.has_residual else None)
-    return dx, dx if ctx.has_residual else None, dg, None, None, None, None
+    return dx, dx if ctx.has_residual else None, dg
 
 
-_plain = differentiable("rms_norm", _setup, _backward)
-_residual = differentiable("rms_norm_residual", _setup_residual, _backward_residual)
-_quantized = differentiable("rms_norm_quantized", _setup_quantized, _backward_quantized)
+_plain = differentiable("rms_norm", ("x", "g"), _setup, _backward)
+_residual = differentiable("rms_norm_residual", ("x", "residual", "g"), _setup_residual, _backward_residual)
+_quantized = differentiable("rms_norm_quantized", ("x", "residual", "g"), _setup_quantized, _backward_quantized)
 
 
 @overload

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -69,7 +69,7 @@ def _constant(t: Tensor, message: bytes) -> Tensor:
     return torch._C._functions.DelayedError(message, 1)(t.detach().requires_grad_())
 
 
-def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
+def _once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
     """A backward whose own gradient is refused in words, and whose failures are those of forward.
 
     Its results are constants for autograd. With create_graph=True they get a node that raises when somebody
@@ -84,43 +84,77 @@ def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
             raise_translated(error)
         if not torch.is_grad_enabled():
             return results
-        results = results if isinstance(results, tuple) else (results,)
         message = f"octet: {name} is differentiable once; its gradient has no gradient".encode()
         return tuple(None if t is None else _constant(t, message) for t in results)
 
     return run
 
 
-def differentiable(name: str, setup: Callable[..., None], backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives octet::name its gradient, and returns the function that calls it.
+def register_gradient(
+    name: str, inputs: Sequence[str], setup: Callable[..., None], backward: Callable[..., tuple[Tensor | None, ...]]
+) -> None:
+    """Gives octet::name its gradient, for torch.compile, torch.export, DTensor and whoever calls torch.ops.octet.
 
-    The gradient is registered with torch, for torch.compile, torch.export, DTensor and whoever calls torch.ops.octet.
-    That takes some 100 us per call in eager mode, where the same two functions in an autograd.Function take 10.
+    inputs: the arguments that have gradients. backward returns these, and reads in ctx.needs which ones are wanted.
     """
+    at = positions(name)
+    where = [at[argument] for argument in inputs]
+    once = _once(name, backward)
+
+    def run(ctx: Any, *grads: Any) -> Any:
+        ctx.needs = tuple(ctx.needs_input_grad[i] for i in where)
+        results: list[Tensor | None] = [None] * len(at)
+        for i, gradient in zip(where, once(ctx, *grads)):
+            results[i] = gradient
+        return tuple(results)
+
+    torch.library.register_autograd(f"octet::{name}", run, setup_context=setup)
+
+
+def differentiable(
+    name: str,
+    inputs: Sequence[str],
+    setup: Callable[..., None],
+    backward: Callable[..., tuple[Tensor | None, ...]],
+    *,
+    first_only: bool = False,
+) -> Callable[..., Any]:
+    """register_gradient, and the function that calls octet::name and returns its results, or the first one.
+
+    The registered gradient takes some 100 us per call in eager mode, where the same two functions in an
+    autograd.Function take 10. Its apply looks at each argument it gets, so those without gradients travel in one tuple.
+    """
+    register_gradient(name, inputs, setup, backward)
     operator = getattr(ops, name).default
-    backward = once(name, backward)
-    torch.library.register_autograd(f"octet::{name}", backward, setup_context=setup)
+    at = positions(name)
+    where = [at[argument] for argument in inputs]
+    once = _once(name, backward)
 
     class Eager(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
+        def forward(ctx: Any, args: tuple[Any, ...], *_: Any) -> Any:
             with torch._C._AutoDispatchBelowAutograd():
-                output = operator(*args)
+                output = operator._op(*args)
             setup(ctx, args, output)  # a setup_context of its own would bind the arguments by inspection, 20 us
-            return output
+            return output[0] if first_only else output
 
-    Eager.backward = staticmethod(backward)  # type: ignore[assignment,method-assign]
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            ctx.needs = ctx.needs_input_grad[1:]
+            return None, *once(ctx, *grads)
+
     Eager.__name__ = Eager.__qualname__ = name
 
     def run(*args: Any) -> Any:
         if (
             torch.compiler.is_compiling()
             or torch._C._are_functorch_transforms_active()
-            or not all(type(a) in _PLAIN for a in args)
+            or not _PLAIN.issuperset(map(type, args))
         ):
-            return call(operator, *args)
+            results = call(operator, *args)
+            return results[0] if first_only else results
         try:
-            return Eager.apply(*args)
+            return Eager.apply(args, *[args[i] for i in where])
         except RuntimeError as error:
             raise_translated(error)
 

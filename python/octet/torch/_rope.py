@@ -52,16 +52,15 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 
 def _backward(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Tensor | None, ...]:
-    return *ops.rope_backward(_heads(dq), _heads(dk), *ctx.saved_tensors, ctx.interleaved), None, None, None, None
+    return ops.rope_backward(_heads(dq), _heads(dk), *ctx.saved_tensors, ctx.interleaved)
 
 
 def _backward_qkv(ctx: Any, dq: Tensor, dk: Tensor, dv: Tensor) -> tuple[Tensor | None, ...]:
-    dqkv = ops.rope_qkv_backward(_heads(dq), _heads(dk), dv, *ctx.saved_tensors, ctx.interleaved)
-    return dqkv, None, None, None, None, None, None
+    return (ops.rope_qkv_backward(_heads(dq), _heads(dk), dv, *ctx.saved_tensors, ctx.interleaved),)
 
 
-_rope = differentiable("rope", _setup, _backward)
-_rope_qkv = differentiable("rope_qkv", _setup, _backward_qkv)
+_rope = differentiable("rope", ("q", "k"), _setup, _backward)
+_rope_qkv = differentiable("rope_qkv", ("qkv",), _setup, _backward_qkv)
 
 
 def _tables(cos: Tensor, sin: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:

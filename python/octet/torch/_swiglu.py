@@ -49,12 +49,12 @@ def _setup_quantized(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ..
 
 def _backward_quantized(ctx: Any, dy: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
     if dy is None:
-        return (None,) * 5
-    return *_backward(ctx, dy), None, None, None
+        return None, None
+    return _backward(ctx, dy)
 
 
-_plain = differentiable("swiglu", _setup, _backward)
-_quantized = differentiable("swiglu_quantized", _setup_quantized, _backward_quantized)
+_plain = differentiable("swiglu", ("gate", "up"), _setup, _backward)
+_quantized = differentiable("swiglu_quantized", ("gate", "up"), _setup_quantized, _backward_quantized)
 
 
 @overload
