@@ -17,6 +17,7 @@
 #define OCTET_OCTET_H
 
 #include <octet/c/adamw.h>
+#include <octet/c/attention.h>
 #include <octet/c/dequantize.h>
 #include <octet/c/fp8_grouped_linear.h>
 #include <octet/c/fp8_linear.h>

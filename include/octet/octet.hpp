@@ -6,6 +6,7 @@
 #include <octet/dtype.hpp>
 #include <octet/error.hpp>
 #include <octet/ops/adamw.hpp>
+#include <octet/ops/attention.hpp>
 #include <octet/ops/dequantize.hpp>
 #include <octet/ops/fp8_grouped_linear.hpp>
 #include <octet/ops/fp8_linear.hpp>
