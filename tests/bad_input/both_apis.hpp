@@ -4,6 +4,7 @@
 
 #include "bad_input/arena.hpp"
 #include "bad_input/c_structs_adamw.hpp"
+#include "bad_input/c_structs_attention.hpp"
 #include "bad_input/c_structs_groups.hpp"
 #include "bad_input/c_structs_head.hpp"
 #include "bad_input/c_structs_moe.hpp"
@@ -30,6 +31,8 @@ using RmsNormForward = PassOf<RmsNormProblem, ForwardPass>;
 using RmsNormBackward = PassOf<RmsNormProblem, BackwardPass>;
 using RmsNormRopeForward = PassOf<RmsNormRopeProblem, ForwardPass>;
 using RmsNormRopeBackward = PassOf<RmsNormRopeProblem, BackwardPass>;
+using AttentionForward = PassOf<AttentionProblem, ForwardPass>;
+using AttentionBackward = PassOf<AttentionProblem, BackwardPass>;
 using RopeForward = PassOf<RopeProblem, ForwardPass>;
 using RopeBackward = PassOf<RopeProblem, BackwardPass>;
 using GatedActivationForward = PassOf<GatedActivationProblem, ForwardPass>;
@@ -52,6 +55,8 @@ inline auto cpp_plan(const GemmProblem& p) { return plan_gemm(p); }
 inline auto cpp_plan(const QuantizeProblem& p) { return plan_quantize(p); }
 inline auto cpp_plan(const DequantizeProblem& p) { return plan_dequantize(p); }
 inline auto cpp_plan(const RepackProblem& p) { return plan_repack(p); }
+inline auto cpp_plan(const AttentionForward& p) { return plan_attention_forward(p.problem); }
+inline auto cpp_plan(const AttentionBackward& p) { return plan_attention_backward(p.problem); }
 inline auto cpp_plan(const RopeForward& p) { return plan_rope_forward(p.problem); }
 inline auto cpp_plan(const RopeBackward& p) { return plan_rope_backward(p.problem); }
 inline auto cpp_plan(const Fp8LinearForward& p) { return plan_fp8_linear_forward(p.problem); }
@@ -101,6 +106,8 @@ inline auto* c_planner(const GemmProblem&) { return octet_make_gemm_plan; }
 inline auto* c_planner(const QuantizeProblem&) { return octet_make_quantize_plan; }
 inline auto* c_planner(const DequantizeProblem&) { return octet_make_dequantize_plan; }
 inline auto* c_planner(const RepackProblem&) { return octet_make_repack_plan; }
+inline auto* c_planner(const AttentionForward&) { return octet_make_attention_forward_plan; }
+inline auto* c_planner(const AttentionBackward&) { return octet_make_attention_backward_plan; }
 inline auto* c_planner(const RopeForward&) { return octet_make_rope_forward_plan; }
 inline auto* c_planner(const RopeBackward&) { return octet_make_rope_backward_plan; }
 inline auto* c_planner(const Fp8LinearForward&) { return octet_make_fp8_linear_forward_plan; }
@@ -150,6 +157,8 @@ inline auto* c_runner(const GemmArgs&) { return octet_run_gemm; }
 inline auto* c_runner(const QuantizeArgs&) { return octet_run_quantize; }
 inline auto* c_runner(const DequantizeArgs&) { return octet_run_dequantize; }
 inline auto* c_runner(const RepackArgs&) { return octet_run_repack; }
+inline auto* c_runner(const AttentionForwardArgs&) { return octet_run_attention_forward; }
+inline auto* c_runner(const AttentionBackwardArgs&) { return octet_run_attention_backward; }
 inline auto* c_runner(const RopeForwardArgs&) { return octet_run_rope_forward; }
 inline auto* c_runner(const RopeBackwardArgs&) { return octet_run_rope_backward; }
 inline auto* c_runner(const Fp8LinearForwardArgs&) { return octet_run_fp8_linear_forward; }

@@ -94,6 +94,13 @@ octet_gated_mlp_problem mlp_problem() {
   return problem;
 }
 
+octet_attention_problem attention_problem() {
+  octet_attention_problem problem;
+  octet_init_attention_problem(&problem);
+  problem.seq_q = problem.seq_kv = problem.heads_q = problem.heads_kv = problem.dim_qk = 4;
+  return problem;
+}
+
 TEST(CPassesBadInput, RefusesBadStructs) {
   expect_struct_checks("rms_norm", "rms_norm_forward", norm_problem(),
                        octet_make_rms_norm_forward_plan, octet_run_rms_norm_forward);
@@ -117,6 +124,10 @@ TEST(CPassesBadInput, RefusesBadStructs) {
                        octet_make_gated_mlp_forward_plan, octet_run_gated_mlp_forward);
   expect_struct_checks("gated_mlp", "gated_mlp_backward", mlp_problem(),
                        octet_make_gated_mlp_backward_plan, octet_run_gated_mlp_backward);
+  expect_struct_checks("attention", "attention_forward", attention_problem(),
+                       octet_make_attention_forward_plan, octet_run_attention_forward);
+  expect_struct_checks("attention", "attention_backward", attention_problem(),
+                       octet_make_attention_backward_plan, octet_run_attention_backward);
 }
 
 TEST(CPassesBadInput, RefusesTheCostOfWhatIsNoGatedMlp) {
@@ -194,6 +205,51 @@ TEST(CPassesBadInput, RefusesNumbersOfNoRotation) {
                 text("rope: struct_size of rotation must be ", sizeof problem.rotation,
                      ", got 8; the function that makes it sets it"),
                 octet_make_rope_forward_plan(&problem, nullptr, &plan));
+}
+
+TEST(CPassesBadInput, RefusesNumbersOfNoAttention) {
+  const auto refused = [](const char* message, const auto& change) {
+    octet_attention_problem problem = attention_problem();
+    change(problem);
+    octet_plan* plan = nullptr;
+    expect_status(kInvalid, message, octet_make_attention_forward_plan(&problem, nullptr, &plan));
+    expect_status(kInvalid, message, octet_make_attention_backward_plan(&problem, nullptr, &plan));
+  };
+  refused("attention: dtype of q must be one of the numbers 1 (f32) to 8 (i64), got 0",
+          [](auto& p) { p.dtype = 0; });
+  refused("attention: dtype of out must be one of the numbers 1 (f32) to 8 (i64), got 99",
+          [](auto& p) { p.out_dtype = 99; });
+  refused("attention: dtype of offsets must be one of the numbers 1 (f32) to 8 (i64), got -1",
+          [](auto& p) { p.offsets_dtype = -1; });
+  refused("attention: sink must be 0 or 1, got 2", [](auto& p) { p.sink = 2; });
+  refused("attention: device type of problem must be 1 (cpu) or 2 (cuda), got 0",
+          [](auto& p) { p.device.type = 0; });
+  refused("attention: reserved room of problem must be zero", [](auto& p) { p.reserved0 = 1; });
+}
+
+// The inputs are a struct of both passes, with reserved room of its own.
+TEST(CPassesBadInput, RefusesBadInputsOfAttention) {
+  const octet_attention_problem problem = attention_problem();
+  octet_plan* made = nullptr;
+  ASSERT_EQ(octet_make_attention_forward_plan(&problem, nullptr, &made), OCTET_OK)
+      << octet_last_error();
+  const PlanOwner plan(made, octet_destroy_plan);
+  octet_attention_forward_args args;
+  OCTET_INIT(&args);
+  args.inputs.reserved[3] = 1;
+  expect_status(kInvalid, "attention: reserved room of inputs must be zero",
+                octet_run_attention_forward(made, &args, nullptr, 0, nullptr));
+  OCTET_INIT(&args);
+  args.lse.rank = 7;
+  expect_status(kInvalid, "attention: rank of lse must be between 0 and 6, got 7",
+                octet_run_attention_forward(made, &args, nullptr, 0, nullptr));
+  octet_attention_backward_args backward;
+  OCTET_INIT(&backward);
+  expect_status(
+      kInvalid,
+      "attention_backward: the plan must come from octet_make_attention_backward_plan(), got one "
+      "of octet_make_attention_forward_plan()",
+      octet_run_attention_backward(made, &backward, nullptr, 0, nullptr));
 }
 
 }  // namespace

@@ -178,6 +178,31 @@ TEST(MemoryBadInput, EveryAllocationOfACPlanMayFail) {
   octet_destroy_plan(plan);
 }
 
+// The reference of attention allocates inside its tasks, from where no error may escape.
+TEST(MemoryBadInput, EveryAllocationOfARunOfAttentionMayFail) {
+  const AttentionProblem problem{
+      .seq_q = 2, .seq_kv = 2, .heads_q = 2, .heads_kv = 1, .dim_qk = 4, .dtype = Dtype::f32};
+  const Tensor q(Dtype::f32, {1, 2, 2, 4}), k(Dtype::f32, {1, 2, 1, 4}), lse(Dtype::f32, {1, 2, 2}),
+      dq(Dtype::f32, {1, 2, 2, 4}), dk(Dtype::f32, {1, 2, 1, 4}), dv(Dtype::f32, {1, 2, 1, 4});
+  const AttentionInputs inputs{q, k, k, {}, {}, {}};
+  for (const char* backend : {"", "cpu_reference"}) {
+    const auto plan = plan_attention_backward(problem, {.backend = backend, .threads = 1});
+    const Buffer workspace(plan.workspace_bytes);
+    int failures = 0;
+    for (bool done = false; !done; ++failures) {
+      allocations_left = failures;
+      try {
+        run(plan, {inputs, q, lse, q, {}, dq, dk, dv, {}}, {workspace.data(), workspace.bytes()});
+        done = true;
+      } catch (const std::bad_alloc&) {
+      }
+      allocations_left = -1;
+      ASSERT_LT(failures, 10000);
+    }
+    EXPECT_GT(failures, 2) << plan.implementation;
+  }
+}
+
 // Sanitizers have an allocator of their own, which ends the process where malloc returns null.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Takes all memory the process may have, down to the last small block.

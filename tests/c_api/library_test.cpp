@@ -38,6 +38,7 @@ TEST(CApi, DefaultsAreThoseOfCpp) {
   expect_defaults_of(RepackProblem{}, octet_init_repack_problem);
   expect_defaults_of(Fp8LinearProblem{}, octet_init_fp8_linear_problem);
   expect_defaults_of(RmsNormProblem{}, octet_init_rms_norm_problem);
+  expect_defaults_of(AttentionProblem{}, octet_init_attention_problem);
   expect_defaults_of(RopeProblem{}, octet_init_rope_problem);
   expect_defaults_of(RmsNormRopeProblem{}, octet_init_rms_norm_rope_problem);
   expect_defaults_of(GatedActivationProblem{}, octet_init_gated_activation_problem);

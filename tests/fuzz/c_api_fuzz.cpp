@@ -1,5 +1,6 @@
 // Drives the C API with arbitrary problems and tensors, one operator per input.
 #include "fuzz/c_api_adamw.hpp"
+#include "fuzz/c_api_attention.hpp"
 #include "fuzz/c_api_casts.hpp"
 #include "fuzz/c_api_cross_entropy.hpp"
 #include "fuzz/c_api_elements.hpp"
@@ -13,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace octet::fuzz;
   Memory memory;
   Input input(data, size, memory.arena());
-  switch (input.choice(22)) {
+  switch (input.choice(23)) {
     case 0: fuzz_quantize(input, memory); break;
     case 1: fuzz_dequantize(input, memory); break;
     case 2: fuzz_repack(input, memory); break;
@@ -35,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 18: fuzz_moe_unpermute(input, memory); break;
     case 19: fuzz_grouped_layer(input, memory); break;
     case 20: fuzz_moe_mlp(input, memory); break;
+    case 21: fuzz_attention(input, memory); break;
     default: fuzz_gated_mlp(input, memory); break;
   }
   return 0;
