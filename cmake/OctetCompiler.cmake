@@ -36,8 +36,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(octet_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(OCTET_SANITIZE)
-  # GCC 12 warns about its own instrumentation; in the plain builds warnings stay errors.
+  # Compilers differ in what they warn about; in the plain builds warnings stay errors.
   target_compile_options(octet_options INTERFACE -Wno-error)
+  target_compile_definitions(octet_options INTERFACE OCTET_SANITIZED)
   add_compile_options(
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${OCTET_SANITIZE}>
     $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>

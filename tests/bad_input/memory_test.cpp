@@ -204,7 +204,7 @@ TEST(MemoryBadInput, EveryAllocationOfARunOfAttentionMayFail) {
 }
 
 // Sanitizers have an allocator of their own, which ends the process where malloc returns null.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef OCTET_SANITIZED
 // Takes all memory the process may have, down to the last small block.
 void exhaust_memory() {
   rlimit limit{};

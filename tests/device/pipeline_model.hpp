@@ -177,9 +177,10 @@ class PipelineModel {
     return turn.empty() ? pipeline_.slices : turn[at(tile) % turn.size()];
   }
   int tickets() const { return first_[at(pipeline_.tiles)]; }
+  // Behind the last tile: the number of tiles.
   int tile_of(int ticket) const {
     int tile = 0;
-    while (first_[at(tile + 1)] <= ticket) ++tile;
+    while (tile < pipeline_.tiles && first_[at(tile + 1)] <= ticket) ++tile;
     return tile;
   }
   bool begins_tile(int ticket) const { return first_[at(tile_of(ticket))] == ticket; }
@@ -201,7 +202,7 @@ class PipelineModel {
   int next_stage(const Warp& warp) const {
     const int next = warp.ticket + 1;
     if (!pipeline_.restarts) return next % pipeline_.stages;
-    if (next == tickets()) return -1;
+    if (next >= tickets()) return -1;
     return (next - first_[at(tile_of(next))]) % pipeline_.stages;
   }
 

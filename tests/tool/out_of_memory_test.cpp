@@ -9,7 +9,7 @@ namespace octet::tool {
 namespace {
 
 // A sanitizer reserves terabytes of address space.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef OCTET_SANITIZED
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
