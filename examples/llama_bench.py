@@ -353,6 +353,8 @@ class Table:
     def row(self, contender: Contender | None, figures: dict) -> dict:
         """The figures of a contender, or of no contender, with their origin."""
         what = {"Precision": contender.name if contender else ""}
+        if contender:
+            what["Attention"] = contender.recipe.attention
         kernels = {"Kernels": kernels_of(contender) if contender else ""}
         return {**self.run, **what, **figures, **kernels, **self.origin}
 
@@ -386,6 +388,8 @@ def kernels_of(contender: Contender) -> str:
         operators += ["fp8_linear", "gated_mlp", "linear_cross_entropy", "rms_norm", "rope"]
     elif contender.recipe.precision == "bf16" and contender.recipe.head == "fp8":
         operators += ["fp8_linear"]
+    if contender.recipe.attention == "octet":
+        operators += ["attention"]
     function = ctypes.CDLL(str(octet.library_path())).octet_device_sources
     function.restype = ctypes.c_char_p
     digests = {operator: function(operator.encode()).decode() for operator in operators}
@@ -393,9 +397,14 @@ def kernels_of(contender: Contender) -> str:
 
 
 def baseline_of(entrant: Entrant, entrants: list[Entrant], precision: str) -> Entrant | None:
-    """The entrant with this precision, with the same optimiser if there are two."""
+    """The entrant with this precision, with the same optimiser and attention if there are several."""
     named = [other for other in entrants if other.name.partition("+")[0] == precision]
-    return min(named, key=lambda other: other.contender.optimizer != entrant.contender.optimizer, default=None)
+    mine = entrant.contender
+
+    def differs(other: Entrant) -> tuple[bool, bool]:
+        return other.contender.optimizer != mine.optimizer, other.contender.recipe.attention != mine.recipe.attention
+
+    return min(named, key=differs, default=None)
 
 
 def report_bench(entrants: list[Entrant], table: Table) -> None:

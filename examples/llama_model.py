@@ -75,6 +75,7 @@ class Recipe:
     fast_accum: str = "forward"
     recompute: bool = False
     checkpointing: bool = False
+    attention: str = "cudnn"
 
 
 PRECISIONS = {
@@ -98,17 +99,19 @@ class Contender:
 
 
 def parse_contender(name: str, args: Any) -> Contender:
-    """``NAME[+adamw][@ORDER]``; the other settings are flags."""
+    """``NAME[+adamw][+attention][@ORDER]``; the other settings are flags."""
     spec, at, order = name.partition("@")
-    precision, plus, optimizer = spec.partition("+")
-    if precision not in PRECISIONS or (plus and optimizer != "adamw"):
-        choices = ", ".join(PRECISIONS)
-        raise ValueError(f"octet: --precision must be of {choices}, with or without +adamw and @ORDER, got {name!r}")
+    precision, *parts = spec.split("+")
+    if precision not in PRECISIONS or not {*parts} <= {"adamw", "attention"}:
+        choices = f"{', '.join(PRECISIONS)}, with or without +adamw, +attention and @ORDER"
+        raise ValueError(f"octet: --precision must be of {choices}, got {name!r}")
     if at and not order.isdecimal():
         raise ValueError(f"octet: the order of the data in --precision must be a number, got {name!r}")
-    flags = {key: getattr(args, key) for key in ("head", "fused_loss", "recompute", "checkpointing")}
+    flags = {key: getattr(args, key) for key in ("head", "fused_loss", "recompute", "checkpointing", "attention")}
+    if "attention" in parts:
+        flags["attention"] = "octet"
     recipe = replace(PRECISIONS[precision], **flags)
-    return Contender(name, recipe, int(order or 0), "octet" if plus else "torch")
+    return Contender(name, recipe, int(order or 0), "octet" if "adamw" in parts else "torch")
 
 
 # torchao's recipe "rowwise", written anew. Every operand is e4m3 with one scale per row along the summed dimension,
@@ -160,8 +163,10 @@ def rowwise_linear(x: Tensor, w: Tensor, fast_accum: str = "forward") -> Tensor:
     return RowwiseLinear.apply(x.reshape(-1, x.shape[-1]), w, fast_accum).view(*x.shape[:-1], w.shape[0])
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, recipe: Recipe) -> Tensor:
     """Causal, with grouped heads: ``[batch, seq, heads, head_dim]`` to ``[batch, seq, heads * head_dim]``."""
+    if recipe.attention == "octet":
+        return ot.attention(q, k, v, causal=True).flatten(2)
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
     return y.transpose(1, 2).flatten(2)
@@ -204,7 +209,7 @@ class Layer(nn.Module):
         residual = x if residual is None else x + residual
         qkv = self.linear(self.attention_norm(residual), self.qkv.weight).unflatten(-1, (-1, self.shape.head_dim))
         q, k, v = qkv.split((heads, kv_heads, kv_heads), dim=2)
-        x = self.linear(attention(rotate(q, cos, sin), rotate(k, cos, sin), v), self.out.weight)
+        x = self.linear(attention(rotate(q, cos, sin), rotate(k, cos, sin), v, self.recipe), self.out.weight)
 
         residual = x + residual
         gate, up = self.linear(self.mlp_norm(residual), self.mlp.w_gate_up).chunk(2, dim=-1)
@@ -221,7 +226,7 @@ class OctetLayer(nn.Module):
 
     def __init__(self, shape: Shape, recipe: Recipe) -> None:
         super().__init__()
-        self.heads, self.kv_heads = shape.heads, shape.kv_heads
+        self.recipe, self.heads, self.kv_heads = recipe, shape.heads, shape.kv_heads
         norm = {"quantized": True, "wgrad": recipe.wgrad, "recompute": recipe.recompute}
         self.attention_norm = ot.RMSNorm(shape.dim, EPS, **norm)
         self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, wgrad=recipe.wgrad)
@@ -236,7 +241,7 @@ class OctetLayer(nn.Module):
         else:
             normed, residual = self.attention_norm(x, residual)
         q, k, v = ot.rope_qkv(self.qkv(normed), self.heads, self.kv_heads, cos, sin)
-        x = self.out(attention(q, k, v))
+        x = self.out(attention(q, k, v, self.recipe))
 
         normed, residual = self.mlp_norm(x, residual)
         return self.mlp(normed), residual

@@ -5,15 +5,18 @@
     python examples/train_llama.py --model llama3-8b --layers 4 --precision octet-2d --data corpus/tokens.bin
     torchrun --nproc-per-node 8 examples/train_llama.py --model llama3-8b --precision octet-2d --data corpus/tokens.bin
 
---precision is a comma list of NAME[+adamw][@ORDER]. NAME is one of
+--precision is a comma list of NAME[+adamw][+attention][@ORDER]. NAME is one of
 
     bf16               torch operators
     fp8_rowwise        torchao's rowwise recipe: fast accumulation in forward
     fp8_rowwise-fast   the same with fast accumulation in all three products
     octet-1d, octet-2d octet.torch, x^T for the weight gradient in 1x128 or 128x128 blocks; octet is octet-2d
 
-+adamw steps with octet.torch.AdamW instead of torch's fused AdamW. @ORDER, a number, reads the data in another order:
-bf16,bf16@1 are two bf16 runs whose losses differ by chance alone. All runs of a list begin with the same weights.
++adamw steps with octet.torch.AdamW instead of torch's fused AdamW. +attention is --attention octet for this run alone:
+octet-2d,octet-2d+attention are one step without and with octet.torch.attention.
+
+@ORDER, a number, reads the data in another order: bf16,bf16@1 are two bf16 runs whose losses differ by chance alone.
+All runs of a list begin with the same weights.
 
 The model is llama_model.py. --bench, --profile and --host-time measure instead of training: llama_bench.py, which takes
 no part otherwise. docs/training.md has the rest.
@@ -397,7 +400,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     model.add_argument("--model", choices=SHAPES, default="tiny", help="sizes that the next flags change [tiny]")
     for name in ("layers", "dim", "hidden", "heads", "kv-heads", "vocab"):
         model.add_argument(f"--{name}", type=int)
-    model.add_argument("--precision", default="bf16", help="comma list of NAME[+adamw][@ORDER], see above [bf16]")
+    model.add_argument("--precision", default="bf16", help="comma list of NAME[+...][@ORDER], see above [bf16]")
     model.add_argument("--head", choices=("bf16", "fp8"), default="bf16", help="products of the head [bf16]")
     what = "octet's head as that of the others: logits whole, norm and loss by torch"
     model.add_argument("--no-fused-loss", dest="fused_loss", action="store_false", help=what)
@@ -417,7 +420,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     run.add_argument("--seed", type=int, default=0, help="of weights and data [0]")
     run.add_argument("--compile", choices=("off", "blocks", "model"), help="[blocks on a GPU, off on a CPU]")
     run.add_argument("--checkpointing", action="store_true", help="keep only the inputs of each layer")
-    run.add_argument("--attention", choices=("cudnn", "any"), default="cudnn", help="SDPA on a GPU [cudnn]")
+    what = "cudnn or any, what SDPA runs on a GPU; or octet, octet.torch.attention instead of it"
+    run.add_argument("--attention", choices=("cudnn", "any", "octet"), default="cudnn", help=f"{what} [cudnn]")
 
     output = parser.add_argument_group("output")
     output.add_argument("--out", type=Path, default=Path("build/train"), help="folder of CSVs and plots [build/train]")

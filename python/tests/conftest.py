@@ -120,6 +120,15 @@ def step(model, x: Tensor) -> list[Tensor]:
     return [y.detach(), x.grad, *grads]
 
 
+@pytest.fixture
+def one_thread():
+    """Of torch: its threads and octet's would wait for each other on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(autouse=True)
 def _fresh_compiler():
     yield

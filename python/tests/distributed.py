@@ -13,6 +13,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from conftest import Block, snr
+from distributed_attention import ring, sharded
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -384,6 +385,8 @@ MODES = {
     "adamw": adamw,
     "groups": groups,
     "checkpoint": checkpoint,
+    "ring": lambda mode, mesh: worst_of(*ring(mode, mesh)),
+    "attention": lambda mode, mesh: worst_of(*sharded(mode, mesh)),
 }
 
 

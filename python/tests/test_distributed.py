@@ -1,4 +1,4 @@
-"""FSDP2, tensor and sequence parallel, and every operator on DTensors, as two gloo processes on the CPU."""
+"""FSDP2, tensor, sequence and context parallel, and every operator on DTensors, as two gloo processes on the CPU."""
 
 import math
 import os
@@ -32,6 +32,12 @@ WANTED = {
     "checkpoint": math.inf,
     "head-plain": 90,
     "head-fp8": 20,
+    "ring": 100,
+    "ring-causal": 100,
+    "ring-bf16": 44,
+    "ring-bf16-causal": 44,
+    "attention": 120,
+    "attention-offsets": 120,
 }
 
 

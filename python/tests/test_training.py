@@ -25,16 +25,8 @@ from llama_model import SHAPES, Llama, Recipe, Shape, build, rowwise_linear  # n
 from train_llama import Data, Machine, plan, run  # noqa: E402
 
 CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = "--layers 2 --dim 128 --hidden 128 --heads 2 --kv-heads 1 --seq 32 --batch 2".split()
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Of torch: its threads and octet's would wait for each other on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def main(flags: list[str]) -> int:
@@ -119,6 +111,8 @@ RECIPES = [
     Recipe("octet", recompute=True),
     Recipe("fp8_rowwise", head="fp8"),
     Recipe("octet", head="fp8"),
+    Recipe("bf16", attention="octet"),
+    Recipe("octet", attention="octet"),
 ]
 
 
@@ -395,7 +389,7 @@ def test_help_explains_the_names(capsys):
     with pytest.raises(SystemExit):
         plan(["--help"])
     text = capsys.readouterr().out
-    for words in ("+adamw steps with octet.torch.AdamW", "@ORDER, a number, reads the data in another order"):
+    for words in ("+adamw steps with octet.torch.AdamW", "+attention is --attention octet", "@ORDER, a number, reads"):
         assert words in text
 
 
@@ -406,6 +400,7 @@ def test_help_explains_the_names(capsys):
         ("--precision bf16-2d", "--precision must be of"),
         ("--precision octet@x", "order of the data"),
         ("--precision bf16+sgd", "--precision must be of"),
+        ("--precision bf16+attention+sgd", "--precision must be of"),
         ("--precision bf16,octet,bf16", "has a name twice"),
         ("--dim 100 --heads 3", "dim must be heads x an even head_dim, got dim 100, heads 3"),
         ("--heads 4 --kv-heads 3", "heads must be a multiple of kv_heads, got 4 and 3"),
@@ -418,6 +413,14 @@ def test_help_explains_the_names(capsys):
 def test_bad_flags_say_what_was_wanted(flags, message):
     with pytest.raises((ValueError, OSError), match=message):
         plan(flags.split())
+
+
+def test_attention_is_a_flag_or_part_of_a_name():
+    _, _, contenders, _ = plan(["--precision", "bf16,octet+attention,octet+adamw+attention@1"])
+    assert [c.recipe.attention for c in contenders] == ["cudnn", "octet", "octet"]
+    assert [c.optimizer for c in contenders] == ["torch", "torch", "octet"] and contenders[2].order == 1
+    _, _, (contender,), _ = plan(["--attention", "octet"])
+    assert contender.recipe.attention == "octet"
 
 
 def test_two_ranks_train_as_one(tmp_path):

@@ -11,6 +11,7 @@ namespace octet_torch {
 
 // The tables of the files.
 Operators adamw_operators();
+Operators attention_operators();
 Operators gated_mlp_operators();
 Operators grouped_linear_operators();
 Operators linear_cross_entropy_operators();
@@ -25,6 +26,7 @@ Operators swiglu_operators();
 namespace {
 
 constexpr Operators (*kTables[])() = {adamw_operators,
+                                      attention_operators,
                                       gated_mlp_operators,
                                       grouped_linear_operators,
                                       linear_cross_entropy_operators,

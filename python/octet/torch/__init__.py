@@ -19,6 +19,7 @@ import torch.distributed
 
 from octet.torch._activation import QuantizedActivation, quantize_activation
 from octet.torch._adamw import AdamW
+from octet.torch._attention import attention, merge_attention
 from octet.torch._cache import cache_weights, refresh_weights
 from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
@@ -30,12 +31,20 @@ from octet.torch._moe import Routing, moe_mlp, moe_route
 from octet.torch._norm import rms_norm
 from octet.torch._packed import QKV, GatedMLP, pack_state_dict, split_state_dict
 from octet.torch._quantize import Quantized, dequantize, quantize
+from octet.torch._ring_attention import ring_attention
 from octet.torch._rope import rope, rope_qkv
 from octet.torch._swiglu import swiglu
 from octet.torch._transformers import patch_transformers, unpatch_transformers
+from octet.torch._transformers_attention import register_attention
 
 if torch.distributed.is_available():
-    from octet.torch import _sharding, _sharding_experts, _sharding_loss, _sharding_rows  # noqa: F401
+    from octet.torch import (  # noqa: F401
+        _sharding,
+        _sharding_attention,
+        _sharding_experts,
+        _sharding_loss,
+        _sharding_rows,
+    )
 
 __all__ = [
     "QKV",
@@ -49,6 +58,7 @@ __all__ = [
     "QuantizedWeight",
     "RMSNorm",
     "Routing",
+    "attention",
     "cache_weights",
     "convert",
     "dequantize",
@@ -56,6 +66,7 @@ __all__ = [
     "grouped_linear",
     "linear",
     "linear_cross_entropy",
+    "merge_attention",
     "moe_mlp",
     "moe_route",
     "pack_state_dict",
@@ -63,6 +74,8 @@ __all__ = [
     "quantize",
     "quantize_activation",
     "refresh_weights",
+    "register_attention",
+    "ring_attention",
     "rms_norm",
     "rope",
     "rope_qkv",
