@@ -15,6 +15,12 @@
 //   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB
 //   E2  every element of them                             |out - ref| <= c (|ref| + rms(ref)) with
 //                                                         c = 1e-2, f32 1e-4; finite where ref is
+//   A1  attention: out and dv, dq and dk as a whole       bf16 > 50, > 48 dB; f16 > 62, > 60;
+//                                                         f32 > 100, > 98
+//   A2  strips of 64 rows of a head of them               2 dB less
+//   A3  rows of out and dv                                bf16 > 44 dB, f16 > 56, f32 > 94
+//   A4  its lse                                           |lse - ref| <= 2e-5 max(1, |ref|)
+//   A5  attention on data of known results                exact_attention.cpp
 //
 // Why these are sound:
 // - A wrong cast cannot excuse the wrong product that follows from it: the dequantised operands of
@@ -38,6 +44,12 @@
 // - The two calls of G5 write a dense and a pitched output, so both are poisoned and guarded.
 // - E1 applies to 1,024 outputs or more, over those that are finite. Where an output is only a
 //   rounding of its inputs (the sum with a residual), E2 requires equality.
+// - A1 to A3 ask for the SNR where rounding by itself leaves 2 dB more, of 1,024 outputs (a row: 32).
+//   dq and dk are differences, and cancel where a row sees few keys: there, and for fewer outputs, the
+//   error may be twice what rounding each term by half an ulp explains (attention_reference.hpp).
+// - Emulated at 4096 keys, a dropped tile of one head in 256 leaves 44 dB as a whole and 5 dB in its
+//   strip, a dropped key 15 to 21 dB there. One dropped pair shows in no SNR; A5 sees it at the edges
+//   of masks, and wherever else it is one of the pairs that a query is given there.
 // - allclose of G4 is |out - ref| <= 1e-2 (|ref| + sum |a b| / sqrt(K)).
 //
 // On CUDA, data and reference are made on the device, and G5 and G6 are counted there, over the
@@ -45,9 +57,12 @@
 // to 2^22 elements and of the whole quantised tensor up to 256 tiles of 128x128. Beyond that, the
 // copy has one row and one column of every tile of the output, and 256 randomly drawn tiles of the
 // quantised tensor plus those at its corners. E1 and E2 use whole rows instead, one from each of as
-// many runs of rows as 2^22 elements (10^8 on the CPU) allow.
+// many runs of rows as 2^22 elements (10^8 on the CPU) allow. A1 to A4 take all strips where that
+// costs 2^33 multiply-adds, else a sample of them with the first and the last; there dk and dv are
+// judged by what forward wrote.
 #pragma once
 
+#include "check/data/attention_data.hpp"
 #include "check/data/group_sizes.hpp"
 #include "check/data/random.hpp"
 
@@ -64,7 +79,7 @@ struct GateResult {
   bool pass = false;
   std::string value;  // "55.6 dB"
   std::string bound;  // "> 50 dB"
-  double snr_db = 0;  // of G1, G2, G4 and E1; NaN for the others
+  double snr_db = 0;  // of G1, G2, G4, E1 and A1; NaN for the others
 };
 
 struct GateReport {
@@ -86,6 +101,9 @@ struct DataOptions {
   // backend that only writes dense rows. Only the gates use it.
   std::int64_t row_gap = 5;
   GroupSpread group_spread{};  // of operators over groups
+  // Of attention: lengths where the problem has offsets, and where heads lie where it has none.
+  SequenceSpread sequence_spread{};
+  HeadLayout head_layout = HeadLayout::bshd;
 };
 
 // Each makes its own data, runs the operator and judges every output.
@@ -96,6 +114,7 @@ GateReport check_grouped_gemm(const GroupedGemmProblem& problem, const DataOptio
 GateReport check_fp8_grouped_linear(const Fp8GroupedLinearProblem& problem,
                                     const DataOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
+GateReport check_attention(const AttentionProblem& problem, const DataOptions& options);
 GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);
 GateReport check_moe_route(const MoeRouteProblem& problem, const DataOptions& options);

@@ -157,6 +157,35 @@ std::vector<Workload::Call> calls_of(const Problem& problem) {
   return workload->calls();
 }
 
+TEST(AttentionWorkload, RunsInEveryLayoutAndOverLengths) {
+  AttentionProblem problem;
+  problem.batch = 2;
+  problem.seq_q = problem.seq_kv = 20;
+  problem.heads_q = 4;
+  problem.heads_kv = 2;
+  problem.dim_qk = 16;
+  problem.sink = true;
+  const std::size_t rows = 2 * 20;
+  // q, k, v and their gradients, out and dout in bf16, lse in f32
+  const std::size_t least = rows * (2 * 2 * (4 + 2 + 2) * 16 + 2 * 2 * 4 * 16 + 4 * 4);
+  for (const HeadLayout layout :
+       {HeadLayout::bshd, HeadLayout::sbhd, HeadLayout::bhsd, HeadLayout::packed}) {
+    DataOptions options;
+    options.head_layout = layout;
+    const auto workload = make_workload(problem, options);
+    EXPECT_GE(workload->bytes(), least);
+    EXPECT_EQ(workload->calls().size(), 2u);
+    workload->allocate(2);
+    for (int i = 0; i < 3; ++i) {
+      for (const Part& part : workload->task()) EXPECT_NO_THROW(part(i));
+    }
+    EXPECT_TRUE(workload->peer().empty());
+  }
+  problem.offsets_dtype = Dtype::i32;
+  problem.total_q = problem.total_kv = 32;
+  EXPECT_EQ(calls_of(problem).size(), 2u) << "two sequences of 16";
+}
+
 TEST(MemoryWorkload, OfACastCountsEveryByteReadAndWritten) {
   QuantizeProblem problem;
   problem.rows = 128;

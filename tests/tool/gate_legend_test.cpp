@@ -52,6 +52,14 @@ std::vector<GateResult> reported_gates() {
       add(check_rms_norm(norm, data));
     }
   }
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+    AttentionProblem attention;
+    attention.seq_q = attention.seq_kv = 64;
+    attention.heads_q = attention.heads_kv = 1;
+    attention.dim_qk = 32;
+    attention.dtype = dtype;
+    add(check_attention(attention, data));
+  }
   return all;
 }
 

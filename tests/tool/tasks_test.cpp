@@ -46,7 +46,7 @@ TEST(Tasks, GroupsComeInTheOrderOfTheFile) {
 
 TEST(Tasks, TheFileThatShipsHasItsGroups) {
   const auto groups = parse_tasks(std::string(embedded_case_file("tasks.yaml")), "tasks.yaml");
-  for (const char* name : {"quick", "dense84", "quantize", "memory", "mlp"}) {
+  for (const char* name : {"quick", "dense84", "quantize", "memory", "mlp", "attention"}) {
     EXPECT_FALSE(tasks_of(groups, {name}).empty()) << name;
   }
 }

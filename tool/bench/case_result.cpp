@@ -61,6 +61,7 @@ RowLayout layout_of(RowKind rows, const std::string& baseline) {
     case RowKind::memory: return memory_layout();
     case RowKind::head: return head_layout();
     case RowKind::update: return update_layout();
+    case RowKind::attention: return attention_layout();
     default: return mlp_layout();
   }
 }

@@ -52,6 +52,7 @@ RowLayout memory_layout();
 RowLayout mlp_layout();
 RowLayout head_layout();
 RowLayout update_layout();
+RowLayout attention_layout();
 
 // Prints the table, every FAIL and ERROR with its note and the command that repeats it (`repeats`
 // has one per case), the score and the counts. Rows just measured and rows read back from a file

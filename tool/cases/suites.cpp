@@ -181,4 +181,6 @@ std::vector<AttentionCase> load_attention_suite(const std::string& name) {
   return attention_suite(embedded_suites(), name, embedded_models());
 }
 
+const Model& load_model(const std::string& name) { return find_model(embedded_models(), name); }
+
 }  // namespace octet::tool

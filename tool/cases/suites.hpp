@@ -51,5 +51,7 @@ std::vector<AttentionCase> attention_suite(const Suites& suites, const std::stri
 std::vector<LayerCase> load_suite(const std::string& name_or_path);
 std::vector<GroupedCase> load_grouped_suite(const std::string& name);
 std::vector<AttentionCase> load_attention_suite(const std::string& name);
+// A model of models.yaml.
+const Model& load_model(const std::string& name);
 
 }  // namespace octet::tool

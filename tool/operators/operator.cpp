@@ -124,6 +124,7 @@ std::unique_ptr<Operator> make_moe_maps_operator();
 std::unique_ptr<Operator> make_moe_permute_operator();
 std::unique_ptr<Operator> make_moe_unpermute_operator();
 std::unique_ptr<Operator> make_moe_mlp_operator();
+std::unique_ptr<Operator> make_attention_operator();
 
 const std::vector<MakeOperator>& operators() {
   static const std::vector<MakeOperator> makers{
@@ -134,7 +135,7 @@ const std::vector<MakeOperator>& operators() {
       make_adamw_operator,         make_grouped_gemm_operator,
       make_moe_route_operator,     make_moe_maps_operator,
       make_moe_permute_operator,   make_moe_unpermute_operator,
-      make_moe_mlp_operator,
+      make_moe_mlp_operator,       make_attention_operator,
   };
   return makers;
 }

@@ -39,6 +39,8 @@ struct Case {
   std::function<double(const DataOptions&)> f16_snr_db{};
   // Plans the baseline; throws octet::Error if it does not take the case.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> baseline{};
+  // Attention only: of forward, by convention.
+  double forward_operations = 0;
 
   std::string shape() const;  // "512x1024x768"
   std::string title() const;  // "Llama-3.1-8B norm 4096x4096"; only the shape if it has no name
@@ -48,8 +50,9 @@ struct Case {
 // The contents of a row of results. layer: forward and backward of a linear layer, next to a
 // baseline. cast, memory: a cast, or a forward and a backward, next to copies of as many bytes.
 // mlp: forward and backward of an MLP, next to its unfused chain. head: a loss, and its step.
-// update: one call, next to a copy of as many bytes. grouped: layers over groups of rows.
-enum class RowKind { layer, cast, memory, mlp, head, update, grouped };
+// update: one call, next to a copy of as many bytes. grouped: layers over groups of rows. attention:
+// forward and backward over sequences.
+enum class RowKind { layer, cast, memory, mlp, head, update, grouped, attention };
 
 class Operator {
  public:

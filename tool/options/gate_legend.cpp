@@ -26,6 +26,15 @@ const std::vector<GateText>& gate_texts() {
       {"E1", "Output of an elementwise or row-wise operator.", "> 45 dB, f32 > 100 dB."},
       {"E2", "Every element of it.",
        "off by <= 0.01 (|ref| + rms), f32 <= 0.0001; equal where the output is only a rounding."},
+      {"A1", "Attention: out and dv, dq and dk, against f64.",
+       "> 50 dB and > 48 dB; f16 > 62 dB and > 60 dB; f32 > 100 dB and > 98 dB. Fewer than 1024 "
+       "outputs, and those that cancel: twice the error that rounding explains."},
+      {"A2", "The same for every 64 rows of a head.",
+       "> 48 dB and > 46 dB; f16 > 60 dB and > 58 dB; f32 > 98 dB and > 96 dB."},
+      {"A3", "Every row of out and dv.", "> 44 dB; f16 > 56 dB; f32 > 94 dB."},
+      {"A4", "The logarithm of the sums.", "off by <= 2e-05 max(1, |lse|)."},
+      {"A5", "Attention on data of known results: one to four keys per query count.",
+       "these results; a pair of query and key that is dropped at the edge of a mask fails."},
       {"F", "A gated MLP fused and unfused.", "equal bits."},
   };
   return texts;

@@ -194,6 +194,34 @@ ResultKind linear_cross_entropy_kind() {
               "of the logits in FP8, written and read both ways"};
 }
 
+// Operations of the step over the bytes of q, k, v, out and their gradients in 16 bits.
+double attention_intensity(const bench::Record& record) {
+  const double rows_q = record.number("Batch") * record.number("SeqLen");
+  const double rows_kv = record.number("Batch") * record.number("SeqLenKV");
+  const double dims = record.number("head_dim_qk") + record.number("head_dim_v");
+  const double elements =
+      dims * (rows_q * record.number("num_head_q") + rows_kv * record.number("num_head_kv"));
+  return record.number("Combined Step TFLOPS") * 1e12 *
+         (record.number("Combined Step Time (ms)") * 1e-3) / (4 * elements);
+}
+
+ResultKind attention_kind() {
+  return {.op = "attention",
+          .about = "attention, forward and backward",
+          .is_named_in_rows = true,
+          .shape = {"Batch", "SeqLen", "SeqLenKV", "num_head_q", "num_head_kv", "head_dim_qk",
+                    "head_dim_v"},
+          .name_column = "Case",
+          .rates = step_tflops(),
+          .time = "Combined Step Time (ms)",
+          .unit = "TFLOPS",
+          .snrs = {{"Forward SNR (dB)", "A1", 50}, {"Backward SNR (dB)", "A1", 48}},
+          .intensity = attention_intensity,
+          .intensity_text =
+              "3.5 times the operations of forward over the bytes of q, k, v, out "
+              "and their gradients in 16 bits"};
+}
+
 // Written by tools/peers.py for memory-bound operators: one row per call and library.
 ResultKind peers_memory_kind(const char* op, std::vector<const char*> shape) {
   return {.op = op,
@@ -264,6 +292,7 @@ const std::vector<ResultKind>& result_kinds() {
       memory_kind("moe-permute"),
       memory_kind("moe-unpermute"),
       moe_mlp_kind(),
+      attention_kind(),
       peers_kind(),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};

@@ -442,6 +442,56 @@ std::vector<Row> head_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
+Row attention_columns() {
+  Row run = run_columns();
+  run.erase(run.begin());  // the backend, which comes before the check
+  return joined({place_columns(),
+                 {"Case", "Operator", "Dtype", "Batch", "SeqLen", "SeqLenKV", "num_head_q",
+                  "num_head_kv", "head_dim_qk", "head_dim_v", "Causal", "Window", "Layout",
+                  "Deterministic", "Backend", "Check"},
+                 step_columns(),
+                 {"Options", "Workspace Bytes", "Forward SNR (dB)", "Backward SNR (dB)"},
+                 run,
+                 origin_columns()});
+}
+
+std::vector<Row> attention_table(const Row& header, const std::vector<Row>& rows) {
+  const Units units = step_units(header, rows);
+  const auto& [time, rate] = units;
+  std::vector<Row> table{{"case", "batch", "seq", "heads", "dim", "mask", "layout", "check",
+                          "forward " + time.name, rate.name, "backward " + time.name, rate.name,
+                          "step " + rate.name, "spread %", "SNR dB", "note"}};
+  for (const Row& row : rows) {
+    const Record record(header, row);
+    const auto both = [&](const char* first, const char* second) {
+      const std::string& a = record.at(first);
+      return a == record.at(second) ? a : a + "x" + record.at(second);
+    };
+    const std::string& window = record.at("Window");
+    Row line{record.at("Case"),
+             record.at("Batch"),
+             both("SeqLen", "SeqLenKV"),
+             both("num_head_q", "num_head_kv"),
+             both("head_dim_qk", "head_dim_v"),
+             !window.empty()                 ? window
+             : record.at("Causal") == "True" ? "causal"
+                                             : "none",
+             record.at("Layout"),
+             record.at("Check")};
+    for (const char* part : {"Forward", "Backward"}) {
+      line.push_back(time.text(record.number(std::string(part) + " Time (ms)")));
+      line.push_back(rate.text(record.number(std::string(part) + " TFLOPS")));
+    }
+    line.push_back(rate.text(record.number("Combined Step TFLOPS")));
+    line.push_back(brief(record.number("Spread (%)")));
+    line.push_back(brief(record.number("Forward SNR (dB)")));
+    line.push_back(note_of_pass(record));
+    table.push_back(std::move(line));
+  }
+  drop_unnamed_cases(table);
+  return table;
+}
+
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column) {
   std::vector<double> values;
   for (const Row& row : rows) {

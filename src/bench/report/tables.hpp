@@ -20,6 +20,8 @@ Row mlp_columns();
 // The head and its loss: the loss alone, and the step with both gradients.
 Row head_columns();
 Row update_columns();
+// Attention, forward and backward.
+Row attention_columns();
 
 // The titles, then a line for every row. Times and rates are in units that fit them.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);
@@ -30,6 +32,7 @@ std::vector<Row> memory_step_table(const Row& header, const std::vector<Row>& ro
 std::vector<Row> mlp_table(const Row& header, const std::vector<Row>& rows);
 std::vector<Row> head_table(const Row& header, const std::vector<Row>& rows);
 std::vector<Row> update_table(const Row& header, const std::vector<Row>& rows);
+std::vector<Row> attention_table(const Row& header, const std::vector<Row>& rows);
 
 // The geometric mean of a column over the rows that have it; NaN if none has.
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column);

@@ -220,6 +220,9 @@ std::string describe(const AttentionProblem& given) {
   }
   result += text(" --dtype ", name(problem.dtype));
   if (*problem.out_dtype != problem.dtype) result += text(" --out ", name(*problem.out_dtype));
+  if (problem.workspace_limit != AttentionProblem{}.workspace_limit) {
+    result += text(" --workspace-limit ", problem.workspace_limit);
+  }
   return result + " --device " + name(problem.device);
 }
 
