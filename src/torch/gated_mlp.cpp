@@ -67,7 +67,10 @@ void gated_mlp_forward(StackValue* stack) {
   const octet_block t_block = transposed_block(recipe.wgrad);
   Copies in;
   in.row = given_fp8(std::move(given_x), m, k, recipe.format, row_block(), "x");
-  if (!in.row) in = cast(x, "x", recipe.format, row_block(), save_x ? t_block : octet_no_copy());
+  if (!in.row) {
+    in = cast(x, "x", recipe.format, row_block(), save_x ? t_block : octet_no_copy(),
+              Returned::column);
+  }
   Fp8 w = given_fp8(std::move(given_gate_up), 2 * f, k, recipe.format, square_block(), "w_gate_up");
   if (!w)
     w = cast(weights.gate_up, "w_gate_up", recipe.format, square_block(), octet_no_copy()).row;

@@ -11,6 +11,22 @@ namespace {
 
 octet_block block_of(const Fp8& matrix) { return matrix ? matrix.view.block : octet_no_copy(); }
 
+// Memory for [rows, cols]; octet_no_copy(): none. In one piece where it is not returned.
+Fp8 empty_fp8(std::int64_t rows, std::int64_t cols, octet_dtype format, octet_block block,
+              bool returned, const Tensor& like) {
+  if (block.rows == octet_no_copy().rows) return {};
+  const octet_quantized_layout layout = layout_of(rows, cols, format, block);
+  if (returned || rows == 0 || cols == 0) {
+    Quantized memory = empty_quantized(layout, like);
+    const octet_quantized view = view_of(memory, layout, "out");
+    return {std::move(memory), view};
+  }
+  Workspace memory(layout.bytes, like);
+  octet_quantized view{};
+  check(octet_make_quantized_view(&layout, memory.data(), device_of(like), &view));
+  return {{memory.release(), Tensor()}, view};
+}
+
 octet_gemm_operand operand_of(const Fp8& matrix) {
   octet_gemm_operand operand;
   octet_init_gemm_operand(&operand);
@@ -35,14 +51,8 @@ void Fp8::release(StackValue* values, StackValue* scales, const Tensor& like) {
 
 Copies empty_copies(std::int64_t rows, std::int64_t cols, octet_dtype format, octet_block block,
                     octet_block transposed_block, const Tensor& like) {
-  const auto make = [&](std::int64_t r, std::int64_t c, octet_block b) -> Fp8 {
-    if (b.rows == octet_no_copy().rows) return {};
-    const octet_quantized_layout layout = layout_of(r, c, format, b);
-    Quantized memory = empty_quantized(layout, like);
-    const octet_quantized view = view_of(memory, layout, "out");
-    return {std::move(memory), view};
-  };
-  return {make(rows, cols, block), make(cols, rows, transposed_block)};
+  return {empty_fp8(rows, cols, format, block, true, like),
+          empty_fp8(cols, rows, format, transposed_block, true, like)};
 }
 
 octet_fp8_output output_of(const Copies& copies, octet_dtype format) {
@@ -74,9 +84,11 @@ Fp8 given_fp8(Quantized tensors, std::int64_t rows, std::int64_t cols, octet_dty
 }
 
 Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block block,
-            octet_block transposed_block) {
+            octet_block transposed_block, Returned returned) {
   const octet_tensor input = view_of(x, name, 2);
-  Copies out = empty_copies(input.shape[0], input.shape[1], format, block, transposed_block, x);
+  const std::int64_t rows = input.shape[0], cols = input.shape[1];
+  Copies out{empty_fp8(rows, cols, format, block, returned == Returned::both, x),
+             empty_fp8(cols, rows, format, transposed_block, returned != Returned::none, x)};
   cast_into(x, name, format, out);
   return out;
 }

@@ -22,13 +22,14 @@ octet_block transposed_block(octet_wgrad_blocks wgrad);
 inline octet_block row_block() { return octet_block_of(1, 128); }
 inline octet_block square_block() { return octet_block_of(128, 128); }
 
-// An FP8 matrix: memory, and what octet sees of it. No memory: no matrix.
+// An FP8 matrix: memory, and what octet sees of it. No memory: no matrix. Scales may lie in the memory
+// of the values.
 struct Fp8 {
   Quantized memory;
   octet_quantized view{};
 
   explicit operator bool() const { return memory.values.get() != nullptr; }
-  // What an operator returns for it: shape [0] if there is none.
+  // What an operator returns for it, if it was made for that: shape [0] if there is none.
   void release(StackValue* values, StackValue* scales, const Tensor& like);
 };
 
@@ -53,9 +54,13 @@ Tensor carrier_like(const octet_tensor& result, const Tensor& like);
 Fp8 given_fp8(Quantized tensors, std::int64_t rows, std::int64_t cols, octet_dtype format,
               octet_block block, const char* name);
 
+// Which copies an operator returns. Others live as long as the call, values and scales in one piece
+// of memory: an allocation takes a microsecond of an eager layer.
+enum class Returned { none, column, both };
+
 // x [rows, cols] in FP8; octet_no_copy() for an orientation that is not needed.
 Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block block,
-            octet_block transposed_block);
+            octet_block transposed_block, Returned returned = Returned::none);
 // The same into memory that is there.
 void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copies& out);
 

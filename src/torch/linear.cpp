@@ -35,7 +35,7 @@ void linear_forward(StackValue* stack) {
   cast_x.row = given_fp8(std::move(given_x), m, k, recipe.format, row_block(), "x");
   if (!cast_x.row) {
     cast_x = cast(x, "x", recipe.format, row_block(),
-                  save_x ? transposed_block(recipe.wgrad) : octet_no_copy());
+                  save_x ? transposed_block(recipe.wgrad) : octet_no_copy(), Returned::column);
   }
   Fp8 cast_w = given_fp8(std::move(given_w), n, k, recipe.format, square_block(), "w");
   if (!cast_w) cast_w = cast(w, "w", recipe.format, square_block(), octet_no_copy()).row;

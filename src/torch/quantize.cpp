@@ -74,7 +74,7 @@ void cast_activation(StackValue* stack) {
   const octet_block transposed =
       transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 2)));
   Copies out = cast(x, "x", static_cast<octet_dtype>(int_at(stack, 1)), row_block(),
-                    bool_at(stack, 3) ? transposed : octet_no_copy());
+                    bool_at(stack, 3) ? transposed : octet_no_copy(), Returned::both);
   out.row.release(&stack[0], &stack[1], x);
   out.column.release(&stack[2], &stack[3], x);
 }

@@ -22,14 +22,14 @@ void require(ShimStatus status, const char* what) {
                                     (message.empty() ? "" : ": " + message));
 }
 
+}  // namespace
+
 octet_device device_of(const Tensor& tensor) {
   std::int32_t type = 0, index = 0;
   require(shim.get_device_type(tensor.get(), &type), "get_device_type");
   require(shim.get_device_index(tensor.get(), &index), "get_device_index");
   return type == shim.cuda ? octet_cuda(index) : octet_cpu();
 }
-
-}  // namespace
 
 std::string text_of(octet_device device) {
   return device.type == OCTET_CUDA ? "cuda:" + std::to_string(device.index) : "cpu";

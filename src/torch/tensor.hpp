@@ -40,6 +40,7 @@ octet_tensor view_of(const Tensor& tensor, const char* name, int rank);
 // The same for indices: int32 or int64.
 octet_tensor index_view_of(const Tensor& tensor, const char* name, int rank);
 
+octet_device device_of(const Tensor& tensor);
 std::int32_t torch_dtype(octet_dtype dtype);
 std::string text_of(octet_device device);  // "cuda:0"
 
@@ -64,6 +65,8 @@ class Workspace {
  public:
   Workspace(std::size_t bytes, const Tensor& like);
   void* data() const { return data_; }
+  // The tensor that owns the memory, for a longer life.
+  Tensor release() { return std::move(memory_); }
 
  private:
   Tensor memory_;

@@ -138,7 +138,7 @@ class ExactData {
                   query % 4 < 2 ? 0 : query % 4 - 1};
     if ((query + round_) % 3 == 0 && problem_.mask.right >= 0) choice.key = end - 1;
     if ((query + round_) % 3 == 1 && problem_.mask.left >= 0) choice.key = begin;
-    const auto fits = [&] {
+    const auto fits = [&, begin = begin, end = end] {
       const std::int64_t size = std::int64_t{1} << choice.left_out;
       const std::int64_t first = choice.key / size * size;
       return choice.left_out < bits_ && first >= begin && first + size <= end;
