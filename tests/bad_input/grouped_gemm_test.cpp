@@ -110,7 +110,7 @@ struct GroupedCall {
       const auto tokens = [&](const GemmOperand& operand, std::int64_t features) {
         return fp8 ? arena.quantized(QuantizedBatchLayout::token_blocks(
                          blocks, features, operand.dtype, operand.block))
-                   : QuantizedView(arena.matrix(operand.dtype, rows, features));
+                   : QuantizedView(arena.matrix(operand.dtype, given.rows, features));
       };
       args.a = tokens(given.a, n);
       args.b = tokens(given.b, k);
