@@ -136,7 +136,7 @@ inline std::vector<std::string> attention_ways() {
 template <class Plan, class Args>
 void run_with_workspace(const Plan& plan, const Args& args) {
   const Buffer workspace(plan.workspace_bytes);
-  std::memset(workspace.data(), 0xFF, workspace.bytes());
+  if (workspace.bytes() > 0) std::memset(workspace.data(), 0xFF, workspace.bytes());
   run(plan, args, {workspace.data(), workspace.bytes()});
 }
 
