@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from octet.torch._formats import DTYPES, check_dtype, number
+from octet.torch._formats import DTYPES, check_dtype, heads_of, number
 from octet.torch._linear import autocast
 from octet.torch._operators import differentiable, ops
-from octet.torch._rope import _heads
 
 ALIGNMENTS = {"bottom_right": 1, "top_left": 2}
 ALL = -1  # keys on one side of a query: no limit
@@ -74,7 +73,7 @@ def _backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Tenso
     if (dout is None and dlse is None) or not any(ctx.needs):
         return (None,) * 4
     *inputs, out, lse = ctx.saved_tensors
-    dout = torch.zeros_like(out) if dout is None else _heads(dout)
+    dout = torch.zeros_like(out) if dout is None else heads_of(dout)
     dlse = None if dlse is None else dlse.contiguous()
     gradients = ops.attention_backward(dout, dlse, *inputs, out, lse, *ctx.options)
     return tuple(gradient if wanted else None for gradient, wanted in zip(gradients, ctx.needs))
@@ -260,9 +259,9 @@ def attention(
         check_dtype("sink", sink)
         sink = sink.float().contiguous()
     out, lse = _attention(
-        _heads(q),
-        _heads(k),
-        _heads(v),
+        heads_of(q),
+        heads_of(k),
+        heads_of(v),
         sink,
         None if offsets_q is None else offsets_q.contiguous(),
         None if offsets_kv is None else offsets_kv.contiguous(),

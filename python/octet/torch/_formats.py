@@ -54,3 +54,8 @@ def rows_of(x: Tensor) -> Tensor:
     if flat.is_contiguous():
         return flat
     return flat if flat.stride(-1) == 1 and flat.stride(0) >= flat.shape[-1] else flat.contiguous()
+
+
+def heads_of(x: Tensor) -> Tensor:
+    """A copy where the last dimension is not contiguous or elements share memory, as in an expanded gradient."""
+    return x if x.stride(-1) == 1 and all(s > 0 for s in x.stride()) else x.contiguous()

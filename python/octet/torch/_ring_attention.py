@@ -7,8 +7,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from octet.torch._attention import ALIGNMENTS, ALL, attention, merge_attention
+from octet.torch._formats import heads_of
 from octet.torch._operators import ops, raise_translated
-from octet.torch._rope import _heads
 
 
 class _Ring:
@@ -87,7 +87,7 @@ class _RingAttention(torch.autograd.Function):
         """A piece's gradients need the merged result and lse. dk and dv travel with it, and are home at the end."""
         q, k, v, out, lse = ctx.saved_tensors
         ring, kv = ctx.ring, _joined(k, v)
-        dout = torch.zeros_like(out) if dout is None else _heads(dout)
+        dout = torch.zeros_like(out) if dout is None else heads_of(dout)
         dlse = None if dlse is None else dlse.contiguous()
         dq = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
         dkv = torch.zeros(kv.shape, dtype=torch.float32, device=q.device)
@@ -142,5 +142,5 @@ def ring_attention(
         raise ValueError(f"octet: q, k and v must be [batch, seq, heads, dim], got {q.shape}, {k.shape}, {v.shape}")
     if causal and q.shape[1] != k.shape[1]:
         raise ValueError(f"octet: causal ring_attention needs as many keys as queries, got {q.shape}, {k.shape}")
-    out, lse = _RingAttention.apply(_heads(q), k, v, group, causal, scale)
+    out, lse = _RingAttention.apply(heads_of(q), k, v, group, causal, scale)
     return (out, lse) if return_lse else out

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from octet.torch._formats import check_dtype
+from octet.torch._formats import check_dtype, heads_of
 from octet.torch._operators import differentiable, ops
 
 
@@ -41,22 +41,17 @@ def _(
     return dq.new_empty(batch, seq, (heads + dk.shape[2] + dv.shape[2]) * head_dim)
 
 
-def _heads(x: Tensor) -> Tensor:
-    """A copy where the last dimension is not contiguous or elements share memory, as in an expanded gradient."""
-    return x if x.stride(-1) == 1 and all(s > 0 for s in x.stride()) else x.contiguous()
-
-
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     *tables, ctx.interleaved = inputs[-4:]
     ctx.save_for_backward(*tables)
 
 
 def _backward(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Tensor | None, ...]:
-    return ops.rope_backward(_heads(dq), _heads(dk), *ctx.saved_tensors, ctx.interleaved)
+    return ops.rope_backward(heads_of(dq), heads_of(dk), *ctx.saved_tensors, ctx.interleaved)
 
 
 def _backward_qkv(ctx: Any, dq: Tensor, dk: Tensor, dv: Tensor) -> tuple[Tensor | None, ...]:
-    return (ops.rope_qkv_backward(_heads(dq), _heads(dk), dv, *ctx.saved_tensors, ctx.interleaved),)
+    return (ops.rope_qkv_backward(heads_of(dq), heads_of(dk), dv, *ctx.saved_tensors, ctx.interleaved),)
 
 
 _rope = differentiable("rope", ("q", "k"), _setup, _backward)
@@ -87,7 +82,7 @@ def rope(
     """
     check_dtype("q", q)
     check_dtype("k", k)
-    return _rope(_heads(q), _heads(k), *_tables(cos, sin, positions), interleaved)
+    return _rope(heads_of(q), heads_of(k), *_tables(cos, sin, positions), interleaved)
 
 
 def rope_qkv(
