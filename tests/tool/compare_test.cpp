@@ -210,6 +210,8 @@ TEST(ToolCompare, OtherOptionsAreNotJudged) {
   expect_no_verdict(before, with(after, " --cold"), "clock mode sustained, now cold; ");
   expect_no_verdict(with(before, " --baseline cublaslt"), after,
                     "--baseline cublaslt, now not given; ");
+  expect_no_verdict(with(before, " --scale -0.5"), with(after, " --scale -.25"),
+                    "--scale -0.5, now -.25; ");
   EXPECT_EQ(compare(before, with(before, " --iters 7 --seed 3")).status, 0);
 }
 

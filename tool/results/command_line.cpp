@@ -28,7 +28,10 @@ bool is_in(const Options& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+// A negative number is a value: --scale -0.5.
+bool is_option(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' && word.find_first_of("0123456789.", 1) != 1;
+}
 
 std::string without_dashes(const std::string& option) {
   return option.substr(option.rfind("--", 0) == 0 ? 2 : 1);

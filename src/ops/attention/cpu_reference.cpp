@@ -56,6 +56,11 @@ void add_product(Row& sum, double factor, const Row& row) {
   for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += factor * row[c];
 }
 
+// exp(score - lse). A query whose visible keys all score -infinity sees nothing, as one without keys.
+double probability(double score, double lse) {
+  return lse == kMinusInfinity ? 0 : std::exp(score - lse);
+}
+
 // The logit of a head's sink; without one it adds nothing.
 double sink_of(const AttentionInputs& inputs, std::int64_t head) {
   return inputs.sink.data == nullptr ? kMinusInfinity : sink_at(inputs, head);
@@ -89,7 +94,7 @@ void run_forward(const AttentionProblem& problem, const AttentionForwardArgs& ar
       const double lse = base + std::log(sum);
       Row result(static_cast<std::size_t>(problem.dim_v));
       for (std::int64_t j = visible.begin; j < visible.end; ++j) {
-        add_product(result, std::exp(scores[static_cast<std::size_t>(j - visible.begin)] - lse),
+        add_product(result, probability(scores[static_cast<std::size_t>(j - visible.begin)], lse),
                     load_row(v, j, problem.dim_v));
       }
       store_row(result, 1, out, i);
@@ -139,7 +144,7 @@ class GroupGradient {
     const IndexRange visible = mask_.keys_of(i);
     for (std::int64_t j = visible.begin; j < visible.end; ++j) {
       const Row key = load_row(k_, j, problem_.dim_qk);
-      const double p = std::exp(problem_.scale * dot(query, key) - lse);
+      const double p = probability(problem_.scale * dot(query, key), lse);
       const double ds = p * (dot(dout, load_row(v_, j, problem_.dim_v)) - delta);
       add_product(dq, ds, key);
       add_product(dk_[static_cast<std::size_t>(j)], ds, query);

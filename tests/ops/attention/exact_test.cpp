@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace octet::testing {
 namespace {
 
@@ -177,6 +179,25 @@ TEST(AttentionExact, EqualScoresOfAPowerOfTwoOfKeysShareTheProbability) {
         }
       }
     }
+  }
+}
+
+// Keys that are visible and all score -infinity are as good as none.
+TEST(AttentionExact, AQueryWhoseScoresAreAllMinusInfinityGetsZeros) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const std::string& way : attention_ways()) {
+    const AttentionCall call(
+        {.seq_q = 2, .seq_kv = 3, .heads_q = 1, .heads_kv = 1, .dim_qk = 1, .dim_v = 2});
+    call.fill(1);
+    set(call.q, 0, 1);
+    set(call.q, 1, 1);
+    for (std::int64_t j = 0; j < 3; ++j) set(call.k, j, -infinity);
+    run_both(way, call);
+    for (std::int64_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(element(call.lse, i), -infinity) << way;
+      for (std::int64_t c = 0; c < 2; ++c) EXPECT_EQ(element(call.out, i * 2 + c), 0) << way;
+    }
+    for (std::int64_t i = 0; i < 6; ++i) EXPECT_EQ(element(call.dv, i), 0) << way;
   }
 }
 
