@@ -71,7 +71,6 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     w_gate_up = _named(inputs, _AT, "w_gate_up", "w_gate_up_t", "w_gate_up_t_scales")
     w_down = _named(inputs, _AT, "w_down", "w_down_t", "w_down_t_scales")
     ctx.save_for_backward(*source, gate_up, *x_t, *h, *w_gate_up, *w_down)
-    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 

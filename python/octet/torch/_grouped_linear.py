@@ -75,7 +75,6 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
     _, table, x_t = output
     ctx.main_grad = main_grad  # not saved: another micro-batch may add to it in between
     ctx.save_for_backward(table, x_t, w)
-    ctx.mark_non_differentiable(table, x_t)
     ctx.set_materialize_grads(False)
 
 

@@ -113,7 +113,6 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
         _, x_t, x_t_scales = output
     ctx.bias_dtype = None if bias is None else bias.dtype
     ctx.save_for_backward(x_t, x_t_scales, source, g, w, w_t, w_t_scales)
-    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 

@@ -123,8 +123,14 @@ def differentiable(
 
     The registered gradient takes some 100 us per call in eager mode, where the same two functions in an
     autograd.Function take 10. Its apply looks at each argument it gets, so those without gradients travel in one tuple.
+    With first_only the other results have no gradient, and setup need not say so.
     """
-    register_gradient(name, inputs, setup, backward)
+
+    def setup_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        setup(ctx, inputs, output)
+        ctx.mark_non_differentiable(*output[1:])
+
+    register_gradient(name, inputs, setup_all if first_only else setup, backward)
     operator = getattr(ops, name).default
     at = positions(name)
     where = [at[argument] for argument in inputs]
@@ -144,6 +150,8 @@ def differentiable(
             return None, *once(ctx, *grads)
 
     Eager.__name__ = Eager.__qualname__ = name
+    # That of the base class: Function.apply looks for a setup_context and for transforms, which are excluded below.
+    apply = super(torch.autograd.Function, Eager).apply
 
     def run(*args: Any) -> Any:
         if (
@@ -154,7 +162,7 @@ def differentiable(
             results = call(operator, *args)
             return results[0] if first_only else results
         try:
-            return Eager.apply(args, *[args[i] for i in where])
+            return apply(args, *[args[i] for i in where])
         except RuntimeError as error:
             raise_translated(error)
 
