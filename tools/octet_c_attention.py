@@ -1,4 +1,4 @@
-"""Attention of liboctet (include/octet/c/attention.h), on torch tensors [batch, seq, heads, dim]."""
+"""Attention of liboctet (include/octet/c/attention.h), on tensors [batch, seq, heads, dim]."""
 
 import ctypes
 

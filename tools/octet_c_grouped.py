@@ -103,7 +103,7 @@ def strided(memory, described):
 
 
 class QuantizedBatch:
-    """FP8 values and scales of a batch of matrices, or of token blocks; both also as torch views."""
+    """FP8 values and scales of a batch of matrices or of token blocks; both also as torch views."""
 
     def __init__(self, make_layout, extents, block, device):
         self.layout, self.block = BatchLayout(), tuple(block)

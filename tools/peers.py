@@ -4,19 +4,20 @@
     tools/peers.py [--op gemm] [--dtype fp8|bf16|f16] [--shape MxNxK ...] [-o peers.csv]
     tools/peers.py --op quantize|rms-norm|gated-activation [--shape ROWSxCOLS ...] [-o peers.csv]
     tools/peers.py --op rope|rms-norm-rope [--shape BATCHxSEQxHIDDEN ...] [-o peers.csv]
-    tools/peers.py --op grouped-gemm [--shape GROUPSxMxNxK ... | --suite grouped288] [--group-sizes balanced|skewed]
+    tools/peers.py --op grouped-gemm [--shape GROUPSxMxNxK ... | --suite grouped288]
     tools/peers.py --op moe-mlp [--shape TOKENSxFxKxEXPERTSxTOP_K ...]
-    tools/peers.py --op attention [--shape BxSxHQxHKVxD[xDV] ... | --suite attention78] [--mask full|causal]
+    tools/peers.py --op attention [--shape BxSxHQxHKVxD[xDV] ... | --suite attention78]
     tools/peers.py --library before=OLD/build/release/liboctet.so:OLD/tools [...]
 
-liboctet runs through its C API on torch tensors (moe-mlp: octet.torch, from the same build), beside
+liboctet runs through its C API on torch tensors (moe-mlp: octet.torch, of the same build), beside
 those of these peers that are installed: torch with cuDNN, Triton (kernels of our own,
-tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own backend). Every output is compared with octet's before anything is timed: one that
-differs is FAIL, gets no time and makes the exit status 1; a library that cannot run a product has
-ERROR and the reason in its row. A ratio is the peer's time over ours, the median over the rounds:
-above 1 octet is faster. Calls of less than a millisecond are launched as a graph. Only like is
-compared with like: the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`, which
-only octet has, is compared with the best peer's 1x128 . 1x128 product.
+tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own backend). Every
+output is compared with octet's before anything is timed: one that differs is FAIL, gets no time and
+makes the exit status 1; a library that cannot run a product has ERROR and the reason in its row. A
+ratio is the peer's time over ours, the median over the rounds: above 1 octet is faster. Calls of
+less than a millisecond are launched as a graph. Only like is compared with like: the weight
+gradient that adds to f32 has rows of its own, and `wgrad 2d`, which only octet has, is compared
+with the best peer's 1x128 . 1x128 product. The peers' casts, padding and layouts are not timed.
 
 octet is build/release/liboctet.so, or the library that OCTET_LIBRARY names. Another build of it is
 a contender like the peers; its ratios are listed per shape at the end, with the mean and the worst.
@@ -91,7 +92,8 @@ def open_table(options, octet_c, builds, properties, gpu):
     for name in ("torch.compile", "torch eager", "torch rms_norm", "torch bf16", "torch rowwise",
                  "torch flash"):
         versions[name] = libraries.torch.__version__
-    versions["cublaslt"], versions["cudnn"] = libraries.cublaslt_version(), libraries.cudnn_version()
+    versions["cublaslt"] = libraries.cublaslt_version()
+    versions["cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
         versions[name] = f"device sources {wrapper.device_sources(options.op)}"
     provenance = peers_table.Provenance(

@@ -138,7 +138,8 @@ def cases(shape, compare, options, _l2_bytes, device="cuda"):
     generator = torch.Generator(device).manual_seed(1)
 
     def randn(*extents, scale=1.0):
-        return torch.randn(extents, generator=generator, dtype=torch.bfloat16, device=device) * scale
+        drawn = torch.randn(extents, generator=generator, dtype=torch.bfloat16, device=device)
+        return drawn * scale
 
     x, dy = randn(tokens, dim).requires_grad_(), randn(tokens, dim)
     weights = [torch.nn.Parameter(randn(*extents, scale=extents[-1] ** -0.5)) for extents in

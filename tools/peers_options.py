@@ -72,7 +72,7 @@ def make_parser(description):
                         help="of torch.compile; of both, without it, the faster one is taken")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
     parser.add_argument("--round-seconds", type=float, default=ROUND_SECONDS, metavar="S",
-                        help="about how long a round of one contender takes, and settles in before\n"
+                        help="of a round of one contender, which settles in as long before\n"
                         f"[default: {ROUND_SECONDS:g}]")
     parser.add_argument("--max-seconds", type=float, default=math.inf,
                         help="begin no further product after so long")
