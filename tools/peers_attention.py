@@ -49,10 +49,9 @@ class Cudnn:
 
     def backward(self, saved, dout):
         out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = saved
-        no_bias = torch.empty(0, device=dout.device)
         return functools.partial(
             aten._scaled_dot_product_cudnn_attention_backward, dout, *self.inputs, out, lse, seed,
-            offset, no_bias, cum_q, cum_k, max_q, max_k, 0.0, self.causal)
+            offset, None, cum_q, cum_k, max_q, max_k, 0.0, self.causal)
 
 
 class Flash(Cudnn):
