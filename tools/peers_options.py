@@ -100,14 +100,13 @@ def check_heads(options, parser):
 
 
 def words(options, parser):
-    """The last entry of the operator's shapes, each of the requested ones; none: ()."""
+    """The requested last entries of the operator's shapes; empty if its shapes have no words."""
     given = {"grouped-gemm": options.group_sizes, "attention": options.mask}
+    usual = {"grouped-gemm": ["balanced"], "attention": list(WORDS["attention"][1])}
     for op, (option, _) in WORDS.items():
         if given[op] and op != options.op:
             parser.error(f"{option} goes with {op}, got it with {options.op}")
-    if options.op == "grouped-gemm":
-        return options.group_sizes or ["balanced"]
-    return options.mask or list(WORDS["attention"][1])
+    return given.get(options.op) or usual.get(options.op, [])
 
 
 def set_shapes(options, parser):
