@@ -6,8 +6,9 @@ import pathlib
 
 import torch
 
-F32, F16, BF16, E4M3, E5M2 = 1, 2, 3, 4, 5
-DTYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16, torch.float8_e4m3fn: E4M3}
+F32, F16, BF16, E4M3, E5M2, I32 = 1, 2, 3, 4, 5, 7
+DTYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16,
+          torch.float8_e4m3fn: E4M3, torch.int32: I32}
 CPU, CUDA = 1, 2
 MAJOR_K, MAJOR_MN = 0, 1
 ALIGNMENT = 256
@@ -48,14 +49,16 @@ class QuantizeProblem(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("input_dtype", ctypes.c_int32),
                 ("rows", ctypes.c_int64), ("cols", ctypes.c_int64), ("format", ctypes.c_int32),
                 ("pow2_scales", ctypes.c_int32), ("block", Block), ("transposed_block", Block),
-                ("amax_floor", ctypes.c_float), ("reserved0", ctypes.c_int32), ("device", Device),
-                ("reserved", ctypes.c_uint64 * 4)]
+                ("amax_floor", ctypes.c_float), ("tail", ctypes.c_int32), ("device", Device),
+                ("batch", ctypes.c_int64), ("groups", ctypes.c_int64),
+                ("source_rows", ctypes.c_int64), ("reserved", ctypes.c_uint64),
+                ("source_top_k", ctypes.c_int64)]
 
 
 class QuantizeArgs(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32),
                 ("input", Tensor), ("out", Quantized), ("transposed", Quantized),
-                ("reserved", ctypes.c_uint64 * 4)]
+                ("reserved", ctypes.c_uint64 * 4), ("table", Tensor), ("source", Tensor)]
 
 
 class Operand(ctypes.Structure):
@@ -123,7 +126,7 @@ def device_of(tensor):
 
 
 def view(tensor):
-    """A torch matrix as an octet tensor, with its strides."""
+    """A torch tensor as an octet tensor, with its strides."""
     result = Tensor(tensor.data_ptr(), DTYPES[tensor.dtype], tensor.dim())
     for i, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride())):
         result.shape[i], result.strides[i] = extent, stride
@@ -174,11 +177,15 @@ class Plan:
                             ctypes.c_size_t(self.bytes), ctypes.c_void_p(stream)))
 
 
-def quantize_plan(x, out=None, transposed=None):
-    problem = sized(QuantizeProblem(input_dtype=DTYPES[x.dtype], rows=x.shape[0], cols=x.shape[1],
-                                    format=E4M3, block=NO_COPY, transposed_block=NO_COPY,
-                                    device=device_of(x)))
+def quantize_plan(x, out=None, transposed=None, **more):
+    """`more`: fields of the problem; a table of groups is given as `table`."""
+    table = more.pop("table", None)
+    problem = sized(QuantizeProblem(input_dtype=DTYPES[x.dtype], rows=x.shape[-2],
+                                    cols=x.shape[-1], format=E4M3, block=NO_COPY,
+                                    transposed_block=NO_COPY, device=device_of(x), **more))
     args = sized(QuantizeArgs(input=view(x)))
+    if table is not None:
+        args.table = view(table)
     if out:
         problem.block, args.out = out.view.block, out.view
     if transposed:

@@ -4,16 +4,20 @@
     tools/peers.py [--op gemm] [--dtype fp8|bf16|f16] [--shape MxNxK ...] [-o peers.csv]
     tools/peers.py --op quantize|rms-norm|gated-activation [--shape ROWSxCOLS ...] [-o peers.csv]
     tools/peers.py --op rope|rms-norm-rope [--shape BATCHxSEQxHIDDEN ...] [-o peers.csv]
+    tools/peers.py --op grouped-gemm [--shape GROUPSxMxNxK ... | --suite grouped288]
+    tools/peers.py --op moe-mlp [--shape TOKENSxFxKxEXPERTSxTOP_K ...]
+    tools/peers.py --op attention [--shape BxSxHQxHKVxD[xDV] ... | --suite attention78]
     tools/peers.py --library before=OLD/build/release/liboctet.so:OLD/tools [...]
 
-liboctet runs through its C API on torch tensors, beside those of these peers that are installed:
-torch, Triton (kernels of our own, tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt
-(octet's own backend). Every output is compared with octet's before anything is timed: one that
-differs is FAIL, gets no time and makes the exit status 1; a library that cannot run a product has
-ERROR and the reason in its row. A ratio is the peer's time over ours, the median over the rounds:
-above 1 octet is faster. Calls of less than a millisecond are launched as a graph. Only like is
-compared with like: the weight gradient that adds to f32 has rows of its own, and `wgrad 2d`, which
-only octet has, is compared with the best peer's 1x128 . 1x128 product.
+liboctet runs through its C API on torch tensors (moe-mlp: octet.torch, of the same build), beside
+those of these peers that are installed: torch with cuDNN, Triton (kernels of our own,
+tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own backend). Every
+output is compared with octet's before anything is timed: one that differs is FAIL, gets no time and
+makes the exit status 1; a library that cannot run a product has ERROR and the reason in its row. A
+ratio is the peer's time over ours, the median over the rounds: above 1 octet is faster. Calls of
+less than a millisecond are launched as a graph. Only like is compared with like: the weight
+gradient that adds to f32 has rows of its own, and `wgrad 2d`, which only octet has, is compared
+with the best peer's 1x128 . 1x128 product. The peers' casts, padding and layouts are not timed.
 
 octet is build/release/liboctet.so, or the library that OCTET_LIBRARY names. Another build of it is
 a contender like the peers; its ratios are listed per shape at the end, with the mean and the worst.
@@ -28,11 +32,13 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import peers_builds  # noqa: E402
+import peers_cases  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
 
-RATE_GUESS = {"gemm": 1e15}  # work per second, to size a round; the others count bytes
+# Work per second, to size a round; the others count bytes.
+RATE_GUESS = {"gemm": 1e15, "grouped-gemm": 1e15, "moe-mlp": 7e14, "attention": 5e14}
 
 
 def chosen(contenders, libraries):
@@ -60,7 +66,7 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
 
     try:
         for shape in options.shape:
-            print(peers_table.shape_text(shape), flush=True)
+            print(peers_cases.shape_text(shape), flush=True)
             for results in cases_of(shape, timed):
                 for result in results:
                     table.add(result)
@@ -83,9 +89,11 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
 def open_table(options, octet_c, builds, properties, gpu):
     libraries = importlib.import_module("peers_libraries")
     versions = {name: library.version for name, library in libraries.available().items()}
-    for name in ("torch.compile", "torch eager", "torch rms_norm"):
+    for name in ("torch.compile", "torch eager", "torch rms_norm", "torch bf16", "torch rowwise",
+                 "torch flash"):
         versions[name] = libraries.torch.__version__
     versions["cublaslt"] = libraries.cublaslt_version()
+    versions["cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
         versions[name] = f"device sources {wrapper.device_sources(options.op)}"
     provenance = peers_table.Provenance(
@@ -107,7 +115,7 @@ def main(arguments):
         print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
         return 2
     options.compile_mode = options.compile_mode or list(peers_options.COMPILE_MODES)
-    timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12))
+    timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12), options.round_seconds)
     operator = importlib.import_module(peers_builds.operator_module(options.op))
 
     def compare(case, contenders, same=peers_torch.close):

@@ -11,8 +11,9 @@ import os
 import pathlib
 import sys
 
+from peers_cases import shape_text
 from peers_rounds import OURS
-from peers_table import geometric_mean, shape_text
+from peers_table import geometric_mean
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 LOSS = 0.99  # a ratio below this is counted: octet is more than 1 % slower than the build

@@ -155,6 +155,12 @@ def cublaslt_version():
     return ""
 
 
+def cudnn_version():
+    """Of the library that torch loads, as 9.19.0; empty if there is none."""
+    digits = torch.backends.cudnn.version()
+    return f"{digits // 10000}.{digits // 100 % 100}.{digits % 100}" if digits else ""
+
+
 LIBRARIES = {"torch": Torch, "triton": Triton, "deep_gemm": DeepGemm,
              "transformer_engine": TransformerEngine}
 

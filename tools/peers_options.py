@@ -6,34 +6,52 @@ import pathlib
 
 import peers_builds
 import peers_table
-from peers_rounds import OURS
+from peers_cases import SHAPES, SUITES, WORDS, extents_of, selected, shape_text, suite, words_of
+from peers_rounds import OURS, ROUND_SECONDS
 
 COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
-# The dozen shapes of docs/experiments.md, and those of docs/memory_bound_kernels.md.
-SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x4608x3584",
-                   "8192x8192x8192", "32768x4096x4096", "16384x4096x14336", "8192x8192x29568",
-                   "16384x8192x28672", "8192x37888x3584", "8192x57344x8192", "8192x106496x16384"],
-          "quantize": ["4096x4096", "8192x8192", "16384x8192", "8192x29568", "32768x16384"],
-          "rms-norm": ["16384x4096", "8192x8192"],
-          "rope": ["8x2048x4096"],
-          "rms-norm-rope": ["8x2048x4096"],
-          "gated-activation": ["8192x14336", "16384x28672"]}
 LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_engine"],
              "quantize": ["torch.compile", "triton", "device copy"],
              "rms-norm": ["torch eager", "torch.compile", "torch rms_norm", "octet unfused",
                           "device copy"],
              "rope": ["torch eager", "torch.compile", "device copy"],
              "rms-norm-rope": ["torch eager", "torch.compile", "device copy"],
-             "gated-activation": ["torch eager", "torch.compile", "octet unfused", "device copy"]}
+             "gated-activation": ["torch eager", "torch.compile", "octet unfused", "device copy"],
+             "grouped-gemm": ["deep_gemm", "torch bf16", "torch rowwise"],
+             "moe-mlp": ["torch.compile"],
+             "attention": ["cudnn", "torch flash"]}
+COMPILED = [op for op, libraries in LIBRARIES.items() if "torch.compile" in libraries]
 HEAD_DIM, KV_HEADS = 128, 8
 
 
 def parse_shape(text, op):
-    columns = peers_table.SHAPE_COLUMNS[op]
+    """The extents. Of attention the last, the features of a head of v, may be left out."""
+    columns = peers_table.SHAPE_COLUMNS[op][:-1 if op in WORDS else None]
     parts = text.split("x")
+    if op == "attention" and len(parts) == len(columns) - 1:
+        parts.append(parts[-1])
     if len(parts) != len(columns) or not all(p.isascii() and p.isdigit() and int(p) for p in parts):
         raise ValueError(f"--shape must be {'x'.join(columns)} with {op}, got {text}")
     return tuple(map(int, parts))
+
+
+def add_case_options(parser):
+    parser.add_argument("--shape", action="append",
+                        help="repeatable [default: those of docs/experiments.md]")
+    parser.add_argument("--suite", choices=SUITES, help="the shapes of cases/SUITE.csv")
+    parser.add_argument("--every", type=int, default=1, metavar="N",
+                        help="every Nth of the shapes [default: 1]")
+    parser.add_argument("--num-shards", type=int, default=1, metavar="N",
+                        help="deal the shapes to N runs, of which this is --shard-id (from 0)")
+    parser.add_argument("--shard-id", type=int, default=0, metavar="I")
+    parser.add_argument("--group-sizes", action="append", choices=WORDS["grouped-gemm"][1],
+                        help="how rows are spread over the groups, as octet bench draws them;\n"
+                        "repeatable [default: balanced]")
+    parser.add_argument("--mask", action="append", choices=WORDS["attention"][1],
+                        help="of attention; repeatable [default: both]")
+    parser.add_argument("--head-dim", type=int,
+                        help=f"of rope and rms-norm-rope ({HEAD_DIM})")
+    parser.add_argument("--kv-heads", type=int, help=f"heads of k in rope ({KV_HEADS})")
 
 
 def make_parser(description):
@@ -43,11 +61,7 @@ def make_parser(description):
     parser.add_argument("--op", choices=SHAPES, default="gemm")
     parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
                         help="of the operands of gemm (fp8)")
-    parser.add_argument("--shape", action="append",
-                        help="repeatable [default: those of docs/experiments.md]")
-    parser.add_argument("--head-dim", type=int,
-                        help=f"of rope and rms-norm-rope ({HEAD_DIM})")
-    parser.add_argument("--kv-heads", type=int, help=f"heads of k in rope ({KV_HEADS})")
+    add_case_options(parser)
     parser.add_argument("--library", action="append", metavar="NAME[=LIBRARY[:TOOLS]]",
                         help="a peer to time beside octet, or another build of octet: its name,\n"
                         "its liboctet.so and the folder tools/ of its tree [default: this one];\n"
@@ -57,6 +71,9 @@ def make_parser(description):
     parser.add_argument("--compile-mode", action="append", choices=COMPILE_MODES,
                         help="of torch.compile; of both, without it, the faster one is taken")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
+    parser.add_argument("--round-seconds", type=float, default=ROUND_SECONDS, metavar="S",
+                        help="of a round of one contender, which settles in as long before\n"
+                        f"[default: {ROUND_SECONDS:g}]")
     parser.add_argument("--max-seconds", type=float, default=math.inf,
                         help="begin no further product after so long")
     parser.add_argument("-o", "--output", metavar="CSV")
@@ -82,6 +99,38 @@ def check_heads(options, parser):
                          f"{options.head_dim}")
 
 
+def words(options, parser):
+    """The requested last entries of the operator's shapes; empty if its shapes have no words."""
+    given = {"grouped-gemm": options.group_sizes, "attention": options.mask}
+    usual = {"grouped-gemm": ["balanced"], "attention": list(WORDS["attention"][1])}
+    for op, (option, _) in WORDS.items():
+        if given[op] and op != options.op:
+            parser.error(f"{option} goes with {op}, got it with {options.op}")
+    return given.get(options.op) or usual.get(options.op, [])
+
+
+def set_shapes(options, parser):
+    """Replaces options.shape, texts, by the shapes to run."""
+    of_words = words(options, parser)
+    if options.suite and (options.shape or SUITES[options.suite] != options.op):
+        parser.error(f"--suite {options.suite} goes with {SUITES[options.suite]} and without "
+                     f"--shape, got it with {options.op}")
+    if options.every < 1:
+        parser.error(f"--every must be at least 1, got {options.every}")
+    if not 0 <= options.shard_id < options.num_shards:
+        parser.error(f"--shard-id must be 0 to {options.num_shards - 1}, got {options.shard_id}")
+    if options.suite:
+        shapes = suite(options.suite, of_words)
+    else:
+        try:
+            shapes = [parse_shape(text, options.op) for text in options.shape or SHAPES[options.op]]
+        except ValueError as error:
+            parser.error(str(error))
+        if options.op in WORDS:
+            shapes = [(*shape, word) for shape in shapes for word in of_words]
+    options.shape = selected(shapes, options.every, options.num_shards, options.shard_id)
+
+
 def check_libraries(options, parser):
     """Sets options.builds: those of --library that are a build of octet."""
     options.builds, known = [], LIBRARIES[options.op]
@@ -103,19 +152,17 @@ def check_libraries(options, parser):
 def parse_arguments(arguments, description=None):
     parser = make_parser(description)
     options = parser.parse_args(arguments)
-    try:
-        shapes = options.shape or SHAPES[options.op]
-        options.shape = [parse_shape(text, options.op) for text in shapes]
-    except ValueError as error:
-        parser.error(str(error))
+    set_shapes(options, parser)
     check_heads(options, parser)
     if options.op != "gemm" and options.dtype:
         parser.error(f"--dtype goes with gemm: {options.op} reads bf16")
-    if options.op == "gemm" and options.compile_mode:
-        parser.error("--compile-mode does not go with gemm: no product here is compiled")
+    if options.op not in COMPILED and options.compile_mode:
+        parser.error(f"--compile-mode does not go with {options.op}: no product here is compiled")
     check_libraries(options, parser)
     if options.rounds < 5:
         parser.error(f"--rounds must be at least 5, got {options.rounds}")
+    if not options.round_seconds > 0:
+        parser.error(f"--round-seconds must be above 0, got {options.round_seconds}")
     if not options.max_seconds > 0:
         parser.error(f"--max-seconds must be above 0, got {options.max_seconds}")
     folder = pathlib.Path(options.output or ".").parent
@@ -133,12 +180,16 @@ def repeats(options):
     if options.op == "rope":
         more.append(f"--kv-heads {options.kv_heads}")
     more.append(f"--rounds {options.rounds}")
+    if options.round_seconds != ROUND_SECONDS:
+        more.append(f"--round-seconds {options.round_seconds:g}")
     more += [f"--product '{product}'" for product in options.product or []]
     more += [f"--compile-mode {mode}" for mode in options.compile_mode or []]
     more += [f"--library '{text}'" for text in options.library or []]
 
     def command(case):
         dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""
-        return (f"tools/peers.py --op {options.op}{dtype} --shape "
-                f"{peers_table.shape_text(case.shape)} {' '.join(more)}")
+        of_words = [f"{WORDS[options.op][0]} {word}" for word in words_of(case.shape)]
+        shape = shape_text(extents_of(case.shape))
+        return " ".join([f"tools/peers.py --op {options.op}{dtype} --shape {shape}", *of_words,
+                         *more])
     return command

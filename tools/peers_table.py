@@ -7,19 +7,21 @@ import pathlib
 import statistics
 import subprocess
 
+from peers_cases import shape_text, words_of
 from peers_rounds import OURS
 
 MATRIX, HEADS = ["Rows", "Cols"], ["Batch", "Seq", "Hidden"]
 SHAPE_COLUMNS = {"gemm": ["M", "N", "K"], "quantize": MATRIX, "rms-norm": MATRIX, "rope": HEADS,
-                 "rms-norm-rope": HEADS, "gated-activation": MATRIX}
+                 "rms-norm-rope": HEADS, "gated-activation": MATRIX,
+                 "grouped-gemm": ["Groups", "M", "N", "K", "Group Sizes"],
+                 "moe-mlp": ["Tokens", "F", "K", "Experts", "Top K"],
+                 "attention": ["Batch", "SeqLen", "num_head_q", "num_head_kv", "head_dim_qk",
+                               "head_dim_v", "Mask"]}
+COMPUTE_BOUND = ("gemm", "grouped-gemm", "moe-mlp", "attention")
 
 
 def rate_unit(op):
-    return "TFLOPS" if op == "gemm" else "TB/s"
-
-
-def shape_text(shape):
-    return "x".join(map(str, shape))
+    return "TFLOPS" if op in COMPUTE_BOUND else "TB/s"
 
 
 class Provenance:
@@ -40,14 +42,14 @@ class Provenance:
 
 def commit_of(tool, op, device_sources):
     """From what `octet doctor` prints: "octet  octet 0.1.0 (COMMIT)" and
-    "device sources  HASH OP OP ..."."""
+    "device sources  HASH OP OP ...", without a hash where an operator has no kernels."""
     try:
         text = subprocess.run([tool, "doctor"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise RuntimeError(f"no commit from the octet beside the library: {error}") from error
     lines = [line.split() for line in text.splitlines()]
-    hashes = [words[2] for words in lines
-              if words[:2] == ["device", "sources"] and op in words[3:]]
+    hashes = [words[2] if op in words[3:] else "" for words in lines
+              if words[:2] == ["device", "sources"] and op in words[2:]]
     commits = [words[-1].strip("()") for words in lines if words[:2] == ["octet", "octet"]]
     if hashes != [device_sources] or len(commits) != 1:
         raise RuntimeError(f"liboctet has device sources {device_sources} of {op}, the octet beside it "
@@ -111,8 +113,8 @@ def summary(results, unit):
     peer the one where octet does worst against it."""
     groups = {}
     for result in results:
-        key = result.case.dtype, result.case.product, result.library
-        groups.setdefault(key, []).append(result)
+        product = " ".join([result.case.product, *words_of(result.case.shape)])
+        groups.setdefault((result.case.dtype, product, result.library), []).append(result)
     lines = [f"{'product':26} {'library':18} {unit:>8} {'ratio':>7}  shapes  worst shape"]
     for (dtype, product, library), group in groups.items():
         passed = [r for r in group if r.check == "PASS"]

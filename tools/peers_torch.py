@@ -6,7 +6,7 @@ import time
 import torch
 
 import nvml
-from peers_rounds import noted, one_line, quickest, round_of
+from peers_rounds import ROUND_SECONDS, noted, one_line, quickest, round_of
 
 COPY = "device copy"
 
@@ -40,12 +40,13 @@ class Batch:
 class Timer:
     """Device events around a batch; clock and power while it runs."""
 
-    def __init__(self, gpu, rate):
+    def __init__(self, gpu, rate, round_seconds=ROUND_SECONDS):
         self.gpu, self.rate = gpu, rate  # rate: work per second, to size a round
+        self.round_seconds = round_seconds
         self.last = (None, None)
 
     def batch(self, call, case):
-        launches, as_graph = round_of(case.work / self.rate)
+        launches, as_graph = round_of(case.work / self.rate, self.round_seconds)
         return Batch(call, launches, as_graph)
 
     def seconds(self, batch):

@@ -90,6 +90,35 @@ TEST(ToolSummarize, PairsOnlyTheSameProductInTheSameFile) {
   EXPECT_EQ(line_of(outcome.out, "gemm forward"), "gemm forward rival 0 - - - -");
 }
 
+// Group sizes and masks tell rows of one shape apart.
+TEST(ToolSummarize, PairsLayersOfThePeersFiles) {
+  const Folder folder;
+  const std::string grouped =
+      "Groups,M,N,K,Group Sizes,Dtype,Product,Library,Version,Check,Time (ms),TFLOPS,Ratio,Spread "
+      "(%),GPU,Commit,Note,Command\n";
+  const auto product = [](const char* spread, const char* library, int rate) {
+    return fmt::format(
+        "8,64,64,64,{},fp8,forward,{},,PASS,1,{},,0.1,Test GPU,abc,,tools/peers.py --op "
+        "grouped-gemm --shape 8x64x64x64 --group-sizes {}\n",
+        spread, library, rate, spread);
+  };
+  write(folder.file("grouped.csv"),
+        grouped + product("balanced", "octet", 100) + product("balanced", "rival", 50) +
+            product("skewed", "octet", 100) + product("skewed", "rival", 25));
+  write(folder.file("attention.csv"),
+        "Batch,SeqLen,num_head_q,num_head_kv,head_dim_qk,head_dim_v,Mask,Dtype,Product,Library,"
+        "Version,Check,Time (ms),TFLOPS,Ratio,Spread (%),GPU,Commit,Note,Command\n"
+        "1,64,4,2,64,64,causal,bf16,attention forward,octet,,PASS,1,300,,0.1,Test GPU,abc,,"
+        "tools/peers.py --op attention --shape 1x64x4x2x64x64 --mask causal\n"
+        "1,64,4,2,64,64,causal,bf16,attention forward,rival,,PASS,1,100,,0.1,Test GPU,abc,,"
+        "tools/peers.py --op attention --shape 1x64x4x2x64x64 --mask causal\n");
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "octet: 3 PASS; peers: 3 PASS\n")) << outcome.out;
+  EXPECT_TRUE(has_text(line_of(outcome.out, "grouped-gemm"), "2.000x")) << outcome.out;
+  EXPECT_TRUE(has_text(line_of(outcome.out, "attention"), "3.000x")) << outcome.out;
+}
+
 // A copy is a bound, and another way of octet's own is ours.
 TEST(ToolSummarize, VariantsOfOctetAndCopiesAreNoPeers) {
   const Folder folder;

@@ -344,6 +344,10 @@ class CommitOf(Folder):
                                     "sources 9999 of gemm, the octet beside it 0123"):
             peers_table.commit_of(tool, "gemm", "9999")
 
+    def test_is_that_of_an_operator_without_kernels(self):
+        tool = self.tool("octet  octet 0.1.0 (abc)\ndevice sources  attention\ndevice sources  1 gemm")
+        self.assertEqual(peers_table.commit_of(tool, "attention", ""), "abc")
+
     def test_is_refused_without_a_tool(self):
         with self.assertRaisesRegex(RuntimeError, "octet beside the library"):
             peers_table.commit_of(self.folder / "none", "gemm", "0123")

@@ -250,6 +250,39 @@ ResultKind peers_kind() {
           .intensity_text = "2MNK over the bytes of two FP8 operands and a 16-bit result"};
 }
 
+// 2 MNK operations; two FP8 operands, of which every group has its own weights, and a result of 16
+// bits.
+double grouped_product_intensity(const bench::Record& record) {
+  const double m = record.number("M");
+  const double n = record.number("N");
+  const double k = record.number("K");
+  return 2 * m * n * k / (m * k + record.number("Groups") * n * k + 2 * m * n);
+}
+
+ResultKind peers_grouped_kind() {
+  ResultKind kind = peers_kind();
+  kind.op = "grouped product";
+  kind.shape = {"Groups", "M", "N", "K"};
+  kind.variant = {"Dtype", "Product", "Group Sizes"};
+  kind.intensity = grouped_product_intensity;
+  kind.intensity_text =
+      "2MNK over the bytes of two FP8 operands, the weights of every group, and a 16-bit result";
+  return kind;
+}
+
+// Written by tools/peers.py for whole layers: one row per pass and library.
+ResultKind peers_layer_kind(const char* op, std::vector<const char*> shape,
+                            std::vector<const char*> variant) {
+  ResultKind kind = peers_kind();
+  kind.op = op;
+  kind.about = "one pass of a library's layer, interleaved with the others";
+  kind.shape = std::move(shape);
+  kind.variant = std::move(variant);
+  kind.intensity = no_intensity;
+  kind.intensity_text = "";
+  return kind;
+}
+
 std::vector<std::string> own_columns(const ResultKind& kind) {
   std::vector<std::string> columns(kind.shape.begin(), kind.shape.end());
   if (kind.is_named_in_rows) columns.emplace_back(kOperatorColumn);
@@ -293,7 +326,13 @@ const std::vector<ResultKind>& result_kinds() {
       memory_kind("moe-unpermute"),
       moe_mlp_kind(),
       attention_kind(),
+      peers_grouped_kind(),  // before the kind whose columns it has, too
       peers_kind(),
+      peers_layer_kind("experts", {"Tokens", "F", "K", "Experts", "Top K"}, {"Dtype", "Product"}),
+      peers_layer_kind(
+          "attention pass",
+          {"Batch", "SeqLen", "num_head_q", "num_head_kv", "head_dim_qk", "head_dim_v"},
+          {"Dtype", "Product", "Mask"}),
       peers_memory_kind("kernel", {"Rows", "Cols"}),
       peers_memory_kind("rotation", {"Batch", "Seq", "Hidden"})};
   return kinds;

@@ -1,0 +1,146 @@
+"""The shapes and suites of tools/peers.py, and its command line for them: no GPU, no torch."""
+
+import contextlib
+import io
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+
+import peers_cases  # noqa: E402
+import peers_options  # noqa: E402
+import peers_rounds  # noqa: E402
+import peers_table  # noqa: E402
+from peers_rounds import Case  # noqa: E402
+
+
+def shapes_of(*arguments):
+    return peers_options.parse_arguments(arguments).shape
+
+
+class GroupSizes(unittest.TestCase):
+    def test_skewed_ones_are_those_of_octet_bench(self):
+        # group_sizes() of src/check/data/group_sizes.cpp, seed 1.
+        self.assertEqual(peers_cases.group_sizes("skewed", 8, 4096),
+                         [240, 489, 610, 578, 605, 337, 690, 547])
+        self.assertEqual(peers_cases.group_sizes("skewed", 3, 1000), [179, 365, 456])
+
+    def test_balanced_ones_differ_by_one_at_most(self):
+        self.assertEqual(peers_cases.group_sizes("balanced", 3, 11), [4, 4, 3])
+
+    def test_the_generator_has_its_published_values(self):
+        # Known answers of Random123 for philox4x32-10.
+        self.assertEqual(peers_cases.philox((0, 0, 0, 0), (0, 0)),
+                         (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8))
+        ones = 0xFFFFFFFF
+        self.assertEqual(peers_cases.philox((ones,) * 4, (ones,) * 2),
+                         (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD))
+
+
+class Suites(unittest.TestCase):
+    def test_have_the_cases_of_their_files(self):
+        grouped = shapes_of("--op", "grouped-gemm", "--suite", "grouped288")
+        self.assertEqual((len(grouped), grouped[0]), (288, (8, 4096, 4096, 7168, "balanced")))
+        attention = shapes_of("--op", "attention", "--suite", "attention78")
+        self.assertEqual((len(attention), attention[0]),
+                         (78, (1, 4096, 32, 32, 128, 128, "full")))
+        causal = shapes_of("--op", "attention", "--suite", "attention78", "--mask", "causal")
+        self.assertEqual((len(causal), {shape[-1] for shape in causal}), (39, {"causal"}))
+
+    def test_are_dealt_to_shards_and_thinned_out(self):
+        def some(*arguments):
+            return shapes_of("--op", "grouped-gemm", "--suite", "grouped288", *arguments)
+
+        self.assertEqual(some("--every", "24"), some()[::24])
+        shards = [some("--every", "7", "--num-shards", "3", "--shard-id", str(i)) for i in range(3)]
+        self.assertEqual(sorted(sum(shards, [])), sorted(some()[::7]))
+        self.assertEqual(shards[1][0], some()[7])
+
+    def test_the_dozen_is_of_the_suite(self):
+        dozen = shapes_of("--op", "grouped-gemm", "--group-sizes", "skewed")
+        self.assertEqual(len(set(dozen)), 12)
+        self.assertLessEqual(set(dozen), set(peers_cases.suite("grouped288", ["skewed"])))
+        few = {shape[:-1] for shape in shapes_of("--op", "attention")}
+        self.assertLessEqual(few, {shape[:-1] for shape in peers_cases.suite(
+            "attention78", ["full", "causal"])})
+
+
+class CommandLine(unittest.TestCase):
+    def refusal(self, *arguments):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as stopped:
+            peers_options.parse_arguments(arguments)
+        self.assertEqual(stopped.exception.code, 2)
+        return errors.getvalue()
+
+    def test_heads_of_v_are_like_those_of_k_unless_given(self):
+        self.assertEqual(shapes_of("--op", "attention", "--shape", "1x2x4x2x64", "--mask", "full"),
+                         [(1, 2, 4, 2, 64, 64, "full")])
+        self.assertEqual(
+            shapes_of("--op", "attention", "--shape", "1x2x4x2x192x128"),
+            [(1, 2, 4, 2, 192, 128, "full"), (1, 2, 4, 2, 192, 128, "causal")])
+
+    def test_every_spread_of_every_shape_is_run(self):
+        self.assertEqual(
+            shapes_of("--op", "grouped-gemm", "--shape", "2x8x3x4", "--group-sizes", "balanced",
+                      "--group-sizes", "skewed"),
+            [(2, 8, 3, 4, "balanced"), (2, 8, 3, 4, "skewed")])
+
+    def test_refuses_with_what_was_given_and_wanted(self):
+        self.assertIn("GroupsxMxNxK with grouped-gemm, got 1x2x3",
+                      self.refusal("--op", "grouped-gemm", "--shape", "1x2x3"))
+        self.assertIn("--suite grouped288 goes with grouped-gemm and without --shape, got it with "
+                      "attention", self.refusal("--op", "attention", "--suite", "grouped288"))
+        self.assertIn("--group-sizes goes with grouped-gemm, got it with gemm",
+                      self.refusal("--group-sizes", "skewed"))
+        self.assertIn("--mask goes with attention, got it with moe-mlp",
+                      self.refusal("--op", "moe-mlp", "--mask", "causal"))
+        self.assertIn("--every must be at least 1, got 0", self.refusal("--every", "0"))
+        self.assertIn("--shard-id must be 0 to 1, got 2",
+                      self.refusal("--num-shards", "2", "--shard-id", "2"))
+        self.assertIn("--round-seconds must be above 0", self.refusal("--round-seconds", "0"))
+        self.assertIn("with attention: no product here is compiled",
+                      self.refusal("--op", "attention", "--compile-mode", "default"))
+
+    def test_the_command_of_a_row_has_what_it_takes(self):
+        options = peers_options.parse_arguments(
+            ["--op", "grouped-gemm", "--suite", "grouped288", "--every", "3", "--group-sizes",
+             "skewed", "--round-seconds", "0.03"])
+        command = peers_options.repeats(options)(Case(options.shape[0], "forward", "fp8", 1))
+        self.assertEqual(command, "tools/peers.py --op grouped-gemm --shape 8x4096x4096x7168 "
+                         "--group-sizes skewed --rounds 5 --round-seconds 0.03")
+        again = peers_options.parse_arguments(command.split()[1:])
+        self.assertEqual((again.shape, again.round_seconds), ([options.shape[0]], 0.03))
+
+
+class Protocol(unittest.TestCase):
+    def test_a_call_may_bring_its_own_judge(self):
+        def judged():
+            return 5.0
+        judged.same = lambda given, wanted: given == wanted + 4
+
+        class Timer:
+            def batch(self, call, case): return call
+            def seconds(self, batch): return batch()
+            def reading(self): return None, None
+
+        results = peers_rounds.compare(
+            Case((1,), "forward", "fp8", 1), {"octet": lambda: lambda: 1.0, "peer": lambda: judged},
+            5, lambda given, wanted: given == wanted, Timer())
+        self.assertEqual([r.check for r in results], ["PASS", "PASS"])
+
+    def test_rounds_are_as_long_as_asked_for(self):
+        self.assertEqual(peers_rounds.round_of(1e-3, 0.02), (20, False))
+
+    def test_spreads_have_lines_of_their_own_in_the_summary(self):
+        cases = [Case((2, 8, 3, 4, spread), "forward", "fp8", 1e12)
+                 for spread in ("balanced", "skewed")]
+        lines = peers_table.summary(
+            [peers_rounds.Result(case, "octet", "PASS", [1.0], 1.0) for case in cases], "TFLOPS")
+        self.assertEqual(len(lines), 3)
+        self.assertRegex(lines[2], r"fp8 forward skewed +octet .* 2x8x3x4 skewed, 1 TFLOPS")
+
+
+if __name__ == "__main__":
+    unittest.main()
