@@ -36,12 +36,22 @@ inline constexpr const char* kCublasLtNames[] = {"libcublasLt.so.13", "libcublas
 // which a plan that may not use it must not pay.
 bool cublaslt_is_installed();
 
+// libcudnn is loaded at run time too: from the folder in OCTET_CUDNN_DIR or, without it, as the
+// loader finds it. That takes 0.3 ms, 90 from a cold disk, so only plans that may use it ask.
+inline constexpr const char* kCudnnName = "libcudnn.so.9";
+inline constexpr int kBuiltWithoutCudnn = -1;
+
+void* cudnn_library();  // null: not found
+// 91900 for 9.19.0; 0: not found; kBuiltWithoutCudnn: its headers were missing at build time.
+int cudnn_version();
+
 // A CUDA device that is not there: what would be planned for an H200 can be asked on any machine.
 struct PretendedDevice {
   int sm_major = 9;
   int sm_minor = 0;
   int multiprocessors = 132;
   bool cublaslt = true;  // is installed
+  int cudnn = 91900;     // its version
 };
 
 // While it lives, plans of this thread take cuda:0 for such a device. They cannot be run.

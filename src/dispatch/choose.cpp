@@ -21,7 +21,11 @@ bool logs_dispatch() {
 std::string refusals(const std::vector<Candidate>& candidates) {
   std::string result;
   for (const Candidate& candidate : candidates) {
-    if (!candidate.refusal.empty()) result += text("\n  ", candidate.name, ": ", candidate.refusal);
+    if (!candidate.refusal.empty()) {
+      result += text("\n  ", candidate.name, ": ", candidate.refusal);
+    } else if (candidate.only_forced) {
+      result += text("\n  ", candidate.name, ": is only run where it is forced by its name");
+    }
   }
   return result;
 }
@@ -51,7 +55,7 @@ Choice choose_forced(const Request& request, const std::vector<Candidate>& candi
 
 Choice choose_first(const Request& request, const std::vector<Candidate>& candidates) {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (candidates[i].refusal.empty()) {
+    if (candidates[i].refusal.empty() && !candidates[i].only_forced) {
       return {i, text("number ", i + 1, " of ", candidates.size(),
                       ", the first that takes the problem")};
     }

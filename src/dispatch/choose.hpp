@@ -22,6 +22,7 @@ struct Request {
 struct Candidate {
   std::string name;
   std::string refusal;  // empty: takes the problem
+  bool only_forced = false;
 };
 
 struct Choice {

@@ -49,6 +49,8 @@ struct Implementation {
   // every problem has exactly one configuration.
   std::variant<Planned<Args>, Refusal> (*plan_with)(const Problem& problem, const Machine& machine,
                                                     std::string_view configuration) = nullptr;
+  // Only run where its name is forced: it does not keep all that octet promises.
+  bool only_forced = false;
 };
 
 // The plan of an implementation that has nothing to decide beyond its configuration text.
@@ -90,7 +92,7 @@ std::vector<Candidate> candidates(std::span<const Implementation<Problem, Args>>
   std::vector<Candidate> result;
   result.reserve(list.size());
   for (const auto& entry : list) {
-    result.push_back({entry.name, entry.refuse(problem, machine)});
+    result.push_back({entry.name, entry.refuse(problem, machine), entry.only_forced});
   }
   return result;
 }

@@ -43,12 +43,14 @@ Machine this_machine(Device device, int threads) {
     machine.sm_minor = pretended->sm_minor;
     machine.multiprocessors = pretended->multiprocessors;
     machine.cublaslt = pretended->cublaslt;
+    machine.cudnn_version = [] { return cuda::pretended()->cudnn; };
   } else if (device.type == DeviceType::cuda) {
     const cuda::DeviceProperties properties = cuda::properties(device.index);
     machine.sm_major = properties.sm_major;
     machine.sm_minor = properties.sm_minor;
     machine.multiprocessors = properties.multiprocessors;
     machine.cublaslt = cuda::cublaslt_is_installed();
+    machine.cudnn_version = cuda::cudnn_version;
   }
   return machine;
 }

@@ -15,6 +15,7 @@ struct Machine {
   int multiprocessors = 0;
   int max_multiprocessors = 0;  // that the caller leaves to products; 0: all
   bool cublaslt = false;        // libcublasLt can be loaded; checked for CUDA problems only
+  int (*cudnn_version)() = [] { return 0; };  // as cuda::cudnn_version(), which loads it
 };
 
 // Of which a product may take as many.

@@ -130,6 +130,11 @@ TEST(ToolAttentionCases, AreRefusedWithTheReason) {
   refused("--suite attention78 --model Kimi-K2", "--model does not go with it");
   refused("--suite attention78 --batch 3", "--batch leaves no case of suite attention78");
   refused("--model GPT-2", "no model is called \"GPT-2\"");
+  refused("--seq 8 --heads 2 --baseline cudnn",
+          "--baseline cudnn runs on a GPU, attention on cpu; give --device");
+  refused("--seq 8 --heads 2 --deterministic-baseline",
+          "--deterministic-baseline goes with --baseline");
+  refused("--seq 8 --heads 2 --backend cudnn", "does not take this problem: the problem is on cpu");
 }
 
 TEST(ToolAttentionResults, ItsResultsAreSummarizedComparedAndReported) {

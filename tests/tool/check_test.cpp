@@ -266,7 +266,7 @@ TEST(ToolDoctor, SaysWhatThisMachineHas) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   for (const char* wanted :
        {"octet 0.", "device sources", "AVX2", "AVX-512", "memory", "CUDA driver", "GPUs",
-        "OpenBLAS", "cuBLASLt", "NVML", "OCTET_NUM_THREADS"}) {
+        "OpenBLAS", "cuBLASLt", "cuDNN", "NVML", "OCTET_NUM_THREADS"}) {
     EXPECT_NE(outcome.out.find(wanted), std::string::npos) << wanted << "\n" << outcome.out;
   }
 }

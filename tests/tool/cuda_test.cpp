@@ -3,6 +3,8 @@
 
 #include "support/on_cuda.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace octet::tool {
@@ -48,6 +50,25 @@ TEST(ToolCuda, TimesTheProductsBesideCublasLt) {
   ASSERT_EQ(run.outcome.status, 0) << run.text();
   EXPECT_EQ(run.row().at("Baseline"), "cublaslt");
   EXPECT_GT(number_in(run.row(), "Combined Ratio"), 0);
+}
+
+TEST(ToolCuda, TimesAttentionBesideCudnn) {
+  OCTET_NEEDS_HOPPER();
+  if (cuda::cudnn_version() <= 0) GTEST_SKIP() << "no cuDNN on this machine";
+  for (const char* deterministic : {"", " --deterministic-baseline"}) {
+    const BenchRun run(
+        fmt::format("attention --device cuda --seq 512 --heads 8x2 --head-dim 128 --causal "
+                    "--backend cudnn --baseline cudnn{} --warmup 3 --iters 20",
+                    deterministic));
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    EXPECT_EQ(run.row().at("Deterministic"), "True");
+    EXPECT_EQ(run.row().at("Baseline"),
+              *deterministic == '\0' ? "cudnn_nondeterministic" : "cudnn");
+    EXPECT_EQ(run.row().at("Baseline Configuration").rfind("version=9.", 0), 0u) << run.text();
+    for (const char* ratio : {"Forward Ratio", "Backward Ratio", "Combined Ratio"}) {
+      EXPECT_GT(number_in(run.row(), ratio), 0);
+    }
+  }
 }
 
 TEST(ToolCuda, SetsACastBesideADeviceCopy) {

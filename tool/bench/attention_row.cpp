@@ -1,5 +1,6 @@
 // The rows of attention: its shape and mask in columns of their own, then the rates of forward,
-// backward (2.5 times the operations of forward) and both.
+// backward (2.5 times the operations of forward) and both, and with --baseline those of another
+// library from the same run.
 #include "tool/bench/case_result.hpp"
 
 #include "bench/report/tables.hpp"
@@ -44,13 +45,18 @@ std::string layout_text(const std::string& arguments) {
   return layout.empty() ? "bshd" : layout;
 }
 
+// Every implementation is, but for one that says so in its name.
+bool is_deterministic(const CaseResult& result) {
+  return result.implementation.find("nondeterministic") == std::string::npos;
+}
+
 bench::Row attention_fields(const CaseResult& result) {
   const Case& one = result.chosen;
   bench::Row fields = place_fields(result);
   append(fields, {one.name, result.op, option_of(one.arguments, "--dtype")});
   for (const std::int64_t extent : one.extents) fields.push_back(std::to_string(extent));
   append(fields, {is_causal(one.arguments) ? "True" : "False", option_of(one.arguments, "--window"),
-                  layout_text(one.arguments), "True"});
+                  layout_text(one.arguments), is_deterministic(result) ? "True" : "False"});
   bench::Row run = run_fields(result);  // begins with the backend
   append(fields, {run[0], result.check});
   append(fields, time_fields(result));
@@ -60,13 +66,17 @@ bench::Row attention_fields(const CaseResult& result) {
   run.erase(run.begin());
   append(fields, run);
   append(fields, origin_fields(result));
+  if (result.baseline.empty()) return fields;
+  append(fields, baseline_fields(result));
+  fields.push_back(result.baseline_configuration);
   return fields;
 }
 
 }  // namespace
 
-RowLayout attention_layout() {
-  return {bench::attention_columns(), attention_fields, bench::attention_table, "Case"};
+RowLayout attention_layout(const std::string& baseline) {
+  return {bench::attention_columns(!baseline.empty()), attention_fields, bench::attention_table,
+          "Case"};
 }
 
 }  // namespace octet::tool

@@ -79,6 +79,7 @@ void plan_baselines(std::vector<Planned>& cases, const Operator& op) {
     op.check_baseline(one.device);
     try {
       auto baseline = one.baseline(planned.result.data);
+      planned.result.baseline_configuration = baseline->configuration();
       planned.workload = bench::beside(std::move(planned.workload), std::move(baseline));
       any = true;
     } catch (const Error& error) {

@@ -61,7 +61,7 @@ RowLayout layout_of(RowKind rows, const std::string& baseline) {
     case RowKind::memory: return memory_layout();
     case RowKind::head: return head_layout();
     case RowKind::update: return update_layout();
-    case RowKind::attention: return attention_layout();
+    case RowKind::attention: return attention_layout(baseline);
     default: return mlp_layout();
   }
 }
@@ -90,6 +90,21 @@ bench::Row step_fields(const CaseResult& result, double forward_operations) {
        {std::pair(1, forward), std::pair(2, backward), std::pair(3, forward + backward)}) {
     append(fields, {number(seconds * 1e3), number(parts * forward_operations / seconds / 1e12)});
   }
+  return fields;
+}
+
+bench::Row baseline_fields(const CaseResult& result) {
+  bench::Row fields{result.baseline};
+  if (!result.comparison) {
+    append(fields, bench::Row(6));
+    return fields;
+  }
+  const bench::Comparison& comparison = *result.comparison;
+  const double forward_ms = comparison.peer.median_seconds(0) * 1e3;
+  const double backward_ms = comparison.peer.median_seconds(1) * 1e3;
+  append(fields, {number(comparison.part_ratios[0]), number(comparison.part_ratios[1]),
+                  number(comparison.ratio), number(forward_ms), number(backward_ms),
+                  number(forward_ms + backward_ms)});
   return fields;
 }
 

@@ -19,7 +19,8 @@ struct CaseResult {
   std::string test_id;
   DataOptions data;
   std::string baseline;  // what --baseline names; empty without it
-  std::string command;   // repeats the row
+  std::string baseline_configuration{};
+  std::string command;  // repeats the row
   std::string implementation;
   std::string configuration;
   std::vector<bench::Workload::Call> calls;
@@ -52,7 +53,7 @@ RowLayout memory_layout();
 RowLayout mlp_layout();
 RowLayout head_layout();
 RowLayout update_layout();
-RowLayout attention_layout();
+RowLayout attention_layout(const std::string& baseline);
 
 // Prints the table, every FAIL and ERROR with its note and the command that repeats it (`repeats`
 // has one per case), the score and the counts. Rows just measured and rows read back from a file
@@ -69,6 +70,8 @@ bench::Row place_fields(const CaseResult& result);
 // Time in ms and TFLOPS of forward, backward (twice the operations) and both together; empty if not
 // timed.
 bench::Row step_fields(const CaseResult& result, double forward_operations);
+// What --baseline names, the ratios to it and its times; empty where it was not timed.
+bench::Row baseline_fields(const CaseResult& result);
 // Backend, Configuration, ..., Note.
 bench::Row run_fields(const CaseResult& result);
 // Commit, Device Sources, CPU, the clocks during timing, Seed, Command.

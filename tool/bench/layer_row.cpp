@@ -38,21 +38,6 @@ bench::Row error_fields(const CaseResult& result) {
   return fields;
 }
 
-bench::Row baseline_fields(const CaseResult& result) {
-  bench::Row fields{result.baseline};
-  if (!result.comparison) {
-    append(fields, bench::Row(6));
-    return fields;
-  }
-  const bench::Comparison& comparison = *result.comparison;
-  const double forward_ms = comparison.peer.median_seconds(0) * 1e3;
-  const double backward_ms = comparison.peer.median_seconds(1) * 1e3;
-  append(fields, {number(comparison.part_ratios[0]), number(comparison.part_ratios[1]),
-                  number(comparison.ratio), number(forward_ms), number(backward_ms),
-                  number(forward_ms + backward_ms)});
-  return fields;
-}
-
 bench::Row layer_fields(const CaseResult& result) {
   bench::Row fields = case_fields(result);
   append(fields, step_fields(result, forward_operations(result)));

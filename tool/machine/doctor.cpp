@@ -90,6 +90,15 @@ void add_library(Table& table, const std::string& library, const std::vector<con
   table.push_back({library, fmt::format("not found ({})", purpose)});
 }
 
+void add_cudnn(Table& table) {
+  const int version = cuda::cudnn_version();
+  const std::string found =
+      version == cuda::kBuiltWithoutCudnn ? "not in this build"
+      : version == 0                      ? "not found"
+                     : fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  table.push_back({"cuDNN", found + " (attention and a peer on a GPU)"});
+}
+
 // The operators of the library, including those that are not commands.
 std::vector<std::string> operators_with_backends() {
   std::vector<std::string> names{"gemm", "quantize", "dequantize", "repack", "group_table"};
@@ -104,7 +113,7 @@ std::vector<std::string> operators_with_backends() {
 void add_environment(Table& table) {
   std::vector<std::string> names;
   for (const std::string& op : operators_with_backends()) names.push_back(backend_variable(op));
-  names.insert(names.end(), {"OCTET_NUM_THREADS", "OCTET_LOG", "OCTET_HISTORY",
+  names.insert(names.end(), {"OCTET_NUM_THREADS", "OCTET_CUDNN_DIR", "OCTET_LOG", "OCTET_HISTORY",
                              "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"});
   for (const std::string& name : names) {
     const char* value = std::getenv(name.c_str());
@@ -139,6 +148,7 @@ int doctor() {
   add_library(table, "OpenBLAS", {"libopenblas.so.0"}, "--baseline openblas");
   add_library(table, "cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
               "products and a peer on a GPU");
+  add_cudnn(table);
   add_library(table, "NVML", {"libnvidia-ml.so.1"}, "clocks and power of a GPU");
   add_environment(table);
   print_table(table, 2);

@@ -131,6 +131,7 @@ const std::vector<ProbeDevice>& probe_devices() {
     hopper.sm_major = 9;
     hopper.multiprocessors = 132;
     hopper.cublaslt = true;
+    hopper.cudnn_version = [] { return 91900; };
     return std::vector<ProbeDevice>{{"cpu, AVX-512", kCpu, avx512},
                                     {"cpu, AVX2", kCpu, avx2},
                                     {"cpu, any x86-64", kCpu, plain},

@@ -46,7 +46,7 @@ struct ProbeDevice {
 const std::vector<ProbeDevice>& probe_devices();
 
 // The first implementation that takes the problem, or the refusal of the last one for this kind of
-// device. Names begin with cu (cuda_..., cublaslt) or cpu_.
+// device. Names begin with cu (cuda_..., cublaslt, cudnn) or cpu_.
 template <class Problem, class Args>
 std::string answer(std::span<const Implementation<Problem, Args>> list, Problem problem,
                    const ProbeDevice& probe) {
@@ -55,6 +55,7 @@ std::string answer(std::span<const Implementation<Problem, Args>> list, Problem 
   std::string reason =
       fmt::format("no: there is no {}implementation yet", kind == "cu" ? "CUDA " : "CPU ");
   for (const auto& entry : list) {
+    if (entry.only_forced) continue;
     const std::string refusal = entry.refuse(problem, probe.machine);
     if (refusal.empty()) return entry.name;
     if (std::string_view(entry.name).substr(0, kind.size()) == kind) reason = "no: " + refusal;

@@ -173,6 +173,38 @@ class Attention : public Operator {
     add_op_examples(app, timed);
   }
 
+  void add_bench_options(CLI::App& app) override {
+    option_group(app, "Timing");
+    add_choice(app, "--baseline", baseline_, {"cudnn"},
+               "Also time this library, interleaved, and report its time over octet's; on a GPU.");
+    add_flag(app, "--deterministic-baseline", deterministic_baseline_,
+             "Take the deterministic backward of the baseline, which is slower and needs workspace "
+             "for every score.");
+  }
+
+  std::string bench_arguments() const override {
+    return (baseline_.empty() ? "" : " --baseline " + baseline_) +
+           std::string(deterministic_baseline_ ? " --deterministic-baseline" : "");
+  }
+
+  void check_bench_options() const override {
+    if (deterministic_baseline_ && baseline_.empty()) {
+      refuse_usage("--deterministic-baseline goes with --baseline, which is not given");
+    }
+  }
+
+  // The implementation: cuDNN is faster where the order of its sums is not fixed.
+  std::string baseline() const override {
+    if (baseline_.empty() || deterministic_baseline_) return baseline_;
+    return baseline_ + "_nondeterministic";
+  }
+
+  void check_baseline(Device device) const override {
+    if (device.type == DeviceType::cuda) return;
+    refuse_usage("--baseline {} runs on a GPU, attention on {}; give --device", baseline_,
+                 octet::name(device));
+  }
+
   std::vector<Case> chosen_cases() const override {
     return on_best_device(
         common_.device, [&](Device device) { return cases_on(device); },
@@ -383,6 +415,12 @@ class Attention : public Operator {
       return bench::make_workload(problem, with_own(options));
     };
     one.forward_operations = forward_operations(problem);
+    one.baseline = [=, backend = baseline()](DataOptions options) {
+      AttentionProblem unlimited = problem;
+      unlimited.workspace_limit = std::numeric_limits<std::size_t>::max();
+      options.backend = backend;
+      return bench::make_workload(unlimited, with_own(options));
+    };
     return one;
   }
 
@@ -404,6 +442,9 @@ class Attention : public Operator {
   std::optional<Dtype> out_, offsets_;
   bool causal_ = false;
   bool sink_ = false;
+  // Only octet bench.
+  std::string baseline_;
+  bool deterministic_baseline_ = false;
   std::int64_t workspace_limit_ = static_cast<std::int64_t>(AttentionProblem{}.workspace_limit);
 };
 

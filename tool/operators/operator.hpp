@@ -39,7 +39,7 @@ struct Case {
   std::function<double(const DataOptions&)> f16_snr_db{};
   // Plans the baseline; throws octet::Error if it does not take the case.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> baseline{};
-  // Attention only: of forward, by convention.
+  // Attention only, which also has a baseline: of forward, by convention.
   double forward_operations = 0;
 
   std::string shape() const;  // "512x1024x768"

@@ -145,6 +145,8 @@ std::vector<HelpList> general_notes() {
        {{"OCTET_NUM_THREADS", "CPU threads of a run without --threads. [default: one per core]"},
         {"OCTET_<OP>_BACKEND",
          "Implementation of an operator, such as OCTET_GEMM_BACKEND=cpu_reference."},
+        {"OCTET_CUDNN_DIR",
+         "Folder of libcudnn.so.9, for attention. [default: where the loader finds it]"},
         {"OCTET_LOG",
          "With the value dispatch, every call reports on stderr which implementation it takes."},
         {"OCTET_HISTORY",

@@ -215,6 +215,7 @@ ResultKind attention_kind() {
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
+          .baselines = {{"Combined Ratio", "Baseline", nullptr}},
           .snrs = {{"Forward SNR (dB)", "A1", 50}, {"Backward SNR (dB)", "A1", 48}},
           .intensity = attention_intensity,
           .intensity_text =

@@ -11,7 +11,8 @@
 //
 // Sums are f32 and each result is rounded once; gates bound the error (docs/numerics.md), and
 // implementations differ in their last bits. Every implementation is deterministic: the same call
-// gives the same bits, whatever the threads, the batch around a sequence and the workspace limit.
+// gives the same bits, whatever the threads, the batch around a sequence and the workspace limit
+// (cudnn, which chooses its kernels by itself: the same call with the same version of cuDNN).
 //
 // Heads are grouped: query head h reads key and value head h / (heads_q / heads_kv). Tensors are
 // [batch, seq, heads, dim] with any strides but the last, which is 1, so that heads may lie before

@@ -215,6 +215,20 @@ std::string shares_text(const Means& mean, const std::string& column, std::strin
   return " (forward " + text(forward) + ", backward " + text(backward) + ")";
 }
 
+// Of another library that is timed in the same run.
+Row baseline_columns() {
+  return {"Baseline",
+          "Forward Ratio",
+          "Backward Ratio",
+          "Combined Ratio",
+          "Baseline Forward Time (ms)",
+          "Baseline Backward Time (ms)",
+          "Baseline Combined Step Time (ms)"};
+}
+bool has_baseline(const Row& header) {
+  return std::find(header.begin(), header.end(), "Baseline") != header.end();
+}
+
 }  // namespace
 
 Row gemm_columns(bool with_baseline) {
@@ -227,17 +241,12 @@ Row gemm_columns(bool with_baseline) {
     }
   }
   append(header, joined({{"f16 SNR (dB)"}, run_columns(), {"Wgrad Blocks"}, origin_columns()}));
-  if (with_baseline) {
-    append(header, {"Baseline", "Forward Ratio", "Backward Ratio", "Combined Ratio",
-                    "Baseline Forward Time (ms)", "Baseline Backward Time (ms)",
-                    "Baseline Combined Step Time (ms)"});
-  }
+  if (with_baseline) append(header, baseline_columns());
   return header;
 }
 
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows) {
-  const bool with_baseline = std::find(header.begin(), header.end(), "Baseline") != header.end();
-  const std::vector<TableColumn> columns = gemm_table_columns(with_baseline);
+  const std::vector<TableColumn> columns = gemm_table_columns(has_baseline(header));
   const Units units = step_units(header, rows);
   std::vector<Row> table(1);
   for (const TableColumn& column : columns) table[0].push_back(title_of(column, units));
@@ -442,17 +451,19 @@ std::vector<Row> head_table(const Row& header, const std::vector<Row>& rows) {
   return table;
 }
 
-Row attention_columns() {
+Row attention_columns(bool with_baseline) {
   Row run = run_columns();
   run.erase(run.begin());  // the backend, which comes before the check
-  return joined({place_columns(),
-                 {"Case", "Operator", "Dtype", "Batch", "SeqLen", "SeqLenKV", "num_head_q",
-                  "num_head_kv", "head_dim_qk", "head_dim_v", "Causal", "Window", "Layout",
-                  "Deterministic", "Backend", "Check"},
-                 step_columns(),
-                 {"Options", "Workspace Bytes", "Forward SNR (dB)", "Backward SNR (dB)"},
-                 run,
-                 origin_columns()});
+  Row header = joined({place_columns(),
+                       {"Case", "Operator", "Dtype", "Batch", "SeqLen", "SeqLenKV", "num_head_q",
+                        "num_head_kv", "head_dim_qk", "head_dim_v", "Causal", "Window", "Layout",
+                        "Deterministic", "Backend", "Check"},
+                       step_columns(),
+                       {"Options", "Workspace Bytes", "Forward SNR (dB)", "Backward SNR (dB)"},
+                       run,
+                       origin_columns()});
+  if (with_baseline) append(header, joined({baseline_columns(), {"Baseline Configuration"}}));
+  return header;
 }
 
 std::vector<Row> attention_table(const Row& header, const std::vector<Row>& rows) {
@@ -460,7 +471,9 @@ std::vector<Row> attention_table(const Row& header, const std::vector<Row>& rows
   const auto& [time, rate] = units;
   std::vector<Row> table{{"case", "batch", "seq", "heads", "dim", "mask", "layout", "check",
                           "forward " + time.name, rate.name, "backward " + time.name, rate.name,
-                          "step " + rate.name, "spread %", "SNR dB", "note"}};
+                          "step " + rate.name, "spread %", "SNR dB"}};
+  if (has_baseline(header)) append(table[0], {"forward ratio", "backward ratio", "step ratio"});
+  table[0].emplace_back("note");
   for (const Row& row : rows) {
     const Record record(header, row);
     const auto both = [&](const char* first, const char* second) {
@@ -485,6 +498,9 @@ std::vector<Row> attention_table(const Row& header, const std::vector<Row>& rows
     line.push_back(rate.text(record.number("Combined Step TFLOPS")));
     line.push_back(brief(record.number("Spread (%)")));
     line.push_back(brief(record.number("Forward SNR (dB)")));
+    for (const char* part : {"Forward", "Backward", "Combined"}) {
+      if (has_baseline(header)) line.push_back(brief(record.number(part + std::string(" Ratio"))));
+    }
     line.push_back(note_of_pass(record));
     table.push_back(std::move(line));
   }

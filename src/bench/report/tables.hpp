@@ -21,7 +21,7 @@ Row mlp_columns();
 Row head_columns();
 Row update_columns();
 // Attention, forward and backward.
-Row attention_columns();
+Row attention_columns(bool with_baseline);
 
 // The titles, then a line for every row. Times and rates are in units that fit them.
 std::vector<Row> gemm_table(const Row& header, const std::vector<Row>& rows);

@@ -62,7 +62,10 @@ GateReport judge_calls(const AttentionProblem& problem, const DataOptions& optio
   const Tensor dlse_matrix = random_dlse(problem, options);
   const TensorView dlse = lse_view(problem, dlse_matrix);
   const AttentionOutputs first(problem, options.head_layout, 0);
-  const AttentionOutputs second(problem, options.head_layout, options.row_gap);
+  // On a GPU rows begin on 16-byte boundaries.
+  const std::int64_t gap =
+      problem.device.type == DeviceType::cuda ? round_up(options.row_gap, 8) : options.row_gap;
+  const AttentionOutputs second(problem, options.head_layout, gap);
   const AttentionBackwardArgs call =
       run_attention(problem, options, tensors, dlse, first, kNaNByte);
   run_attention(problem, options, tensors, dlse, second, 0);

@@ -1,5 +1,6 @@
 #include "device/cuda/cublaslt_api.hpp"
 #include "device/cuda/launch.hpp"
+#include "device/cuda/relaxed_capture.hpp"
 #include "device/cuda_runtime.hpp"
 
 #include <dlfcn.h>
@@ -48,20 +49,6 @@ CublasLt load() {
   resolve(library, "cublasLtMatmul", lt.matmul);
   return lt;
 }
-
-// Lets a stream of this thread that is being captured survive an allocation.
-class RelaxedCapture {
- public:
-  RelaxedCapture() {
-    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
-  }
-  ~RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 ErrorCode code_of(cublasStatus_t status) {
   switch (status) {

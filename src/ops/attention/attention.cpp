@@ -187,12 +187,14 @@ std::string both(std::int64_t q, std::int64_t kv) {
 }  // namespace
 
 std::span<const AttentionForwardImplementation> attention_forward_implementations() {
-  static const std::array list{kAttentionForwardCpuSimd, kAttentionForwardCpuReference};
+  static const std::array list{kAttentionForwardCudnn, kAttentionForwardCudnnNondeterministic,
+                               kAttentionForwardCpuSimd, kAttentionForwardCpuReference};
   return list;
 }
 
 std::span<const AttentionBackwardImplementation> attention_backward_implementations() {
-  static const std::array list{kAttentionBackwardCpuSimd, kAttentionBackwardCpuReference};
+  static const std::array list{kAttentionBackwardCudnn, kAttentionBackwardCudnnNondeterministic,
+                               kAttentionBackwardCpuSimd, kAttentionBackwardCpuReference};
   return list;
 }
 

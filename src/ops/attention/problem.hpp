@@ -14,8 +14,12 @@ namespace octet {
 using AttentionForwardImplementation = Implementation<AttentionProblem, AttentionForwardArgs>;
 using AttentionBackwardImplementation = Implementation<AttentionProblem, AttentionBackwardArgs>;
 
+extern const AttentionForwardImplementation kAttentionForwardCudnn;
+extern const AttentionForwardImplementation kAttentionForwardCudnnNondeterministic;
 extern const AttentionForwardImplementation kAttentionForwardCpuSimd;
 extern const AttentionForwardImplementation kAttentionForwardCpuReference;
+extern const AttentionBackwardImplementation kAttentionBackwardCudnn;
+extern const AttentionBackwardImplementation kAttentionBackwardCudnnNondeterministic;
 extern const AttentionBackwardImplementation kAttentionBackwardCpuSimd;
 extern const AttentionBackwardImplementation kAttentionBackwardCpuReference;
 
@@ -27,6 +31,12 @@ void check(const AttentionProblem& problem);
 
 // The problem with its defaults filled in: dim_v, out_dtype and scale.
 AttentionProblem completed(const AttentionProblem& problem);
+
+// A problem through cuDNN, which chooses and compiles its kernels now: 0.05 to 0.3 s. The plan has no configuration
+// text yet. Throws Error(unsupported) with cuDNN's words, or where the workspace is over its limit.
+Planned<AttentionForwardArgs> cudnn_forward_plan(const AttentionProblem& problem);
+Planned<AttentionBackwardArgs> cudnn_backward_plan(const AttentionProblem& problem,
+                                                   bool deterministic);
 
 // The rows of one head of one sequence.
 struct HeadRows {
