@@ -225,5 +225,28 @@ TEST(RowPieces, CoverEveryElementOnceAndBeginOnBoundaries) {
   }
 }
 
+// A tile [panel][row][64] of 16-bit elements.
+TEST(Panels, AreSteppedThroughAlongARowOrAlongTheRows) {
+  EXPECT_EQ(panel_offset(128, 0), 0);
+  EXPECT_EQ(panel_offset(128, 48), 96);
+  EXPECT_EQ(panel_offset(128, 64), 128 * 128);
+  EXPECT_EQ(panel_offset(80, 144), 2 * 80 * 128 + 32);
+  // MN-major: address and bytes to the next panel in units of 16, 16 rows a step.
+  EXPECT_EQ(descriptor_low_mn(0x2400, 128), 0x240u | 1024u << 16);
+  EXPECT_EQ(descriptor_low_mn(0x2400 + kStepMnBytes, 80), 0x2C0u | 640u << 16);
+}
+
+// Accumulators 8i to 8i + 7, packed two by two, are what a thread holds of 16 columns of a: of rows g and
+// g + 8, elements 2t and 2t + 1, then those 8 further on.
+TEST(Accumulators, OfTwoGroupsAreAFragmentOfA) {
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int i = 0; i < 64; ++i) {
+      const int word = i % 8 / 2;
+      EXPECT_EQ(accumulator_row(thread, i), thread / 32 * 16 + thread % 32 / 4 + word % 2 * 8);
+      EXPECT_EQ(accumulator_col(thread, i), i / 8 * 16 + thread % 4 * 2 + word / 2 * 8 + i % 2);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace octet

@@ -10,6 +10,11 @@ sa * sb: two rows per wave, for each body and once before the first. With two op
 lane is active, it wraps a TMA instruction in a loop over lanes (LANE_LOOP): this holds for the
 loads of a stage in large tiles. Other loads, and all stores, are issued by an elected lane and have
 no such loop. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration.
+
+Attention forward: scores of a block of keys are dim_qk / 16 steps with q in shared memory (HGMMA), and
+p v is tile_k / 16 steps with p in registers (HGMMA_RS), each between an arrive and a wait. Scores are
+issued at three places, before the first block, in the loop with a mask and in the one without, and p v
+at three, in the two loops and after the last block.
 """
 import re
 
@@ -28,6 +33,9 @@ LISTED_GROUPED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
 )
 GROUPS = {"none": 0, "rows": 1, "contraction": 2}
+ATTENTION_FORWARD = re.compile(
+    r"attention_forward_kernel\w*Sm90AttentionForwardConfigELNS_5DtypeE\dELi(\d+)ELi\d+ELi\d+ELi(\d+)E"
+)
 QUANTIZE = re.compile(r"\d\dquantize_(?:groups_|batch_)?kernelI")
 PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
 DTYPES = {"e4m3": 4, "e5m2": 5}
@@ -94,11 +102,22 @@ def quantize_counts():
     return {"FMUL": (2 + 1 + 1 + 2) * 64, "QGMMA": 0}
 
 
+def attention_forward_counts(dim_qk, tile_k):
+    return {
+        "HGMMA": 3 * dim_qk // 16,
+        "HGMMA_RS": 3 * tile_k // 16,
+        "WARPGROUP": 2 * (3 + 3),  # serialised, it would be 2 x HGMMA
+        "SETMAXNREG": 2,
+    }
+
+
 def expected(kernel):
     """The counts a kernel must have; no design uses local memory."""
     counts = {"LDL": 0, "STL": 0}
     if config := gemm_config(kernel):
         counts |= gemm_counts(config, groups(kernel))
+    elif match := ATTENTION_FORWARD.search(kernel):
+        counts |= attention_forward_counts(*(int(number) for number in match.groups()))
     elif QUANTIZE.search(kernel):
         counts |= quantize_counts()
     return counts

@@ -91,6 +91,14 @@ class Design(unittest.TestCase):
                 changed[operation] += change
                 self.assertEqual(len(design.differences(SQUARES, changed)), 1, operation)
 
+    def test_counts_the_products_of_attention(self):
+        kernel = (
+            "_ZN5octet14attention_sm9024attention_forward_kernelINS_8ConstantIXtlNS_26Sm90Attention"
+            "ForwardConfigELNS_5DtypeE3ELi192ELi128ELi128ELi80ELi2ELi1EEEEEEEvNS0_11ForwardMapsE"
+        )
+        counts = design.expected(kernel)
+        self.assertEqual((counts["HGMMA"], counts["HGMMA_RS"], counts["WARPGROUP"]), (36, 15, 12))
+
     def test_reads_the_list_of_configurations(self):
         line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
         self.assertEqual(design.listed_configs(line), {(0, (64, 256, 5, 1, 4, 5, 0, 1))})

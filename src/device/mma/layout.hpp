@@ -25,6 +25,21 @@ OCTET_HOST_DEVICE constexpr std::uint32_t descriptor_low(std::uint32_t shared_ad
   return ((shared_address & 0x3FFFF) >> 4) | (1u << 16);
 }
 
+// 16-bit tiles wider than a row of 128 bytes are panels of 64 columns, one behind the other: [panel][row][64].
+//
+// K-major (the contraction along a row): 16 of it are 32 bytes, and 64 a panel. `element` is a multiple of 16.
+inline constexpr int kPanelCols = 64;
+OCTET_HOST_DEVICE constexpr int panel_offset(int rows, int element) {
+  return element / kPanelCols * rows * kRowBytes + element % kPanelCols * 2;
+}
+// MN-major (the contraction along the rows, 16 rows a step): the low word holds the bytes from panel to panel.
+OCTET_HOST_DEVICE constexpr std::uint32_t descriptor_low_mn(std::uint32_t shared_address,
+                                                            int rows) {
+  return ((shared_address & 0x3FFFF) >> 4) | static_cast<std::uint32_t>(rows * kRowBytes >> 4)
+                                                 << 16;
+}
+inline constexpr int kStepMnBytes = 16 * kRowBytes;
+
 // Row and column of accumulator `index` in the m64nN product, for a thread of the warpgroup.
 OCTET_HOST_DEVICE constexpr int accumulator_row(int thread, int index) {
   return thread / 32 * 16 + thread % 32 / 4 + (index % 4 / 2) * 8;

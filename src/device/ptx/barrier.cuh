@@ -57,6 +57,14 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
       : "memory");
 }
 
+// A barrier over the `threads` of some warps of the block. Barrier 0 is that of __syncthreads(). The id is a
+// constant: for one in a register ptxas reserves all sixteen.
+template <int kBarrier, int kThreads>
+__device__ __forceinline__ void named_barrier_sync() {
+  static_assert(kBarrier > 0 && kBarrier < 16 && kThreads % 32 == 0);
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+
 // A kernel may start while the one before it in the stream still drains (device/cuda/launch.hpp).
 //
 // Returns once all earlier kernels have ended and their writes are visible. A kernel must not read

@@ -63,6 +63,14 @@ __device__ __forceinline__ void store_matrices(std::uint32_t to, const std::uint
                : "memory");
 }
 
+// The same with each matrix transposed: what a lane holds of row r goes to column r.
+__device__ __forceinline__ void store_matrices_transposed(std::uint32_t to,
+                                                          const std::uint32_t (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
 // Copies 16 bytes of global memory without a register while in flight. Both addresses are aligned
 // to 16 bytes. Bypasses the L1 cache.
 __device__ __forceinline__ void copy_16_bytes(std::uint32_t to, const void* from) {

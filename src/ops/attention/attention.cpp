@@ -187,8 +187,9 @@ std::string both(std::int64_t q, std::int64_t kv) {
 }  // namespace
 
 std::span<const AttentionForwardImplementation> attention_forward_implementations() {
-  static const std::array list{kAttentionForwardCudnn, kAttentionForwardCudnnNondeterministic,
-                               kAttentionForwardCpuSimd, kAttentionForwardCpuReference};
+  static const std::array list{kAttentionForwardCudaSm90Wgmma, kAttentionForwardCudnn,
+                               kAttentionForwardCudnnNondeterministic, kAttentionForwardCpuSimd,
+                               kAttentionForwardCpuReference};
   return list;
 }
 

@@ -18,6 +18,18 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
+// Blocks of keys or queries [begin, end) that have something visible. Those of [full_begin, full_end) are
+// visible as a whole and lie inside the sequence, so that they need no mask; begin <= full_begin <= full_end <= end.
+struct BlockRange {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t full_begin = 0;
+  std::int32_t full_end = 0;
+
+  OCTET_HOST_DEVICE constexpr std::int32_t count() const { return end - begin; }
+  friend bool operator==(const BlockRange&, const BlockRange&) = default;
+};
+
 // The mask of one sequence.
 struct SequenceMask {
   std::int64_t queries = 0;
@@ -57,7 +69,38 @@ struct SequenceMask {
            (right == kNoWindow || last_key <= first + shift + right);
   }
 
+  // The blocks of `size` keys that some query of [first, last] sees.
+  OCTET_HOST_DEVICE constexpr BlockRange key_blocks(std::int64_t first, std::int64_t last,
+                                                    std::int32_t size) const {
+    const IndexRange to_all{left == kNoWindow ? 0 : last + shift - left,
+                            right == kNoWindow ? keys : first + shift + right + 1};
+    return blocks(keys_of(first, last), to_all, keys, size);
+  }
+  // The blocks of `size` queries that see some key of [first, last].
+  OCTET_HOST_DEVICE constexpr BlockRange query_blocks(std::int64_t first, std::int64_t last,
+                                                      std::int32_t size) const {
+    const IndexRange to_all{right == kNoWindow ? 0 : last - shift - right,
+                            left == kNoWindow ? queries : first - shift + left + 1};
+    return blocks(queries_of(first, last), to_all, queries, size);
+  }
+
  private:
+  // `some`: visible to some, `to_all`: to all of them; of `count`.
+  OCTET_HOST_DEVICE static constexpr BlockRange blocks(IndexRange some, IndexRange to_all,
+                                                       std::int64_t count, std::int32_t size) {
+    if (some.empty()) return {};
+    const auto block = [&](std::int64_t index) { return static_cast<std::int32_t>(index / size); };
+    BlockRange range{block(some.begin), block(some.end + size - 1), 0, 0};
+    to_all = clamped(to_all.begin, to_all.end, count);
+    range.full_begin = to_all.begin >= count ? range.end : block(to_all.begin + size - 1);
+    if (range.full_begin < range.begin) range.full_begin = range.begin;
+    if (range.full_begin > range.end) range.full_begin = range.end;
+    range.full_end = to_all.end <= 0 ? range.begin : block(to_all.end);
+    if (range.full_end < range.full_begin) range.full_end = range.full_begin;
+    if (range.full_end > range.end) range.full_end = range.end;
+    return range;
+  }
+
   OCTET_HOST_DEVICE static constexpr IndexRange clamped(std::int64_t begin, std::int64_t end,
                                                         std::int64_t count) {
     return {begin < 0 ? 0 : begin, end > count ? count : end};

@@ -14,6 +14,7 @@ namespace octet {
 using AttentionForwardImplementation = Implementation<AttentionProblem, AttentionForwardArgs>;
 using AttentionBackwardImplementation = Implementation<AttentionProblem, AttentionBackwardArgs>;
 
+extern const AttentionForwardImplementation kAttentionForwardCudaSm90Wgmma;
 extern const AttentionForwardImplementation kAttentionForwardCudnn;
 extern const AttentionForwardImplementation kAttentionForwardCudnnNondeterministic;
 extern const AttentionForwardImplementation kAttentionForwardCpuSimd;

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <utility>
+
 namespace octet {
 namespace {
 
@@ -60,6 +64,57 @@ TEST(AttentionMask, BlocksHaveWhatOneOfTheirRowsSeesAndKnowWhetherAllSeeAll) {
           }
           ASSERT_EQ(sequence.sees_all(first, last, j, j), all) << first << " " << last << " " << j;
         }
+      }
+    }
+  });
+}
+
+// `some_and_all`: whether some row of the tile sees an index, and whether all do.
+void check_blocks(const BlockRange& range, std::int64_t count, std::int32_t size,
+                  const std::function<std::pair<bool, bool>(std::int64_t)>& some_and_all) {
+  ASSERT_LE(range.begin, range.full_begin);
+  ASSERT_LE(range.full_begin, range.full_end);
+  ASSERT_LE(range.full_end, range.end);
+  for (std::int32_t block = 0; block * size < count; ++block) {
+    bool some = false, all = (block + 1) * size <= count;
+    for (std::int64_t at = block * size; at < std::min<std::int64_t>((block + 1) * size, count);
+         ++at) {
+      const auto [one, every] = some_and_all(at);
+      some = some || one;
+      all = all && every;
+    }
+    if (some) {
+      ASSERT_TRUE(block >= range.begin && block < range.end) << block;
+      ASSERT_EQ(block >= range.full_begin && block < range.full_end, all) << block;
+    }
+  }
+}
+
+TEST(AttentionMask, BlockRangesHaveWhatIsVisibleAndKnowWhichNeedNoMask) {
+  for_all_masks([](const AttentionMask& mask, std::int64_t queries, std::int64_t keys) {
+    const SequenceMask sequence(mask, queries, keys);
+    for (const std::int32_t size : {1, 3, 4}) {
+      for (std::int64_t first = 0; first < queries; ++first) {
+        const std::int64_t last = std::min(first + 3, queries - 1);
+        check_blocks(sequence.key_blocks(first, last, size), keys, size, [&](std::int64_t j) {
+          std::pair<bool, bool> seen{false, true};
+          for (std::int64_t i = first; i <= last; ++i) {
+            seen.first = seen.first || sees(mask, queries, keys, i, j);
+            seen.second = seen.second && sees(mask, queries, keys, i, j);
+          }
+          return seen;
+        });
+      }
+      for (std::int64_t first = 0; first < keys; ++first) {
+        const std::int64_t last = std::min(first + 3, keys - 1);
+        check_blocks(sequence.query_blocks(first, last, size), queries, size, [&](std::int64_t i) {
+          std::pair<bool, bool> seen{false, true};
+          for (std::int64_t j = first; j <= last; ++j) {
+            seen.first = seen.first || sees(mask, queries, keys, i, j);
+            seen.second = seen.second && sees(mask, queries, keys, i, j);
+          }
+          return seen;
+        });
       }
     }
   });
