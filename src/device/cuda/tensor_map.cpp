@@ -138,6 +138,18 @@ CUtensorMap encode_heads(const HeadsMap& heads) {
   return encode_boxes<4>(heads, extents, pitches, box);
 }
 
+CUtensorMap encode_heads_in_five(const HeadsMap& heads) {
+  const cuuint64_t extents[5] = {
+      static_cast<cuuint64_t>(heads.dim), static_cast<cuuint64_t>(heads.seq),
+      static_cast<cuuint64_t>(heads.heads), static_cast<cuuint64_t>(heads.batch), 1};
+  const cuuint64_t pitches[4] = {step(heads.seq, heads.seq_bytes),
+                                 step(heads.heads, heads.head_bytes),
+                                 step(heads.batch, heads.batch_bytes), 16};
+  const cuuint32_t box[5] = {static_cast<cuuint32_t>(heads.box_cols),
+                             static_cast<cuuint32_t>(heads.box_rows), 1, 1, 1};
+  return encode_boxes<5>(heads, extents, pitches, box);
+}
+
 CUtensorMap encode_ragged_heads(const HeadsMap& heads) {
   const auto pitch = static_cast<cuuint64_t>(heads.seq_bytes);
   const cuuint64_t extents[5] = {static_cast<cuuint64_t>(heads.dim), kRaggedExtent,

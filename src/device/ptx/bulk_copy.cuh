@@ -65,6 +65,11 @@ __device__ __forceinline__ void load_bytes(std::uint32_t to, const void* from, s
       : "memory");
 }
 
+// Fetches a tensor map before its first use.
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 // Prefetches into the L2 cache the box of a 2-D tensor whose first element is at (x, y), x
 // contiguous.
 __device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int x, int y) {

@@ -194,8 +194,9 @@ std::span<const AttentionForwardImplementation> attention_forward_implementation
 }
 
 std::span<const AttentionBackwardImplementation> attention_backward_implementations() {
-  static const std::array list{kAttentionBackwardCudnn, kAttentionBackwardCudnnNondeterministic,
-                               kAttentionBackwardCpuSimd, kAttentionBackwardCpuReference};
+  static const std::array list{kAttentionBackwardCudaSm90Wgmma, kAttentionBackwardCudnn,
+                               kAttentionBackwardCudnnNondeterministic, kAttentionBackwardCpuSimd,
+                               kAttentionBackwardCpuReference};
   return list;
 }
 

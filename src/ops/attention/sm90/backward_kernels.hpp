@@ -1,0 +1,30 @@
+// The compiled kernels of the Hopper backward, by dtype and head sizes.
+#pragma once
+
+#include "ops/attention/sm90/backward_config.hpp"
+
+namespace octet::attention {
+
+struct BackwardKernels {
+  BackwardConfig config;
+  const void* keys;  // dk, dv and dS
+  const void* dq;
+  const void* prepare;
+  int keys_bytes;  // of shared memory
+  int dq_bytes;
+};
+
+// Null where there are none.
+const BackwardKernels* find_backward_kernels(Dtype dtype, std::int64_t dim_qk, std::int64_t dim_v);
+
+const void* backward_tables_kernel();
+const void* backward_sink_kernel();
+
+// Which exist, for builds without CUDA too.
+constexpr bool has_backward_kernels(Dtype dtype, std::int64_t dim_qk, std::int64_t dim_v) {
+  if (dtype != Dtype::bf16 && dtype != Dtype::f16) return false;
+  return (dim_qk == 64 && dim_v == 64) || (dim_qk == 128 && dim_v == 128) ||
+         (dim_qk == 192 && dim_v == 128);
+}
+
+}  // namespace octet::attention

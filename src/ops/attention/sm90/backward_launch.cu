@@ -1,0 +1,261 @@
+// Launches the Hopper backward: tables, delta, then dk, dv and dq chunk by chunk.
+#include "core/message.hpp"
+#include "device/cuda/launch.hpp"
+#include "device/cuda/tensor_map.hpp"
+#include "ops/attention/sm90/backward.hpp"
+#include "ops/attention/sm90/backward_kernels.hpp"
+#include "ops/attention/sm90/backward_params.hpp"
+
+#include <algorithm>
+
+namespace octet {
+namespace attention {
+namespace {
+
+constexpr std::string_view kOp = "attention";
+
+bool is_empty(const TensorView& view) {
+  const auto* end = view.shape.data() + view.rank;
+  return std::find(view.shape.data(), end, 0) != end;
+}
+
+// What the copy engine asks of a tensor of heads.
+void check_heads(const char* name, const TensorView& view) {
+  const int bytes = size_bytes(view.dtype);
+  if (is_empty(view)) return;
+  bool fits = reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
+  for (int i = 0; i + 1 < view.rank; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (view.shape[at] > 1)
+      fits = fits && view.strides[at] > 0 && view.strides[at] * bytes % 16 == 0;
+  }
+  if (fits) return;
+  refuse_argument(kOp, ": ", name,
+                  " must begin on a multiple of 16 bytes, with positive strides of such ",
+                  "multiples, for cuda_sm90_wgmma; got ", describe(view), " at ", view.data,
+                  "; a contiguous copy has them");
+}
+
+class BackwardRun {
+ public:
+  BackwardRun(const AttentionProblem& problem, BackwardPlan plan)
+      : problem_(problem),
+        plan_(std::move(plan)),
+        kernels_(*find_backward_kernels(problem.dtype, problem.dim_qk, problem.dim_v)) {
+    shape_.batch = static_cast<std::int32_t>(problem.batch);
+    shape_.seq_q = static_cast<std::int32_t>(problem.seq_q);
+    shape_.seq_kv = static_cast<std::int32_t>(problem.seq_kv);
+    shape_.heads_q = static_cast<std::int32_t>(problem.heads_q);
+    shape_.heads_kv = static_cast<std::int32_t>(problem.heads_kv);
+    shape_.group = shape_.heads_q / shape_.heads_kv;
+    shape_.packed = problem.offsets_dtype.has_value();
+    shape_.mask = problem.mask;
+    shape_.scale = problem.scale;
+    shape_.tiles = plan_.ds_tiles;
+  }
+
+  void run(const AttentionBackwardArgs& args, const RunContext& context) const {
+    const cuda::DeviceScope scope(problem_.device.index);
+    const auto stream = static_cast<cudaStream_t>(context.stream);
+    auto* workspace = static_cast<unsigned char*>(context.workspace.data);
+    const Tables tables = tables_in(workspace);
+    const BackwardMaps maps = maps_of(args);  // refuses what no kernel can read
+    const DqMaps dq_maps = dq_maps_of(args);
+    check_heads("out", args.out);
+    make_tables(args, tables, stream);
+    prepare(args, tables, stream);
+    for (std::size_t i = 0; i < plan_.chunks.size(); ++i) {
+      run_keys(i, maps, tables, workspace, stream);
+      run_dq(i, dq_maps, tables, workspace, stream);
+    }
+  }
+
+ private:
+  template <class... Arguments>
+  static void launch(const void* kernel, const char* name, std::int64_t blocks, int threads,
+                     int shared_bytes, cudaStream_t stream, Arguments... arguments) {
+    if (blocks == 0) return;
+    void* list[] = {&arguments...};
+    cuda::launch({kernel, name, static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
+                  static_cast<std::size_t>(shared_bytes), stream},
+                 list);
+  }
+
+  Tables tables_in(unsigned char* workspace) const {
+    const BackwardPieces& at = plan_.pieces;
+    Tables tables{};
+    tables.sequences = reinterpret_cast<SequenceEntry*>(workspace + at.sequences);
+    tables.units = reinterpret_cast<UnitEntry*>(workspace + at.units);
+    tables.key_tiles = reinterpret_cast<std::int32_t*>(workspace + at.key_tiles);
+    tables.lse = reinterpret_cast<float*>(workspace + at.lse);
+    tables.delta = reinterpret_cast<float*>(workspace + at.delta);
+    tables.sink_sums = reinterpret_cast<float*>(workspace + at.sink_sums);
+    tables.rows_bound = plan_.rows_bound;
+    tables.key_tiles_bound = plan_.key_tiles_bound;
+    return tables;
+  }
+
+  void make_tables(const AttentionBackwardArgs& args, const Tables& tables,
+                   cudaStream_t stream) const {
+    TablesParams params{};
+    params.shape = shape_;
+    params.tables = tables;
+    if (shape_.packed) {
+      params.offsets_q = args.inputs.offsets_q.data;
+      params.offsets_kv = args.inputs.offsets_kv.data;
+      params.offsets_q_step = args.inputs.offsets_q.strides[0];
+      params.offsets_kv_step = args.inputs.offsets_kv.strides[0];
+      params.offsets_i64 = *problem_.offsets_dtype == Dtype::i64;
+      params.total_q = static_cast<std::int32_t>(problem_.total_q);
+      params.total_kv = static_cast<std::int32_t>(problem_.total_kv);
+    }
+    launch(backward_tables_kernel(), "launch of attention tables", 1, kTablesThreads, 0, stream,
+           params);
+  }
+
+  HeadsPointer pointer_of(const TensorView& view) const {
+    const int first = shape_.packed ? 0 : 1;
+    return {view.data, shape_.packed ? 0 : view.strides[0],
+            view.strides[static_cast<std::size_t>(first)],
+            view.strides[static_cast<std::size_t>(first + 1)]};
+  }
+
+  void prepare(const AttentionBackwardArgs& args, const Tables& tables, cudaStream_t stream) const {
+    PrepareParams params{};
+    params.shape = shape_;
+    params.tables = tables;
+    params.out = pointer_of(args.out);
+    params.dout = pointer_of(args.dout);
+    params.lse = static_cast<const float*>(args.lse.data);
+    params.dlse = static_cast<const float*>(args.dlse.data);
+    const auto steps = [&](const TensorView& view, std::int64_t& batch_step,
+                           std::int64_t& head_step) {
+      batch_step = shape_.packed ? 0 : view.strides[0];
+      head_step = view.strides[shape_.packed ? 0 : 1];
+    };
+    steps(args.lse, params.lse_batch_step, params.lse_head_step);
+    steps(args.dlse, params.dlse_batch_step, params.dlse_head_step);
+    params.rows = plan_.rows_bound;
+    if (problem_.sink) {
+      params.sink = static_cast<const float*>(args.inputs.sink.data);
+      params.sink_step = args.inputs.sink.strides[0];
+      params.dsink = static_cast<float*>(args.dsink.data);
+      params.dsink_step = args.dsink.strides[0];
+    }
+    launch(kernels_.prepare, "launch of attention delta",
+           std::int64_t{plan_.rows_bound} * shape_.heads_q, kPrepareThreads, 0, stream, params);
+    if (problem_.sink) {
+      launch(backward_sink_kernel(), "launch of attention dsink", shape_.heads_q, kPrepareThreads,
+             0, stream, params);
+    }
+  }
+
+  CUtensorMap map_of(const char* name, const TensorView& view, int rows) const {
+    const auto extent = [&](int i) { return view.shape[static_cast<std::size_t>(i)]; };
+    if (is_empty(view)) return {};  // no box is read or written
+    check_heads(name, view);
+    const auto bytes = [&](int i) {
+      return view.strides[static_cast<std::size_t>(i)] * size_bytes(view.dtype);
+    };
+    cuda::HeadsMap map{};
+    map.type = view.dtype == Dtype::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                         : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    map.element_bytes = 2;
+    map.data = view.data;
+    map.box_rows = rows;
+    map.box_cols = 64;
+    map.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+    if (shape_.packed) {
+      map.seq_bytes = extent(0) > 1 ? bytes(0) : 16;
+      map.head_bytes = bytes(1);
+      map.heads = extent(1);
+      map.dim = extent(2);
+      return cuda::encode_ragged_heads(map);
+    }
+    map.batch = extent(0);
+    map.seq = extent(1);
+    map.heads = extent(2);
+    map.dim = extent(3);
+    map.batch_bytes = bytes(0);
+    map.seq_bytes = bytes(1);
+    map.head_bytes = bytes(2);
+    return cuda::encode_heads_in_five(map);
+  }
+
+  BackwardMaps maps_of(const AttentionBackwardArgs& args) const {
+    const int queries = kernels_.config.queries;
+    return {map_of("q", args.inputs.q, queries), map_of("k", args.inputs.k, kTile),
+            map_of("v", args.inputs.v, kTile),   map_of("dout", args.dout, queries),
+            map_of("dk", args.dk, kWaveRows),    map_of("dv", args.dv, kWaveRows)};
+  }
+  DqMaps dq_maps_of(const AttentionBackwardArgs& args) const {
+    return {map_of("k", args.inputs.k, kDqKeys), map_of("dq", args.dq, kWaveRows)};
+  }
+
+  void run_keys(std::size_t index, const BackwardMaps& maps, const Tables& tables,
+                unsigned char* workspace, cudaStream_t stream) const {
+    BackwardParams params{};
+    params.shape = shape_;
+    params.tables = tables;
+    params.chunk = plan_.chunks[index];
+    params.factor = problem_.scale * 1.44269504088896341f;
+    params.ds = workspace + plan_.pieces.ds;
+    params.head_tiles = plan_.head_tiles;
+    params.first_tile = plan_.first_tiles[index];
+    params.sums_tiles = plan_.sequence_tiles;
+    params.sums_before = reinterpret_cast<float*>(workspace + plan_.pieces.sums[(index + 1) % 2]);
+    params.sums_after = reinterpret_cast<float*>(workspace + plan_.pieces.sums[index % 2]);
+    std::int64_t tiles = plan_.key_tiles_bound;
+    if (!shape_.packed) {
+      const std::int32_t rows = shape_.group * rows_of(shape_.seq_q);
+      params.first_sequence = rows == 0 ? 0 : params.chunk.first_row / rows;
+      params.sequences =
+          rows == 0 ? shape_.batch : ceil_div(params.chunk.end_row, rows) - params.first_sequence;
+      tiles = std::int64_t{params.sequences} * plan_.sequence_tiles;
+    }
+    launch(kernels_.keys, "launch of attention dk, dv", tiles * params.chunk.heads, kThreads,
+           kernels_.keys_bytes, stream, maps, params);
+  }
+
+  void run_dq(std::size_t index, const DqMaps& maps, const Tables& tables, unsigned char* workspace,
+              cudaStream_t stream) const {
+    DqParams params{};
+    params.shape = shape_;
+    params.tables = tables;
+    params.chunk = plan_.chunks[index];
+    params.sequence_count = shape_.batch + (shape_.packed ? 1 : 0);
+    params.ds = workspace + plan_.pieces.ds;
+    params.head_tiles = plan_.head_tiles;
+    params.first_tile = plan_.first_tiles[index];
+    std::int64_t rows = params.chunk.end_row - params.chunk.first_row;
+    if (!shape_.packed && rows > 0) {
+      // As many rows as a head has for every head that the chunk touches.
+      const std::int32_t of_head = rows_of(shape_.seq_q);
+      rows =
+          std::int64_t{ceil_div(params.chunk.end_row, of_head) - params.chunk.first_row / of_head} *
+          of_head;
+    }
+    launch(kernels_.dq, "launch of attention dq", rows * params.chunk.heads, kThreads,
+           kernels_.dq_bytes, stream, maps, params);
+  }
+
+  static std::int32_t ceil_div(std::int32_t a, std::int32_t b) { return (a + b - 1) / b; }
+
+  AttentionProblem problem_;
+  BackwardPlan plan_;
+  BackwardKernels kernels_;
+  Shape shape_{};
+};
+
+}  // namespace
+}  // namespace attention
+
+std::function<void(const AttentionBackwardArgs&, const RunContext&)> sm90_attention_backward_run(
+    const AttentionProblem& problem, attention::BackwardPlan plan) {
+  return [run = std::make_shared<const attention::BackwardRun>(problem, std::move(plan))](
+             const AttentionBackwardArgs& args, const RunContext& context) {
+    run->run(args, context);
+  };
+}
+
+}  // namespace octet

@@ -1,0 +1,42 @@
+// The plan of the Hopper backward: its workspace, and the chunks it runs in where dS does not fit into it.
+#pragma once
+
+#include "ops/attention/problem.hpp"
+#include "ops/attention/sm90/backward_tables.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace octet::attention {
+
+// Bytes from the begin of the workspace.
+struct BackwardPieces {
+  std::size_t sequences = 0;
+  std::size_t units = 0;
+  std::size_t key_tiles = 0;
+  std::size_t lse = 0;
+  std::size_t delta = 0;
+  std::size_t sink_sums = 0;
+  std::size_t sums[2] =
+      {};  // f32 sums of dk and dv between chunks; the same twice where one will do
+  std::size_t ds = 0;
+  std::size_t bytes = 0;  // of all
+};
+
+struct BackwardPlan {
+  std::int32_t rows_bound = 0;       // rows of 256 queries; packed: at most
+  std::int32_t key_tiles_bound = 0;  // of all sequences
+  std::int32_t sequence_tiles = 0;   // key tiles of the longest sequence
+  std::int32_t ds_tiles = 0;         // dense: of one query head of a sequence
+  std::int32_t head_tiles = 0;       // dS tiles that a chunk has room for, for each of its kv heads
+  std::vector<Chunk> chunks;
+  std::vector<std::int32_t> first_tiles;  // of the chunks, among those of a kv head
+  BackwardPieces pieces;
+};
+
+// The chunks for a workspace of at most `limit` bytes on a device of so many multiprocessors. Where even the
+// smallest chunks do not fit, those are planned: pieces.bytes exceeds the limit. The bits of the results do not
+// depend on the chunks.
+BackwardPlan plan_backward(const AttentionProblem& problem, std::size_t limit, int multiprocessors);
+
+}  // namespace octet::attention

@@ -1,0 +1,118 @@
+// Shared memory of the dk, dv kernel, where its boxes lie in global memory, and the work of a block.
+#pragma once
+
+#include "device/ptx/barrier.cuh"
+#include "device/scheduler/ragged_rows.hpp"
+#include "ops/attention/sm90/backward_config.hpp"
+#include "ops/attention/sm90/backward_params.hpp"
+
+namespace octet::attention {
+
+// The coordinates of a head's boxes behind the column, for dense and ragged maps alike: row r is at
+// (first + r, z, w, v).
+struct HeadPlace {
+  int first, z, w, v;
+};
+__device__ __forceinline__ HeadPlace place_of(bool packed, int sequence, int begin, int rows,
+                                              int head) {
+  if (!packed) return {0, head, sequence, 0};
+  return {kRaggedExtent - rows, begin + rows, kRaggedExtent, head};
+}
+
+// What the producer tells the consumers about a step.
+struct StepInfo {
+  std::int32_t query;  // the first
+  std::uint32_t tile;  // of dS, counted in the chunk
+};
+
+// A block's keys, and the steps over queries that belong to them in the chunk. It lies in shared memory, so that
+// the consumers hold no register for it.
+struct KeyTileWork {
+  int head;  // of k and v
+  int sequence;
+  int tile;  // of the sequence's keys
+  int steps;
+  // Key j is seen by queries [j + seen_from, j + seen_to) of the sequence.
+  int seen_from;
+  int seen_to;
+  SequenceEntry entry;
+  TileRange units;             // that see the tile
+  TileRange full[kConsumers];  // queries that need no mask, for the keys of each consumer
+  Share share;
+
+  // Longest first: with a causal mask the first keys are seen by the most queries.
+  __device__ __forceinline__ void find(const BackwardParams& params, int queries) {
+    const int index = blockIdx.x / params.chunk.heads;
+    head = params.chunk.first_head + blockIdx.x % params.chunk.heads;
+    if (params.shape.packed) {
+      sequence = params.tables.key_tiles[2 * index];
+      tile = params.tables.key_tiles[2 * index + 1];
+    } else {
+      tile = index / params.sequences;
+      sequence = params.first_sequence + index % params.sequences;
+    }
+    share = {};
+    if (sequence < 0) return;
+    entry = entry_of(params.shape, params.tables, sequence);
+    share = share_of(entry, params.shape.group, params.chunk);
+    // Keys behind the last sequence get zeros, once.
+    if (sequence == params.shape.batch) share = {params.chunk.first_row == 0, true, true};
+    const SequenceMask seen = mask(params);
+    units = units_of_key_tile(seen, tile);
+    seen_from = -kFar;
+    if (seen.right != kNoWindow) seen_from = clip(-seen.shift - seen.right);
+    seen_to = kFar;
+    if (seen.left != kNoWindow) seen_to = clip(-seen.shift + seen.left + 1);
+    for (int consumer = 0; consumer < kConsumers; ++consumer) {
+      const std::int64_t first = std::int64_t{tile} * kTile + consumer * kWaveRows;
+      full[consumer] = {};
+      if (first + kWaveRows > seen.keys) continue;
+      const BlockRange blocks = seen.query_blocks(first, first + kWaveRows - 1, queries);
+      full[consumer] = {blocks.full_begin * queries, blocks.full_end * queries};
+    }
+    steps = 0;
+    for (int head_of_group = 0; head_of_group < params.shape.group; ++head_of_group) {
+      steps += steps_of(params, head_of_group, queries).count();
+    }
+  }
+
+  __device__ __forceinline__ SequenceMask mask(const BackwardParams& params) const {
+    return params.shape.mask_of(sequence, entry.queries, entry.keys);
+  }
+
+  // The steps of `queries` queries of one query head of the group.
+  __device__ __forceinline__ TileRange steps_of(const BackwardParams& params, int head_of_group,
+                                                int queries) const {
+    const TileRange rows = rows_in_chunk(entry, params.shape.group, head_of_group, params.chunk);
+    const int begin = max(units.begin, rows.begin * kRowUnits);
+    const int end = min(units.end, rows.end * kRowUnits);
+    const int per_unit = kTile / queries;
+    return {begin * per_unit, max(begin, end) * per_unit};
+  }
+
+ private:
+  static constexpr int kFar = 1 << 30;  // beyond every sequence
+  static __device__ __forceinline__ int clip(std::int64_t offset) {
+    return static_cast<int>(offset < -kFar ? -kFar : offset > kFar ? kFar : offset);
+  }
+};
+
+template <class C>
+struct alignas(1024) BackwardStorage {
+  static constexpr BackwardConfig c = C::value;
+  static constexpr int kPanelsQk = c.dim_qk / 64;
+  static constexpr int kPanelsV = c.dim_v / 64;
+  std::uint8_t k[kPanelsQk][kTile * 128];
+  std::uint8_t v[kPanelsV][kTile * 128];
+  std::uint8_t q[c.stages][kPanelsQk][c.queries * 128];
+  std::uint8_t dout[c.stages][kPanelsV][c.queries * 128];
+  float lse[c.stages][c.queries];
+  float delta[c.stages][c.queries];
+  StepInfo info[c.stages];
+  KeyTileWork work;
+  std::uint64_t kv_full;
+  std::uint64_t q_full[c.stages], q_empty[c.stages];
+  std::uint64_t dout_full[c.stages], dout_empty[c.stages];
+};
+
+}  // namespace octet::attention
