@@ -1,4 +1,4 @@
-"""examples/llama_block.cpp: the same block in PyTorch, with octet's operators and in plain float32."""
+"""examples/llama_block.cpp and llama_block_gpu.cpp: the same block in PyTorch, with octet's operators and in plain float32."""
 
 import os
 import subprocess
@@ -18,12 +18,15 @@ WEIGHTS = ("norm1", "qkv", "projection", "norm2", "gate_up", "down")
 pytestmark = pytest.mark.skipif(EXAMPLES is None, reason="OCTET_EXAMPLES is not set: ./dev torch builds the example")
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """Every input, result and gradient of the C++ block."""
+@pytest.fixture(scope="module", params=("cpu", "cuda"))
+def written(request, tmp_path_factory):
+    """Every input, result and gradient of the C++ block, on the device that it ran on."""
+    if request.param == "cuda" and not (torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)):
+        pytest.skip("needs a Hopper GPU")
     path = tmp_path_factory.mktemp("block") / "block.safetensors"
-    subprocess.run([Path(EXAMPLES or "") / "octet_example_llama_block", path], check=True)
-    return load_file(path)
+    program = "octet_example_llama_block" + ("_gpu" if request.param == "cuda" else "")
+    subprocess.run([Path(EXAMPLES or "") / program, path], check=True)
+    return load_file(path, device=request.param)
 
 
 def heads_of(qkv):
