@@ -103,13 +103,16 @@ TEST(AttentionForwardPlan, TheNarrowestConfigurationThatHoldsAHeadRunsIt) {
 
 TEST(AttentionForwardPlan, RefusesWhatTheKernelsDoNotHave) {
   const cuda::Pretend h200(cuda::kH200);
-  EXPECT_THROW(plan_attention_forward(problem_of(64, 64, Dtype::f32)), Error);
-  EXPECT_THROW(plan_attention_forward(problem_of(60, 64)), Error);
-  EXPECT_THROW(plan_attention_forward(problem_of(256, 128)), Error);
-  EXPECT_THROW(plan_attention_forward(problem_of(128, 136)), Error);
+  const auto plan = [](const AttentionProblem& problem) {
+    return plan_attention_forward(problem, {"cuda_sm90_wgmma"});
+  };
+  EXPECT_THROW(plan(problem_of(64, 64, Dtype::f32)), Error);
+  EXPECT_THROW(plan(problem_of(60, 64)), Error);
+  EXPECT_THROW(plan(problem_of(256, 128)), Error);
+  EXPECT_THROW(plan(problem_of(128, 136)), Error);
   AttentionProblem long_one = problem_of(64, 64);
   long_one.seq_q = (std::int64_t{1} << 28) + 1;
-  EXPECT_THROW(plan_attention_forward(long_one), Error);
+  EXPECT_THROW(plan(long_one), Error);
 }
 
 TEST(AttentionForwardPlan, RaggedSequencesNeedRoomForTheListOfTheirTiles) {
