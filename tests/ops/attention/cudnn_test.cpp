@@ -147,10 +147,15 @@ TEST(AttentionCudnn, IsNeverChosenInItsNondeterministicForm) {
   const AttentionProblem problem = completed(small_problem());
   auto all = candidates(list, problem, hopper());
   Request request{"attention", "other", describe(problem), "", ""};
+  const auto refused = [&](std::string_view name) {
+    for (Candidate& one : all) {
+      if (one.name == name) one.refusal = "refused by the test";
+    }
+  };
+  EXPECT_EQ(all[choose(request, all).index].name, "cuda_sm90_wgmma");
+  refused("cuda_sm90_wgmma");
   EXPECT_EQ(all[choose(request, all).index].name, "cudnn");
-  for (Candidate& one : all) {
-    if (one.name == "cudnn") one.refusal = "refused by the test";
-  }
+  refused("cudnn");
   const std::string message = refusal([&] { choose(request, all); }, ErrorCode::unsupported);
   EXPECT_NE(message.find("cudnn_nondeterministic: is only run where it is forced by its name"),
             std::string::npos)
