@@ -1,4 +1,4 @@
-"""examples/llama_block.cpp and llama_block_gpu.cpp: the same block in PyTorch, by octet's operators and in plain float32."""
+"""examples/llama_block.cpp and llama_block_gpu.cpp: the same block in PyTorch, by octet and in plain float32."""
 
 import os
 import subprocess
