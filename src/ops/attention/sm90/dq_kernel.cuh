@@ -193,7 +193,8 @@ __device__ __forceinline__ void multiply_row(std::uint32_t base_, const DqMaps& 
     parity ^= stage == 0;
   }
 
-  // Results
+  // Results. A warp writes rows where the products of the other three read dS, so all have to be done.
+  consumer_sync(unit);
   const auto box_at = [&](int box) {  // of this unit
     return base + offsetof(Storage, ds) + box / 2 * sizeof(Storage::ds[0]) +
            unit * sizeof(Storage::ds[0][0]) + box % 2 * kBoxBytes;
