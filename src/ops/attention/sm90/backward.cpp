@@ -32,8 +32,9 @@ std::string refuse_shape(const AttentionProblem& problem) {
   // Tiles of dS and group rows are counted in 32 bits.
   const double rows =
       static_cast<double>(rows_q) / attention::kRow + static_cast<double>(problem.batch) + 1;
+  const std::int64_t key_tiles = problem.seq_kv / attention::kTile + 1;
   const double tiles = rows * attention::kRowUnits * static_cast<double>(problem.heads_q) *
-                       static_cast<double>(problem.seq_kv / attention::kTile + 1);
+                       static_cast<double>(key_tiles);
   if (tiles > std::numeric_limits<std::int32_t>::max()) return "more than 2^31 tiles of scores";
   return "";
 }
@@ -53,11 +54,11 @@ std::string refuse(const AttentionProblem& problem, const Machine& machine) {
 }
 
 Planned<AttentionBackwardArgs> plan(const AttentionProblem& problem, const Machine& machine) {
-  BackwardPlan plan =
+  const BackwardPlan plan =
       attention::plan_backward(problem, problem.workspace_limit, machine.multiprocessors);
   const std::size_t bytes = plan.pieces.bytes, chunks = plan.chunks.size();
   return {text("dS stored, ", chunks, chunks == 1 ? " chunk" : " chunks"), bytes,
-          sm90_attention_backward_run(problem, std::move(plan))};
+          sm90_attention_backward_run(problem, plan)};
 }
 
 }  // namespace

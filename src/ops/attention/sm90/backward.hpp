@@ -11,6 +11,6 @@ namespace octet {
 // What runs the problem, which is not refused. Nothing on the device is touched before the first run. A run throws
 // Error where the device refuses, or where the kernels cannot read a layout.
 std::function<void(const AttentionBackwardArgs&, const RunContext&)> sm90_attention_backward_run(
-    const AttentionProblem& problem, attention::BackwardPlan plan);
+    const AttentionProblem& problem, const attention::BackwardPlan& plan);
 
 }  // namespace octet

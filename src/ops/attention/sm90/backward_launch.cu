@@ -38,9 +38,9 @@ void check_heads(const char* name, const TensorView& view) {
 
 class BackwardRun {
  public:
-  BackwardRun(const AttentionProblem& problem, BackwardPlan plan)
+  BackwardRun(const AttentionProblem& problem, const BackwardPlan& plan)
       : problem_(problem),
-        plan_(std::move(plan)),
+        plan_(plan),
         kernels_(*find_backward_kernels(problem.dtype, problem.dim_qk, problem.dim_v)) {
     shape_.batch = static_cast<std::int32_t>(problem.batch);
     shape_.seq_q = static_cast<std::int32_t>(problem.seq_q);
@@ -251,8 +251,8 @@ class BackwardRun {
 }  // namespace attention
 
 std::function<void(const AttentionBackwardArgs&, const RunContext&)> sm90_attention_backward_run(
-    const AttentionProblem& problem, attention::BackwardPlan plan) {
-  return [run = std::make_shared<const attention::BackwardRun>(problem, std::move(plan))](
+    const AttentionProblem& problem, const attention::BackwardPlan& plan) {
+  return [run = std::make_shared<const attention::BackwardRun>(problem, plan)](
              const AttentionBackwardArgs& args, const RunContext& context) {
     run->run(args, context);
   };
