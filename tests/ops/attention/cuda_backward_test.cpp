@@ -136,7 +136,7 @@ TEST(AttentionCudaBackward, EqualScoresOfAPowerOfTwoOfKeysAreExact) {
       return static_cast<double>((b * 17 + i * 5 + h) % 3 - 1);
     };
     const auto k_at = [&](std::int64_t b, std::int64_t j, std::int64_t h, std::int64_t c) {
-      const std::int64_t n = ((b * p.seq_kv + j) * p.heads_kv + h) * dim_qk + c;
+      const std::int64_t n = ((b * p.seq_kv + j) * p.heads_kv + h) * p.dim_qk + c;
       return n / 3 % 4 == 0 ? static_cast<double>(n % 2 * 2 - 1) : 0.0;
     };
     const auto out_at = [&](std::int64_t b, std::int64_t i, std::int64_t h) {
