@@ -1,7 +1,5 @@
 """The shapes and suites of tools/peers.py, and its command line for them: no GPU, no torch."""
 
-import contextlib
-import io
 import pathlib
 import sys
 import unittest
@@ -13,6 +11,7 @@ import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
 from peers_rounds import Case  # noqa: E402
+from peers_support import CommandLineTest  # noqa: E402
 
 
 def shapes_of(*arguments):
@@ -66,14 +65,7 @@ class Suites(unittest.TestCase):
             "attention78", ["full", "causal"])})
 
 
-class CommandLine(unittest.TestCase):
-    def refusal(self, *arguments):
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as stopped:
-            peers_options.parse_arguments(arguments)
-        self.assertEqual(stopped.exception.code, 2)
-        return errors.getvalue()
-
+class CommandLine(CommandLineTest):
     def test_heads_of_v_are_like_those_of_k_unless_given(self):
         self.assertEqual(shapes_of("--op", "attention", "--shape", "1x2x4x2x64", "--mask", "full"),
                          [(1, 2, 4, 2, 64, 64, "full")])

@@ -32,22 +32,9 @@ import peers_builds  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
+from peers_support import CallTimer  # noqa: E402
 
 OPTIONS = types.SimpleNamespace(head_dim=8, kv_heads=1, compile_mode=["default"])
-
-
-class CallTimer:
-    """Runs every call once; a second each."""
-
-    def batch(self, call, case):
-        return call
-
-    def seconds(self, batch):
-        batch()
-        return 1.0
-
-    def reading(self):
-        return None, None
 
 
 def results_of(operator, shape, leave_out=("torch.compile",), l2_bytes=0):

@@ -21,20 +21,7 @@ except (ImportError, OSError) as error:
     raise unittest.SkipTest(f"no torch or no liboctet: {error}") from error
 
 import peers_rounds  # noqa: E402
-
-
-class CallTimer:
-    """Runs every call once; a second each."""
-
-    def batch(self, call, case):
-        return call
-
-    def seconds(self, batch):
-        batch()
-        return 1.0
-
-    def reading(self):
-        return None, None
+from peers_support import CallTimer  # noqa: E402
 
 
 def results_of(operator, shape):

@@ -18,6 +18,7 @@ import peers_builds  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
+from peers_support import CommandLineTest  # noqa: E402
 from peers_rounds import Case  # noqa: E402
 
 
@@ -353,14 +354,7 @@ class CommitOf(Folder):
             peers_table.commit_of(self.folder / "none", "gemm", "0123")
 
 
-class CommandLine(unittest.TestCase):
-    def refusal(self, *arguments):
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as stopped:
-            peers_options.parse_arguments(arguments)
-        self.assertEqual(stopped.exception.code, 2)
-        return errors.getvalue()
-
+class CommandLine(CommandLineTest):
     def test_times_octet_and_the_libraries_asked_for(self):
         all_of_them = {"octet": 1, "torch": 2, "torch 1d": 3, "triton": 4}
         self.assertEqual(peers.chosen(all_of_them, None), all_of_them)

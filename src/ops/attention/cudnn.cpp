@@ -70,7 +70,7 @@ std::string refuse_mask(const AttentionProblem& problem) {
   if ((mask.left != kNoWindow || is_shifted) && problem.seq_q > problem.seq_kv) {
     return "windows and bottom-right masks need at least as many keys as queries";
   }
-  // Others were not tried; 9.14.0 has wrong results for a limit on the left alone.
+  // Limits on one side were not tried; cuDNN 9.14.0 is wrong for one on the left alone.
   const bool is_causal = mask.left == kNoWindow && mask.right == 0;
   if (!is_causal && (mask.left == kNoWindow) != (mask.right == kNoWindow)) {
     return "masks are causal, or windows with a limit on both sides";
