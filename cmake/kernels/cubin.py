@@ -50,12 +50,18 @@ def sections(data, begin):
         yield data[names + name : end].decode(), begin + offset, size
 
 
+def reads_one_bank(lower, upper):
+    """Whether the three sources of an FFMA are all in even or all in odd registers, which takes longer to read."""
+    return (lower >> 24 & 1) == (lower >> 32 & 1) == (upper & 1)
+
+
 def histogram(machine_code):
     counts = collections.Counter()
     for lower, upper in struct.iter_unpack("<QQ", machine_code):
         operation = lower & 0xFFF
         loops = operation == BRANCH and upper & WHILE_ANY_LANE
-        counts["LANE_LOOP" if loops else OPERATIONS.get(operation, "other")] += 1
+        name = "LANE_LOOP" if loops else OPERATIONS.get(operation, "other")
+        counts["FFMA_ONE_BANK" if name == "FFMA" and reads_one_bank(lower, upper) else name] += 1
     return counts
 
 

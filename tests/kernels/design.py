@@ -16,6 +16,7 @@ p v is tile_k / 16 steps with p in registers (HGMMA_RS), each between an arrive 
 issued at three places, before the first block, in the loop with a mask and in the one without, and p v
 at three, in the two loops and after the last block.
 """
+import collections
 import re
 
 GEMM = re.compile(
@@ -41,6 +42,8 @@ PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
 DTYPES = {"e4m3": 4, "e5m2": 5}
 COLUMNS = {"": 0, "in_order": 0, "paired": 1}
 ONE_BY_ONE = 1
+# 376 of 1024 made every slice 5 % slower, with the same instructions otherwise (docs/experiments.md).
+MOST_IN_ONE_BANK = 1
 
 
 def gemm_config(kernel):
@@ -124,8 +127,14 @@ def expected(kernel):
 
 
 def differences(kernel, counts):
-    return [
-        f"{kernel}: {counts[operation]} {operation}, by design {wanted}"
+    found = collections.Counter(counts)
+    one_bank = found.pop("FFMA_ONE_BANK", 0)
+    found["FFMA"] += one_bank
+    complaints = [
+        f"{kernel}: {found[operation]} {operation}, by design {wanted}"
         for operation, wanted in expected(kernel).items()
-        if counts[operation] != wanted
+        if found[operation] != wanted
     ]
+    if gemm_config(kernel) and one_bank > MOST_IN_ONE_BANK:
+        complaints.append(f"{kernel}: {one_bank} FFMA read one bank of registers, at most {MOST_IN_ONE_BANK}")
+    return complaints

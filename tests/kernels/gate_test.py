@@ -59,10 +59,18 @@ class PtxasLog(unittest.TestCase):
 class Cubin(unittest.TestCase):
     def test_counts_the_instructions_of_every_kernel(self):
         code = b"".join(
-            struct.pack("<H14x", 0x7000 | operation) for operation in (0x9F3, 0x9F3, 0x223, 0x123)
+            struct.pack("<H14x", 0x7000 | operation) for operation in (0x9F3, 0x9F3, 0x220, 0x123)
         )
         counts = cubin.kernels(b"object" + elf(".text.k", code) + elf(".data", code))
-        self.assertEqual(counts, {"k": {"QGMMA": 2, "FFMA": 1, "other": 1}})
+        self.assertEqual(counts, {"k": {"QGMMA": 2, "FMUL": 1, "other": 1}})
+
+    def test_tells_an_ffma_that_reads_one_bank_of_registers(self):
+        def ffma(d, a, b, c):
+            return struct.pack("<QQ", 0x7223 | d << 16 | a << 24 | b << 32, c)
+
+        code = ffma(2, 4, 6, 8) + ffma(2, 5, 7, 9) + ffma(2, 4, 7, 8) + ffma(2, 4, 6, 9)
+        counts = cubin.kernels(b"object" + elf(".text.k", code))
+        self.assertEqual(counts, {"k": {"FFMA_ONE_BANK": 2, "FFMA": 2}})
 
     def test_tells_the_end_of_a_loop_over_lanes_from_other_branches(self):
         code = b"".join(
@@ -98,6 +106,13 @@ class Design(unittest.TestCase):
         )
         counts = design.expected(kernel)
         self.assertEqual((counts["HGMMA"], counts["HGMMA_RS"], counts["WARPGROUP"]), (36, 15, 12))
+
+    def test_sees_bank_conflicts_in_the_main_loop(self):
+        counts = collections.Counter(design.expected(SQUARES))
+        for moved, complaints in ((1, 0), (2, 1)):
+            changed = counts + collections.Counter(FFMA_ONE_BANK=moved)
+            changed["FFMA"] -= moved
+            self.assertEqual(len(design.differences(SQUARES, changed)), complaints)
 
     def test_reads_the_list_of_configurations(self):
         line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
