@@ -4,7 +4,8 @@
 //
 // Barriers behave as in hardware: they count arrivals, and a wait for a parity passes while the
 // current phase has the other parity. A role that falls two phases behind is therefore misled here
-// as it would be on the device. The steps are those of sm90/loads.cuh and sm90/products.cuh.
+// as it would be on the device. The steps are those of sm90/loads.cuh, sm90/products.cuh and
+// sm90/store_staged.cuh.
 #pragma once
 
 #include <array>
@@ -24,6 +25,10 @@ enum class Fault {
   producer_never_restarts,  // the producer continues in the ring where the consumers restart
   wait_before_release,      // waits for the next stage first, even if it is the current one
   ring_left_open,           // the producer ends without the stage that consumers wait for last
+  stages_over_products,     // a warp writes results while another still reads the stage
+  stages_over_results,      // a warp writes results before those of the tile before were read
+  loads_over_results,       // the producer loads the last stage while it holds results
+  loads_over_others,        // the same in the other block of a cluster
 };
 
 struct Pipeline {
@@ -40,6 +45,9 @@ struct Pipeline {
   // passes on what it knows of a tile, as soon as the previous tile is loaded.
   std::vector<int> slices_in_turn{};
   int slots = 0;
+  // Results leave through the last stage while the next tile is multiplied: all warps write them there, and a
+  // warp of its own stores them.
+  bool staged = false;
 };
 
 class PipelineModel {
@@ -62,7 +70,7 @@ class PipelineModel {
     }
   }
 
-  // Agents per block: the producer, the warps, and one load per stage and producer.
+  // Agents per block: the producer, the warps, one load per stage and producer, and the storing warp.
   int agents() const { return pipeline_.blocks * agents_of_block(); }
 
   bool can_step(int agent) const {
@@ -70,13 +78,26 @@ class PipelineModel {
     const int role = agent % agents_of_block();
     if (role == 0) {
       const Producer& p = block.producer;
-      return p.done == 0 && passes(block.ring[at(p.stage)].empty, p.phases >> p.stage & 1);
+      return p.done == 0 && passes(block.ring[at(p.stage)].empty, p.phases >> p.stage & 1) &&
+             last_stage_is_free(p, agent / agents_of_block());
     }
     if (role <= pipeline_.warps) {
       const Warp& warp = block.warps[at(role - 1)];
       if (warp.step == kDone) return false;
+      if (warp.step == kAwaitStored) {
+        return pipeline_.fault == Fault::stages_over_results ||
+               passes(block.storer.stored, warp.stored_parity);
+      }
+      if (warp.step == kStage) {
+        return pipeline_.fault == Fault::stages_over_products || block.finished == pipeline_.warps;
+      }
       if (warp.step != kWait || next_stage(warp) < 0) return true;
       return passes(block.ring[at(next_stage(warp))].full, warp.phases >> next_stage(warp) & 1);
+    }
+    if (role == storing_role()) {
+      const Storer& storer = block.storer;
+      return pipeline_.staged && storer.tile < pipeline_.tiles &&
+             (storer.sent != 0 || block.written == pipeline_.warps);
     }
     const Stage& stage = block.ring[at(load_of(role) / pipeline_.blocks)];
     return stage.parts[at(load_of(role) % pipeline_.blocks)].loading != 0;
@@ -89,6 +110,8 @@ class PipelineModel {
       load(block, agent / agents_of_block());
     } else if (role <= pipeline_.warps) {
       advance(block, block.warps[at(role - 1)]);
+    } else if (role == storing_role()) {
+      store(block, agent / agents_of_block());
     } else {
       Stage& stage = block.ring[at(load_of(role) / pipeline_.blocks)];
       stage.parts[at(load_of(role) % pipeline_.blocks)].loading = 0;
@@ -104,6 +127,7 @@ class PipelineModel {
         if (block.warps[at(warp)].step != kDone) return false;
       }
       if (block.producer.done == 0) return false;
+      if (pipeline_.staged && block.storer.tile < pipeline_.tiles) return false;
     }
     return true;
   }
@@ -117,7 +141,7 @@ class PipelineModel {
 
  private:
   using Small = std::int8_t;
-  enum Step : Small { kWait, kIssue, kRelease, kStore, kDone };
+  enum Step : Small { kWait, kIssue, kRelease, kStore, kAwaitStored, kFinish, kStage, kDone };
 
   struct Barrier {
     Small arrived = 0;
@@ -148,12 +172,24 @@ class PipelineModel {
     std::int16_t ticket = -1;  // current slice; -1: before the first tile
     Small step = kWait;
     Small stage = -1;
+    Small stored_parity = 1;  // the first wait returns at once
+    Small unused = 0;
+  };
+  struct Storer {
+    Barrier stored;
+    Small tile = 0;  // at hand
+    Small sent = 0;  // its results are being read
   };
   struct Block {
     Producer producer;
     std::array<Warp, kMostWarps> warps;
     std::array<Stage, kMostStages> ring;
     std::array<Small, kMostSlots> slots{-1, -1, -1, -1, -1, -1, -1, -1};  // the tile in each
+    Storer storer;
+    Small finished = 0;  // warps whose products of a tile are done
+    Small written = 0;   // warps that have written its results
+    std::array<Small, kMostBlocks>
+        stored_before{};  // tiles that have left the last stage, by block
   };
   struct State {
     std::array<Block, kMostBlocks> blocks;
@@ -169,7 +205,8 @@ class PipelineModel {
     ++barrier.phase;
   }
 
-  int agents_of_block() const { return 1 + pipeline_.warps + pipeline_.stages * pipeline_.blocks; }
+  int agents_of_block() const { return storing_role() + 1; }
+  int storing_role() const { return 1 + pipeline_.warps + pipeline_.stages * pipeline_.blocks; }
   int load_of(int role) const { return role - 1 - pipeline_.warps; }
 
   int slices_of(int tile) const {
@@ -220,6 +257,53 @@ class PipelineModel {
     fill(stage);
   }
 
+  // Whether the producer of block `rank` may load its next slice as far as results go.
+  bool last_stage_is_free(const Producer& p, int rank) const {
+    if (!pipeline_.staged || p.slice != pipeline_.stages - 1) return true;
+    if (pipeline_.fault == Fault::loads_over_results) return true;
+    const Block& block = state_.blocks[at(rank)];
+    for (int other = 0; other < pipeline_.blocks; ++other) {
+      if (other != rank && pipeline_.fault == Fault::loads_over_others) continue;
+      if (block.stored_before[at(other)] < tile_of(p.ticket)) return false;
+    }
+    return true;
+  }
+
+  // A warp writes its results to the last stage.
+  void write_results(Block& block) {
+    const Stage& stage = block.ring[at(pipeline_.stages - 1)];
+    const int tile = block.storer.tile;
+    for (int from = 0; from < pipeline_.blocks; ++from) {
+      const Part& part = stage.parts[at(from)];
+      if (part.ticket >= first_[at(tile + 1)]) violation_ = "results overwrite a loaded stage";
+      if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != pipeline_.warps)) {
+        violation_ = "results overwrite a stage in use";
+      }
+    }
+    if (block.storer.sent != 0 || block.written == pipeline_.warps) {
+      violation_ = "results overwrite those of the tile before";
+    }
+    ++block.written;
+  }
+
+  // The storing warp sends the results of a tile, and then they have been read.
+  void store(Block& block, int rank) {
+    Storer& storer = block.storer;
+    if (storer.sent == 0) {
+      read_slot(block, storer.tile);
+      storer.sent = 1;
+      return;
+    }
+    storer.sent = 0;
+    ++storer.tile;
+    block.written = 0;
+    block.finished = 0;
+    for (int to = 0; to < pipeline_.blocks; ++to) {
+      state_.blocks[at(to)].stored_before[at(rank)] = storer.tile;
+    }
+    arrive(storer.stored, 1);
+  }
+
   // The part from producer `from` is now in flight, to a stage of this or another block.
   void send(Stage& stage, int from, Small ticket) {
     Part& part = stage.parts[at(from)];
@@ -241,7 +325,11 @@ class PipelineModel {
     }
     expect(own, pipeline_.blocks);
     for (int to = 0; to < pipeline_.blocks; ++to) {
-      send(state_.blocks[at(to)].ring[at(p.stage)], rank, p.ticket);
+      Block& other = state_.blocks[at(to)];
+      send(other.ring[at(p.stage)], rank, p.ticket);
+      if (p.stage == pipeline_.stages - 1 && other.written > 0) {
+        violation_ = "a stage that holds results is overwritten";
+      }
     }
     p.phases = static_cast<std::uint16_t>(p.phases ^ 1u << p.stage);
     ++p.ticket;
@@ -295,6 +383,18 @@ class PipelineModel {
         break;
       case kStore:
         read_slot(block, tile_of(warp.ticket - 1));
+        warp.step = pipeline_.staged ? kAwaitStored : warp.ticket == tickets() ? kDone : kIssue;
+        break;
+      case kAwaitStored:
+        warp.stored_parity = static_cast<Small>(warp.stored_parity ^ 1);
+        warp.step = kFinish;
+        break;
+      case kFinish:
+        ++block.finished;
+        warp.step = kStage;
+        break;
+      case kStage:
+        write_results(block);
         warp.step = warp.ticket == tickets() ? kDone : kIssue;
         break;
       default: break;
@@ -324,7 +424,7 @@ class PipelineModel {
     // A tile is stored when its last stage has been released, and its slot is read for that.
     const bool ends_tile =
         warp.ticket > 0 && (warp.ticket == tickets() || begins_tile(warp.ticket));
-    if (pipeline_.slots > 0 && ends_tile) warp.step = kStore;
+    if ((pipeline_.slots > 0 || pipeline_.staged) && ends_tile) warp.step = kStore;
   }
 
   Pipeline pipeline_;

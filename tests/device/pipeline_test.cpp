@@ -167,6 +167,65 @@ TEST(PipelineModel, SeesASlotThatIsWrittenWhileItIsRead) {
             "a slot is read that holds another tile");
 }
 
+// Results that wait in the ring's last stage until they are stored.
+Pipeline with_staging(int stages, std::vector<int> slices, int tiles, int warps, int blocks,
+                      Fault fault = Fault::none, int slots = 0) {
+  Pipeline pipeline = over_groups(stages, tiles, warps, true, blocks, std::move(slices), slots);
+  pipeline.staged = true;
+  pipeline.fault = fault;
+  return pipeline;
+}
+
+TEST(Pipeline, HoldsWithResultsInTheLastStage) {
+  for (int slices = 1; slices <= 13; ++slices) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      for (const int blocks : {1, 2}) {
+        const Pipeline pipeline = with_staging(4, {slices}, 4, 8, blocks);
+        ASSERT_EQ(run_random(pipeline, seed), "")
+            << slices << " slices, " << blocks << " blocks, seed " << seed;
+      }
+    }
+  }
+  for (int slices = 1; slices <= 6; ++slices) {
+    ASSERT_EQ(run_every(with_staging(4, {slices}, 3, 2, 1)), "") << slices << " slices";
+  }
+  for (const int slices : {1, 2, 3}) {
+    ASSERT_EQ(run_every(with_staging(2, {slices}, 2, 1, 2)), "") << slices << " slices, a cluster";
+  }
+}
+
+TEST(Pipeline, HoldsWithResultsOfTilesOfDifferentLengths) {
+  std::mt19937_64 random(5);
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    std::vector<int> slices(1 + random() % 12);
+    for (int& count : slices) count = std::array{1, 2, 4, 5}[random() % 4];
+    for (const int blocks : {1, 2}) {
+      const Pipeline pipeline = with_staging(4, slices, 20, 8, blocks, Fault::none, kTileSlots);
+      ASSERT_EQ(run_random(pipeline, seed), "") << blocks << " blocks, seed " << seed;
+    }
+  }
+  ASSERT_EQ(run_every(with_staging(4, {1}, 10, 1, 1, Fault::none, kTileSlots)), "");
+  ASSERT_EQ(run_every(with_staging(4, {1, 4, 2, 5}, 4, 2, 1, Fault::none, kTileSlots)), "");
+}
+
+TEST(PipelineModel, SeesResultsThatAreWrittenTooEarly) {
+  EXPECT_EQ(run_every(with_staging(4, {4}, 2, 2, 1, Fault::stages_over_products)),
+            "results overwrite a stage in use");
+  // Where every tile uses the last stage, its load waits for the results.
+  EXPECT_NE(run_every(with_staging(4, {1}, 3, 2, 1, Fault::stages_over_results)), "");
+  EXPECT_EQ(run_every(with_staging(4, {4}, 3, 2, 1, Fault::stages_over_results)), "");
+}
+
+TEST(PipelineModel, SeesALoadOverResults) {
+  const auto is_seen = [](const std::string& found) {
+    return found == "a stage that holds results is overwritten" ||
+           found == "results overwrite a loaded stage" ||
+           found == "results overwrite a stage in use";
+  };
+  EXPECT_TRUE(is_seen(run_every(with_staging(4, {5}, 2, 2, 1, Fault::loads_over_results))));
+  EXPECT_TRUE(is_seen(run_every(with_staging(2, {3}, 2, 1, 2, Fault::loads_over_others))));
+}
+
 // A tile whose last slice is in stage 0, followed by one that starts there.
 TEST(PipelineModel, SeesThatAwaitingTheStageAtHandDeadlocks) {
   EXPECT_EQ(run_every({4, 5, 2, 2, true, Fault::wait_before_release}), "deadlock");
