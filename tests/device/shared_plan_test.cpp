@@ -1,10 +1,13 @@
 // The shared memory of every compiled configuration: it fits, and its parts are aligned and do not
 // overlap.
 #include "ops/gemm/sm90/config.hpp"
+#include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace octet {
@@ -28,7 +31,10 @@ std::vector<Part> parts(const Sm90GemmConfig& c) {
           {"a_scales", plan.a_scales, c.tile_m * 4, c.stages, 128},
           {"b_scales", plan.b_scales, b_scale_slots(c) * 4, c.stages, 128},
           {"full", plan.full, 8, c.stages, 8},
-          {"empty", plan.empty, 8, c.stages, 8}};
+          {"empty", plan.empty, 8, c.stages, 8},
+          {"staged", plan.staged, 8, kConsumers * kStagedWaves, 8},
+          {"stored", plan.stored, 8, 1, 8},
+          {"stored_before", plan.stored_before, 4, kMostCluster, 4}};
 }
 
 TEST(SharedPlan, FitsAMultiprocessor) {
@@ -60,6 +66,50 @@ TEST(SharedPlan, KeepsItsPartsApart) {
           << name(config) << ": " << sorted[i - 1].name << " reaches into " << sorted[i].name;
     }
     EXPECT_LE(sorted.back().end(), shared_plan(config).bytes) << name(config);
+  }
+}
+
+// The results of both consumers fill the last stage and the staging memory, part by part, and cover the tile.
+TEST(SharedPlan, HasRoomForAStagedTile) {
+  const auto check = [](const Sm90GemmConfig& c, Groups groups) {
+    if (!is_staged(c)) return;
+    const Sm90SharedPlan plan = shared_plan(c, groups);
+    const int a = plan.a + (c.stages - 1) * c.tile_m * kSliceBytes;
+    const int b = plan.b + (c.stages - 1) * c.tile_n * kSliceBytes;
+    std::set<int> places;
+    std::set<std::pair<int, int>> corners;
+    for (int consumer = 0; consumer < kConsumers; ++consumer) {
+      for (int i = 0; i < kStagedParts; ++i) {
+        const StagedPart part = staged_part(c, groups, i);
+        const int from = part.offset + consumer * part.apart;
+        const bool in_a = from >= a && from + kStagedPartBytes <= a + c.tile_m * kSliceBytes;
+        const bool in_b = from >= b && from + kStagedPartBytes <= b + c.tile_n * kSliceBytes;
+        const bool in_staging = from >= plan.staging && from + kStagedPartBytes <= plan.a_scales;
+        EXPECT_TRUE(in_a || in_b || in_staging) << name(c) << ", part " << i;
+        EXPECT_EQ(in_b, part.in_b) << name(c) << ", part " << i;
+        EXPECT_EQ(from % kSharedAlignment, 0) << name(c) << ", part " << i;
+        // Parts of a are rows that no other consumer reads, and of the first wave only its own.
+        const int own = consumer_rows(c) * kSliceBytes;
+        if (in_a) {
+          EXPECT_EQ((from - a) / own, consumer) << name(c) << ", part " << i;
+        }
+        if (in_a && stages_early(c) && i < 2) {
+          EXPECT_LT((from - a) % own, kWaveM * kSliceBytes) << name(c) << ", part " << i;
+        }
+        places.insert(from);
+        corners.insert({part.row + consumer * consumer_rows(c), part.col});
+      }
+    }
+    EXPECT_EQ(places.size(), std::size_t{kConsumers * kStagedParts}) << name(c);
+    std::set<std::pair<int, int>> wanted;
+    for (int row = 0; row < c.tile_m; row += kWaveM) {
+      for (int col = 0; col < c.tile_n; col += 64) wanted.insert({row, col});
+    }
+    EXPECT_EQ(corners, wanted) << name(c);
+  };
+  for (const Sm90GemmConfig& config : kSm90GemmConfigs) check(config, Groups::none);
+  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+    check(config.gemm, config.groups);
   }
 }
 

@@ -64,6 +64,13 @@ __device__ __forceinline__ void named_barrier_sync() {
   static_assert(kBarrier > 0 && kBarrier < 16 && kThreads % 32 == 0);
   asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
+// A barrier of the block by its number, 1 to 15, over `threads` threads: some arrive, others wait for all.
+__device__ __forceinline__ void numbered_barrier_arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void numbered_barrier_sync(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 
 // A kernel may start while the one before it in the stream still drains (device/cuda/launch.hpp).
 //

@@ -32,6 +32,11 @@ __device__ __forceinline__ void barrier_arrive_in_block(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// Writes a word to shared memory of another block; the address is from in_block.
+__device__ __forceinline__ void store_in_block(std::uint32_t to, std::uint32_t word) {
+  asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
+}
+
 // load_box into the same shared address of every block in the mask `blocks`, each on its own barrier.
 __device__ __forceinline__ void load_box_for(std::uint16_t blocks, std::uint32_t to,
                                              const CUtensorMap* map, int x, int y,

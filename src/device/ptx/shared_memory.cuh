@@ -42,6 +42,13 @@ __device__ __forceinline__ void load_shared(std::uint32_t from, std::uint32_t& x
                : "r"(from));
 }
 
+// A word that another thread of the block or cluster may write meanwhile.
+__device__ __forceinline__ std::uint32_t load_shared_changing(std::uint32_t from) {
+  std::uint32_t word;
+  asm volatile("ld.volatile.shared.b32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
+  return word;
+}
+
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
 }

@@ -79,11 +79,12 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
   }
 }
 
-// Two to three tiles per block, whose last slices end in different stages of the ring.
+// Two to three tiles per block, whose last slices end in different stages of the ring: before, in and behind
+// the last one, which staged results pass through.
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
-  for (const std::int64_t slices : {2, 5}) {
+  for (const std::int64_t slices : {1, 2, 4, 5}) {
     GemmProblem problem =
         problem_of(config, 15 * config.tile_m, 20 * config.tile_n, slices * kBlock, Dtype::bf16);
     if (slices == 5) problem.bias_dtype = Dtype::f32;

@@ -52,7 +52,8 @@ inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
 inline constexpr int kWaveM = 64;        // rows of one wgmma
 inline constexpr int kMostWaveN = 128;   // and the most columns
 inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
-inline constexpr int kConsumers = 2;     // warpgroups that multiply; a tile of one wave uses one
+inline constexpr int kMostCluster = 2;
+inline constexpr int kConsumers = 2;  // warpgroups that multiply; a tile of one wave uses one
 inline constexpr int kThreads = 128 * (kConsumers + 1);
 inline constexpr int kBoxRows = 16;    // rows a warp stores at a time,
 inline constexpr int kBoxBytes = 128;  // bytes of each, or a wave's width if less
@@ -97,6 +98,20 @@ constexpr bool is_load_bound(const Sm90GemmConfig& c) {
   return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && c.stages % 2 == 0;
 }
 
+// Whether 16-bit tiles leave through the ring's last stage while the next tile is multiplied. With two
+// operations per accumulator the ring continues from tile to tile and no stage is the last.
+constexpr bool is_staged(const Sm90GemmConfig& c) {
+  return stages_unrolled(c) && waves_m(c) * waves_n(c) == 2;
+}
+
+// Staged tiles: a consumer writes its 128 x 128 or 64 x 256 results as four parts of 64 rows by 128 bytes, two
+// per wave, and goes on with the next tile while a warp of its own stores them. The parts of both consumers
+// take the ring's last stage, which the next tile loads last, and the staging memory: together exactly the
+// 64 KB of a 16-bit tile.
+inline constexpr int kStagedParts = 4;
+inline constexpr int kStagedWaves = 2;
+inline constexpr int kStagedPartBytes = kWaveM * kBoxBytes;
+
 // Blocks of 128 columns that a tile touches; tiles narrower than 128 lie within one.
 constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
   return (c.tile_n + kScaleBlock - 1) / kScaleBlock;
@@ -136,14 +151,17 @@ inline constexpr int kShiftSlot = 16;
 
 // Where each part of the shared memory begins, in bytes from its 1024-byte aligned start.
 struct Sm90SharedPlan {
-  int a;         // [stages][tile_m * 128]
-  int b;         // [stages][tile_n * 128]
-  int staging;   // [8 warps][2048]
-  int a_scales;  // [stages][a_scale_slots] f32
-  int b_scales;  // [stages][b_scale_slots] f32
-  int full;      // [stages] barriers
-  int empty;     // [stages] barriers
-  int bytes;     // all of it, in whole swizzle atoms
+  int a;              // [stages][tile_m * 128]
+  int b;              // [stages][tile_n * 128]
+  int staging;        // [8 warps][2048]
+  int a_scales;       // [stages][a_scale_slots] f32
+  int b_scales;       // [stages][b_scale_slots] f32
+  int full;           // [stages] barriers
+  int empty;          // [stages] barriers
+  int staged;         // [consumers][waves] barriers: a wave's boxes are written
+  int stored;         // barrier: all boxes of a tile have been read
+  int stored_before;  // [blocks of a cluster] i32: tiles before this position have left
+  int bytes;          // all of it, in whole swizzle atoms
 };
 
 constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c, Groups groups = Groups::none) {
@@ -154,10 +172,46 @@ constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c, Groups groups = Gr
   plan.b_scales = plan.a_scales + c.stages * a_scale_slots(c, groups) * 4;
   plan.full = plan.b_scales + c.stages * b_scale_slots(c) * 4;
   plan.empty = plan.full + c.stages * 8;
-  plan.bytes =
-      (plan.empty + c.stages * 8 + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  plan.staged = plan.empty + c.stages * 8;
+  plan.stored = plan.staged + kConsumers * kStagedWaves * 8;
+  plan.stored_before = plan.stored + 8;
+  plan.bytes = (plan.stored_before + kMostCluster * 4 + kSharedAlignment - 1) / kSharedAlignment *
+               kSharedAlignment;
   return plan;
 }
+
+// One part of a consumer's results: where it lies in shared memory and in the tile. That of the second consumer
+// follows `apart` bytes and consumer_rows further on.
+struct StagedPart {
+  int offset;  // from the start of the plan
+  int apart;
+  int row;  // of the tile
+  int col;
+  bool in_b;  // the other consumer must have finished its products
+};
+
+// 256x128: a, staging, a, b; 128x256: a, staging, b, b. 64 rows of a have been read when the products of their
+// wave are done, so they make room for its results while the other wave is multiplied.
+constexpr StagedPart staged_part(const Sm90GemmConfig& c, Groups groups, int part) {
+  const Sm90SharedPlan plan = shared_plan(c, groups);
+  const int last = c.stages - 1;
+  const int parts_in_a = consumer_rows(c) / kWaveM;
+  const int parts_in_b = kStagedParts - 1 - parts_in_a;
+  const int wave = part / 2;
+  const int row = wave / waves_n(c) * kWaveM;
+  const int col = wave % waves_n(c) * wave_n(c) + part % 2 * box_cols(c, 2);
+  if (part == 1) return {plan.staging, kStagedPartBytes, row, col, false};
+  if (part % 2 == 0 && wave < parts_in_a) {
+    const int a = plan.a + last * c.tile_m * kSliceBytes;
+    return {a + wave * kStagedPartBytes, parts_in_a * kStagedPartBytes, row, col, false};
+  }
+  const int b = plan.b + last * c.tile_n * kSliceBytes;
+  const int in_b = part - (kStagedParts - parts_in_b);
+  return {b + in_b * kStagedPartBytes, parts_in_b * kStagedPartBytes, row, col, true};
+}
+
+// Whether the first wave's results are written under the products of the last: its rows of a are its own.
+constexpr bool stages_early(const Sm90GemmConfig& c) { return is_staged(c) && waves_m(c) == 2; }
 
 // Bytes a launch asks for: the plan, and room to align it.
 constexpr int shared_bytes(const Sm90GemmConfig& c, Groups groups = Groups::none) {

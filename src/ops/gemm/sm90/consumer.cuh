@@ -45,8 +45,10 @@ struct Consumer {
   std::uint32_t a_scale_address;
   std::uint32_t b_scale_address;
   std::uint32_t empty_address;  // clusters: of the block in which this lane releases stages
-  std::uint32_t phases = 0;     // unrolled stages: a parity bit per stage
-  int ring_stage = 0;           // rolled stages: the current one, and its parity
+  // Unrolled stages: a parity bit per stage, and one of `stored`, whose first wait returns at once.
+  static constexpr std::uint32_t kStoredPhase = 1u << 31;
+  std::uint32_t phases = 0;
+  int ring_stage = 0;  // rolled stages: the current one, and its parity
   std::uint32_t ring_parity = 0;
   float acc[kWaves][kValues];  // (wave, n/8*4), f32, over the whole contraction
   float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the current stage
@@ -187,7 +189,7 @@ struct Consumer {
   // Waits for the ring's first stage, before the first tile.
   __device__ __forceinline__ void begin() {
     wait_full(0, 0);
-    phases = 1;
+    phases = is_staged(c) ? 1 | kStoredPhase : 1;
     if constexpr (kOneByOne) {
 #pragma unroll
       for (int m = 0; m < kWavesM; ++m) load_a_scales(0, m);

@@ -87,6 +87,8 @@ class GroupTileFinder : GroupTiles<C> {
     return this->index(params, round_) < count_;
   }
   __device__ __forceinline__ void advance() { ++round_; }
+  // As in Tiles.
+  __device__ __forceinline__ int position() const { return round_; }
 
   // The tile, which consumers find in its slot from now on.
   __device__ __forceinline__ GroupedTile tile(const Params<C>& params) const {
@@ -136,6 +138,7 @@ class GroupTileReader : GroupTiles<C> {
   }
   __device__ __forceinline__ bool more(const Params<C>&) const { return second_half().more != 0; }
   __device__ __forceinline__ int slices(const Params<C>&) const { return first_half().slices; }
+  __device__ __forceinline__ bool zeros() const { return second_half().zeros != 0; }
   __device__ __forceinline__ GroupedTile tile(const Params<C>&) const {
     GroupedTile tile = first_half();
     const GroupedTile rest = second_half();

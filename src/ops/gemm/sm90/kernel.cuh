@@ -7,6 +7,7 @@
 // of a stage. The tensor cores bound the loop: 1x128 . 128x128 adds one f32 operation per accumulator and
 // slice, which they hide; 1x128 . 1x128 adds two, which they do not. In a cluster each block loads a part of
 // a's rows into all blocks. TMA fills what lies beyond M, N and K with zeros; small tiles skip rows beyond M.
+// 16-bit results of large tiles leave through the ring's last stage while the next tile is multiplied.
 #pragma once
 
 #include "device/constant.hpp"
@@ -15,6 +16,8 @@
 #include "ops/gemm/sm90/loads.cuh"
 #include "ops/gemm/sm90/products.cuh"
 #include "ops/gemm/sm90/stores.cuh"
+
+#include <climits>
 
 namespace octet::sm90 {
 
@@ -26,7 +29,7 @@ __device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const P
 #pragma unroll 1
   for (; tiles.valid(params); tiles.advance()) {
     multiply_tile(consumer, params, tiles);
-    store_tile(consumer, maps, params, tiles.tile(params));
+    finish_tile(consumer, maps, params, tiles);
   }
   ptx::wait_stores_done();
 }
@@ -56,6 +59,19 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const Params<C>&
       ptx::barrier_init(Storage::full_at(base, stage), 1);
       ptx::barrier_init(Storage::empty_at(base, stage), C::value.cluster * 4 * consumers(C::value));
     }
+    if constexpr (is_staged(C::value)) {
+      for (int consumer = 0; consumer < kConsumers; ++consumer) {
+        for (int wave = 0; wave < kStagedWaves; ++wave) {
+          ptx::barrier_init(Storage::staged_at(base, consumer, wave), 4);
+        }
+      }
+      ptx::barrier_init(Storage::stored_at(base), 1);
+      // Nothing waits for results that do not stay in the ring.
+      const int stored = params.store == Store::staged ? first_position<C>() : INT_MAX;
+      for (int block = 0; block < kMostCluster; ++block) {
+        ptx::store_shared(Storage::stored_before_at(base, block), stored);
+      }
+    }
     ptx::fence_barrier_init();
   }
   sync_cluster_or_block<C>();
@@ -64,7 +80,18 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const Params<C>&
   // Roles
   if (threadIdx.x < 128) {
     ptx::shrink_registers<24>();
-    if (threadIdx.x < 32) load_tiles<C>(opaque(base), maps, params);
+    if constexpr (is_staged(C::value)) {
+      // A warp number that ptxas cannot derive from the thread's: it would share registers between the roles,
+      // and spill those of the producer.
+      const int warp = opaque(static_cast<int>(threadIdx.x / 32));
+      if (warp == 1) {
+        store_staged_tiles<C>(base, maps, params);
+      } else if (warp == 0) {
+        load_tiles<C>(opaque(base), maps, params);
+      }
+    } else {
+      if (threadIdx.x < 32) load_tiles<C>(opaque(base), maps, params);
+    }
   } else {
     ptx::grow_registers<240>();
     if (consumers(C::value) == kConsumers || consumer_warpgroup() == 0) {

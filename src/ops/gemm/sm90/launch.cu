@@ -18,15 +18,15 @@ constexpr std::string_view kOp = "gemm";
 
 // The copy engine needs 16-byte rows and writes whole 16-byte pieces: beyond the last column too, which
 // may be another's memory.
-Store store_of(const GemmProblem& problem, const TensorView& d, Columns columns) {
+Store store_of(const GemmProblem& problem, const TensorView& d, const Sm90GemmConfig& config) {
   const int bytes = size_bytes(d.dtype);
   const bool boxes = reinterpret_cast<std::uintptr_t>(d.data) % 16 == 0 &&
                      (d.rows() == 1 || d.strides[0] * bytes % 16 == 0) &&
                      d.cols() * bytes % 16 == 0;
   const bool is_f32 = d.dtype == Dtype::f32;
   if (problem.accumulate && !is_f32) return Store::elements;
-  if (boxes) return Store::boxes;
-  return is_f32 || columns == Columns::paired ? Store::elements : Store::rows;
+  if (boxes) return is_staged(config) && !is_f32 ? Store::staged : Store::boxes;
+  return is_f32 || config.columns == Columns::paired ? Store::elements : Store::rows;
 }
 
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
@@ -78,7 +78,7 @@ class Sm90GemmRun {
   void run(const GemmArgs& args, const RunContext& context) const {
     const cuda::DeviceScope scope(problem_.device.index);
     GemmParams params = params_;
-    params.store = store_of(problem_, args.d, config_.columns);
+    params.store = store_of(problem_, args.d, config_);
     params.d = args.d.data;
     params.d_pitch = args.d.strides[0];
     params.bias = args.bias.data;
@@ -117,7 +117,7 @@ class Sm90GemmRun {
     if (config_.promotion == Promotion::one_by_one) {
       cuda::replace_address(maps.b.scales, args.b.scales.data);
     }
-    if (store == Store::boxes) cuda::replace_address(maps.d, args.d.data);
+    if (sm90::stores_boxes(store)) cuda::replace_address(maps.d, args.d.data);
     return maps;
   }
 
@@ -141,7 +141,8 @@ class Sm90GemmRun {
     } else {
       sm90::check_square_scales(kOp, args.b.scales);
     }
-    if (store == Store::boxes) maps.d = cuda::encode(sm90::output_map(args.d, config_));
+    if (sm90::stores_boxes(store))
+      maps.d = cuda::encode(sm90::output_map(args.d, config_, box_rows(store)));
     return maps;
   }
 

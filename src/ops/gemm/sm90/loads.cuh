@@ -204,6 +204,18 @@ __device__ __forceinline__ bool is_loading_lane() {
   return threadIdx.x == 0;
 }
 
+// The last stage holds results until they are stored: waits until those of all tiles before this position are,
+// in every block that this one loads for.
+template <class C>
+__device__ __forceinline__ void wait_until_stored(std::uint32_t base, int position) {
+#pragma unroll
+  for (int block = 0; block < C::value.cluster; ++block) {
+    const std::uint32_t stored = SharedStorage<C>::stored_before_at(base, block);
+    while (static_cast<int>(ptx::load_shared_changing(stored)) < position) {
+    }
+  }
+}
+
 template <class C>
 __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const Params<C>& params) {
   if (!is_loading_lane<C>()) return;
@@ -220,6 +232,9 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const Param
     for (int slice = 0; slice < loader.slices(params); ++slice) {
       ptx::barrier_wait(Storage::empty_at(base, stage), phases >> stage & 1);
       phases ^= 1u << stage;
+      if constexpr (is_staged(c)) {
+        if (slice == c.stages - 1) wait_until_stored<C>(base, tiles.position());
+      }
       loader.load(stage, slice);
       prefetch.advance(maps, params);
       stage = stage + 1 == c.stages ? 0 : stage + 1;

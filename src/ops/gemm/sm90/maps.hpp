@@ -55,8 +55,8 @@ inline void check_square_scales(std::string_view op, const TensorView& scales) {
   }
 }
 
-// Results in boxes of 16 rows by up to 128 bytes.
-inline cuda::MatrixMap output_map(const TensorView& d, const Sm90GemmConfig& config) {
+// Results in boxes of so many rows by up to 128 bytes.
+inline cuda::MatrixMap output_map(const TensorView& d, const Sm90GemmConfig& config, int box_rows) {
   const int bytes = size_bytes(d.dtype);
   const std::int64_t pitch = d.rows() > 1 ? d.strides[0] * bytes : round_up(d.cols() * bytes, 16);
   const CUtensorMapDataType type = d.dtype == Dtype::f32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
@@ -69,7 +69,7 @@ inline cuda::MatrixMap output_map(const TensorView& d, const Sm90GemmConfig& con
           d.rows(),
           d.cols(),
           pitch,
-          kBoxRows,
+          box_rows,
           cols,
           cols * bytes == kBoxBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B};
 }

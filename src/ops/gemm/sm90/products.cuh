@@ -1,7 +1,7 @@
 // The main loops of the consumers: which stage is multiplied when, and when the next one is waited for.
 #pragma once
 
-#include "ops/gemm/sm90/consumer.cuh"
+#include "ops/gemm/sm90/store_staged.cuh"
 
 #include <utility>
 
@@ -27,13 +27,14 @@ __device__ __forceinline__ void multiply_stage(Consumer<C>& consumer, Stage stag
 
 // One stage. `next_stage` < 0: this is the last stage of the last tile. The next stage is waited for under
 // the last wave, unless it is this very stage, which must be released first: that happens where a tile ends
-// in the stage in which the next one begins.
-template <class C, class Stage>
+// in the stage in which the next one begins. `meanwhile` runs under the last wave, too.
+template <class C, class Stage, class Meanwhile>
 __device__ __forceinline__ void step_unrolled(Consumer<C>& consumer, Stage stage, int next_stage,
-                                              int next_slice) {
+                                              int next_slice, const Meanwhile& meanwhile) {
   const bool same_stage = next_stage == stage;
   multiply_stage(consumer, stage, [&] {
     if (next_stage >= 0 && !same_stage) consumer.await_unrolled(next_stage, next_slice);
+    meanwhile();
   });
   if (same_stage) consumer.await_unrolled(next_stage, next_slice);
   consumer.take_next_scales();
@@ -64,10 +65,11 @@ __device__ __forceinline__ void step_ahead(Consumer<C>& consumer, ProductsOfTwo<
   consumer.take_next_scales();
 }
 
-// The contraction of a tile with unrolled stages. `more_tiles`: another tile follows.
-template <class C, int... kStages>
+// The contraction of a tile with unrolled stages. `more_tiles`: another tile follows. `at_end` runs under the
+// last wave of the tile.
+template <class C, class AtEnd, int... kStages>
 __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int slices,
-                                                  bool more_tiles,
+                                                  bool more_tiles, const AtEnd& at_end,
                                                   std::integer_sequence<int, kStages...>) {
   ProductsOfTwo<C> products;
   if constexpr (is_load_bound(C::value)) consumer.issue(products[0], 0, 0, 0);
@@ -75,7 +77,9 @@ __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int sli
     if constexpr (is_load_bound(C::value)) {
       step_ahead(consumer, products, stage, next_stage, next_slice, same_tile);
     } else {
-      step_unrolled(consumer, stage, next_stage, next_slice);
+      step_unrolled(consumer, stage, next_stage, next_slice, [&] {
+        if (!same_tile) at_end();
+      });
     }
   };
   int slice = 0;
@@ -121,7 +125,12 @@ __device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Param
   const bool more_tiles = tiles.more(params);
   consumer.clear();
   if constexpr (stages_unrolled(C::value)) {
-    multiply_unrolled(consumer, opaque(tiles.slices(params)), more_tiles,
+    const auto at_end = [&] {
+      if constexpr (stages_early(C::value)) {
+        if (is_staged_early<C>(params, tiles)) stage_first_wave(consumer, params);
+      }
+    };
+    multiply_unrolled(consumer, opaque(tiles.slices(params)), more_tiles, at_end,
                       std::make_integer_sequence<int, C::value.stages>());
   } else {
     multiply_rolled(consumer, tiles.slices(params));

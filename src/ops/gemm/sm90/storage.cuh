@@ -14,7 +14,10 @@ namespace octet::sm90 {
 // How finished tiles are stored. boxes: through TMA, where rows of d start and end on 16-byte boundaries.
 // rows: 16-bit rows by the lanes, 16 bytes at a time, where columns are in order. elements: one by one, for
 // everything else and for adding to a bf16 d.
-enum class Store { boxes, rows, elements };
+// staged: 16-bit boxes of 64 rows that leave while the next tile is multiplied (store_staged.cuh).
+enum class Store { boxes, rows, elements, staged };
+constexpr bool stores_boxes(Store store) { return store == Store::boxes || store == Store::staged; }
+constexpr int box_rows(Store store) { return store == Store::staged ? kWaveM : kBoxRows; }
 
 struct GemmParams {
   int m;
@@ -45,7 +48,7 @@ struct GemmMaps {
       a_last;  // in boxes of the rows up to M; only where is_load_bound. Over rows of groups, boxes
                // of four scales
   OperandMaps b;  // values in order or paired; scales only for 1x128 blocks
-  CUtensorMap d;  // [M, N], boxes of box_cols x 16
+  CUtensorMap d;  // [M, N], boxes of box_cols x 16, staged 64
 };
 
 // The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles of one row.
@@ -69,6 +72,8 @@ struct Tiles {
     }
     return tile;
   }
+  // A number that grows from tile to tile.
+  __device__ __forceinline__ int position() const { return index; }
   // The same for all tiles.
   __device__ __forceinline__ int slices(const GemmParams& params) const { return params.slices; }
 };
@@ -94,6 +99,9 @@ struct alignas(1024) SharedStorage {
   float b_scales[config.stages][b_scale_slots(config)];
   std::uint64_t full[config.stages];
   std::uint64_t empty[config.stages];
+  std::uint64_t staged[kConsumers][kStagedWaves];
+  std::uint64_t stored;
+  std::int32_t stored_before[kMostCluster];
 
   // Shared addresses of the barriers of a stage, from that of the storage.
   static __device__ __forceinline__ std::uint32_t full_at(std::uint32_t base, int stage) {
@@ -101,6 +109,16 @@ struct alignas(1024) SharedStorage {
   }
   static __device__ __forceinline__ std::uint32_t empty_at(std::uint32_t base, int stage) {
     return base + offsetof(SharedStorage, empty) + 8 * stage;
+  }
+  static __device__ __forceinline__ std::uint32_t staged_at(std::uint32_t base, int consumer,
+                                                            int wave) {
+    return base + offsetof(SharedStorage, staged) + 8 * (consumer * kStagedWaves + wave);
+  }
+  static __device__ __forceinline__ std::uint32_t stored_at(std::uint32_t base) {
+    return base + offsetof(SharedStorage, stored);
+  }
+  static __device__ __forceinline__ std::uint32_t stored_before_at(std::uint32_t base, int block) {
+    return base + offsetof(SharedStorage, stored_before) + 4 * block;
   }
   // And of its operands and scales.
   static __device__ __forceinline__ std::uint32_t a_at(std::uint32_t base, int stage) {
@@ -129,7 +147,9 @@ constexpr bool follows_plan() {
          offsetof(Storage, staging) == plan.staging &&
          offsetof(Storage, a_scales) == plan.a_scales &&
          offsetof(Storage, b_scales) == plan.b_scales && offsetof(Storage, full) == plan.full &&
-         offsetof(Storage, empty) == plan.empty && sizeof(Storage) == plan.bytes;
+         offsetof(Storage, empty) == plan.empty && offsetof(Storage, staged) == plan.staged &&
+         offsetof(Storage, stored) == plan.stored &&
+         offsetof(Storage, stored_before) == plan.stored_before && sizeof(Storage) == plan.bytes;
 }
 
 }  // namespace octet::sm90

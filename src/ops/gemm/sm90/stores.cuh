@@ -6,6 +6,7 @@
 #include "ops/gemm/sm90/store_boxes.cuh"
 #include "ops/gemm/sm90/store_elements.cuh"
 #include "ops/gemm/sm90/store_rows.cuh"
+#include "ops/gemm/sm90/store_staged.cuh"
 
 #include <utility>
 
@@ -57,8 +58,8 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
   const int lane = lane_index();
   std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
                           (consumer_warpgroup() * 4 + warp_index()) * kStagingBytes;
-  // Over groups the main loop has no register left to keep it from tile to tile.
-  if constexpr (kGroups<C> != Groups::none) ptx::make_opaque(staging);
+  // Over groups and with a storing warp the main loop has no register left to keep it from tile to tile.
+  if constexpr (kGroups<C> != Groups::none || is_staged(C::value)) ptx::make_opaque(staging);
   const std::uint32_t zero = opaque(0u);
   const Corner corner = warp_corner<C>(tile);
   const TargetOf<C> target = target_of<C>(tile);
@@ -84,10 +85,11 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
         }
       }
     };
-    if (params.d_dtype == Dtype::f32) {
+    // 16-bit boxes of staged tiles have left by the storing warp.
+    if (is_staged(C::value) || params.d_dtype == Dtype::f32) {
       store_boxes(std::integral_constant<int, kBoxCols32>(),
                   [&](const float* acc) { fill_box32<kColumns>(acc, staging, lane, zero); });
-    } else {
+    } else if constexpr (!is_staged(C::value)) {
       store_boxes(std::integral_constant<int, kBoxCols16>(), [&](const float* acc) {
         fill_box16<kColumns, kBoxCols16>(acc, staging, lane, params.d_dtype);
       });
@@ -118,6 +120,19 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
         store_elements<C>(staging, lane, params, target, row_of(part / kBoxes),
                           col_of(part / kBoxes) + part % kBoxes * kBoxCols32);
       });
+}
+
+// Stores a finished tile, or leaves it to the storing warp.
+template <class C>
+__device__ __forceinline__ void finish_tile(Consumer<C>& consumer, const GemmMaps& maps,
+                                            const Params<C>& params, const TileReader<C>& tiles) {
+  if constexpr (is_staged(C::value)) {
+    if (params.store == Store::staged) {
+      stage_tile(consumer, params, tiles);
+      return;
+    }
+  }
+  store_tile(consumer, maps, params, tiles.tile(params));
 }
 
 }  // namespace octet::sm90

@@ -22,9 +22,10 @@ double utilisation(const Sm90GemmConfig& gemm) {
   return gemm.tile_n == 256 ? 0.945 : 0.94;
 }
 
-// Clocks per tile for ring fill and exposed epilogue, clocks per launch of clusters, and the share of its
-// clocks that a cluster saves: as in the dense product.
+// Clocks per tile for ring fill and exposed epilogue, the same between two staged tiles, clocks per launch of
+// clusters, and the share of its clocks that a cluster saves: as in the dense product.
 constexpr double kTileOverhead = 3000;
+constexpr double kStagedTileOverhead = 1600;
 constexpr double kClusterOverhead = 1400;
 constexpr double kClusterSaves = 0.02;
 
@@ -81,7 +82,8 @@ double sm90_grouped_gemm_clocks(const GroupedGemmProblem& problem,
   const double tiles = std::max(1.0, down) * static_cast<double>(tiles_across(problem, gemm));
   const double waves = std::ceil(tiles / std::max(1, multiprocessors / gemm.cluster));
   const double tensor_clocks = gemm.tile_m * gemm.tile_n / 32.0 / utilisation(gemm);
-  const double clocks = waves * (slices * tensor_clocks + kTileOverhead);
+  const double between = is_staged(gemm) ? kStagedTileOverhead : kTileOverhead;
+  const double clocks = waves * slices * tensor_clocks + (waves - 1) * between + kTileOverhead;
   return gemm.cluster == 1 ? clocks : clocks * (1 - kClusterSaves) + kClusterOverhead;
 }
 

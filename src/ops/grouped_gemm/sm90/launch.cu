@@ -41,11 +41,12 @@ bool has_boxes(const TensorView& d) {
   return boxes && (d.rank == 3 || d.rows() == 1 || d.strides[0] * bytes < std::int64_t{1} << 34);
 }
 
-Store store_of(const GroupedGemmProblem& problem, const TensorView& d, Columns columns) {
+Store store_of(const GroupedGemmProblem& problem, const TensorView& d,
+               const Sm90GemmConfig& config) {
   const bool is_f32 = d.dtype == Dtype::f32;
   if (problem.accumulate && !is_f32) return Store::elements;
-  if (has_boxes(d)) return Store::boxes;
-  return is_f32 || columns == Columns::paired ? Store::elements : Store::rows;
+  if (has_boxes(d)) return is_staged(config) && !is_f32 ? Store::staged : Store::boxes;
+  return is_f32 || config.columns == Columns::paired ? Store::elements : Store::rows;
 }
 
 // The matrices of a batch [batch, rows, cols], one box at a time.
@@ -115,7 +116,7 @@ class GroupedRun {
   void run(const GroupedGemmArgs& args, const RunContext& context) const {
     const cuda::DeviceScope scope(problem_.device.index);
     GroupedGemmParams<Tiles> params = params_;
-    params.store = store_of(problem_, args.d, config_.columns);
+    params.store = store_of(problem_, args.d, config_);
     params.d = args.d.data;
     params.d_pitch = args.d.strides[kOverRows ? 0 : 1];
     params.d_apart = kOverRows ? 0 : args.d.strides[0];
@@ -184,7 +185,7 @@ class GroupedRun {
       if (kOverRows) cuda::replace_address(maps.a_last.scales, args.a.scales.data);
       cuda::replace_address(maps.b.values, args.b.values.data);
       if (has_scale_map_of_b()) cuda::replace_address(maps.b.scales, args.b.scales.data);
-      if (store == Store::boxes) cuda::replace_address(maps.d, args.d.data);
+      if (sm90::stores_boxes(store)) cuda::replace_address(maps.d, args.d.data);
       return maps;
     }
     const GemmMaps maps = kOverRows ? encode_rows(args, store) : encode_contraction(args, store);
@@ -207,8 +208,8 @@ class GroupedRun {
           kOp, ": scales of b must be a multiple of 16 bytes apart from group to group, got ",
           describe(args.b.scales));
     }
-    if (store == Store::boxes) {
-      maps.d = cuda::encode_ragged_rows(sm90::output_map(args.d, config_));
+    if (sm90::stores_boxes(store)) {
+      maps.d = cuda::encode_ragged_rows(sm90::output_map(args.d, config_, box_rows(store)));
     }
     return maps;
   }
@@ -226,8 +227,8 @@ class GroupedRun {
     maps.b.scales = config_.promotion == Promotion::one_by_one
                         ? sm90::scale_map(kOp, "b", scales_by_block(args.b.scales), config_.tile_n)
                         : square_scale_map(args.b.scales);
-    if (store == Store::boxes) {
-      maps.d = batch_map(args.d, sm90::output_map(matrix_of(args.d, 0), config_));
+    if (sm90::stores_boxes(store)) {
+      maps.d = batch_map(args.d, sm90::output_map(matrix_of(args.d, 0), config_, box_rows(store)));
     }
     return maps;
   }
