@@ -27,12 +27,12 @@ std::vector<Part> parts(const Sm90GemmConfig& c) {
   const Sm90SharedPlan plan = shared_plan(c);
   return {{"a", plan.a, c.tile_m * kSliceBytes, c.stages, 1024},
           {"b", plan.b, c.tile_n * kSliceBytes, c.stages, 1024},
-          {"staging", plan.staging, kStagingBytes, 4 * kConsumers, 1024},
+          {"staging", plan.staging, kStagingBytes, staging_bytes(c) / kStagingBytes, 1024},
           {"a_scales", plan.a_scales, c.tile_m * 4, c.stages, 128},
           {"b_scales", plan.b_scales, b_scale_slots(c) * 4, c.stages, 128},
           {"full", plan.full, 8, c.stages, 8},
           {"empty", plan.empty, 8, c.stages, 8},
-          {"staged", plan.staged, 8, kConsumers * kStagedWaves, 8},
+          {"staged", plan.staged, 8, kConsumers * kMostStagedWaves, 8},
           {"stored", plan.stored, 8, 1, 8},
           {"stored_before", plan.stored_before, 4, kMostCluster, 4}};
 }
@@ -69,24 +69,26 @@ TEST(SharedPlan, KeepsItsPartsApart) {
   }
 }
 
-// The results of both consumers fill the last stage and the staging memory, part by part, and cover the tile.
+// The parts of both consumers' results lie apart, in the last stage or the staging memory, and cover the tile.
 TEST(SharedPlan, HasRoomForAStagedTile) {
   const auto check = [](const Sm90GemmConfig& c, Groups groups) {
     if (!is_staged(c)) return;
     const Sm90SharedPlan plan = shared_plan(c, groups);
+    const int bytes = staged_part_bytes(c);
     const int a = plan.a + (c.stages - 1) * c.tile_m * kSliceBytes;
     const int b = plan.b + (c.stages - 1) * c.tile_n * kSliceBytes;
     std::set<int> places;
     std::set<std::pair<int, int>> corners;
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
-      for (int i = 0; i < kStagedParts; ++i) {
+      for (int i = 0; i < staged_parts(c); ++i) {
         const StagedPart part = staged_part(c, groups, i);
         const int from = part.offset + consumer * part.apart;
-        const bool in_a = from >= a && from + kStagedPartBytes <= a + c.tile_m * kSliceBytes;
-        const bool in_b = from >= b && from + kStagedPartBytes <= b + c.tile_n * kSliceBytes;
-        const bool in_staging = from >= plan.staging && from + kStagedPartBytes <= plan.a_scales;
-        EXPECT_TRUE(in_a || in_b || in_staging) << name(c) << ", part " << i;
-        EXPECT_EQ(in_b, part.in_b) << name(c) << ", part " << i;
+        const bool in_a = from >= a && from + bytes <= a + c.tile_m * kSliceBytes;
+        const bool in_b = from >= b && from + bytes <= b + c.tile_n * kSliceBytes;
+        const bool in_staging = from >= plan.staging && from + bytes <= plan.a_scales;
+        EXPECT_TRUE(in_staging || (stages_in_ring(c) && (in_a || in_b)))
+            << name(c) << ", part " << i;
+        EXPECT_EQ(in_b, i >= first_part_in_b(c)) << name(c) << ", part " << i;
         EXPECT_EQ(from % kSharedAlignment, 0) << name(c) << ", part " << i;
         // Parts of a are rows that no other consumer reads, and of the first wave only its own.
         const int own = consumer_rows(c) * kSliceBytes;
@@ -96,14 +98,14 @@ TEST(SharedPlan, HasRoomForAStagedTile) {
         if (in_a && stages_early(c) && i < 2) {
           EXPECT_LT((from - a) % own, kWaveM * kSliceBytes) << name(c) << ", part " << i;
         }
-        places.insert(from);
+        for (int at = from; at < from + bytes; at += kSharedAlignment) places.insert(at);
         corners.insert({part.row + consumer * consumer_rows(c), part.col});
       }
     }
-    EXPECT_EQ(places.size(), std::size_t{kConsumers * kStagedParts}) << name(c);
+    EXPECT_EQ(places.size() * kSharedAlignment, std::size_t(c.tile_m) * c.tile_n * 2) << name(c);
     std::set<std::pair<int, int>> wanted;
     for (int row = 0; row < c.tile_m; row += kWaveM) {
-      for (int col = 0; col < c.tile_n; col += 64) wanted.insert({row, col});
+      for (int col = 0; col < c.tile_n; col += box_cols(c, 2)) wanted.insert({row, col});
     }
     EXPECT_EQ(corners, wanted) << name(c);
   };
@@ -111,6 +113,28 @@ TEST(SharedPlan, HasRoomForAStagedTile) {
   for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
     check(config.gemm, config.groups);
   }
+}
+
+// A wave of 160 or 192 columns crosses from one block of b's scales into the next, wherever its tile lies: not
+// before its second segment, not behind the start of its last, and at the start of a segment.
+TEST(SharedPlan, CrossesScaleBlocksBetweenSegments) {
+  int crossing = 0;
+  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+    const Sm90GemmConfig& c = config.gemm;
+    if (!crosses_scale_blocks(c)) continue;
+    ++crossing;
+    const int segment = scale_segment(c);
+    for (int tile = 0; tile < 64; ++tile) {
+      const int first = tile * c.tile_n;
+      const int cross = kScaleBlock - first % kScaleBlock;
+      EXPECT_EQ(cross % segment, 0) << name(c) << ", tile " << tile;
+      EXPECT_GE(cross, segment) << name(c) << ", tile " << tile;
+      EXPECT_LE(cross, c.tile_n - segment) << name(c) << ", tile " << tile;
+      EXPECT_EQ((first + c.tile_n - 1) / kScaleBlock - first / kScaleBlock, 1)
+          << name(c) << ", tile " << tile;
+    }
+  }
+  EXPECT_EQ(crossing, 2);
 }
 
 // A barrier expects exactly the bytes that the copies of a stage load.

@@ -42,6 +42,8 @@ def judge_configs(kernels, headers):
     compiled = {
         (design.groups(kernel), config) for kernel in kernels if (config := design.gemm_config(kernel))
     }
+    if any(design.WIDTHS_KERNEL in kernel for kernel in kernels):
+        compiled |= {(design.GROUPS["rows"], config) for config in design.row_widths()}
     lists = [design.listed_configs(header) for header in headers]
     listed = set().union(*lists)
     if compiled == listed and all(lists):

@@ -1,15 +1,16 @@
 """The number of instructions of each kind that a kernel has by design; see docs/kernels.md.
 
 Product: a body multiplies one stage. A consumer has waves of m64n128, in tiles of 64 rows m64n64 or
-m64n32; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64,
+m64n32, and one of m64n160 or m64n192 in tiles as wide; a wave is four k32 steps (QGMMA) between one arrive and one wait (WARPGROUP), and promotes 64,
 32 or 16 accumulators per thread. With one operation per accumulator (1x128 . 128x128) the stages are
 unrolled, and every body exists twice: followed by another slice of the tile, where the next stage
 is a constant, and as the last slice of a tile. Beside the promotion's FFMA there are the products
-sa * sb: two rows per wave, for each body and once before the first. With two operations
+sa * sb: two rows per wave and block of b's scales, for each body and once before the first. With two operations
 (1x128 . 1x128) there is one body, and a FMUL beside every FFMA. If ptxas cannot prove that only one
 lane is active, it wraps a TMA instruction in a loop over lanes (LANE_LOOP): this holds for the
 loads of a stage in large tiles. Other loads, and all stores, are issued by an elected lane and have
-no such loop. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration.
+no such loop. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration, and the
+kernel of all widths over rows those of each width together.
 
 Attention forward: scores of a block of keys are dim_qk / 16 steps with q in shared memory (HGMMA), and
 p v is tile_k / 16 steps with p in registers (HGMMA_RS), each between an arrive and a wait. Scores are
@@ -34,6 +35,7 @@ LISTED_GROUPED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
 )
 GROUPS = {"none": 0, "rows": 1, "contraction": 2}
+WIDTHS_KERNEL = "gemm_widths_kernel"
 ATTENTION_FORWARD = re.compile(
     r"attention_forward_kernel\w*Sm90AttentionForwardConfigELNS_5DtypeE\dELi(\d+)ELi\d+ELi\d+ELi(\d+)E"
 )
@@ -50,6 +52,12 @@ def gemm_config(kernel):
     """(tile_m, tile_n, stages, promotion, a, b, columns, cluster) from a mangled name; None for other kernels."""
     match = GEMM.search(kernel)
     return tuple(int(number) for number in match.groups()) if match else None
+
+
+def row_widths():
+    """The configurations of the one kernel that has several."""
+    tiles = ((128, 256, 4), (128, 192, 4), (128, 160, 5), (128, 128, 6))
+    return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1) for tile in tiles]
 
 
 def groups(kernel):
@@ -78,13 +86,19 @@ def listed_configs(header):
 def gemm_counts(config, over):
     tile_m, tile_n, stages, promotion, *_ = config
     consumers = 1 if tile_m == 64 and tile_n < 128 else 2
-    wave_n = min(128, tile_n if tile_m > 64 else tile_n // consumers)
+    cols = tile_n if tile_m > 64 else tile_n // consumers
+    wave_n = 128 if cols % 128 == 0 else cols
     waves = tile_m * tile_n // consumers // (64 * wave_n)
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
     promotions = wave_n // 2 * waves * bodies
     # One wave is issued ahead of the promotion of the previous one: in the bodies that another
     # slice follows, and before the first body.
-    ahead = promotion != ONE_BY_ONE and waves == 1
+    ahead = promotion != ONE_BY_ONE and waves == 1 and wave_n <= 128
+    elected = promotion != ONE_BY_ONE and waves == 1
+    # sa * sb of a stage: a wave of 160 or 192 columns has two blocks of b's scales.
+    products = 2 * waves * -(-wave_n // 128)
+    # Over rows, a consumer that has no rows of the group in a tile loads only the scales of the next tile.
+    stages_read = bodies + 1 + (over == GROUPS["rows"] and tile_m == 128)
     issues = stages + 1 if ahead else waves * bodies
     # a, its scales, b, and b's scales: a box, or those of each block of 128 columns
     loads = 4 if promotion == ONE_BY_ONE else 3 + -(-tile_n // 128)
@@ -94,9 +108,9 @@ def gemm_counts(config, over):
         "QGMMA_RS": 0,
         "WARPGROUP": issues + waves * bodies,  # serialised, it would be 2 x QGMMA
         "FFMA": promotions,
-        "FMUL": promotions if promotion == ONE_BY_ONE else 2 * waves * (bodies + 1),
+        "FMUL": promotions if promotion == ONE_BY_ONE else products * stages_read,
         "SETMAXNREG": 2,
-        "LANE_LOOP": 0 if ahead else loads,
+        "LANE_LOOP": 0 if elected else loads,
     }
 
 
@@ -117,7 +131,10 @@ def attention_forward_counts(dim_qk, tile_k):
 def expected(kernel):
     """The counts a kernel must have; no design uses local memory."""
     counts = {"LDL": 0, "STL": 0}
-    if config := gemm_config(kernel):
+    if WIDTHS_KERNEL in kernel:
+        each = [gemm_counts(config, GROUPS["rows"]) for config in row_widths()]
+        counts |= {operation: sum(of[operation] for of in each) for operation in each[0]}
+    elif config := gemm_config(kernel):
         counts |= gemm_counts(config, groups(kernel))
     elif match := ATTENTION_FORWARD.search(kernel):
         counts |= attention_forward_counts(*(int(number) for number in match.groups()))
@@ -135,6 +152,6 @@ def differences(kernel, counts):
         for operation, wanted in expected(kernel).items()
         if found[operation] != wanted
     ]
-    if gemm_config(kernel) and one_bank > MOST_IN_ONE_BANK:
+    if (gemm_config(kernel) or WIDTHS_KERNEL in kernel) and one_bank > MOST_IN_ONE_BANK:
         complaints.append(f"{kernel}: {one_bank} FFMA read one bank of registers, at most {MOST_IN_ONE_BANK}")
     return complaints

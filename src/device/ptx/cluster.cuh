@@ -48,14 +48,4 @@ __device__ __forceinline__ void load_box_for(std::uint16_t blocks, std::uint32_t
       : "memory");
 }
 
-__device__ __forceinline__ void load_box_for(std::uint16_t blocks, std::uint32_t to,
-                                             const CUtensorMap* map, int x, int y, int z,
-                                             std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
-      : "memory");
-}
-
 }  // namespace octet::ptx

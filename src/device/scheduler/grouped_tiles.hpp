@@ -7,6 +7,7 @@
 #include "device/scheduler/raster.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace octet {
 
@@ -29,6 +30,14 @@ OCTET_HOST_DEVICE constexpr bool is_table_of(const GroupTableHead& head, std::in
   return head.magic == kGroupTableMagic && head.groups == groups && head.rows == rows;
 }
 
+// Rows of tiles of 128 or 256 rows: with those behind the last group, and without, which take no time.
+OCTET_HOST_DEVICE constexpr int all_tiles(const GroupTableHead& head, int tile_m) {
+  return tile_m == 128 ? head.tiles_128 : head.tiles_256;
+}
+OCTET_HOST_DEVICE constexpr int groups_tiles(const GroupTableHead& head, int tile_m) {
+  return all_tiles(head, tile_m) - (head.rows - head.grouped_rows + tile_m - 1) / tile_m;
+}
+
 // Over rows: bands of one group after the other, column after column inside a band. All tiles take the same
 // time. The rows behind the last group are tiles of zeros, or none.
 struct RowTiles {
@@ -40,9 +49,8 @@ struct RowTiles {
   bool zeros = true;
 
   OCTET_HOST_DEVICE constexpr int count(const GroupTableHead& head) const {
-    const int tiles = tile_m == 128 ? head.tiles_128 : head.tiles_256;
-    const int tail = (head.rows - head.grouped_rows + tile_m - 1) / tile_m;
-    return (zeros ? tiles : tiles - tail) * static_cast<int>(across.value);
+    const int down = zeros ? all_tiles(head, tile_m) : groups_tiles(head, tile_m);
+    return down * static_cast<int>(across.value);
   }
   OCTET_HOST_DEVICE static constexpr int index(int round, int block, int blocks) {
     return round * blocks + block;
@@ -65,6 +73,24 @@ struct RowTiles {
             0};
   }
 };
+
+// The list of tiles that a grid finishes first, where the tiles of a list all take as long: rounds times the clocks
+// of a tile. Lists without clocks are not to be taken; of equals the first is.
+template <int kLists>
+OCTET_HOST_DEVICE constexpr int quickest_list(const std::int32_t (&counts)[kLists],
+                                              const std::int32_t (&tile_clocks)[kLists],
+                                              const Divisor& blocks) {
+  int best = 0;
+  std::int64_t best_clocks = std::numeric_limits<std::int64_t>::max();
+  for (int list = 0; list < kLists; ++list) {
+    const int rounds = blocks.quotient(counts[list] + static_cast<int>(blocks.value) - 1);
+    const std::int64_t clocks = std::int64_t{rounds} * tile_clocks[list];
+    if (tile_clocks[list] == 0 || clocks >= best_clocks) continue;
+    best = list;
+    best_clocks = clocks;
+  }
+  return best;
+}
 
 // Over the contraction: the tiles of one group's d after the other, the longest group first. Every other
 // round runs backwards, so that the block with the longest tile of one round gets the shortest of the next.

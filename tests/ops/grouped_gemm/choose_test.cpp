@@ -1,9 +1,11 @@
 // The configurations of the Hopper product over groups and the choice among them, without a GPU.
 #include <gtest/gtest.h>
 
+#include "device/scheduler/grouped_tiles.hpp"
 #include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <set>
+#include <vector>
 
 namespace octet::testing {
 namespace {
@@ -74,7 +76,7 @@ TEST(Sm90GroupedGemmConfigs, FitAMultiprocessorWithTheirSlots) {
 TEST(Sm90GroupedGemmChoice, TakesSmallTilesForSmallGroups) {
   for (const std::int64_t rows : {512, 1024, 2048}) {
     EXPECT_EQ(chosen(over_rows(32, 32 * rows, 4096, 7168)),
-              "rows 128x256x4 1x128.128x128 e4m3.e4m3")
+              "rows 128x256x4 1x128.128x128 e4m3.e4m3 or narrower")
         << rows;
   }
   for (const std::int64_t rows : {4096, 8192, 16384}) {
@@ -88,7 +90,44 @@ TEST(Sm90GroupedGemmChoice, TakesSmallTilesForSmallGroups) {
 TEST(Sm90GroupedGemmChoice, GoesByTheExpectedRows) {
   GroupedGemmProblem problem = over_rows(32, 32 * 8192, 4096, 7168);
   problem.expected_rows = 32 * 1024;
-  EXPECT_EQ(chosen(problem), "rows 128x256x4 1x128.128x128 e4m3.e4m3");
+  EXPECT_EQ(chosen(problem), "rows 128x256x4 1x128.128x128 e4m3.e4m3 or narrower");
+}
+
+// What a launch of all widths takes for sizes that its group table has.
+int width_for(const GroupedGemmProblem& problem, const std::vector<std::int64_t>& sizes) {
+  std::int32_t counts[kRowWidths];
+  std::int32_t tile_clocks[kRowWidths];
+  std::int64_t down = 0;
+  for (const std::int64_t size : sizes) down += (size + 127) / 128;
+  for (int i = 0; i < kRowWidths; ++i) {
+    const Sm90GemmConfig& gemm = kSm90RowWidths[static_cast<std::size_t>(i)].gemm;
+    counts[i] = static_cast<std::int32_t>(down * ((problem.n + gemm.tile_n - 1) / gemm.tile_n));
+    tile_clocks[i] = static_cast<std::int32_t>(sm90_row_tile_clocks(problem, gemm));
+  }
+  return kSm90RowWidths[static_cast<std::size_t>(
+                            quickest_list(counts, tile_clocks, Divisor(kH200)))]
+      .gemm.tile_n;
+}
+
+// Each was the fastest width on an H200.
+TEST(Sm90GroupedGemmWidths, FollowTheSizesOfTheGroups) {
+  const GroupedGemmProblem one = over_rows(1, 512, 4096, 14336);
+  EXPECT_EQ(width_for(one, {512}), 128) << "128 tiles for 132 multiprocessors";
+  const GroupedGemmProblem two = over_rows(2, 1024, 2816, 2048);
+  EXPECT_EQ(width_for(two, {512, 512}), 192) << "120 tiles";
+  EXPECT_EQ(width_for(two, {600, 424}), 256) << "99 tiles; 135 of 192 columns take two rounds";
+  const GroupedGemmProblem five = over_rows(5, 2560, 5120, 3072);
+  EXPECT_EQ(width_for(five, {512, 512, 512, 512, 512}), 160) << "640 tiles, 5 rounds of 132";
+  const GroupedGemmProblem large = over_rows(32, 65536, 4096, 7168);
+  EXPECT_EQ(width_for(large, std::vector<std::int64_t>(32, 2048)), 256);
+}
+
+// A list without clocks is not to be taken, whatever its tiles.
+TEST(Sm90GroupedGemmWidths, AreOnlyThoseOffered) {
+  EXPECT_EQ(quickest_list({1000, 10, 10}, {0, 7, 7}, Divisor(4)), 1) << "of equals the first";
+  EXPECT_EQ(quickest_list({1, 1, 1}, {0, 0, 5}, Divisor(4)), 2);
+  EXPECT_EQ(quickest_list({0, 0}, {0, 5}, Divisor(4)), 1) << "no tiles at all";
+  EXPECT_EQ(quickest_list({1 << 30, 1 << 30}, {1 << 30, 1 << 29}, Divisor(1)), 1) << "in 64 bits";
 }
 
 // 1408 columns are 11 tiles of 128, which neither pairs nor tiles of 256 divide.
@@ -99,11 +138,12 @@ TEST(Sm90GroupedGemmChoice, TakesSingleTilesForAnOddNumberOfColumns) {
             "contraction 256x128x4 1x128.128x128 e4m3.e4m3");
 }
 
-TEST(Sm90GroupedGemmChoice, TakesPairedClustersForGradients) {
+// Token blocks gain nothing from clusters.
+TEST(Sm90GroupedGemmChoice, TakesLargeTilesForGradients) {
   EXPECT_EQ(chosen(over_contraction(32, 32 * 2048, 4096, 7168, kBlock128x128)),
-            "contraction 256x128x4 1x128.128x128 e4m3.e4m3 cluster");
+            "contraction 256x128x4 1x128.128x128 e4m3.e4m3");
   EXPECT_EQ(chosen(over_contraction(32, 32 * 2048, 4096, 7168, kBlock1x128)),
-            "contraction 256x128x4 1x128.1x128 e4m3.e4m3 paired cluster");
+            "contraction 256x128x4 1x128.1x128 e4m3.e4m3 paired");
   EXPECT_EQ(chosen(over_contraction(32, 32 * 2048, 4096, 7160, kBlock1x128)),
             "contraction 128x128x6 1x128.1x128 e4m3.e4m3")
       << "7160 features are not whole groups of 16";

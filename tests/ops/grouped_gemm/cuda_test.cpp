@@ -161,7 +161,7 @@ class GroupedGemmCudaConfigs : public ::testing::TestWithParam<Sm90GroupedGemmCo
 // gradient; contractions that go around the ring and of a single slice. Rows behind the last group.
 TEST_P(GroupedGemmCudaConfigs, GiveTheCpusBitsWhicheverWayTilesLeave) {
   OCTET_NEEDS_HOPPER();
-  const auto& [groups, gemm] = GetParam();
+  const Sm90GemmConfig& gemm = GetParam().gemm;
   const std::int64_t m = gemm.tile_m;
   const Sizes sizes = over_rows() ? Sizes{0, 1, m - 1, m, m + 1, 0, 37}
                                   : Sizes{129, 0, 1, 127, 128, gemm.stages * 128 + 100, 0};

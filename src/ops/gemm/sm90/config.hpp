@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,9 +41,14 @@ struct Sm90GemmConfig {
 // contraction (ops/grouped_gemm). A launch over groups has the main loop and the stores of the dense one.
 enum class Groups { none, rows, contraction };
 
+// Over rows, the width of the tiles: that of the configuration, or whichever of the compiled ones takes the fewest
+// rounds of the grid. Only the device knows the sizes, so it chooses. Results do not depend on the width.
+enum class Width { fixed, by_sizes };
+
 struct Sm90GroupedGemmConfig {
   Groups groups = Groups::rows;
-  Sm90GemmConfig gemm{};
+  Sm90GemmConfig gemm{};  // by_sizes: with the widest tile
+  Width width = Width::fixed;
 
   friend constexpr bool operator==(const Sm90GroupedGemmConfig&,
                                    const Sm90GroupedGemmConfig&) = default;
@@ -50,9 +56,10 @@ struct Sm90GroupedGemmConfig {
 
 inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
 inline constexpr int kWaveM = 64;        // rows of one wgmma
-inline constexpr int kMostWaveN = 128;   // and the most columns
+inline constexpr int kWaveN = 128;       // and its columns, where a tile has as many or a multiple
 inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
 inline constexpr int kMostCluster = 2;
+inline constexpr int kMostStages = 12;
 inline constexpr int kConsumers = 2;  // warpgroups that multiply; a tile of one wave uses one
 inline constexpr int kThreads = 128 * (kConsumers + 1);
 inline constexpr int kBoxRows = 16;    // rows a warp stores at a time,
@@ -63,7 +70,7 @@ inline constexpr int kSharedLimit = 232448;                 // bytes a block may
 
 // How the consumers share a tile, and the waves each has.
 constexpr int consumers(const Sm90GemmConfig& c) {
-  return c.tile_m == kWaveM && c.tile_n < kMostWaveN ? 1 : kConsumers;
+  return c.tile_m == kWaveM && c.tile_n < kWaveN ? 1 : kConsumers;
 }
 constexpr bool consumers_split_m(const Sm90GemmConfig& c) { return c.tile_m > kWaveM; }
 constexpr int consumer_rows(const Sm90GemmConfig& c) {
@@ -73,8 +80,15 @@ constexpr int consumer_cols(const Sm90GemmConfig& c) {
   return consumers_split_m(c) ? c.tile_n : c.tile_n / consumers(c);
 }
 constexpr int waves_m(const Sm90GemmConfig& c) { return consumer_rows(c) / kWaveM; }
-constexpr int wave_n(const Sm90GemmConfig& c) { return std::min(consumer_cols(c), kMostWaveN); }
+constexpr int wave_n(const Sm90GemmConfig& c) {
+  return consumer_cols(c) % kWaveN == 0 ? kWaveN : consumer_cols(c);
+}
 constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / wave_n(c); }
+
+// Tiles of 160 or 192 columns are one wave, which crosses from one 128-column block of b's scales into the next.
+// Where it does depends on the tile, but always between segments of so many columns.
+constexpr bool crosses_scale_blocks(const Sm90GemmConfig& c) { return wave_n(c) > kWaveN; }
+constexpr int scale_segment(const Sm90GemmConfig& c) { return std::gcd(wave_n(c), kScaleBlock); }
 
 // Whether the consumers' loop over stages is unrolled. If so, every tile starts at stage 0, where the
 // unrolled code starts; if not, the ring continues from tile to tile. With two operations per accumulator
@@ -83,9 +97,15 @@ constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
   return c.promotion == Promotion::product_of_scales;
 }
 
-// Columns of a box of results, 16-bit or f32.
+// Columns of a box of results, 16-bit or f32: 128 bytes, or 64 where the wave is no multiple of that.
 constexpr int box_cols(const Sm90GemmConfig& c, int element_bytes) {
-  return std::min(wave_n(c), kBoxBytes / element_bytes);
+  return std::gcd(wave_n(c), kBoxBytes / element_bytes);
+}
+
+// Whether lanes store 16-bit rows of any alignment, 16 bytes at a time; else element by element. Eight rows of a
+// wave pass through a warp's staging memory.
+constexpr bool stores_rows(const Sm90GemmConfig& c) {
+  return c.columns == Columns::in_order && wave_n(c) <= kWaveN;
 }
 
 // Tiles for few rows have one wave per consumer and are load-bound where large tiles are bound by the
@@ -95,22 +115,30 @@ constexpr int box_cols(const Sm90GemmConfig& c, int element_bytes) {
 // - load no rows beyond M, since TMA zero-fill is slower than a real load. What then lies in shared memory
 //   yields rows of products that are never stored.
 constexpr bool is_load_bound(const Sm90GemmConfig& c) {
-  return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && c.stages % 2 == 0;
+  return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && wave_n(c) <= kWaveN &&
+         c.stages % 2 == 0;
 }
 
-// Whether 16-bit tiles leave through the ring's last stage while the next tile is multiplied. With two
-// operations per accumulator the ring continues from tile to tile and no stage is the last.
+// Whether 16-bit tiles leave while the next tile is multiplied: a consumer writes its results to shared memory as
+// parts of 64 rows by a box's columns, and a warp of its own stores them. With two operations per accumulator the
+// ring continues from tile to tile and no stage is the last.
 constexpr bool is_staged(const Sm90GemmConfig& c) {
-  return stages_unrolled(c) && waves_m(c) * waves_n(c) == 2;
+  return stages_unrolled(c) && (waves_m(c) * waves_n(c) == 2 || crosses_scale_blocks(c));
 }
-
-// Staged tiles: a consumer writes its 128 x 128 or 64 x 256 results as four parts of 64 rows by 128 bytes, two
-// per wave, and goes on with the next tile while a warp of its own stores them. The parts of both consumers
-// take the ring's last stage, which the next tile loads last, and the staging memory: together exactly the
-// 64 KB of a 16-bit tile.
-inline constexpr int kStagedParts = 4;
-inline constexpr int kStagedWaves = 2;
-inline constexpr int kStagedPartBytes = kWaveM * kBoxBytes;
+// Whether the parts take the ring's last stage, which the next tile loads last, and the staging memory: together
+// exactly the 64 KB of a 16-bit tile of 256x128 or 128x256. Narrower tiles have staging memory for all of it.
+constexpr bool stages_in_ring(const Sm90GemmConfig& c) {
+  return is_staged(c) && !crosses_scale_blocks(c);
+}
+inline constexpr int kMostStagedWaves = 2;
+constexpr int parts_of_wave(const Sm90GemmConfig& c) { return wave_n(c) / box_cols(c, 2); }
+constexpr int staged_parts(const Sm90GemmConfig& c) {
+  return parts_of_wave(c) * waves_m(c) * waves_n(c);
+}
+constexpr int staged_part_bytes(const Sm90GemmConfig& c) { return kWaveM * box_cols(c, 2) * 2; }
+constexpr int staging_bytes(const Sm90GemmConfig& c) {
+  return crosses_scale_blocks(c) ? c.tile_m * c.tile_n * 2 : kConsumers * 4 * kStagingBytes;
+}
 
 // Blocks of 128 columns that a tile touches; tiles narrower than 128 lie within one.
 constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
@@ -149,34 +177,43 @@ constexpr int b_scale_slots(const Sm90GemmConfig& c) { return std::max(32, b_sca
 // Where among them a stage over groups has its shift, behind the scales of 128x128 blocks.
 inline constexpr int kShiftSlot = 16;
 
+// Over rows of groups, whether a tile is one of the widths that one kernel has (Width::by_sizes).
+constexpr bool is_row_width(const Sm90GemmConfig& c) {
+  return c.tile_m == 128 && c.a == Dtype::e4m3 && c.b == Dtype::e4m3;
+}
+
 // Where each part of the shared memory begins, in bytes from its 1024-byte aligned start.
+// Barriers come first, in the same places for all configurations: a kernel of several widths makes them before it
+// knows which it runs.
 struct Sm90SharedPlan {
-  int a;              // [stages][tile_m * 128]
-  int b;              // [stages][tile_n * 128]
-  int staging;        // [8 warps][2048]
-  int a_scales;       // [stages][a_scale_slots] f32
-  int b_scales;       // [stages][b_scale_slots] f32
-  int full;           // [stages] barriers
-  int empty;          // [stages] barriers
+  int full;           // [most stages] barriers
+  int empty;          // [most stages] barriers
   int staged;         // [consumers][waves] barriers: a wave's boxes are written
   int stored;         // barrier: all boxes of a tile have been read
   int stored_before;  // [blocks of a cluster] i32: tiles before this position have left
+  int a;              // [stages][tile_m * 128]
+  int b;              // [stages][tile_n * 128]
+  int staging;        // [8 warps][2048], or a 16-bit tile
+  int a_scales;       // [stages][a_scale_slots] f32
+  int b_scales;       // [stages][b_scale_slots] f32
   int bytes;          // all of it, in whole swizzle atoms
 };
 
 constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c, Groups groups = Groups::none) {
+  const auto aligned = [](int bytes) {
+    return (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  };
   Sm90SharedPlan plan{};
+  plan.empty = plan.full + kMostStages * 8;
+  plan.staged = plan.empty + kMostStages * 8;
+  plan.stored = plan.staged + kConsumers * kMostStagedWaves * 8;
+  plan.stored_before = plan.stored + 8;
+  plan.a = aligned(plan.stored_before + kMostCluster * 4);
   plan.b = plan.a + c.stages * c.tile_m * kSliceBytes;
   plan.staging = plan.b + c.stages * c.tile_n * kSliceBytes;
-  plan.a_scales = plan.staging + kConsumers * 4 * kStagingBytes;
+  plan.a_scales = plan.staging + staging_bytes(c);
   plan.b_scales = plan.a_scales + c.stages * a_scale_slots(c, groups) * 4;
-  plan.full = plan.b_scales + c.stages * b_scale_slots(c) * 4;
-  plan.empty = plan.full + c.stages * 8;
-  plan.staged = plan.empty + c.stages * 8;
-  plan.stored = plan.staged + kConsumers * kStagedWaves * 8;
-  plan.stored_before = plan.stored + 8;
-  plan.bytes = (plan.stored_before + kMostCluster * 4 + kSharedAlignment - 1) / kSharedAlignment *
-               kSharedAlignment;
+  plan.bytes = aligned(plan.b_scales + c.stages * b_scale_slots(c) * 4);
   return plan;
 }
 
@@ -187,31 +224,41 @@ struct StagedPart {
   int apart;
   int row;  // of the tile
   int col;
-  bool in_b;  // the other consumer must have finished its products
 };
 
-// 256x128: a, staging, a, b; 128x256: a, staging, b, b. 64 rows of a have been read when the products of their
-// wave are done, so they make room for its results while the other wave is multiplied.
+// The part from which on they lie in b, where the other consumer must have finished its products.
+constexpr int first_part_in_b(const Sm90GemmConfig& c) {
+  return stages_in_ring(c) ? 1 + waves_m(c) : staged_parts(c);
+}
+// In the ring, the part that lies in the staging memory.
+inline constexpr int kRingPartInStaging = 1;
+
+// In the ring, 256x128: a, staging, a, b; 128x256: a, staging, b, b. 64 rows of a have been read when the products
+// of their wave are done, so they make room for its results while the other wave is multiplied.
 constexpr StagedPart staged_part(const Sm90GemmConfig& c, Groups groups, int part) {
   const Sm90SharedPlan plan = shared_plan(c, groups);
-  const int last = c.stages - 1;
-  const int parts_in_a = consumer_rows(c) / kWaveM;
-  const int parts_in_b = kStagedParts - 1 - parts_in_a;
-  const int wave = part / 2;
+  const int bytes = staged_part_bytes(c);
+  const int wave = part / parts_of_wave(c);
   const int row = wave / waves_n(c) * kWaveM;
-  const int col = wave % waves_n(c) * wave_n(c) + part % 2 * box_cols(c, 2);
-  if (part == 1) return {plan.staging, kStagedPartBytes, row, col, false};
-  if (part % 2 == 0 && wave < parts_in_a) {
-    const int a = plan.a + last * c.tile_m * kSliceBytes;
-    return {a + wave * kStagedPartBytes, parts_in_a * kStagedPartBytes, row, col, false};
+  const int col = wave % waves_n(c) * wave_n(c) + part % parts_of_wave(c) * box_cols(c, 2);
+  if (!stages_in_ring(c)) {
+    return {plan.staging + part * bytes, staged_parts(c) * bytes, row, col};
   }
-  const int b = plan.b + last * c.tile_n * kSliceBytes;
-  const int in_b = part - (kStagedParts - parts_in_b);
-  return {b + in_b * kStagedPartBytes, parts_in_b * kStagedPartBytes, row, col, true};
+  if (part == kRingPartInStaging) return {plan.staging, bytes, row, col};
+  const int last = c.stages - 1;
+  if (part >= first_part_in_b(c)) {
+    const int b = plan.b + last * c.tile_n * kSliceBytes;
+    return {b + (part - first_part_in_b(c)) * bytes, (staged_parts(c) - first_part_in_b(c)) * bytes,
+            row, col};
+  }
+  const int a = plan.a + last * c.tile_m * kSliceBytes;
+  return {a + wave * bytes, waves_m(c) * bytes, row, col};
 }
 
 // Whether the first wave's results are written under the products of the last: its rows of a are its own.
-constexpr bool stages_early(const Sm90GemmConfig& c) { return is_staged(c) && waves_m(c) == 2; }
+constexpr bool stages_early(const Sm90GemmConfig& c) {
+  return stages_in_ring(c) && waves_m(c) == 2;
+}
 
 // Bytes a launch asks for: the plan, and room to align it.
 constexpr int shared_bytes(const Sm90GemmConfig& c, Groups groups = Groups::none) {

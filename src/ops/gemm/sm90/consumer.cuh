@@ -34,6 +34,8 @@ struct Consumer {
   static constexpr int kWavesN = waves_n(c);
   static constexpr int kWaves = kWavesM * kWavesN;
   static constexpr int kValues = kWaveM * wave_n(c) / 128;  // of a wave, per thread
+  // Blocks of b's scales that the consumer's columns touch.
+  static constexpr int kScaleBlocks = crosses_scale_blocks(c) ? 2 : kWavesN;
   // Neighbouring columns of d that a thread holds; one vector load fetches their scales of b.
   static constexpr int kColumnsAtOnce = c.columns == Columns::paired ? 4 : 2;
   using Storage = SharedStorage<C>;
@@ -51,8 +53,9 @@ struct Consumer {
   int ring_stage = 0;  // rolled stages: the current one, and its parity
   std::uint32_t ring_parity = 0;
   float acc[kWaves][kValues];  // (wave, n/8*4), f32, over the whole contraction
-  float scale[kOneByOne ? 1 : kWavesN][kWavesM][2];  // sa * sb, or sa, of the current stage
-  float next[kOneByOne ? 1 : kWavesN][kWavesM][2];
+  float scale[kOneByOne ? 1 : kScaleBlocks][kWavesM][2];  // sa * sb, or sa, of the current stage
+  float next[kOneByOne ? 1 : kScaleBlocks][kWavesM][2];
+  int crossing;  // where a wave crosses into the second block of scales: the first column there
   float b_scale[kOneByOne ? kValues / 2 : 1];  // (n/8*2) of the current stage
 
   __device__ __forceinline__ explicit Consumer(std::uint32_t base_) : base(opaque(base_)) {
@@ -101,7 +104,7 @@ struct Consumer {
       const float upper = ptx::load_shared(a_at + m * kWaveM * 4);
       const float lower = ptx::load_shared(a_at + m * kWaveM * 4 + 32);
 #pragma unroll
-      for (int n = 0; n < kWavesN; ++n) {
+      for (int n = 0; n < kScaleBlocks; ++n) {
         const float b = ptx::load_shared(b_at + n * 16);
         next[n][m][0] = __fmul_rn(upper, b);
         next[n][m][1] = __fmul_rn(lower, b);
@@ -130,7 +133,7 @@ struct Consumer {
 
   __device__ __forceinline__ void take_next_scales() {
 #pragma unroll
-    for (int n = 0; n < kWavesN; ++n) {
+    for (int n = 0; n < kScaleBlocks; ++n) {
 #pragma unroll
       for (int m = 0; m < kWavesM; ++m) {
         scale[n][m][0] = next[n][m][0];
@@ -155,8 +158,25 @@ struct Consumer {
     ptx::wgmma_commit();
   }
 
+  // The scale of a column in a wave that crosses blocks of scales. The first segment lies in the first block and
+  // the last in the second, whatever the tile; those between are chosen.
+  __device__ __forceinline__ float crossing_scale(int col, int half) const {
+    constexpr int kSegment = scale_segment(c);
+    const int segment = col / kSegment * kSegment;
+    if (segment == 0) return scale[0][0][half];
+    if (segment == wave_n(c) - kSegment) return scale[kScaleBlocks - 1][0][half];
+    return segment < crossing ? scale[0][0][half] : scale[kScaleBlocks - 1][0][half];
+  }
+
   // Adds a finished slice to the wave's accumulators.
   __device__ __forceinline__ void promote(const float (&slice)[kValues], int wave) {
+    if constexpr (crosses_scale_blocks(c)) {
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) {
+        acc[wave][i] = fmaf(slice[i], crossing_scale(i / 4 * 8, i % 4 / 2), acc[wave][i]);
+      }
+      return;
+    }
     const float upper = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][0];
     const float lower = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][1];
 #pragma unroll

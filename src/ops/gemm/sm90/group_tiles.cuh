@@ -38,11 +38,25 @@ using Params = std::conditional_t<
     kGroups<C> == Groups::none, GemmParams,
     GroupedGemmParams<std::conditional_t<kGroups<C> == Groups::rows, RowTiles, ContractionTiles>>>;
 
+// Whether it is one of the widths of a kernel.
+template <class C>
+inline constexpr bool kIsRowWidth = kGroups<C> == Groups::rows&& is_row_width(C::value);
+
+template <class C>
+using Maps = std::conditional_t<kIsRowWidth<C>, RowMaps, GemmMaps>;
+
 // The rounds of a block and the shared memory of its tiles.
 template <class C>
 class GroupTiles {
  public:
   static_assert(C::value.stages + 2 <= kTileSlots, "a slot would be written while it is read");
+
+  // The entry of a block's first tile, where the kernel has loaded it.
+  static __device__ __forceinline__ void store_first_entry(std::uint32_t base,
+                                                           const GroupTile& entry) {
+    ptx::store_shared(base + sizeof(SharedStorage<C>), entry.group, entry.band_row, entry.end_row,
+                      entry.band);
+  }
 
  protected:
   __device__ __forceinline__ explicit GroupTiles(std::uint32_t base)
@@ -77,10 +91,10 @@ class GroupTileFinder : GroupTiles<C> {
   __device__ __forceinline__ GroupTileFinder(std::uint32_t base, const Params<C>& params)
       : Base(base) {
     // The grid is no larger than the list, so every block's first entry exists, whatever it holds. It is on its
-    // way while the head is read.
-    copy_entry(params, 0);
+    // way while the head is read. A kernel of several widths has stored it before.
+    if constexpr (!kIsRowWidth<C>) copy_entry(params, 0);
     count_ = Base::count(params);
-    if (!valid(params)) ptx::wait_copies();
+    if (!kIsRowWidth<C> && !valid(params)) ptx::wait_copies();
   }
 
   __device__ __forceinline__ bool valid(const Params<C>& params) const {

@@ -22,7 +22,7 @@
 namespace octet::sm90 {
 
 template <class C>
-__device__ void multiply_tiles(std::uint32_t base, const GemmMaps& maps, const Params<C>& params) {
+__device__ void multiply_tiles(std::uint32_t base, const Maps<C>& maps, const Params<C>& params) {
   Consumer<C> consumer(base);
   TileReader<C> tiles(consumer.base, params);
   if (tiles.valid(params)) consumer.begin();
@@ -44,30 +44,46 @@ __device__ __forceinline__ void sync_cluster_or_block() {
   }
 }
 
+// Fetches the maps while the kernel before may still run: the first load through each takes some 0.5 us.
 template <class C>
-__device__ __forceinline__ void run_block(const GemmMaps& maps, const Params<C>& params) {
-  using Storage = SharedStorage<C>;
-  static_assert(follows_plan<C>(), "SharedStorage and shared_plan differ");
-  static_assert(shared_bytes(C::value) <= kSharedLimit, "the stages do not fit");
-  extern __shared__ std::uint8_t raw[];
-  const std::uint32_t base = (ptx::shared_address(raw) + 1023) & ~1023u;
+__device__ __forceinline__ void prefetch_maps(const Maps<C>& maps, Store store) {
+  if (threadIdx.x != 128) return;
+  ptx::prefetch_map(&maps.a.values);
+  ptx::prefetch_map(&maps.a.scales);
+  ptx::prefetch_map(&maps.b.values);
+  if constexpr (C::value.promotion == Promotion::one_by_one || kGroups<C> == Groups::contraction) {
+    ptx::prefetch_map(&maps.b.scales);
+  }
+  if (stores_boxes(store)) ptx::prefetch_map(&maps.d);
+}
 
-  // Barriers: a stage is full after one arrival and its bytes, empty after one arrival per warp of the
-  // cluster.
+// Where the shared memory of a block begins.
+__device__ __forceinline__ std::uint32_t shared_base() {
+  extern __shared__ std::uint8_t raw[];
+  return (ptx::shared_address(raw) + 1023) & ~1023u;
+}
+
+// Barriers of `stages` stages: a stage is full after one arrival and its bytes, empty after one arrival per warp of
+// the cluster. They lie in the same places for all configurations of as many consumers and blocks.
+template <class C>
+__device__ __forceinline__ void init_barriers(std::uint32_t base, int stages, Store store) {
+  using Storage = SharedStorage<C>;
   if (threadIdx.x == 0) {
-    for (int stage = 0; stage < C::value.stages; ++stage) {
+    for (int stage = 0; stage < stages; ++stage) {
       ptx::barrier_init(Storage::full_at(base, stage), 1);
       ptx::barrier_init(Storage::empty_at(base, stage), C::value.cluster * 4 * consumers(C::value));
     }
     if constexpr (is_staged(C::value)) {
       for (int consumer = 0; consumer < kConsumers; ++consumer) {
-        for (int wave = 0; wave < kStagedWaves; ++wave) {
+        for (int wave = 0; wave < kMostStagedWaves; ++wave) {
           ptx::barrier_init(Storage::staged_at(base, consumer, wave), 4);
         }
       }
       ptx::barrier_init(Storage::stored_at(base), 1);
+    }
+    if constexpr (stages_in_ring(C::value)) {
       // Nothing waits for results that do not stay in the ring.
-      const int stored = params.store == Store::staged ? first_position<C>() : INT_MAX;
+      const int stored = store == Store::staged ? first_position<C>() : INT_MAX;
       for (int block = 0; block < kMostCluster; ++block) {
         ptx::store_shared(Storage::stored_before_at(base, block), stored);
       }
@@ -75,9 +91,14 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const Params<C>&
     ptx::fence_barrier_init();
   }
   sync_cluster_or_block<C>();
-  ptx::wait_for_earlier_kernels();
+}
 
-  // Roles
+// One warpgroup loads, the others multiply.
+template <class C>
+__device__ __forceinline__ void run_roles(std::uint32_t base, const Maps<C>& maps,
+                                          const Params<C>& params) {
+  static_assert(follows_plan<C>(), "SharedStorage and shared_plan differ");
+  static_assert(shared_bytes(C::value) <= kSharedLimit, "the stages do not fit");
   if (threadIdx.x < 128) {
     ptx::shrink_registers<24>();
     if constexpr (is_staged(C::value)) {
@@ -101,6 +122,15 @@ __device__ __forceinline__ void run_block(const GemmMaps& maps, const Params<C>&
     // cluster barrier does not wait for threads that have exited, so the producer takes no part in it.
     if constexpr (C::value.cluster > 1) ptx::cluster_sync();
   }
+}
+
+template <class C>
+__device__ __forceinline__ void run_block(const Maps<C>& maps, const Params<C>& params) {
+  const std::uint32_t base = shared_base();
+  prefetch_maps<C>(maps, params.store);
+  init_barriers<C>(base, C::value.stages, params.store);
+  ptx::wait_for_earlier_kernels();
+  run_roles<C>(base, maps, params);
 }
 
 template <class C>

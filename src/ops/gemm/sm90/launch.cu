@@ -26,7 +26,7 @@ Store store_of(const GemmProblem& problem, const TensorView& d, const Sm90GemmCo
   const bool is_f32 = d.dtype == Dtype::f32;
   if (problem.accumulate && !is_f32) return Store::elements;
   if (boxes) return is_staged(config) && !is_f32 ? Store::staged : Store::boxes;
-  return is_f32 || config.columns == Columns::paired ? Store::elements : Store::rows;
+  return is_f32 || !stores_rows(config) ? Store::elements : Store::rows;
 }
 
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.

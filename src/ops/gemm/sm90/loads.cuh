@@ -13,7 +13,7 @@ namespace octet::sm90 {
 template <class C>
 class StageLoader {
  public:
-  __device__ __forceinline__ StageLoader(std::uint32_t base, const GemmMaps& maps,
+  __device__ __forceinline__ StageLoader(std::uint32_t base, const Maps<C>& maps,
                                          const Params<C>& params, TileOf<C> tile)
       : base_(base),
         maps_(maps),
@@ -98,11 +98,8 @@ class StageLoader {
       const int row = c.tile_m / c.cluster * static_cast<int>(ptx::cluster_rank());
       const std::uint32_t part = a + row * kSliceBytes;
       constexpr std::uint16_t kAll = (1 << c.cluster) - 1;
-      if constexpr (kGroups<C> == Groups::contraction) {
-        ptx::load_box_for(kAll, part, &a_maps.values, 0, m0_ + row, matrix_ + slice, full);
-      } else {
-        ptx::load_box_for(kAll, part, &a_maps.values, slice * kSliceBytes, m0_ + row, full);
-      }
+      static_assert(kGroups<C> != Groups::contraction, "token blocks gain nothing from a cluster");
+      ptx::load_box_for(kAll, part, &a_maps.values, slice * kSliceBytes, m0_ + row, full);
     } else if constexpr (kGroups<C> == Groups::contraction) {
       ptx::load_box(a, &a_maps.values, 0, m0_, matrix_ + slice, full);
     } else {
@@ -128,7 +125,7 @@ class StageLoader {
   }
 
   std::uint32_t base_;
-  const GemmMaps& maps_;
+  const Maps<C>& maps_;
   int m0_;
   int n0_;
   int beyond_m_;      // rows of the tile beyond M, where they are skipped
@@ -150,12 +147,12 @@ class OutputPrefetch {
         tiles_(base, params) {}
 
   // A slice has been loaded.
-  __device__ __forceinline__ void advance(const GemmMaps& maps, const Params<C>& params) {
+  __device__ __forceinline__ void advance(const Maps<C>& maps, const Params<C>& params) {
     if (wanted_ && ++pending_ == c.stages) prefetch_due(maps, params);
   }
 
   // The last slice has been loaded.
-  __device__ __forceinline__ void finish(const GemmMaps& maps, const Params<C>& params) {
+  __device__ __forceinline__ void finish(const Maps<C>& maps, const Params<C>& params) {
     while (pending_ > 0) prefetch_due(maps, params);
   }
 
@@ -167,7 +164,7 @@ class OutputPrefetch {
   static constexpr int kAtOnce = (kBoxes + 7) / 8;
 
   // One slice's share: the last boxes are due one ring before the tile's last slice.
-  __device__ __forceinline__ void prefetch_due(const GemmMaps& maps, const Params<C>& params) {
+  __device__ __forceinline__ void prefetch_due(const Maps<C>& maps, const Params<C>& params) {
     const int due = kBoxes - kAtOnce * max(0, tiles_.slices(params) - c.stages - slice_);
     if (prefetched_ < due) {
       const TileOf<C> tile = tiles_.tile(params);
@@ -196,11 +193,12 @@ class OutputPrefetch {
 };
 
 // The one lane of the warp that loads. With `threadIdx.x == 0` ptxas cannot prove that one lane is active, and
-// wraps every TMA load in a loop over lanes (~75 clocks). Small tiles would then wait for the producer, so
-// they elect a lane. Large tiles have the time, and lose up to 8 % when their loads are issued back to back.
+// wraps every TMA load in a loop over lanes (~75 clocks). Small tiles and those of one wide wave would then wait for
+// the producer, so they elect a lane. Large tiles have the time, and lose up to 8 % when their loads are issued
+// back to back.
 template <class C>
 __device__ __forceinline__ bool is_loading_lane() {
-  if constexpr (is_load_bound(C::value)) return ptx::elect_lane();
+  if constexpr (is_load_bound(C::value) || crosses_scale_blocks(C::value)) return ptx::elect_lane();
   return threadIdx.x == 0;
 }
 
@@ -217,7 +215,7 @@ __device__ __forceinline__ void wait_until_stored(std::uint32_t base, int positi
 }
 
 template <class C>
-__device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const Params<C>& params) {
+__device__ void load_tiles(std::uint32_t base, const Maps<C>& maps, const Params<C>& params) {
   if (!is_loading_lane<C>()) return;
   constexpr Sm90GemmConfig c = C::value;
   using Storage = SharedStorage<C>;
@@ -232,7 +230,7 @@ __device__ void load_tiles(std::uint32_t base, const GemmMaps& maps, const Param
     for (int slice = 0; slice < loader.slices(params); ++slice) {
       ptx::barrier_wait(Storage::empty_at(base, stage), phases >> stage & 1);
       phases ^= 1u << stage;
-      if constexpr (is_staged(c)) {
+      if constexpr (stages_in_ring(c)) {
         if (slice == c.stages - 1) wait_until_stored<C>(base, tiles.position());
       }
       loader.load(stage, slice);

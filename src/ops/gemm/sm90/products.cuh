@@ -118,12 +118,44 @@ __device__ __forceinline__ void multiply_rolled(Consumer<C>& consumer, int slice
   }
 }
 
+// A tile in which none of the consumer's rows belong to the group: its stages are released, and nothing is
+// multiplied. Only where no wave is staged under the products of another.
+template <class C>
+inline constexpr bool kSkipsAbsentRows = kGroups<C> == Groups::rows && !stages_early(C::value);
+
+template <class C>
+__device__ __forceinline__ void skip_tile(Consumer<C>& consumer, int slices, bool more_tiles) {
+  int stage = 0;
+#pragma unroll 1
+  for (int slice = 1; slice < slices; ++slice) {
+    consumer.release(stage);
+    stage = stage + 1 == C::value.stages ? 0 : stage + 1;
+    consumer.wait_full(stage, consumer.phases >> stage & 1);
+    consumer.phases ^= 1u << stage;
+  }
+  consumer.release(stage);
+  if (more_tiles) consumer.await_unrolled(0, 0);
+  consumer.take_next_scales();
+  // Else the compiler makes a second epilogue, of zeros.
+#pragma unroll
+  for (int wave = 0; wave < Consumer<C>::kWaves; ++wave) ptx::pin(consumer.acc[wave]);
+}
+
 // The contraction of a tile.
 template <class C>
 __device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Params<C>& params,
                                               const TileReader<C>& tiles) {
   const bool more_tiles = tiles.more(params);
   consumer.clear();
+  if constexpr (crosses_scale_blocks(C::value)) {
+    consumer.crossing = opaque(kScaleBlock - first_col<C>(tiles.tile(params)) % kScaleBlock);
+  }
+  if constexpr (kSkipsAbsentRows<C>) {
+    const GroupedTile tile = tiles.tile(params);
+    if (tile.row + consumer_warpgroup() * consumer_rows(C::value) >= tile.end) {
+      return skip_tile(consumer, tile.slices, more_tiles);
+    }
+  }
   if constexpr (stages_unrolled(C::value)) {
     const auto at_end = [&] {
       if constexpr (stages_early(C::value)) {

@@ -51,6 +51,17 @@ struct GemmMaps {
   CUtensorMap d;  // [M, N], boxes of box_cols x 16, staged 64
 };
 
+// The same of one width in a kernel of several, which share the maps of a.
+struct RowMaps {
+  struct Values {
+    CUtensorMap values;
+  };
+  const OperandMaps& a;
+  const OperandMaps& a_last;
+  const Values& b;
+  const CUtensorMap& d;
+};
+
 // The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles of one row.
 template <class C>
 struct Tiles {
@@ -92,16 +103,17 @@ inline constexpr Groups kGroups<GroupedConstant<kConfig>> = kConfig.groups;
 template <class C>
 struct alignas(1024) SharedStorage {
   static constexpr Sm90GemmConfig config = C::value;
-  std::uint8_t a[config.stages][config.tile_m * kSliceBytes];
-  std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
-  std::uint8_t staging[kConsumers * 4][kStagingBytes];
-  float a_scales[config.stages][a_scale_slots(config, kGroups<C>)];
-  float b_scales[config.stages][b_scale_slots(config)];
-  std::uint64_t full[config.stages];
-  std::uint64_t empty[config.stages];
-  std::uint64_t staged[kConsumers][kStagedWaves];
+  static_assert(config.stages <= kMostStages);
+  std::uint64_t full[kMostStages];
+  std::uint64_t empty[kMostStages];
+  std::uint64_t staged[kConsumers][kMostStagedWaves];
   std::uint64_t stored;
   std::int32_t stored_before[kMostCluster];
+  alignas(kSharedAlignment) std::uint8_t a[config.stages][config.tile_m * kSliceBytes];
+  std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
+  std::uint8_t staging[staging_bytes(config)];
+  float a_scales[config.stages][a_scale_slots(config, kGroups<C>)];
+  float b_scales[config.stages][b_scale_slots(config)];
 
   // Shared addresses of the barriers of a stage, from that of the storage.
   static __device__ __forceinline__ std::uint32_t full_at(std::uint32_t base, int stage) {
@@ -112,7 +124,7 @@ struct alignas(1024) SharedStorage {
   }
   static __device__ __forceinline__ std::uint32_t staged_at(std::uint32_t base, int consumer,
                                                             int wave) {
-    return base + offsetof(SharedStorage, staged) + 8 * (consumer * kStagedWaves + wave);
+    return base + offsetof(SharedStorage, staged) + 8 * (consumer * kMostStagedWaves + wave);
   }
   static __device__ __forceinline__ std::uint32_t stored_at(std::uint32_t base) {
     return base + offsetof(SharedStorage, stored);

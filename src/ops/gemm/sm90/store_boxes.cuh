@@ -124,7 +124,7 @@ __device__ __forceinline__ void store_box_to(const CUtensorMap* map, std::uint32
 // again here, so they are stored with an evict-first hint and the operands stay in the L2 cache; with two
 // operations per accumulator the hint costs the main loop more than it gains.
 template <class C>
-__device__ __forceinline__ void store_staged_box(std::uint32_t staging, const GemmMaps& maps,
+__device__ __forceinline__ void store_staged_box(std::uint32_t staging, const Maps<C>& maps,
                                                  const Params<C>& params, TargetOf<C> target,
                                                  int row, int col) {
   ptx::fence_shared_writes();

@@ -12,7 +12,7 @@ namespace octet::sm90 {
 // Eight rows of a wave in shared memory, as fill_rows16 writes them.
 template <class C>
 struct Rows16 {
-  static_assert(C::value.columns == Columns::in_order);
+  static_assert(stores_rows(C::value));
   static constexpr int kCols = wave_n(C::value);
   static constexpr int kLanes = kCols / 8;  // a row has as many chunks
 

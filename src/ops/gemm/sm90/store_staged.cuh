@@ -1,5 +1,6 @@
-// 16-bit tiles that leave while the next tile is multiplied. The consumers write their results into the ring's
-// last stage and the staging memory, and a warp of their own stores them from there.
+// 16-bit tiles that leave while the next tile is multiplied. The consumers write their results to shared memory, and
+// a warp of their own stores them from there. Tiles of 160 and 192 columns have staging memory for all of it; those
+// of 256x128 and 128x256 use the ring's last stage, too.
 //
 // The last stage is free for that from the last product of a tile until the next tile's slice of it is loaded.
 // Consumers write after both have finished with the stage, and after the boxes of the tile before were read;
@@ -26,29 +27,36 @@ __device__ __forceinline__ void wait_for_staging(Consumer<C>& consumer) {
   consumer.phases ^= Consumer<C>::kStoredPhase;
 }
 
+// Calls `step` with each number below kCount, a constant.
+template <class Step, int... kNumbers>
+__device__ __forceinline__ void for_numbers(const Step& step,
+                                            std::integer_sequence<int, kNumbers...>) {
+  (step(std::integral_constant<int, kNumbers>()), ...);
+}
+
 // Writes the results of a wave, whose products are done in all warps of the warpgroup, to shared memory and
 // hands them to the storing warp.
 template <class C, int kWave>
 __device__ __forceinline__ void stage_wave(Consumer<C>& consumer, const Params<C>& params) {
   constexpr int kBoxCols = box_cols(C::value, 2);
-  constexpr Columns kColumns = C::value.columns;
-  static_assert(Consumer<C>::kWaves == kStagedWaves && kBoxCols * 2 == kBoxBytes);
-  constexpr StagedPart left = staged_part(C::value, kGroups<C>, 2 * kWave);
-  constexpr StagedPart right = staged_part(C::value, kGroups<C>, 2 * kWave + 1);
+  constexpr int kParts = parts_of_wave(C::value);
   const int lane = lane_index();
   int warpgroup = consumer_warpgroup();
   ptx::make_opaque(warpgroup);
-  const std::uint32_t own_rows = consumer.base + warp_index() * kStagingBytes;
-  if constexpr (left.in_b) ptx::numbered_barrier_sync(kOtherIsDone + warpgroup, 256);
-  fill_box16<kColumns, kBoxCols>(&consumer.acc[kWave][0],
-                                 own_rows + left.offset + warpgroup * left.apart, lane,
-                                 params.d_dtype);
-  if constexpr (right.in_b && !left.in_b) {
-    ptx::numbered_barrier_sync(kOtherIsDone + warpgroup, 256);
-  }
-  fill_box16<kColumns, kBoxCols>(&consumer.acc[kWave][kBoxCols / 2],
-                                 own_rows + right.offset + warpgroup * right.apart, lane,
-                                 params.d_dtype);
+  const std::uint32_t own_rows = consumer.base + warp_index() * (kBoxRows * kBoxCols * 2);
+  for_numbers(
+      [&](auto number) {
+        constexpr int kPart = decltype(number)::value;
+        constexpr int kOfTile = kWave * kParts + kPart;
+        constexpr StagedPart part = staged_part(C::value, kGroups<C>, kOfTile);
+        if constexpr (kOfTile == first_part_in_b(C::value)) {
+          ptx::numbered_barrier_sync(kOtherIsDone + warpgroup, 256);
+        }
+        fill_box16<C::value.columns, kBoxCols>(&consumer.acc[kWave][kPart * kBoxCols / 2],
+                                               own_rows + part.offset + warpgroup * part.apart,
+                                               lane, params.d_dtype);
+      },
+      std::make_integer_sequence<int, kParts>());
   ptx::fence_shared_writes();
   __syncwarp();
   if (ptx::elect_lane()) {
@@ -88,26 +96,26 @@ __device__ __forceinline__ void stage_tile(Consumer<C>& consumer, const Params<C
   if (!early) wait_for_staging(consumer);
   int warpgroup = consumer_warpgroup();
   ptx::make_opaque(warpgroup);
-  ptx::numbered_barrier_arrive(kOtherIsDone + 1 - warpgroup, 256);
-  ptx::numbered_barrier_sync(kOwnIsDone + warpgroup, 128);
+  if constexpr (stages_in_ring(C::value)) {
+    ptx::numbered_barrier_arrive(kOtherIsDone + 1 - warpgroup, 256);
+    ptx::numbered_barrier_sync(kOwnIsDone + warpgroup, 128);
+  }
   if (!early) {
     if constexpr (kGroups<C> != Groups::none) {
       if (tiles.zeros()) consumer.clear();
     } else if (params.bias != nullptr) {
-      const std::uint32_t staging = consumer.base + offsetof(SharedStorage<C>, staging) +
-                                    (warpgroup * 4 + warp_index()) * kStagingBytes;
+      constexpr StagedPart part =
+          staged_part(C::value, kGroups<C>, stages_in_ring(C::value) ? kRingPartInStaging : 0);
+      constexpr int kOwnBytes = staged_part_bytes(C::value) / 4;
+      static_assert(kOwnBytes >= consumer_cols(C::value) * 4, "room for the bias");
+      const std::uint32_t staging =
+          consumer.base + part.offset + warpgroup * part.apart + warp_index() * kOwnBytes;
       const int col = consumers_split_m(C::value) ? 0 : warpgroup * consumer_cols(C::value);
       add_bias(consumer, params, first_col<C>(tiles.tile(params)) + col, staging);
     }
     stage_wave<C, 0>(consumer, params);
   }
-  stage_wave<C, 1>(consumer, params);
-}
-
-// Calls `step` with the number of each part, a constant.
-template <class Step, int... kParts>
-__device__ __forceinline__ void for_parts(const Step& step, std::integer_sequence<int, kParts...>) {
-  (step(std::integral_constant<int, kParts>()), ...);
+  if constexpr (Consumer<C>::kWaves == 2) stage_wave<C, 1>(consumer, params);
 }
 
 // The position of a block's first tile, as the producer counts, and from there to the next.
@@ -138,38 +146,41 @@ __device__ __forceinline__ void announce_stored(std::uint32_t base, int before) 
 
 // One lane of the storing warp.
 template <class C>
-__device__ __forceinline__ void store_boxes_of_tiles(std::uint32_t base, const GemmMaps& maps,
+__device__ __forceinline__ void store_boxes_of_tiles(std::uint32_t base, const Maps<C>& maps,
                                                      const Params<C>& params) {
   using Storage = SharedStorage<C>;
   TileReader<C> tiles(base, params);
   std::uint32_t parity = 0;
-  int position = first_position<C>();
+  [[maybe_unused]] int position = first_position<C>();
 #pragma unroll 1
   while (tiles.valid(params)) {
     ptx::barrier_wait(Storage::staged_at(base, 0, 0), parity);
     const TileOf<C> tile = tiles.tile(params);
     tiles.advance();
     const TargetOf<C> target = target_of<C>(tile);
-    for_parts(
+    for_numbers(
         [&](auto number) {
           constexpr int kPart = decltype(number)::value;
           constexpr StagedPart part = staged_part(C::value, kGroups<C>, kPart);
           constexpr int kRowsApart = consumer_rows(C::value);
 #pragma unroll
           for (int consumer = 0; consumer < kConsumers; ++consumer) {
-            if (kPart % 2 == 0) {
-              ptx::barrier_wait(Storage::staged_at(base, consumer, kPart / 2), parity);
+            if (kPart % parts_of_wave(C::value) == 0) {
+              constexpr int kWave = kPart / parts_of_wave(C::value);
+              ptx::barrier_wait(Storage::staged_at(base, consumer, kWave), parity);
             }
             store_box_to<C>(&maps.d, base + part.offset + consumer * part.apart, target,
                             first_row<C>(tile) + part.row + consumer * kRowsApart,
                             first_col<C>(tile) + part.col);
           }
         },
-        std::make_integer_sequence<int, kStagedParts>());
+        std::make_integer_sequence<int, staged_parts(C::value)>());
     ptx::commit_stores();
     ptx::wait_stores_read();
-    position += position_step<C>();
-    announce_stored<C>(base, position);
+    if constexpr (stages_in_ring(C::value)) {
+      position += position_step<C>();
+      announce_stored<C>(base, position);
+    }
     ptx::barrier_arrive(Storage::stored_at(base));
     parity ^= 1;
   }
@@ -178,7 +189,7 @@ __device__ __forceinline__ void store_boxes_of_tiles(std::uint32_t base, const G
 
 // The storing warp. No block of a cluster ends before the others have been told what it stored.
 template <class C>
-__device__ void store_staged_tiles(std::uint32_t base, const GemmMaps& maps,
+__device__ void store_staged_tiles(std::uint32_t base, const Maps<C>& maps,
                                    const Params<C>& params) {
   if (params.store != Store::staged) return;
   if (ptx::elect_lane()) store_boxes_of_tiles<C>(base, maps, params);

@@ -47,7 +47,7 @@ __device__ __forceinline__ Corner warp_corner(TileOf<C> tile) {
 }
 
 template <class C>
-__device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps& maps,
+__device__ __forceinline__ void store_tile(Consumer<C>& consumer, const Maps<C>& maps,
                                            const Params<C>& params, TileOf<C> tile) {
   constexpr Columns kColumns = C::value.columns;
   constexpr int kCols = wave_n(C::value);  // of a wave
@@ -96,7 +96,7 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
     }
     return;
   }
-  if constexpr (kColumns == Columns::in_order) {
+  if constexpr (stores_rows(C::value)) {
     if (params.store == Store::rows) {
       const Rows16<C> rows{staging, lane};
       store_parts<2 * Consumer::kWaves>(
@@ -124,7 +124,7 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const GemmMaps
 
 // Stores a finished tile, or leaves it to the storing warp.
 template <class C>
-__device__ __forceinline__ void finish_tile(Consumer<C>& consumer, const GemmMaps& maps,
+__device__ __forceinline__ void finish_tile(Consumer<C>& consumer, const Maps<C>& maps,
                                             const Params<C>& params, const TileReader<C>& tiles) {
   if constexpr (is_staged(C::value)) {
     if (params.store == Store::staged) {

@@ -21,14 +21,15 @@ Sm90GroupedGemmKernel grouped_kernel() {
   return {function, shared_bytes(kConfig)};
 }
 
-// A null kernel where none of this kind has the configuration.
+// A null kernel where none of this kind has the configuration, or one that has several does.
 template <Groups kGroups, std::size_t... kIndex>
 Sm90GroupedGemmKernel find_grouped_kernel(const Sm90GroupedGemmConfig& config,
                                           std::index_sequence<kIndex...>) {
   Sm90GroupedGemmKernel found;
   const auto look = [&](auto index) {
     constexpr Sm90GroupedGemmConfig kConfig = kSm90GroupedGemmConfigs[decltype(index)::value];
-    if constexpr (kConfig.groups == kGroups) {
+    if constexpr (kConfig.groups == kGroups && kConfig.width == Width::fixed &&
+                  !is_row_width(kConfig)) {
       if (kConfig == config) found = grouped_kernel<kConfig>();
     }
   };

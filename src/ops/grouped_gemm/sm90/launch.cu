@@ -4,10 +4,12 @@
 #include "core/views.hpp"
 #include "device/cuda/launch.hpp"
 #include "ops/gemm/sm90/maps.hpp"
+#include "ops/grouped_gemm/sm90/row_widths.hpp"
 #include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace octet {
 namespace {
@@ -46,7 +48,7 @@ Store store_of(const GroupedGemmProblem& problem, const TensorView& d,
   const bool is_f32 = d.dtype == Dtype::f32;
   if (problem.accumulate && !is_f32) return Store::elements;
   if (has_boxes(d)) return is_staged(config) && !is_f32 ? Store::staged : Store::boxes;
-  return is_f32 || config.columns == Columns::paired ? Store::elements : Store::rows;
+  return is_f32 || !stores_rows(config) ? Store::elements : Store::rows;
 }
 
 // The matrices of a batch [batch, rows, cols], one box at a time.
@@ -91,18 +93,21 @@ CUtensorMap paired_map(const TensorView& blocks, int box_rows) {
   return cuda::encode_paired_rows(matrix);
 }
 
-// What all runs of one problem with one configuration share.
+void launch_kernel(const Sm90GroupedGemmKernel& kernel, unsigned blocks, const RunContext& context,
+                   void** arguments) {
+  cuda::launch(
+      {kernel.function, "launch of cuda_sm90_wgmma", blocks, kThreads,
+       static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(context.stream)},
+      arguments);
+}
+
+// What all runs of one problem with tiles of one shape share: how its maps and parameters are made.
 template <class Tiles>
-class GroupedRun {
+class TilesOfProblem {
  public:
-  GroupedRun(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
-             int multiprocessors)
-      : problem_(problem),
-        config_(config.gemm),
-        kernel_(kOverRows ? sm90_kernel_over_rows(config) : sm90_kernel_over_contraction(config)) {
-    if (kernel_.function == nullptr) {
-      fail(ErrorCode::internal, kOp, ": configuration ", name(config), " was not compiled");
-    }
+  TilesOfProblem(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
+                 int multiprocessors)
+      : problem_(problem), config_(config.gemm) {
     set_tiles();
     params_.groups = static_cast<int>(problem.groups);
     params_.rows = static_cast<int>(problem.rows);
@@ -113,15 +118,19 @@ class GroupedRun {
     blocks_ = static_cast<unsigned>(std::min(most, clusters) * config_.cluster);
   }
 
-  void run(const GroupedGemmArgs& args, const RunContext& context) const {
-    const cuda::DeviceScope scope(problem_.device.index);
-    GroupedGemmParams<Tiles> params = params_;
+  unsigned blocks() const { return blocks_; }
+  const Sm90GemmConfig& config() const { return config_; }
+
+  // The device of the problem is the current one.
+  void prepare(const GroupedGemmArgs& args, GemmMaps& maps,
+               GroupedGemmParams<Tiles>& params) const {
+    params = params_;
     params.store = store_of(problem_, args.d, config_);
     params.d = args.d.data;
     params.d_pitch = args.d.strides[kOverRows ? 0 : 1];
     params.d_apart = kOverRows ? 0 : args.d.strides[0];
     set_table(params, args.table);
-    GemmMaps maps = maps_of(args, params.store);
+    maps = maps_of(args, params.store);
     if constexpr (kOverRows) {
       params.b_scales = static_cast<const float*>(args.b.scales.data);
       params.b_scale_pitch = args.b.scales.strides[1];
@@ -130,11 +139,6 @@ class GroupedRun {
     } else if (config_.columns == Columns::paired) {
       params.paired_apart = static_cast<int>(paired_apart(args.b.values));
     }
-    void* arguments[] = {&maps, &params};
-    cuda::launch(
-        {kernel_.function, "launch of cuda_sm90_wgmma", blocks_, kThreads,
-         static_cast<std::size_t>(kernel_.shared_bytes), static_cast<cudaStream_t>(context.stream)},
-        arguments);
   }
 
  private:
@@ -235,16 +239,107 @@ class GroupedRun {
 
   GroupedGemmProblem problem_;
   Sm90GemmConfig config_;
-  Sm90GroupedGemmKernel kernel_;
   GroupedGemmParams<Tiles> params_{};
   unsigned blocks_;
   mutable sm90::MapCache<Strides, GemmMaps> kept_;
 };
 
+// A kernel of one tile.
 template <class Tiles>
+class OneTileRun {
+ public:
+  OneTileRun(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
+             int multiprocessors)
+      : device_(problem.device.index),
+        kernel_(config.groups == Groups::rows ? sm90_kernel_over_rows(config)
+                                              : sm90_kernel_over_contraction(config)),
+        tiles_(problem, config, multiprocessors) {
+    if (kernel_.function == nullptr) {
+      fail(ErrorCode::internal, kOp, ": configuration ", name(config), " was not compiled");
+    }
+  }
+
+  void run(const GroupedGemmArgs& args, const RunContext& context) const {
+    const cuda::DeviceScope scope(device_);
+    GemmMaps maps;
+    GroupedGemmParams<Tiles> params;
+    tiles_.prepare(args, maps, params);
+    void* arguments[] = {&maps, &params};
+    launch_kernel(kernel_, tiles_.blocks(), context, arguments);
+  }
+
+ private:
+  int device_;
+  Sm90GroupedGemmKernel kernel_;
+  TilesOfProblem<Tiles> tiles_;
+};
+
+// The kernel of all widths over rows: of a fixed width, or of whichever the sizes fill best.
+class RowWidthsRun {
+ public:
+  RowWidthsRun(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
+               int multiprocessors)
+      : device_(problem.device.index),
+        table_{problem.groups, problem.rows},
+        kernel_(sm90_kernel_of_row_widths()) {
+    constexpr double kMostClocks = 1 << 30;
+    for (std::size_t i = 0; i < widths_.size(); ++i) {
+      const Sm90GroupedGemmConfig& width = kSm90RowWidths[i];
+      if (config.width == Width::fixed && !(width == config)) continue;
+      widths_[i].tiles.emplace(problem, width, multiprocessors);
+      widths_[i].tile_clocks = static_cast<std::int32_t>(
+          std::min(sm90_row_tile_clocks(problem, width.gemm), kMostClocks));
+      blocks_ = std::max(blocks_, widths_[i].tiles->blocks());
+    }
+    by_sizes_ = config.width == Width::by_sizes;
+  }
+
+  void run(const GroupedGemmArgs& args, const RunContext& context) const {
+    const cuda::DeviceScope scope(device_);
+    sm90::RowWidthsLaunch launch{};
+    launch.table = static_cast<const GroupTableHead*>(args.table.data);
+    launch.entries = reinterpret_cast<const GroupTile*>(
+        static_cast<const std::int32_t*>(args.table.data) + table_.tiles_128());
+    launch.last_entry = static_cast<int>(table_.max_tiles(128)) - 1;
+    for (std::size_t i = 0; i < widths_.size(); ++i) {
+      if (!widths_[i].tiles || (by_sizes_ && !is_offered(i, args.d))) continue;
+      GemmMaps maps;
+      widths_[i].tiles->prepare(args, maps, launch.params[i]);
+      launch.tile_clocks[i] = widths_[i].tile_clocks;
+      launch.across[i] = static_cast<std::int32_t>(launch.params[i].tiles.across.value);
+      launch.a = maps.a;
+      launch.a_last = maps.a_last;
+      launch.b[i].values = maps.b.values;
+      launch.d[i] = maps.d;
+    }
+    launch.store = launch.params[0].store;
+    launch.blocks = Divisor(static_cast<int>(blocks_));
+    void* arguments[] = {&launch};
+    launch_kernel(kernel_, blocks_, context, arguments);
+  }
+
+ private:
+  // Tiles that store 16-bit rows of any alignment element by element are slower than all others there.
+  static bool is_offered(std::size_t width, const TensorView& d) {
+    return has_boxes(d) || stores_rows(kSm90RowWidths[width].gemm);
+  }
+
+  struct OfWidth {
+    std::optional<TilesOfProblem<RowTiles>> tiles;
+    std::int32_t tile_clocks = 0;
+  };
+  int device_;
+  GroupTableLayout table_;
+  Sm90GroupedGemmKernel kernel_;
+  std::array<OfWidth, kRowWidths> widths_;
+  unsigned blocks_ = 0;
+  bool by_sizes_;
+};
+
+template <class Run>
 std::function<void(const GroupedGemmArgs&, const RunContext&)> make_run(
     const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config, int multiprocessors) {
-  return [run = std::make_shared<const GroupedRun<Tiles>>(problem, config, multiprocessors)](
+  return [run = std::make_shared<const Run>(problem, config, multiprocessors)](
              const GroupedGemmArgs& args, const RunContext& context) { run->run(args, context); };
 }
 
@@ -252,9 +347,13 @@ std::function<void(const GroupedGemmArgs&, const RunContext&)> make_run(
 
 std::function<void(const GroupedGemmArgs&, const RunContext&)> sm90_grouped_gemm_run(
     const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config, int multiprocessors) {
-  return config.groups == Groups::rows
-             ? make_run<RowTiles>(problem, config, multiprocessors)
-             : make_run<ContractionTiles>(problem, config, multiprocessors);
+  if (config.groups == Groups::contraction) {
+    return make_run<OneTileRun<ContractionTiles>>(problem, config, multiprocessors);
+  }
+  if (is_row_width(config) || config.width == Width::by_sizes) {
+    return make_run<RowWidthsRun>(problem, config, multiprocessors);
+  }
+  return make_run<OneTileRun<RowTiles>>(problem, config, multiprocessors);
 }
 
 }  // namespace octet

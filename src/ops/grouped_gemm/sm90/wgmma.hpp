@@ -6,30 +6,35 @@
 #include "ops/gemm/sm90/config.hpp"
 #include "ops/grouped_gemm/problem.hpp"
 
+#include <algorithm>
+#include <array>
 #include <span>
 
 namespace octet {
 
 // Over rows: tiles of 128 rows waste less where groups end, those of 256 in a cluster read less; a single
-// 256x128 wastes no columns where N has an odd number of 128. Over the contraction: paired columns need K in
+// 256x128 wastes no columns where N has an odd number of 128. Tiles of 128 rows of e4m3 . e4m3 have four widths in
+// one kernel. Over the contraction: paired columns need K in
 // groups of 16. Mixes other than e4m3 . e4m3 get one tile each, with a second for e5m2 . e4m3, the weight
 // gradient of a layer with e5m2 gradients.
 inline constexpr Sm90GroupedGemmConfig kSm90GroupedGemmConfigs[] = {
     {Groups::rows,
      {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2}},
     {Groups::rows, {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::rows,
+     {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+     Width::by_sizes},
     {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::rows, {128, 192, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::rows, {128, 160, 5, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
+    {Groups::rows, {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
     {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2}},
     {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3}},
     {Groups::rows, {128, 256, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2}},
-    {Groups::contraction,
-     {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2}},
     {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3}},
     {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2}},
     {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3}},
     {Groups::contraction, {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2}},
-    {Groups::contraction,
-     {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired, 2}},
     {Groups::contraction,
      {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired}},
     {Groups::contraction,
@@ -40,7 +45,23 @@ inline constexpr Sm90GroupedGemmConfig kSm90GroupedGemmConfigs[] = {
     {Groups::contraction, {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2}},
 };
 
-// "rows 256x128x4 1x128.128x128 e4m3.e4m3 cluster"
+// Whether it is one of the widths that by_sizes chooses from.
+constexpr bool is_row_width(const Sm90GroupedGemmConfig& c) {
+  return c.groups == Groups::rows && is_row_width(c.gemm) && c.width == Width::fixed;
+}
+inline constexpr int kRowWidths =
+    std::ranges::count_if(kSm90GroupedGemmConfigs, [](const auto& c) { return is_row_width(c); });
+// The widths, widest first.
+inline constexpr std::array<Sm90GroupedGemmConfig, kRowWidths> kSm90RowWidths = [] {
+  std::array<Sm90GroupedGemmConfig, kRowWidths> widths{};
+  std::ranges::copy_if(kSm90GroupedGemmConfigs, widths.begin(),
+                       [](const auto& c) { return is_row_width(c); });
+  return widths;
+}();
+inline constexpr int kMostRowStages =
+    std::ranges::max(kSm90RowWidths, {}, [](const auto& c) { return c.gemm.stages; }).gemm.stages;
+
+// "rows 256x128x4 1x128.128x128 e4m3.e4m3 cluster", "rows 128x256x4 1x128.128x128 e4m3.e4m3 or narrower"
 std::string name(const Sm90GroupedGemmConfig& c);
 // The compiled configuration of this name; nothing where there is none.
 std::optional<Sm90GroupedGemmConfig> parse_sm90_grouped_gemm_config(std::string_view text);
@@ -49,14 +70,17 @@ std::optional<Sm90GroupedGemmConfig> parse_sm90_grouped_gemm_config(std::string_
 bool sm90_grouped_gemm_fits(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
                             int multiprocessors);
 
-// Predicted clocks of one product, if the expected rows are spread evenly over the groups and each ends in
-// the middle of a tile.
+// Predicted clocks of one product, the mean over several ways in which the expected rows may be spread over the
+// groups.
 double sm90_grouped_gemm_clocks(const GroupedGemmProblem& problem,
                                 const Sm90GroupedGemmConfig& config, int multiprocessors);
 
 // The configuration with the fewest predicted clocks among those that fit.
 const Sm90GroupedGemmConfig& choose_sm90_grouped_gemm(const GroupedGemmProblem& problem,
                                                       int multiprocessors);
+
+// Clocks of one round of tiles over rows, which all take the same.
+double sm90_row_tile_clocks(const GroupedGemmProblem& problem, const Sm90GemmConfig& gemm);
 
 // Tiles that a launch has at most, over all groups, in clusters.
 std::int64_t sm90_most_tiles(const GroupedGemmProblem& problem,
@@ -69,6 +93,8 @@ struct Sm90GroupedGemmKernel {
 };
 Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config);
 Sm90GroupedGemmKernel sm90_kernel_over_contraction(const Sm90GroupedGemmConfig& config);
+// The one of all widths over rows, which is launched with row_widths.hpp.
+Sm90GroupedGemmKernel sm90_kernel_of_row_widths();
 
 // What runs the problem with `config`, which fits it, on at most so many multiprocessors. Nothing on the
 // device is touched before the first run. A run throws Error where the device refuses, or where the kernel
