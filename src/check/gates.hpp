@@ -10,6 +10,9 @@
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
 //   Q   quantised tensors, values and scales              the bits of an independent quantiser, for
 //                                                         each matrix of a batch and each group alone
+//   D   every group of a layer over groups                the bits of the dense layer on its rows; on CUDA,
+//                                                         with more than four groups, G1 to G3 and Q judge
+//                                                         the first, last, longest and shortest of them
 //   F   a gated MLP fused and unfused                     equal bits; check_gated_mlp.cpp has its G1,
 //                                                         check_linear_cross_entropy.cpp the head's
 //   E1  outputs of elementwise and row-wise operators     16-bit out > 45 dB, f32 > 100 dB

@@ -45,6 +45,12 @@ std::vector<GateResult> reported_gates() {
         mlp.fp8 = fp8;
         add(check_gated_mlp(mlp, data));
       }
+      Fp8GroupedLinearProblem groups;
+      groups.groups = 2;
+      groups.rows = groups.n = groups.k = 64;
+      groups.format = format;
+      groups.dtype = groups.dw_dtype = dtype;
+      add(check_fp8_grouped_linear(groups, data));
       RmsNormProblem norm;
       norm.rows = norm.cols = 64;
       norm.residual = true;

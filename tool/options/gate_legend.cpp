@@ -35,6 +35,9 @@ const std::vector<GateText>& gate_texts() {
       {"A4", "The logarithm of the sums.", "off by <= 2e-05 max(1, |lse|)."},
       {"A5", "Attention on data of known results: one to four keys per query count.",
        "these results; a pair of query and key that is dropped at the edge of a mask fails."},
+      {"D", "Every group of a layer over groups against the dense layer on its rows.",
+       "equal bits. On CUDA, with more than four groups, the gates above judge the first, last, "
+       "longest and shortest."},
       {"F", "A gated MLP fused and unfused.", "equal bits."},
   };
   return texts;
