@@ -45,9 +45,10 @@ struct Pipeline {
   // passes on what it knows of a tile, as soon as the previous tile is loaded.
   std::vector<int> slices_in_turn{};
   int slots = 0;
-  // Results leave through the last stage while the next tile is multiplied: all warps write them there, and a
-  // warp of its own stores them.
+  // Results leave while the next tile is multiplied: all warps write them to the last stage, or to memory of
+  // their own, and a warp of its own stores them.
   bool staged = false;
+  bool staged_in_ring = true;
 };
 
 class PipelineModel {
@@ -259,7 +260,8 @@ class PipelineModel {
 
   // Whether the producer of block `rank` may load its next slice as far as results go.
   bool last_stage_is_free(const Producer& p, int rank) const {
-    if (!pipeline_.staged || p.slice != pipeline_.stages - 1) return true;
+    const bool waits = pipeline_.staged && pipeline_.staged_in_ring;
+    if (!waits || p.slice != pipeline_.stages - 1) return true;
     if (pipeline_.fault == Fault::loads_over_results) return true;
     const Block& block = state_.blocks[at(rank)];
     for (int other = 0; other < pipeline_.blocks; ++other) {
@@ -273,7 +275,7 @@ class PipelineModel {
   void write_results(Block& block) {
     const Stage& stage = block.ring[at(pipeline_.stages - 1)];
     const int tile = block.storer.tile;
-    for (int from = 0; from < pipeline_.blocks; ++from) {
+    for (int from = 0; pipeline_.staged_in_ring && from < pipeline_.blocks; ++from) {
       const Part& part = stage.parts[at(from)];
       if (part.ticket >= first_[at(tile + 1)]) violation_ = "results overwrite a loaded stage";
       if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != pipeline_.warps)) {
@@ -327,7 +329,7 @@ class PipelineModel {
     for (int to = 0; to < pipeline_.blocks; ++to) {
       Block& other = state_.blocks[at(to)];
       send(other.ring[at(p.stage)], rank, p.ticket);
-      if (p.stage == pipeline_.stages - 1 && other.written > 0) {
+      if (pipeline_.staged_in_ring && p.stage == pipeline_.stages - 1 && other.written > 0) {
         violation_ = "a stage that holds results is overwritten";
       }
     }

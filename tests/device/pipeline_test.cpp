@@ -208,6 +208,34 @@ TEST(Pipeline, HoldsWithResultsOfTilesOfDifferentLengths) {
   ASSERT_EQ(run_every(with_staging(4, {1, 4, 2, 5}, 4, 2, 1, Fault::none, kTileSlots)), "");
 }
 
+// Tiles whose results have memory of their own: the producer does not wait for them, the consumers do.
+TEST(Pipeline, HoldsWithResultsInMemoryOfTheirOwn) {
+  const auto beside_the_ring = [](Pipeline pipeline) {
+    pipeline.staged_in_ring = false;
+    return pipeline;
+  };
+  std::mt19937_64 random(7);
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    std::vector<int> slices(1 + random() % 12);
+    for (int& count : slices) count = std::array{1, 2, 5, 6}[random() % 4];
+    for (const int stages : {4, 5}) {
+      const Pipeline pipeline =
+          beside_the_ring(with_staging(stages, slices, 20, 8, 1, Fault::none, kTileSlots));
+      ASSERT_EQ(run_random(pipeline, seed), "") << stages << " stages, seed " << seed;
+    }
+  }
+  ASSERT_EQ(run_every(beside_the_ring(with_staging(4, {1}, 10, 1, 1, Fault::none, kTileSlots))),
+            "");
+  ASSERT_EQ(run_every(beside_the_ring(with_staging(4, {5, 1}, 4, 2, 1, Fault::none, kTileSlots))),
+            "");
+  // The storing warp is the last to read a slot.
+  EXPECT_EQ(run_every(beside_the_ring(with_staging(4, {1}, 8, 1, 1, Fault::none, 2))),
+            "a slot is read that holds another tile");
+  EXPECT_NE(run_every(beside_the_ring(
+                with_staging(4, {1}, 3, 2, 1, Fault::stages_over_results, kTileSlots))),
+            "");
+}
+
 TEST(PipelineModel, SeesResultsThatAreWrittenTooEarly) {
   EXPECT_EQ(run_every(with_staging(4, {4}, 2, 2, 1, Fault::stages_over_products)),
             "results overwrite a stage in use");
