@@ -44,7 +44,7 @@ __device__ __forceinline__ void sync_cluster_or_block() {
   }
 }
 
-// Fetches the maps while the kernel before may still run: the first load through each takes some 0.5 us.
+// Fetches the maps while the kernel before may still run.
 template <class C>
 __device__ __forceinline__ void prefetch_maps(const Maps<C>& maps, Store store) {
   if (threadIdx.x != 128) return;
