@@ -189,7 +189,8 @@ def expected_ratios(results):
     for name, row in peer_rows(results):
         asked[re.search(r"--op (\S+)", row["Command"])[1], row["Library"]] += 1
         if row["Check"] == "PASS":
-            shape = tuple(row.get(column) for column in ("M", "N", "K", "Rows", "Cols", "Batch", "Seq", "Hidden"))
+            shape = tuple(row.get(column) for column in (
+                "Groups", "Group Sizes", "M", "N", "K", "Rows", "Cols", "Batch", "Seq", "Hidden"))
             op = re.search(r"--op (\S+)", row["Command"])[1]
             times[name, op, row["Dtype"], row["Product"], shape, row["Library"]] = 1 / float(row.get("TFLOPS") or row["TB/s"])
     ratios = collections.defaultdict(list)
@@ -197,8 +198,12 @@ def expected_ratios(results):
         octet = times.get((*case, "octet"))
         if octet and library not in ("octet", "device copy"):
             ratios[case[1], library].append(time / octet)
-    return {key: (mean(values), f"{len(values)} of {asked[key]} cases" if len(values) < asked[key] else f"{len(values)} cases")
-            for key, values in ratios.items()}
+    def count(values, asked):
+        if len(values) < asked:
+            return f"{len(values)} of {asked} cases"
+        return f"{asked} case{'s' * (asked > 1)}"
+
+    return {key: (mean(values), count(values, asked[key])) for key, values in ratios.items()}
 
 
 def expected_checks(results):

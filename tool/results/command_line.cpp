@@ -126,8 +126,9 @@ std::string settings_of(const std::string& command) {
   return joined(words);
 }
 
-std::string problem_of(const std::string& command) {
-  const Words words = without(words_of(command), kHowItWasRun);
+std::string problem_of(const std::string& command,
+                       const std::vector<std::string_view>& said_elsewhere) {
+  const Words words = without(without(words_of(command), kHowItWasRun), said_elsewhere);
   Words asked;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!is_option(words[i]) || is_in(kNoProblem, words[i])) continue;

@@ -36,7 +36,8 @@ std::string repeated_command(const std::string& command);
 // long and on which data.
 std::string settings_of(const std::string& command);
 // "fp8 blockwise e4m3 grad-format=e4m3 1d prequantized": the options, except those that say which
-// shape, where, for how long and with what it ran.
-std::string problem_of(const std::string& command);
+// shape, where, for how long and with what it ran. `said_elsewhere`: more options of the shape.
+std::string problem_of(const std::string& command,
+                       const std::vector<std::string_view>& said_elsewhere = {});
 
 }  // namespace octet::tool

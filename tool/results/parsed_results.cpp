@@ -33,8 +33,8 @@ class RowReader {
     row.name = kind.name_column == nullptr ? "" : record_.at(kind.name_column);
     if (row.name == "shape") row.name.clear();
     row.model = row.name.substr(0, row.name.rfind(' '));
-    row.problem =
-        kind.variant.empty() ? problem_of(record_.at("Command")) : join(kind.variant, " ");
+    row.problem = kind.variant.empty() ? problem_of(record_.at("Command"), kind.shape_options)
+                                       : join(kind.variant, " ");
     row.backend = record_.at(kind.backend);
     row.key = row.label() + " " + row.problem;
     if (kind.backend_is_key) row.key += " " + row.backend;

@@ -74,6 +74,7 @@ ResultKind grouped_gemm_kind() {
   kind.about = "the linear layers of groups of rows, forward and backward";
   kind.is_named_in_rows = true;
   kind.shape = {"B", "M", "N", "K"};
+  kind.shape_options = {"--groups"};
   kind.baselines = {};
   kind.intensity = grouped_intensity;
   kind.intensity_text =

@@ -34,10 +34,12 @@ struct BaselineColumn {
 inline constexpr const char* kOperatorColumn = "Operator";
 
 struct ResultKind {
-  const char* op;                     // "gemm", as in `octet bench gemm`
-  const char* about;                  // what one row is
-  bool is_named_in_rows = false;      // kOperatorColumn holds `op`; other kinds share the columns
-  std::vector<const char*> shape;     // columns whose fields are printed with x in between
+  const char* op;                  // "gemm", as in `octet bench gemm`
+  const char* about;               // what one row is
+  bool is_named_in_rows = false;   // kOperatorColumn holds `op`; other kinds share the columns
+  std::vector<const char*> shape;  // columns whose fields are printed with x in between
+  std::vector<std::string_view>
+      shape_options{};                // options of the command that these columns say, too
   const char* name_column = nullptr;  // "Llama-2-7B attn_qkv": model and layer
   std::vector<const char*>
       variant{};                    // other columns that tell rows apart; if empty, `Command` does
