@@ -1,7 +1,7 @@
 // The Hopper product over rows of groups: a kernel per configuration, and one of all widths of 128-row tiles, in
 // which every launch takes the width that its sizes fill best.
 #include "ops/grouped_gemm/sm90/kernels.cuh"
-#include "ops/grouped_gemm/sm90/row_widths.hpp"
+#include "ops/grouped_gemm/sm90/row_widths.cuh"
 
 namespace octet {
 namespace sm90 {

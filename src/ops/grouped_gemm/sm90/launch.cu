@@ -4,7 +4,7 @@
 #include "core/views.hpp"
 #include "device/cuda/launch.hpp"
 #include "ops/gemm/sm90/maps.hpp"
-#include "ops/grouped_gemm/sm90/row_widths.hpp"
+#include "ops/grouped_gemm/sm90/row_widths.cuh"
 #include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <algorithm>

@@ -93,7 +93,7 @@ struct Sm90GroupedGemmKernel {
 };
 Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config);
 Sm90GroupedGemmKernel sm90_kernel_over_contraction(const Sm90GroupedGemmConfig& config);
-// The one of all widths over rows, which is launched with row_widths.hpp.
+// The one of all widths over rows, which is launched with row_widths.cuh.
 Sm90GroupedGemmKernel sm90_kernel_of_row_widths();
 
 // What runs the problem with `config`, which fits it, on at most so many multiprocessors. Nothing on the
