@@ -18,7 +18,7 @@ bool over_rows(const GroupedGemmProblem& problem) { return problem.over == Group
 
 // What the choice knows of a kernel, in clocks that only compare kernels with each other. 1x128 . 128x128: fitted to
 // 550 timings of the six tiles over rows on an H200, 1 to 32 groups of 512 to 16384 rows by 11 to 112 slices, even
-// and skewed. The fit is within 2.7 % of them; the width it takes is 0.3 % slower than the best on average, 6 % at
+// and skewed. The fit is 2.7 % from them (rms); the width it takes is 0.3 % slower than the best on average, 6 % at
 // worst. 1x128 . 1x128: that of the dense product, and the ratio of both tiles measured over groups.
 struct Speed {
   double utilisation;  // of the tensor cores in the main loop

@@ -119,7 +119,6 @@ class TilesOfProblem {
   }
 
   unsigned blocks() const { return blocks_; }
-  const Sm90GemmConfig& config() const { return config_; }
 
   // The device of the problem is the current one.
   void prepare(const GroupedGemmArgs& args, GemmMaps& maps,
