@@ -6,6 +6,7 @@
 #include "check/reference/decode.hpp"
 #include "core/message.hpp"
 #include "core/views.hpp"
+#include "ops/fp8_grouped_linear/parts.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -178,19 +179,9 @@ class DenseJudge {
 
   void add_group(std::int64_t group, const Inputs& inputs, const GroupedRows& rows,
                  const Outputs& outputs) {
-    Fp8LinearProblem p;
+    Fp8LinearProblem p = dense_layer(problem_);
     p.m = rows.size(group);
-    p.n = problem_.n;
-    p.k = problem_.k;
-    p.dtype = problem_.dtype;
-    p.format = problem_.format;
-    p.grad_format = problem_.grad_format;
-    p.dw_dtype = problem_.dw_dtype;
-    p.accumulate_dw = problem_.accumulate_dw;
-    p.wgrad_blocks = problem_.wgrad_blocks;
-    p.amax_floor = problem_.amax_floor;
-    p.pow2_scales = problem_.pow2_scales;
-    p.device = problem_.device;
+    p.weights_quantized = false;  // the same bits either way
     Fp8Linear layer(p, {{}, options_.quantize_backend, options_.threads});
     const Tensor y(p.dtype, {p.m, p.n}, p.device);
     const Tensor dx(p.dtype, {p.m, p.k}, p.device);

@@ -20,28 +20,6 @@ const Fp8GroupedLinearProblem& training_problem(const Fp8GroupedLinearProblem& p
   return problem;
 }
 
-// The layer that one group has, with all rows.
-Fp8LinearProblem dense(const Fp8GroupedLinearProblem& layer) {
-  Fp8LinearProblem result;
-  result.m = layer.rows;
-  result.n = layer.n;
-  result.k = layer.k;
-  result.dtype = layer.dtype;
-  result.format = layer.format;
-  result.grad_format = layer.grad_format;
-  result.weights_quantized = layer.weights_quantized;
-  result.training = layer.training;
-  result.need_dx = layer.need_dx;
-  result.need_dw = layer.need_dw;
-  result.dw_dtype = layer.dw_dtype;
-  result.accumulate_dw = layer.accumulate_dw;
-  result.wgrad_blocks = layer.wgrad_blocks;
-  result.amax_floor = layer.amax_floor;
-  result.pow2_scales = layer.pow2_scales;
-  result.device = layer.device;
-  return result;
-}
-
 GroupedGemmProblem grouped(const Fp8GroupedLinearProblem& layer, GroupedOver over, std::int64_t n,
                            std::int64_t k, const GemmOperand& a, const GemmOperand& b) {
   GroupedGemmProblem result;
@@ -88,13 +66,34 @@ QuantizedTensor allocate(const QuantizedBatchLayout& layout, Device device,
 
 }  // namespace
 
+Fp8LinearProblem dense_layer(const Fp8GroupedLinearProblem& layer) {
+  Fp8LinearProblem result;
+  result.m = layer.rows;
+  result.n = layer.n;
+  result.k = layer.k;
+  result.dtype = layer.dtype;
+  result.format = layer.format;
+  result.grad_format = layer.grad_format;
+  result.weights_quantized = layer.weights_quantized;
+  result.training = layer.training;
+  result.need_dx = layer.need_dx;
+  result.need_dw = layer.need_dw;
+  result.dw_dtype = layer.dw_dtype;
+  result.accumulate_dw = layer.accumulate_dw;
+  result.wgrad_blocks = layer.wgrad_blocks;
+  result.amax_floor = layer.amax_floor;
+  result.pow2_scales = layer.pow2_scales;
+  result.device = layer.device;
+  return result;
+}
+
 void check(const Fp8GroupedLinearProblem& problem) { check_grouped_layer(kOp, problem); }
 
 void check_grouped_layer(std::string_view op, const Fp8GroupedLinearProblem& layer) {
   check_groups(op, layer.groups, layer.rows);
   check_extent(op, "N", layer.n);
   check_extent(op, "K", layer.k);
-  check_numerics(op, dense(layer));
+  check_numerics(op, dense_layer(layer));
   check_tail(op, layer.tail);
   check_expected_rows(op, layer.expected_rows, layer.rows);
   check_count(op, "max_multiprocessors", layer.max_multiprocessors);
@@ -123,25 +122,25 @@ std::string describe(const Fp8GroupedLinearProblem& problem) {
 }
 
 GroupedLinearProducts fp8_products(const Fp8GroupedLinearProblem& layer) {
-  return over_groups(layer, fp8_products(dense(layer)));
+  return over_groups(layer, fp8_products(dense_layer(layer)));
 }
 
 GroupedLinearProducts plain_products(const Fp8GroupedLinearProblem& layer) {
-  return over_groups(layer, plain_products(dense(layer)));
+  return over_groups(layer, plain_products(dense_layer(layer)));
 }
 
 QuantizeProblem cast_of_x(const Fp8GroupedLinearProblem& layer) {
-  return over_groups(layer, cast_of_x(dense(layer)));
+  return over_groups(layer, cast_of_x(dense_layer(layer)));
 }
 
 QuantizeProblem cast_of_w(const Fp8GroupedLinearProblem& layer) {
-  QuantizeProblem cast = cast_of_w(dense(layer));
+  QuantizeProblem cast = cast_of_w(dense_layer(layer));
   cast.batch = layer.groups;
   return cast;
 }
 
 QuantizeProblem cast_of_dy(const Fp8GroupedLinearProblem& layer) {
-  return over_groups(layer, cast_of_dy(dense(layer)));
+  return over_groups(layer, cast_of_dy(dense_layer(layer)));
 }
 
 GroupedCopies copies_of(const QuantizeProblem& cast) {

@@ -18,6 +18,9 @@ GroupedLinearProducts fp8_products(const Fp8GroupedLinearProblem& layer);
 // The same products with operands in the layer's dtype; w_g^T is a view.
 GroupedLinearProducts plain_products(const Fp8GroupedLinearProblem& layer);
 
+// The layer that one group has, with all rows.
+Fp8LinearProblem dense_layer(const Fp8GroupedLinearProblem& layer);
+
 // x and dy are cast over groups, w is a batch. Copies that backward does not need are not made.
 QuantizeProblem cast_of_x(const Fp8GroupedLinearProblem& layer);
 QuantizeProblem cast_of_w(const Fp8GroupedLinearProblem& layer);
