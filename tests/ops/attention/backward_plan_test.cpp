@@ -151,7 +151,6 @@ TEST(AttentionBackwardPlan, StoresEveryTileOnceAndReadsEveryRowOnce) {
         }
         check_chunks(problem, plan);
       }
-      EXPECT_EQ(plan_backward(problem, most, kMultiprocessors).chunks.size(), 1u);
     }
   }
 }
@@ -200,13 +199,31 @@ TEST(AttentionBackwardPlan, ChunksOfAGibibyteKeepTheMultiprocessorsBusy) {
        {std::tuple<int, int, int, int>(4, 8192, 128, 8),
         {2, 8192, 64, 8},
         {1, 8192, 28, 4},
+        {1, 4096, 64, 8},
         {4, 4096, 32, 32}}) {
     for (const AttentionMask& mask : {AttentionMask{}, kCausalMask}) {
       const AttentionProblem problem = problem_of(batch, seq, seq, heads_q, heads_kv, mask);
       const BackwardPlan plan = plan_backward(problem, std::size_t{1} << 30, kMultiprocessors);
       EXPECT_LE(plan.pieces.bytes, std::size_t{1} << 30);
+      EXPECT_GE(plan.chunks.size(), 4u);
       for (const Chunk& chunk : plan.chunks) {
-        EXPECT_GE(chunk.heads * key_tiles_of(seq), 1.9 * kMultiprocessors);
+        EXPECT_GE(chunk.heads * key_tiles_of(seq), 0.95 * kMultiprocessors);
+      }
+    }
+  }
+}
+
+// Sums of a kv head of a sequence are taken up where the chunk before left them, by chunks whose turn it is.
+TEST(AttentionBackwardPlan, ChunksThatShareAPlaceForSumsTakeTurns) {
+  for (const std::int64_t heads_kv : {2, 6, 8}) {
+    const AttentionProblem problem = problem_of(2, 4096, 4096, 4 * heads_kv, heads_kv, kCausalMask);
+    const BackwardPlan plan = plan_backward(problem, std::size_t{200} << 20, kMultiprocessors);
+    ASSERT_GT(plan.sums_heads, 0);
+    std::vector<std::int32_t> turns(static_cast<std::size_t>(plan.sums_heads), 0);
+    for (const Chunk& chunk : plan.chunks) {
+      for (std::int32_t head = chunk.first_head; head < chunk.first_head + chunk.heads; ++head) {
+        ASSERT_LT(head - chunk.sums_head, plan.sums_heads);
+        EXPECT_EQ(turns[static_cast<std::size_t>(head - chunk.sums_head)]++, chunk.turn);
       }
     }
   }

@@ -1,171 +1,40 @@
-// dk and dv of 128 keys of one kv head, and dS of every tile that has something visible.
-//
-// One block per key tile: one warpgroup loads, two hold 64 keys each and sum over the query heads of the group
-// and over the queries, in that order. k and v are loaded once; q, dout, lse and delta go by in a ring. The
-// consumers share nothing but the ring. The tensor cores bound the loop: four products of 2 * 128 * queries *
-// dim operations a step. A chunk may end inside a sequence: then f32 sums are left for the next one.
+// The grid of the backward pass: key blocks of one chunk after the other, and dq blocks of earlier ones between
+// them (backward_schedule.hpp). dq reads dS from memory while the key blocks keep the tensor cores busy.
 #pragma once
 
-#include "device/constant.hpp"
-#include "ops/attention/sm90/backward_consumer.cuh"
-#include "ops/attention/sm90/backward_loads.cuh"
+#include "ops/attention/sm90/backward_dq.cuh"
+
+#include <algorithm>
 
 namespace octet::attention {
 
-// Where a thread's sums of an earlier chunk lie: one float per register and thread.
-template <class C>
-__device__ __forceinline__ std::int64_t sums_at(const BackwardParams& params,
-                                                const KeyTileWork& work) {
-  constexpr int kRegisters = (C::value.dim_qk + C::value.dim_v) / 2;
-  const int head = work.head - params.chunk.first_head;
-  const std::int64_t block = std::int64_t{head} * params.sums_tiles + work.tile;
-  return (block * kConsumers + consumer_index()) * kRegisters * 128 + threadIdx.x % 128;
-}
+template <class Keys, class Dq>
+inline constexpr int kBackwardSharedBytes = static_cast<int>(std::max(sizeof(BackwardStorage<Keys>),
+                                                                      sizeof(DqStorage<Dq>))) +
+                                            1024;
 
-template <class C>
-__device__ __forceinline__ void begin_sums(KeyConsumer<C>& consumer, const BackwardParams& params,
-                                           const KeyTileWork& work) {
-  constexpr BackwardConfig c = C::value;
-  if (work.share.begins) {
-#pragma unroll
-    for (float& value : consumer.dk) value = 0;
-#pragma unroll
-    for (float& value : consumer.dv) value = 0;
-    return;
-  }
-  const float* from = params.sums_before + sums_at<C>(params, work);
-#pragma unroll
-  for (int i = 0; i < c.dim_qk / 2; ++i) consumer.dk[i] = from[i * 128];
-#pragma unroll
-  for (int i = 0; i < c.dim_v / 2; ++i) consumer.dv[i] = from[(c.dim_qk / 2 + i) * 128];
-}
-
-template <class C>
-__device__ __forceinline__ void leave_sums(const KeyConsumer<C>& consumer,
-                                           const BackwardParams& params, const KeyTileWork& work) {
-  constexpr BackwardConfig c = C::value;
-  float* to = params.sums_after + sums_at<C>(params, work);
-#pragma unroll
-  for (int i = 0; i < c.dim_qk / 2; ++i) to[i * 128] = consumer.dk[i];
-#pragma unroll
-  for (int i = 0; i < c.dim_v / 2; ++i) to[(c.dim_qk / 2 + i) * 128] = consumer.dv[i];
-}
-
-// Rounds 64 rows x 64 columns, panel `panel` of a wave, into a box.
-template <Dtype kDtype, int kCount>
-__device__ __forceinline__ void store_panel(const float (&values)[kCount], int panel, float factor,
-                                            std::uint32_t box) {
-  const int lane = ptx::lane_index(), warp = threadIdx.x / 32 % 4;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {  // 16 columns
-    std::uint32_t words[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int at = panel * 32 + i * 8 + j * 2;
-      words[j] = pack<kDtype>(values[at] * factor, values[at + 1] * factor);
-    }
-    ptx::store_matrices(box + swizzle128(warp * 16 + lane % 16, i * 2 + lane / 16), words);
-  }
-}
-
-template <class C>
-__device__ __forceinline__ void store_gradients(const KeyConsumer<C>& consumer,
-                                                const BackwardMaps& maps,
-                                                const BackwardParams& params,
-                                                const KeyTileWork& work) {
-  constexpr BackwardConfig c = C::value;
-  using Storage = BackwardStorage<C>;
-  const int rows_before = consumer.consumer * kWaveRows;
-  const std::uint32_t k = consumer.base + offsetof(Storage, k) + rows_before * kRowBytes;
-  const std::uint32_t v = consumer.base + offsetof(Storage, v) + rows_before * kRowBytes;
-  // Only this consumer has read these rows of k and v.
-#pragma unroll
-  for (int panel = 0; panel < Storage::kPanelsQk; ++panel) {
-    store_panel<c.dtype>(consumer.dk, panel, params.shape.scale, k + panel * sizeof(Storage::k[0]));
-  }
-#pragma unroll
-  for (int panel = 0; panel < Storage::kPanelsV; ++panel) {
-    store_panel<c.dtype>(consumer.dv, panel, 1, v + panel * sizeof(Storage::v[0]));
-  }
-  ptx::fence_shared_writes();
-  consumer_sync(consumer.consumer);
-  if (threadIdx.x % 128 < 32 && ptx::elect_lane()) {
-    const HeadPlace at = place_of(params.shape.packed, work.sequence, work.entry.k_begin,
-                                  work.entry.keys, work.head);
-    const int row = at.first + work.tile * kTile + rows_before;
-#pragma unroll
-    for (int panel = 0; panel < Storage::kPanelsQk; ++panel) {
-      ptx::store_box(&maps.dk, k + panel * sizeof(Storage::k[0]), panel * 64, row, at.z, at.w,
-                     at.v);
-    }
-#pragma unroll
-    for (int panel = 0; panel < Storage::kPanelsV; ++panel) {
-      ptx::store_box(&maps.dv, v + panel * sizeof(Storage::v[0]), panel * 64, row, at.z, at.w,
-                     at.v);
-    }
-    ptx::commit_stores();
-  }
-}
-
-template <class C>
-__device__ __forceinline__ void sum_steps(std::uint32_t base, const BackwardMaps& maps,
-                                          const BackwardParams& params, const KeyTileWork& work) {
-  KeyConsumer<C> consumer(base);
-  begin_sums(consumer, params, work);
-  if (work.steps > 0) ptx::barrier_wait(base + offsetof(BackwardStorage<C>, kv_full), 0);
-#pragma unroll 1
-  for (int left = opaque(work.steps); left > 0; --left) consumer.step(params, work);
-  if (work.share.ends) {
-    store_gradients(consumer, maps, params, work);
-  } else {
-    leave_sums(consumer, params, work);
-  }
-  ptx::wait_stores_done();
-}
-
-template <class C>
+template <class Keys, class Dq>
 __global__ __launch_bounds__(kThreads, 1) void backward_kernel(
     const __grid_constant__ BackwardMaps maps, const __grid_constant__ BackwardParams params) {
-  using Storage = BackwardStorage<C>;
-  static_assert(sizeof(Storage) + 1024 <= kSharedLimit, "the stages do not fit");
   extern __shared__ std::uint8_t raw[];
+  __shared__ BlockTask task;
   const std::uint32_t skipped = -ptx::shared_address(raw) & 1023;
   const std::uint32_t base = ptx::shared_address(raw) + skipped;
-  KeyTileWork& work = reinterpret_cast<Storage*>(raw + skipped)->work;
-
-  // Barriers: full after one arrival and the bytes, empty after one arrival per consumer warp.
-  if (threadIdx.x == 0) {
-    ptx::barrier_init(base + offsetof(Storage, kv_full), 1);
-    for (int stage = 0; stage < C::value.stages; ++stage) {
-      ptx::barrier_init(base + offsetof(Storage, q_full) + 8 * stage, 1);
-      ptx::barrier_init(base + offsetof(Storage, dout_full) + 8 * stage, 1);
-      ptx::barrier_init(base + offsetof(Storage, q_empty) + 8 * stage, 4 * kConsumers);
-      ptx::barrier_init(base + offsetof(Storage, dout_empty) + 8 * stage, 4 * kConsumers);
-    }
-    ptx::fence_barrier_init();
-  }
   if (threadIdx.x < 32 && ptx::elect_lane()) {
-    for (const CUtensorMap* map : {&maps.k, &maps.v, &maps.q, &maps.dout, &maps.dk, &maps.dv}) {
+    for (const CUtensorMap* map :
+         {&maps.k, &maps.v, &maps.q, &maps.dout, &maps.dk, &maps.dv, &maps.dq_k, &maps.dq}) {
       ptx::prefetch_map(map);
     }
   }
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
-  if (threadIdx.x == 0) work.find(params, C::value.queries);
+  if (threadIdx.x == 0) task = next_task(params);
   __syncthreads();
-  if (!work.share.any) return;
-
-  // Roles
-  if (threadIdx.x < 128) {
-    ptx::shrink_registers<24>();
-    if (threadIdx.x < 32 && work.steps > 0 && ptx::elect_lane()) {
-      const StepLoader<C> loader(base, maps, params, work);
-      loader.load_keys();
-      loader.load_steps();
-    }
+  if (task.is_dq) {
+    run_dq<Dq>(base, reinterpret_cast<DqStorage<Dq>*>(raw + skipped)->work, maps, params, task);
   } else {
-    ptx::grow_registers<240>();
-    sum_steps<C>(base, maps, params, work);
+    run_keys<Keys>(base, reinterpret_cast<BackwardStorage<Keys>*>(raw + skipped)->work, maps,
+                   params, task);
   }
 }
 

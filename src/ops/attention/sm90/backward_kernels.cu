@@ -1,7 +1,7 @@
 // Instantiates the kernels of the Hopper backward.
 #include "ops/attention/sm90/backward_kernels.hpp"
 
-#include "ops/attention/sm90/dq_kernel.cuh"
+#include "ops/attention/sm90/backward_kernel.cuh"
 #include "ops/attention/sm90/prepare_kernels.cuh"
 
 namespace octet::attention {
@@ -10,11 +10,9 @@ namespace {
 template <BackwardConfig kConfig, DqConfig kDq>
 BackwardKernels kernels() {
   return {kConfig,
-          reinterpret_cast<const void*>(&backward_kernel<Constant<kConfig>>),
-          reinterpret_cast<const void*>(&dq_kernel<Constant<kDq>>),
+          reinterpret_cast<const void*>(&backward_kernel<Constant<kConfig>, Constant<kDq>>),
           reinterpret_cast<const void*>(&prepare_kernel<kConfig.dtype, kConfig.dim_v>),
-          static_cast<int>(sizeof(BackwardStorage<Constant<kConfig>>)) + 1024,
-          static_cast<int>(sizeof(DqStorage<Constant<kDq>>)) + 1024};
+          kBackwardSharedBytes<Constant<kConfig>, Constant<kDq>>};
 }
 
 // 64 queries a step where dk and dv take 128 registers or more; scores and dP at once where both fit.

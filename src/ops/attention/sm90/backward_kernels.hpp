@@ -7,11 +7,9 @@ namespace octet::attention {
 
 struct BackwardKernels {
   BackwardConfig config;
-  const void* keys;  // dk, dv and dS
-  const void* dq;
+  const void* gradients;  // dk, dv and dq
   const void* prepare;
-  int keys_bytes;  // of shared memory
-  int dq_bytes;
+  int shared_bytes;  // of gradients
 };
 
 // Null where there are none.

@@ -60,13 +60,14 @@ class BackwardRun {
     auto* workspace = static_cast<unsigned char*>(context.workspace.data);
     const Tables tables = tables_in(workspace);
     const BackwardMaps maps = maps_of(args);  // refuses what no kernel can read
-    const DqMaps dq_maps = dq_maps_of(args);
     check_heads("out", args.out);
-    make_tables(args, tables, stream);
+    make_tables(args, tables, workspace, stream);
     prepare(args, tables, stream);
-    for (std::size_t i = 0; i < plan_.chunks.size(); ++i) {
-      run_keys(i, maps, tables, workspace, stream);
-      run_dq(i, dq_maps, tables, workspace, stream);
+    for (std::int32_t i = 0; i < plan_.launches(); ++i) {
+      const BackwardParams params = params_of(i, tables, workspace);
+      launch(kernels_.gradients, "launch of attention gradients",
+             params.segment_ends[params.segments - 1], kThreads, kernels_.shared_bytes, stream,
+             maps, params);
     }
   }
 
@@ -95,11 +96,25 @@ class BackwardRun {
     return tables;
   }
 
+  // started, of every launch; keys and dq, of every chunk; sums, of every block of a chunk
+  std::int32_t progress_words() const {
+    return plan_.launches() + 2 * static_cast<std::int32_t>(plan_.chunks.size()) +
+           plan_.sums_heads * plan_.sequence_tiles;
+  }
+  Progress progress_of(std::int32_t launch, unsigned char* workspace) const {
+    const auto words = reinterpret_cast<std::uint32_t*>(workspace + plan_.pieces.progress);
+    const std::size_t chunks = plan_.chunks.size();
+    std::uint32_t* keys = words + plan_.launches();
+    return {words + launch, keys, keys + chunks, keys + 2 * chunks};
+  }
+
   void make_tables(const AttentionBackwardArgs& args, const Tables& tables,
-                   cudaStream_t stream) const {
+                   unsigned char* workspace, cudaStream_t stream) const {
     TablesParams params{};
     params.shape = shape_;
     params.tables = tables;
+    params.progress = progress_of(0, workspace).started;
+    params.progress_words = progress_words();
     if (shape_.packed) {
       params.offsets_q = args.inputs.offsets_q.data;
       params.offsets_kv = args.inputs.offsets_kv.data;
@@ -186,57 +201,63 @@ class BackwardRun {
     const int queries = kernels_.config.queries;
     return {map_of("q", args.inputs.q, queries), map_of("k", args.inputs.k, kTile),
             map_of("v", args.inputs.v, kTile),   map_of("dout", args.dout, queries),
-            map_of("dk", args.dk, kWaveRows),    map_of("dv", args.dv, kWaveRows)};
-  }
-  DqMaps dq_maps_of(const AttentionBackwardArgs& args) const {
-    return {map_of("k", args.inputs.k, kDqKeys), map_of("dq", args.dq, kWaveRows)};
+            map_of("dk", args.dk, kWaveRows),    map_of("dv", args.dv, kWaveRows),
+            map_of("k", args.inputs.k, kDqKeys), map_of("dq", args.dq, kWaveRows)};
   }
 
-  void run_keys(std::size_t index, const BackwardMaps& maps, const Tables& tables,
-                unsigned char* workspace, cudaStream_t stream) const {
+  BackwardParams params_of(std::int32_t launch, const Tables& tables,
+                           unsigned char* workspace) const {
     BackwardParams params{};
     params.shape = shape_;
     params.tables = tables;
-    params.chunk = plan_.chunks[index];
+    params.progress = progress_of(launch, workspace);
     params.factor = problem_.scale * 1.44269504088896341f;
-    params.ds = workspace + plan_.pieces.ds;
+    params.hands_on = plan_.sums_heads == 0 ? HandsOn::nothing
+                      : shape_.packed       ? HandsOn::by_chunk
+                                            : HandsOn::by_block;
+    params.sequence_count = shape_.batch + (shape_.packed ? 1 : 0);
     params.head_tiles = plan_.head_tiles;
-    params.first_tile = plan_.first_tiles[index];
-    params.sums_tiles = plan_.sequence_tiles;
-    params.sums_before = reinterpret_cast<float*>(workspace + plan_.pieces.sums[(index + 1) % 2]);
-    params.sums_after = reinterpret_cast<float*>(workspace + plan_.pieces.sums[index % 2]);
-    std::int64_t tiles = plan_.key_tiles_bound;
-    if (!shape_.packed) {
-      const std::int32_t rows = shape_.group * rows_of(shape_.seq_q);
-      params.first_sequence = rows == 0 ? 0 : params.chunk.first_row / rows;
-      params.sequences =
-          rows == 0 ? shape_.batch : ceil_div(params.chunk.end_row, rows) - params.first_sequence;
-      tiles = std::int64_t{params.sequences} * plan_.sequence_tiles;
+    params.slot_tiles = plan_.slot_tiles();
+    params.ds = workspace + plan_.pieces.ds;
+    for (int i = 0; i < 2; ++i) {
+      params.sums[i] = reinterpret_cast<float*>(workspace + plan_.pieces.sums[i]);
     }
-    launch(kernels_.keys, "launch of attention dk, dv", tiles * params.chunk.heads, kThreads,
-           kernels_.keys_bytes, stream, maps, params);
+    params.sums_tiles = plan_.sequence_tiles;
+    params.first_chunk = launch * kMostChunks;
+    const auto all = static_cast<std::int32_t>(plan_.chunks.size());
+    const std::int32_t chunks = std::min(kMostChunks, all - params.first_chunk);
+    params.segments = chunks + kLag;
+    std::int32_t blocks = 0;
+    for (std::int32_t i = 0; i < params.segments; ++i) {
+      if (i < chunks) {
+        params.chunks[i] = work_of(static_cast<std::size_t>(params.first_chunk + i));
+        blocks += params.chunks[i].key_blocks;
+      }
+      if (i >= kLag) blocks += params.chunks[i - kLag].dq_blocks;
+      params.segment_ends[i] = blocks;
+    }
+    return params;
   }
 
-  void run_dq(std::size_t index, const DqMaps& maps, const Tables& tables, unsigned char* workspace,
-              cudaStream_t stream) const {
-    DqParams params{};
-    params.shape = shape_;
-    params.tables = tables;
-    params.chunk = plan_.chunks[index];
-    params.sequence_count = shape_.batch + (shape_.packed ? 1 : 0);
-    params.ds = workspace + plan_.pieces.ds;
-    params.head_tiles = plan_.head_tiles;
-    params.first_tile = plan_.first_tiles[index];
-    std::int64_t rows = params.chunk.end_row - params.chunk.first_row;
-    if (!shape_.packed && rows > 0) {
+  ChunkWork work_of(std::size_t index) const {
+    const Chunk& chunk = plan_.chunks[index];
+    ChunkWork work{chunk, plan_.first_tiles[index], 0, 0, 0, 0};
+    std::int32_t tiles = plan_.key_tiles_bound;
+    std::int32_t rows = chunk.end_row - chunk.first_row;
+    if (!shape_.packed) {
+      const std::int32_t of_head = rows_of(shape_.seq_q), of_group = shape_.group * of_head;
+      work.first_sequence = of_group == 0 ? 0 : chunk.first_row / of_group;
+      work.sequences =
+          of_group == 0 ? shape_.batch : ceil_div(chunk.end_row, of_group) - work.first_sequence;
+      tiles = work.sequences * plan_.sequence_tiles;
       // As many rows as a head has for every head that the chunk touches.
-      const std::int32_t of_head = rows_of(shape_.seq_q);
-      rows =
-          std::int64_t{ceil_div(params.chunk.end_row, of_head) - params.chunk.first_row / of_head} *
-          of_head;
+      if (rows > 0) {
+        rows = (ceil_div(chunk.end_row, of_head) - chunk.first_row / of_head) * of_head;
+      }
     }
-    launch(kernels_.dq, "launch of attention dq", rows * params.chunk.heads, kThreads,
-           kernels_.dq_bytes, stream, maps, params);
+    work.key_blocks = tiles * chunk.heads;
+    work.dq_blocks = rows * chunk.heads;
+    return work;
   }
 
   static std::int32_t ceil_div(std::int32_t a, std::int32_t b) { return (a + b - 1) / b; }

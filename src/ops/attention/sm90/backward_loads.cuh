@@ -65,13 +65,12 @@ class StepLoader {
   __device__ __forceinline__ std::int64_t softmax_at(int q_head) const {
     return (std::int64_t{q_head} * params_.tables.rows_bound + work_.entry.first_row) * kRow;
   }
-  // The first tile of the sequence's units for this query head, counted in the chunk, less the tiles of the
-  // sequences before it.
+  // The first tile of the sequence's units for this query head, less the tiles of the sequences before it.
   __device__ __forceinline__ std::uint32_t first_tile_of_head(int head) const {
-    const int head_in_chunk = work_.head - params_.chunk.first_head;
+    const int head_in_chunk = work_.head - work_.chunk.first_head;
     return static_cast<std::uint32_t>(head_in_chunk) * params_.head_tiles +
-           first_tile_of(work_.entry, params_.shape.group, head) - work_.entry.first_tile -
-           params_.first_tile;
+           first_tile_of(work_.entry, params_.shape.group, head) - work_.entry.first_tile +
+           work_.room;
   }
 
   __device__ __forceinline__ void load_step(int stage, std::uint32_t parity, const HeadPlace& at,

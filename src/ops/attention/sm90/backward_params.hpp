@@ -1,6 +1,7 @@
 // What the host passes to the kernels of the Hopper backward.
 #pragma once
 
+#include "ops/attention/sm90/backward_schedule.hpp"
 #include "ops/attention/sm90/backward_tables.hpp"
 
 #include <octet/dtype.hpp>
@@ -17,11 +18,8 @@ struct BackwardMaps {
   CUtensorMap dout;  // a step's queries
   CUtensorMap dk;    // 64 keys
   CUtensorMap dv;    // 64 keys
-};
-
-struct DqMaps {
-  CUtensorMap k;   // 64 keys
-  CUtensorMap dq;  // 64 queries
+  CUtensorMap dq_k;  // of dq: 64 keys
+  CUtensorMap dq;    // 64 queries
 };
 
 // The shape of the problem, as all kernels need it.
@@ -82,6 +80,8 @@ struct TablesParams {
   bool offsets_i64;
   std::int32_t total_q;
   std::int32_t total_kv;
+  std::uint32_t* progress;  // to be cleared
+  std::int32_t progress_words;
 };
 
 // One tensor of heads: elements from a sequence, row or head to the next.
@@ -110,30 +110,54 @@ struct PrepareParams {
   std::int32_t rows;  // of all sequences; packed: a bound
 };
 
+// A chunk, and the blocks that it has.
+struct ChunkWork {
+  Chunk chunk;
+  std::int32_t first_tile;      // of the chunk, counted over the sequences of one kv head
+  std::int32_t first_sequence;  // dense: of the chunk
+  std::int32_t sequences;
+  std::int32_t key_blocks;
+  std::int32_t dq_blocks;
+};
+
+// How far the grid is, in the workspace: zeros before the first launch. Every consumer of a block counts.
+struct Progress {
+  std::uint32_t* started;  // blocks of this launch
+  std::uint32_t* keys;     // [chunks] of all launches
+  std::uint32_t* dq;       // [chunks]
+  std::uint32_t*
+      sums;  // [kv heads whose sums are kept][key tiles of a sequence]: chunks that are through
+};
+
+// Which blocks of the chunk before a key block waits for.
+enum class HandsOn : std::int32_t {
+  nothing,   // none: chunks end with their sequences
+  by_block,  // the one of the same keys
+  by_chunk,  // all: the sequences of a chunk share sums
+};
+
 struct BackwardParams {
   Shape shape;
   Tables tables;
-  Chunk chunk;
-  float factor;                 // scale * log2(e)
-  std::int32_t first_sequence;  // dense: of the chunk
-  std::int32_t sequences;
-  unsigned char* ds;  // [heads of the chunk][head_tiles] tiles
-  std::int32_t head_tiles;
-  std::int32_t first_tile;  // of the chunk, counted over the sequences of one kv head
-  const float*
-      sums_before;    // [heads of the chunk][key tiles of a sequence], where the chunk takes up
-  float* sums_after;  // the same, where it leaves some
-  std::int32_t sums_tiles;  // key tiles of the longest sequence
-};
-
-struct DqParams {
-  Shape shape;
-  Tables tables;
-  Chunk chunk;
+  Progress progress;
+  float factor;  // scale * log2(e)
+  HandsOn hands_on;
   std::int32_t sequence_count;  // entries of tables.sequences
-  const unsigned char* ds;
-  std::int32_t head_tiles;
-  std::int32_t first_tile;
+  std::int32_t head_tiles;      // dS tiles that a chunk has room for, for each of its kv heads
+  std::int32_t slot_tiles;      // for all of them
+  unsigned char* ds;            // [kSlots][slot_tiles] tiles
+  float* sums[2];            // [kv heads][key tiles of a sequence], left by even and by odd chunks
+  std::int32_t sums_tiles;   // key tiles of the longest sequence
+  std::int32_t first_chunk;  // of this launch
+  std::int32_t segments;
+  std::int32_t segment_ends[kMostChunks + kLag];  // blocks
+  ChunkWork chunks[kMostChunks];
+
+  // The tile of dS with which the chunk begins, less those of a kv head before it.
+  OCTET_HOST_DEVICE constexpr std::int32_t room_of(std::int32_t chunk) const {
+    return (first_chunk + chunk) % kSlots * slot_tiles - chunks[chunk].first_tile;
+  }
 };
+static_assert(sizeof(BackwardParams) + sizeof(BackwardMaps) <= 4096, "kernels take 4 KB");
 
 }  // namespace octet::attention

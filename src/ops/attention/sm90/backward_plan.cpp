@@ -8,8 +8,17 @@
 namespace octet::attention {
 namespace {
 
-// With fewer blocks than this many per multiprocessor, a chunk leaves too many of them idle at its end.
-constexpr double kBlocksWanted = 1.9;
+// Key blocks of a chunk per multiprocessor: dq of a chunk comes two chunks later, when they are done.
+constexpr double kBlocksWanted = 0.95;
+
+// dq of the last two chunks has no keys beside it. With fewer chunks than this, sequences are cut into parts, as
+// long as a key block has so many queries in each: it stores and loads its sums for every part.
+constexpr std::int64_t kChunksWanted = 6;
+constexpr std::int64_t kQueriesOfPart = 8192;
+
+// Parts of so many groups of kv heads take turns: a part begins where the one before it has ended, and with a causal mask
+// the first keys of all are seen by twice as many queries as the others.
+constexpr std::int32_t kTurns = 2;
 
 class Planner {
  public:
@@ -40,7 +49,7 @@ class Planner {
 
   BackwardPlan plan(std::size_t limit) {
     lay_out_tables();
-    if (!fits_at_once(limit) && !fits_in_chunks(limit)) cut(1, 0);
+    if (!takes_whole_sequences(limit) && !cuts_sequences(limit)) cut(1, 0);
     return std::move(plan_);
   }
 
@@ -78,79 +87,127 @@ class Planner {
     take(pieces.lse, heads * rows * kRow * sizeof(float));
     take(pieces.delta, heads * rows * kRow * sizeof(float));
     take(pieces.sink_sums, problem_.sink ? heads * rows * sizeof(float) : 0);
+    take(pieces.progress, static_cast<std::size_t>(most_progress_words()) * sizeof(std::uint32_t));
   }
-  void lay_out_ds(std::int32_t heads, std::int64_t head_tiles, int sums) {
+  // Chunks have at least one row of one kv head.
+  std::int64_t most_progress_words() const {
+    const std::int64_t chunks =
+        problem_.heads_kv * std::max<std::int64_t>(1, group_ * sequences_ * sequence_rows());
+    return 2 * chunks + chunks / kMostChunks + 1 + problem_.heads_kv * plan_.sequence_tiles;
+  }
+  // Room for the dS of kSlots chunks, or of all.
+  void lay_out_ds(std::int32_t heads, std::int64_t head_tiles, std::int32_t sums_heads) {
     BackwardPieces& pieces = plan_.pieces;
-    for (int i = 0; i < sums; ++i) take(pieces.sums[i], sums_bytes(heads));
-    if (sums == 1) pieces.sums[1] = pieces.sums[0];
+    take(pieces.sums[0], sums_bytes(sums_heads));
+    pieces.sums[1] = pieces.sums[0];
+    if (problem_.offsets_dtype) take(pieces.sums[1], sums_bytes(sums_heads));
+    plan_.sums_heads = sums_heads;
+    plan_.chunk_heads = heads;
     plan_.head_tiles = static_cast<std::int32_t>(head_tiles);
-    take(pieces.ds,
-         static_cast<std::size_t>(heads) * static_cast<std::size_t>(head_tiles) * kTileBytes);
+    const std::size_t slots = std::min<std::size_t>(plan_.chunks.size(), kSlots);
+    take(pieces.ds, slots * static_cast<std::size_t>(heads) * static_cast<std::size_t>(head_tiles) *
+                        kTileBytes);
   }
-  std::int64_t tiles_within(std::size_t limit, std::int32_t heads, int sums) const {
-    const std::size_t taken =
-        plan_.pieces.bytes + static_cast<std::size_t>(sums) * aligned_bytes(sums_bytes(heads));
-    return limit <= taken ? 0 : static_cast<std::int64_t>((limit - taken) / kTileBytes) / heads;
+  // dS tiles for each of a chunk's kv heads.
+  std::int64_t tiles_within(std::size_t limit, std::int32_t heads, std::int64_t slots,
+                            std::int32_t sums_heads) const {
+    const std::size_t taken = plan_.pieces.bytes + (problem_.offsets_dtype ? 2 : 1) *
+                                                       aligned_bytes(sums_bytes(sums_heads));
+    return limit <= taken ? 0
+                          : static_cast<std::int64_t>((limit - taken) / kTileBytes) / slots / heads;
   }
 
-  void add_chunks(std::int32_t heads, std::int32_t first_row, std::int32_t end_row,
-                  std::int64_t first_tile) {
+  void add_chunk(std::int32_t heads, std::int32_t first_row, std::int32_t end_row,
+                 std::int64_t first_tile) {
     plan_.chunks.push_back({0, heads, first_row, end_row});
     plan_.first_tiles.push_back(static_cast<std::int32_t>(first_tile));
   }
-  // The chunks so far are those of the first `heads` kv heads: the others follow.
-  void repeat_for_all_heads(std::int32_t heads) {
-    const std::size_t count = plan_.chunks.size();
-    for (auto first = heads; first < problem_.heads_kv; first += heads) {
-      for (std::size_t i = 0; i < count; ++i) {
-        Chunk chunk = plan_.chunks[i];
-        chunk.first_head = first;
-        chunk.heads = std::min(heads, static_cast<std::int32_t>(problem_.heads_kv) - first);
-        plan_.chunks.push_back(chunk);
-        plan_.first_tiles.push_back(plan_.first_tiles[i]);
+  // The chunks so far are those of the first `heads` kv heads: with those of all, `at_once` groups of heads by turns.
+  void repeat_for_all_heads(std::int32_t heads, std::int32_t at_once) {
+    const std::vector<Chunk> parts = std::move(plan_.chunks);
+    const std::vector<std::int32_t> first_tiles = std::move(plan_.first_tiles);
+    plan_.chunks.clear();
+    plan_.first_tiles.clear();
+    std::int32_t turn = 0;
+    for (std::int32_t first = 0; first < all_heads(); first += at_once * heads) {
+      const std::int32_t end = std::min(first + at_once * heads, all_heads());
+      for (std::size_t i = 0; i < parts.size(); ++i, ++turn) {
+        for (std::int32_t head = first; head < end; head += heads) {
+          plan_.chunks.push_back({head, std::min(heads, end - head), parts[i].first_row,
+                                  parts[i].end_row, first, turn});
+          plan_.first_tiles.push_back(first_tiles[i]);
+        }
       }
     }
   }
 
-  bool fits_at_once(std::size_t limit) {
-    const auto heads = static_cast<std::int32_t>(problem_.heads_kv);
-    const std::int64_t tiles = group_tiles() * sequences_;
-    if (tiles > tiles_within(limit, heads, 0)) return false;
+  std::int32_t all_heads() const { return static_cast<std::int32_t>(problem_.heads_kv); }
+  // Key blocks of one kv head.
+  std::int32_t head_blocks() const {
+    return problem_.offsets_dtype ? plan_.key_tiles_bound : std::max(1, plan_.sequence_tiles);
+  }
+  // As few kv heads as keep the multiprocessors busy, or all.
+  std::int32_t heads_wanted() const {
+    std::int32_t heads = 1;
+    while (heads < all_heads() && (all_heads() % heads != 0 || !is_enough(heads))) ++heads;
+    return heads;
+  }
+  bool is_enough(std::int32_t heads) const {
+    return heads * head_blocks() >= kBlocksWanted * multiprocessors_;
+  }
+
+  // Chunks of whole sequences, if as many as are in the workspace at once fit into it.
+  bool takes_whole_sequences(std::size_t limit) {
+    const std::int32_t heads = heads_wanted();
+    std::int32_t at_once = 1;
+    while (at_once < sequences_ && !is_enough(heads * at_once)) ++at_once;
+    const std::int64_t chunks =
+        std::int64_t{all_heads() / heads} * ((sequences_ + at_once - 1) / at_once);
+    const std::int64_t slots = std::min<std::int64_t>(chunks, kSlots);
+    const std::int64_t tiles = group_tiles() * at_once;
+    if (tiles > tiles_within(limit, heads, slots, 0)) return false;
+    const bool can_be_cut = !problem_.offsets_dtype && is_enough(heads);
+    if (can_be_cut && chunks < kChunksWanted && cuts_in_parts(limit, heads, chunks)) return true;
+    const std::int32_t rows = static_cast<std::int32_t>(group_) * sequence_rows();
+    for (std::int32_t first = 0; first < sequences_; first += at_once) {
+      add_chunk(heads, first * rows, std::min(first + at_once, sequences_) * rows,
+                first * group_tiles());
+    }
+    repeat_for_all_heads(heads, 1);
     lay_out_ds(heads, tiles, 0);
-    add_chunks(heads, 0, static_cast<std::int32_t>(group_) * sequences_ * sequence_rows(), 0);
+    return true;
+  }
+  bool cuts_in_parts(std::size_t limit, std::int32_t heads, std::int64_t chunks) {
+    const std::int64_t parts =
+        std::min((kChunksWanted + chunks - 1) / chunks, group_ * problem_.seq_q / kQueriesOfPart);
+    const std::int64_t tiles = parts > 1 ? tiles_of_part(parts) : 0;
+    if (parts <= 1 || tiles > tiles_within(limit, heads, kSlots, sums_heads(heads))) return false;
+    cut(heads, tiles);
     return true;
   }
 
-  // As many kv heads and whole sequences as fit, if they keep the multiprocessors busy. Else as few heads as do, and
-  // a part of a sequence: the sums that chunks hand on grow with the heads.
-  bool fits_in_chunks(std::size_t limit) {
-    const auto all = static_cast<std::int32_t>(problem_.heads_kv);
-    const std::int32_t blocks =
-        problem_.offsets_dtype ? plan_.key_tiles_bound : std::max(1, plan_.sequence_tiles);
-    const std::int64_t tiles = std::max<std::int64_t>(1, group_tiles());
-    const std::int64_t groups = tiles_within(limit, 1, 0) / tiles;
-    if (groups > 0 && static_cast<double>(groups * blocks) >= kBlocksWanted * multiprocessors_) {
-      std::int32_t heads = 1;
-      for (std::int32_t i = 1; i <= all && i <= groups; ++i) {
-        if (all % i == 0) heads = i;
-      }
-      take_whole_sequences(
-          heads, static_cast<std::int32_t>(std::min<std::int64_t>(groups / heads, sequences_)));
-      return true;
-    }
-    std::int32_t heads = 1;
-    while (heads < all && (all % heads != 0 || heads * blocks < kBlocksWanted * multiprocessors_)) {
-      ++heads;
-    }
-    for (; heads > 0; heads = heads == 1 ? 0 : heads / 2) {
-      const std::int64_t room = tiles_within(limit, heads, sums());
+  // Parts of sequences: as few kv heads as keep the multiprocessors busy, since the sums that are handed on grow
+  // with them, or fewer.
+  bool cuts_sequences(std::size_t limit) {
+    for (std::int32_t heads = heads_wanted(); heads > 0; heads = heads == 1 ? 0 : heads / 2) {
+      const std::int64_t room = tiles_within(limit, heads, kSlots, sums_heads(heads));
       if (room < largest_row()) continue;
-      cut(heads, room);
+      const std::int64_t parts = (group_tiles() + room - 1) / room;
+      cut(heads, std::min(room, tiles_of_part(std::max<std::int64_t>(1, parts))));
       return true;
     }
     return false;
   }
-  int sums() const { return problem_.offsets_dtype ? 2 : 1; }
+  // Of the largest, where parts are rows of about as many tiles.
+  std::int64_t tiles_of_part(std::int64_t parts) const {
+    return group_tiles() / parts + largest_row();
+  }
+  // Whose sums are kept, where chunks of `heads` hand them on. The sequences of packed tensors share them: there one
+  // chunk follows the other.
+  std::int32_t sums_heads(std::int32_t heads) const {
+    const std::int32_t groups = (all_heads() + heads - 1) / heads;
+    return heads * (problem_.offsets_dtype ? 1 : std::min(groups, kTurns));
+  }
   std::int64_t largest_row() const {
     std::int64_t largest = 1;
     for (std::int32_t row = 0; row < sequence_rows(); ++row) {
@@ -159,23 +216,13 @@ class Planner {
     return largest;
   }
 
-  void take_whole_sequences(std::int32_t heads, std::int32_t at_once) {
-    const std::int32_t rows = static_cast<std::int32_t>(group_) * sequence_rows();
-    lay_out_ds(heads, group_tiles() * at_once, 0);
-    for (std::int32_t first = 0; first < sequences_; first += at_once) {
-      add_chunks(heads, first * rows, std::min(first + at_once, sequences_) * rows,
-                 first * group_tiles());
-    }
-    repeat_for_all_heads(heads);
-  }
-
   // Chunks of at most `tiles` tiles, at least one row each, that end with their sequence.
   void cut(std::int32_t heads, std::int64_t tiles) {
     std::int64_t most = 0, before = 0, in_chunk = 0;
     std::int32_t row = 0, first = 0;
     const auto close = [&] {
       if (row == first) return;
-      add_chunks(heads, first, row, before);
+      add_chunk(heads, first, row, before);
       most = std::max(most, in_chunk);
       before += in_chunk;
       in_chunk = 0;
@@ -190,9 +237,9 @@ class Planner {
       }
       close();
     }
-    if (plan_.chunks.empty()) add_chunks(heads, 0, 0, 0);
-    lay_out_ds(heads, most, sums());
-    repeat_for_all_heads(heads);
+    if (plan_.chunks.empty()) add_chunk(heads, 0, 0, 0);
+    repeat_for_all_heads(heads, sums_heads(heads) / heads);
+    lay_out_ds(heads, most, sums_heads(heads));
   }
 
   const AttentionProblem& problem_;

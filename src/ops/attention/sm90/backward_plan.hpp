@@ -1,7 +1,8 @@
-// The plan of the Hopper backward: its workspace, and the chunks it runs in where dS does not fit into it.
+// The plan of the Hopper backward: its workspace, and the chunks it runs in.
 #pragma once
 
 #include "ops/attention/problem.hpp"
+#include "ops/attention/sm90/backward_schedule.hpp"
 #include "ops/attention/sm90/backward_tables.hpp"
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct BackwardPieces {
   std::size_t sink_sums = 0;
   std::size_t sums[2] =
       {};  // f32 sums of dk and dv between chunks; the same twice where one will do
+  std::size_t progress = 0;
   std::size_t ds = 0;
   std::size_t bytes = 0;  // of all
 };
@@ -29,9 +31,16 @@ struct BackwardPlan {
   std::int32_t sequence_tiles = 0;   // key tiles of the longest sequence
   std::int32_t ds_tiles = 0;         // dense: of one query head of a sequence
   std::int32_t head_tiles = 0;       // dS tiles that a chunk has room for, for each of its kv heads
+  std::int32_t chunk_heads = 0;      // kv heads of a chunk, at most
+  std::int32_t sums_heads = 0;       // kv heads whose sums are kept; 0: chunks hand on none
   std::vector<Chunk> chunks;
   std::vector<std::int32_t> first_tiles;  // of the chunks, among those of a kv head
   BackwardPieces pieces;
+
+  std::int32_t slot_tiles() const { return chunk_heads * head_tiles; }
+  std::int32_t launches() const {
+    return (static_cast<std::int32_t>(chunks.size()) + kMostChunks - 1) / kMostChunks;
+  }
 };
 
 // The chunks for a workspace of at most `limit` bytes on a device of so many multiprocessors. Where even the

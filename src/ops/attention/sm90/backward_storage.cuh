@@ -22,7 +22,7 @@ __device__ __forceinline__ HeadPlace place_of(bool packed, int sequence, int beg
 // What the producer tells the consumers about a step.
 struct StepInfo {
   std::int32_t query;  // the first
-  std::uint32_t tile;  // of dS, counted in the chunk
+  std::uint32_t tile;  // of dS
 };
 
 // A block's keys, and the steps over queries that belong to them in the chunk. It lies in shared memory, so that
@@ -39,24 +39,32 @@ struct KeyTileWork {
   TileRange units;             // that see the tile
   TileRange full[kConsumers];  // queries that need no mask, for the keys of each consumer
   Share share;
+  Chunk chunk;
+  int number;  // of the chunk, over all launches
+  int room;    // the tile of dS with which the chunk begins
 
   // Longest first: with a causal mask the first keys are seen by the most queries.
-  __device__ __forceinline__ void find(const BackwardParams& params, int queries) {
-    const int index = blockIdx.x / params.chunk.heads;
-    head = params.chunk.first_head + blockIdx.x % params.chunk.heads;
+  __device__ __forceinline__ void find(const BackwardParams& params, const BlockTask& task,
+                                       int queries) {
+    const ChunkWork& of_chunk = params.chunks[task.chunk];
+    chunk = of_chunk.chunk;
+    number = params.first_chunk + task.chunk;
+    room = params.room_of(task.chunk);
+    const int index = task.index / chunk.heads;
+    head = chunk.first_head + task.index % chunk.heads;
     if (params.shape.packed) {
       sequence = params.tables.key_tiles[2 * index];
       tile = params.tables.key_tiles[2 * index + 1];
     } else {
-      tile = index / params.sequences;
-      sequence = params.first_sequence + index % params.sequences;
+      tile = index / of_chunk.sequences;
+      sequence = of_chunk.first_sequence + index % of_chunk.sequences;
     }
     share = {};
     if (sequence < 0) return;
     entry = entry_of(params.shape, params.tables, sequence);
-    share = share_of(entry, params.shape.group, params.chunk);
+    share = share_of(entry, params.shape.group, chunk);
     // Keys behind the last sequence get zeros, once.
-    if (sequence == params.shape.batch) share = {params.chunk.first_row == 0, true, true};
+    if (sequence == params.shape.batch) share = {chunk.first_row == 0, true, true};
     const SequenceMask seen = mask(params);
     units = units_of_key_tile(seen, tile);
     seen_from = -kFar;
@@ -80,10 +88,15 @@ struct KeyTileWork {
     return params.shape.mask_of(sequence, entry.queries, entry.keys);
   }
 
+  // Where the sums of its keys are kept.
+  __device__ __forceinline__ int sums_place(const BackwardParams& params) const {
+    return (head - chunk.sums_head) * params.sums_tiles + tile;
+  }
+
   // The steps of `queries` queries of one query head of the group.
   __device__ __forceinline__ TileRange steps_of(const BackwardParams& params, int head_of_group,
                                                 int queries) const {
-    const TileRange rows = rows_in_chunk(entry, params.shape.group, head_of_group, params.chunk);
+    const TileRange rows = rows_in_chunk(entry, params.shape.group, head_of_group, chunk);
     const int begin = max(units.begin, rows.begin * kRowUnits);
     const int end = min(units.end, rows.end * kRowUnits);
     const int per_unit = kTile / queries;

@@ -105,6 +105,10 @@ struct Chunk {
   std::int32_t heads = 0;
   std::int32_t first_row = 0;  // of the group rows
   std::int32_t end_row = 0;
+  // Where sums are handed on: the first of the kv heads whose sums are kept side by side, and how many chunks have had
+  // the place of this one's sums before.
+  std::int32_t sums_head = 0;
+  std::int32_t turn = 0;
 
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };

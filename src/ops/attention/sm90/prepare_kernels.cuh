@@ -37,6 +37,7 @@ __global__ __launch_bounds__(octet::sm90::kScanThreads) void tables_kernel(
   const Shape& shape = params.shape;
   const Tables& tables = params.tables;
   const int thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < params.progress_words; i += kScanThreads) params.progress[i] = 0;
   if (thread == 0) carry_rows = carry_tiles = 0;
   __syncthreads();
 

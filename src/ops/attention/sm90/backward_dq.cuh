@@ -1,4 +1,5 @@
-// dq = scale * dS K for a row of 256 queries of one query head, over the stored tiles of dS.
+// A dq block of the backward pass: dq = scale * dS K for a row of 256 queries of one query head, over the stored
+// tiles of dS.
 //
 // One block per row: one warpgroup loads, two multiply 128 queries each. A stage has 64 keys: the boxes of dS as
 // they were stored (64 keys of 128 queries are 16 contiguous KB), and K, whose rows are the contraction. Keys are
@@ -6,7 +7,7 @@
 #pragma once
 
 #include "device/constant.hpp"
-#include "ops/attention/sm90/backward_kernel.cuh"
+#include "ops/attention/sm90/backward_keys.cuh"
 
 namespace octet::attention {
 
@@ -19,8 +20,7 @@ struct RowWork {
   int row;  // of the sequence
   SequenceEntry entry;
   UnitEntry units[kRowUnits];
-  std::uint32_t
-      tiles[kRowUnits];  // the tile of dS, counted in the chunk, that key tile 0 would have
+  std::uint32_t tiles[kRowUnits];  // the tile of dS that key tile 0 would have
 
   // Keys seen by either unit: [begin, end) tiles.
   __device__ __forceinline__ TileRange key_tiles() const {
@@ -30,14 +30,15 @@ struct RowWork {
     return {min(a.begin, b.begin), max(a.end, b.end)};
   }
 
-  __device__ __forceinline__ void find(const DqParams& params) {
+  __device__ __forceinline__ void find(const BackwardParams& params, const BlockTask& task) {
     const Shape& shape = params.shape;
+    const Chunk& chunk = params.chunks[task.chunk].chunk;
     any = false;
-    kv_head = params.chunk.first_head + blockIdx.x % params.chunk.heads;
-    const int index = blockIdx.x / params.chunk.heads;
+    kv_head = chunk.first_head + task.index % chunk.heads;
+    const int index = task.index / chunk.heads;
     const int group_row =
-        shape.packed ? params.chunk.first_row + index : group_row_of(params, index);
-    if (group_row < 0 || group_row >= params.chunk.end_row) return;
+        shape.packed ? chunk.first_row + index : group_row_of(shape, chunk, index);
+    if (group_row < 0 || group_row >= chunk.end_row) return;
     sequence = shape.packed ? sequence_of(params, group_row)
                             : group_row / (shape.group * rows_of(shape.seq_q));
     entry = entry_of(shape, params.tables, sequence);
@@ -46,10 +47,10 @@ struct RowWork {
     const int head_of_group = in_sequence / entry.rows;
     row = in_sequence - head_of_group * entry.rows;
     head = kv_head * shape.group + head_of_group;
-    const int head_in_chunk = kv_head - params.chunk.first_head;
+    const int head_in_chunk = kv_head - chunk.first_head;
     const std::uint32_t first_tile = static_cast<std::uint32_t>(head_in_chunk) * params.head_tiles +
                                      first_tile_of(entry, shape.group, head_of_group) -
-                                     entry.first_tile - params.first_tile;
+                                     entry.first_tile + params.room_of(task.chunk);
     for (int unit = 0; unit < kRowUnits; ++unit) {
       units[unit] = params.tables.units[(entry.first_row + row) * kRowUnits + unit];
       tiles[unit] = first_tile + units[unit].first_tile - units[unit].begin;
@@ -60,15 +61,16 @@ struct RowWork {
  private:
   // Dense: the last rows of all heads come first, since with a causal mask they see the most keys. The chunk has
   // `segments` heads, of which the first and the last may have a part of their rows only.
-  __device__ __forceinline__ static int group_row_of(const DqParams& params, int index) {
-    const int rows = rows_of(params.shape.seq_q);
-    const int first = params.chunk.first_row / rows;
-    const int segments = (params.chunk.end_row - 1) / rows + 1 - first;
+  __device__ __forceinline__ static int group_row_of(const Shape& shape, const Chunk& chunk,
+                                                     int index) {
+    const int rows = rows_of(shape.seq_q);
+    const int first = chunk.first_row / rows;
+    const int segments = (chunk.end_row - 1) / rows + 1 - first;
     const int row = (first + index % segments) * rows + rows - 1 - index / segments;
-    return row < params.chunk.first_row ? -1 : row;
+    return row < chunk.first_row ? -1 : row;
   }
   // The last sequence that begins at or before a row.
-  __device__ __forceinline__ static int sequence_of(const DqParams& params, int group_row) {
+  __device__ __forceinline__ static int sequence_of(const BackwardParams& params, int group_row) {
     int begin = 0, end = params.sequence_count;
     while (end - begin > 1) {
       const int middle = (begin + end) / 2;
@@ -93,8 +95,8 @@ struct alignas(1024) DqStorage {
 static_assert(kConsumers == kRowUnits);
 
 template <class C>
-__device__ __forceinline__ void load_row(std::uint32_t base, const DqMaps& maps,
-                                         const DqParams& params, const RowWork& work) {
+__device__ __forceinline__ void load_row(std::uint32_t base, const BackwardMaps& maps,
+                                         const BackwardParams& params, const RowWork& work) {
   constexpr DqConfig c = C::value;
   using Storage = DqStorage<C>;
   const HeadPlace at = place_of(params.shape.packed, work.sequence, work.entry.k_begin,
@@ -128,7 +130,7 @@ __device__ __forceinline__ void load_row(std::uint32_t base, const DqMaps& maps,
     for (int panel = 0; panel < Storage::kPanels; ++panel) {
       ptx::load_box(base + offsetof(Storage, k) + stage * sizeof(Storage::k[0]) +
                         panel * sizeof(Storage::k[0][0]),
-                    &maps.k, panel * 64, at.first + part * kDqKeys, at.z, at.w, at.v, full);
+                    &maps.dq_k, panel * 64, at.first + part * kDqKeys, at.z, at.w, at.v, full);
     }
     stage = stage + 1 == c.stages ? 0 : stage + 1;
     parity ^= stage == 0;
@@ -143,8 +145,9 @@ __device__ __forceinline__ std::uint32_t ds_descriptor_low(std::uint32_t address
 }
 
 template <class C>
-__device__ __forceinline__ void multiply_row(std::uint32_t base_, const DqMaps& maps,
-                                             const DqParams& params, const RowWork& work) {
+__device__ __forceinline__ void multiply_row(std::uint32_t base_, const BackwardMaps& maps,
+                                             const BackwardParams& params, const RowWork& work,
+                                             int chunk) {
   constexpr DqConfig c = C::value;
   using Storage = DqStorage<C>;
   constexpr int kWaves = kTile / kWaveRows;
@@ -195,6 +198,7 @@ __device__ __forceinline__ void multiply_row(std::uint32_t base_, const DqMaps& 
 
   // Results. A warp writes rows where the products of the other three read dS, so all have to be done.
   consumer_sync(unit);
+  if (threadIdx.x % 128 == 0) ptx::add_to_count(params.progress.dq + chunk, 1);
   const auto box_at = [&](int box) {  // of this unit
     return base + offsetof(Storage, ds) + box / 2 * sizeof(Storage::ds[0]) +
            unit * sizeof(Storage::ds[0][0]) + box % 2 * kBoxBytes;
@@ -226,38 +230,37 @@ __device__ __forceinline__ void multiply_row(std::uint32_t base_, const DqMaps& 
 }
 
 template <class C>
-__global__ __launch_bounds__(kThreads, 1) void dq_kernel(const __grid_constant__ DqMaps maps,
-                                                         const __grid_constant__ DqParams params) {
+__device__ __forceinline__ void run_dq(std::uint32_t base, RowWork& work, const BackwardMaps& maps,
+                                       const BackwardParams& params, const BlockTask& task) {
   using Storage = DqStorage<C>;
   static_assert(sizeof(Storage) + 1024 <= kSharedLimit, "the stages do not fit");
-  extern __shared__ std::uint8_t raw[];
-  const std::uint32_t skipped = -ptx::shared_address(raw) & 1023;
-  const std::uint32_t base = ptx::shared_address(raw) + skipped;
-  RowWork& work = reinterpret_cast<Storage*>(raw + skipped)->work;
+  const int chunk = params.first_chunk + task.chunk;
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < C::value.stages; ++stage) {
       ptx::barrier_init(base + offsetof(Storage, full) + 8 * stage, 1);
       ptx::barrier_init(base + offsetof(Storage, empty) + 8 * stage, 4 * kConsumers);
     }
     ptx::fence_barrier_init();
+    work.find(params, task);
+    if (work.any) {
+      wait_for_ds(params, task);
+    } else {
+      ptx::add_to_count(params.progress.dq + chunk, kConsumers);
+    }
   }
-  if (threadIdx.x < 32 && ptx::elect_lane()) {
-    ptx::prefetch_map(&maps.k);
-    ptx::prefetch_map(&maps.dq);
-  }
-  ptx::wait_for_earlier_kernels();
-  ptx::let_next_kernel_start();
-  if (threadIdx.x == 0) work.find(params);
   __syncthreads();
   if (!work.any) return;
 
   // Roles
   if (threadIdx.x < 128) {
     ptx::shrink_registers<24>();
-    if (threadIdx.x < 32 && ptx::elect_lane()) load_row<C>(base, maps, params, work);
+    if (threadIdx.x < 32 && ptx::elect_lane()) {
+      ptx::fence_global_for_copies();
+      load_row<C>(base, maps, params, work);
+    }
   } else {
     ptx::grow_registers<240>();
-    multiply_row<C>(base, maps, params, work);
+    multiply_row<C>(base, maps, params, work, chunk);
   }
 }
 
