@@ -201,6 +201,24 @@ TEST(AttentionCudaBackward, EqualScoresOfAPowerOfTwoOfKeysAreExact) {
   }
 }
 
+void expect_near_the_cpu(const AttentionProblem& problem) {
+  const AttentionCall cuda(problem), cpu(problem);
+  for (const AttentionCall* call : {&cuda, &cpu}) {
+    call->fill(7);
+    run_forward_on_cpu(*call);
+  }
+  run_with_workspace(plan_attention_backward(cpu.problem, {"cpu_simd", 2}), cpu.backward());
+  run_backward_on_cuda(cuda);
+  const double wanted = problem.dtype == Dtype::bf16 ? 46 : 58;
+  const std::string where = describe(cuda.problem);
+  EXPECT_GT(snr_db(cuda.dq, cpu.dq), wanted) << where;
+  EXPECT_GT(snr_db(cuda.dk, cpu.dk), wanted) << where;
+  EXPECT_GT(snr_db(cuda.dv, cpu.dv), wanted) << where;
+  if (problem.sink) {
+    EXPECT_GT(snr_db(cuda.dsink, cpu.dsink), 80) << where;
+  }
+}
+
 TEST(AttentionCudaBackward, MatchesTheCpuForEveryMaskAndLength) {
   OCTET_NEEDS_HOPPER();
   const AttentionMask masks[] = {{},
@@ -221,24 +239,22 @@ TEST(AttentionCudaBackward, MatchesTheCpuForEveryMaskAndLength) {
           AttentionProblem problem = heads_of(dim_qk, dim_v, queries, keys, mask);
           problem.dtype = dtype;
           problem.sink = queries == 193;
-          const AttentionCall cuda(problem), cpu(problem);
-          for (const AttentionCall* call : {&cuda, &cpu}) {
-            call->fill(7);
-            run_forward_on_cpu(*call);
-          }
-          run_with_workspace(plan_attention_backward(cpu.problem, {"cpu_simd", 2}), cpu.backward());
-          run_backward_on_cuda(cuda);
-          const double wanted = dtype == Dtype::bf16 ? 46 : 58;
-          const std::string where = describe(cuda.problem);
-          EXPECT_GT(snr_db(cuda.dq, cpu.dq), wanted) << where;
-          EXPECT_GT(snr_db(cuda.dk, cpu.dk), wanted) << where;
-          EXPECT_GT(snr_db(cuda.dv, cpu.dv), wanted) << where;
-          if (problem.sink) {
-            EXPECT_GT(snr_db(cuda.dsink, cpu.dsink), 80) << where;
-          }
+          expect_near_the_cpu(problem);
         }
       }
     }
+  }
+}
+
+TEST(AttentionCudaBackward, HeadSizesInBetweenAreFilledWithZeros) {
+  OCTET_NEEDS_HOPPER();
+  for (const auto& [dim_qk, dim_v] : {std::pair<std::int64_t, std::int64_t>(8, 8),
+                                      {40, 24},
+                                      {96, 96},
+                                      {64, 128},
+                                      {128, 72},
+                                      {160, 40}}) {
+    expect_near_the_cpu(heads_of(dim_qk, dim_v, 193, 300, kCausalMask));
   }
 }
 
@@ -260,6 +276,27 @@ TEST(AttentionCudaBackward, TenRunsAndEveryWorkspaceLimitGiveTheSameBits) {
     const std::size_t least = attention::plan_backward(first.problem, 0, 132).pieces.bytes;
     for (const std::size_t limit : {least, 2 * least, 3 * least}) {
       run_backward_on_cuda(again, limit);
+      expect_same_gradients(first, again);
+    }
+  }
+}
+
+// As many chunks as a problem of this size has in practice: of parts of sequences, of whole ones, and few.
+TEST(AttentionCudaBackward, LimitsOfMegabytesAndGibibytesGiveTheSameBits) {
+  OCTET_NEEDS_HOPPER();
+  for (const auto& [dim_qk, dim_v] : kHeads) {
+    AttentionProblem problem = heads_of(dim_qk, dim_v, 4096, 4096, kCausalMask);
+    problem.batch = 1;
+    problem.heads_q = 16;
+    problem.heads_kv = 8;
+    const AttentionCall first(problem), again(problem);
+    for (const AttentionCall* call : {&first, &again}) {
+      call->fill(5);
+      run_forward_on_cpu(*call);
+    }
+    run_backward_on_cuda(first);
+    for (const std::size_t mebibytes : {64, 200, 1 << 20}) {
+      run_backward_on_cuda(again, mebibytes << 20);
       expect_same_gradients(first, again);
     }
   }

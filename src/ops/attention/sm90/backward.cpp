@@ -13,8 +13,9 @@ using attention::BackwardPlan;
 
 std::string refuse_shape(const AttentionProblem& problem) {
   if (!attention::has_backward_kernels(problem.dtype, problem.dim_qk, problem.dim_v)) {
-    return text("takes bf16 and f16 heads of 64, 128 and 192/128, not ", name(problem.dtype),
-                " of ", problem.dim_qk, "/", problem.dim_v);
+    return text(
+        "takes bf16 and f16 heads of multiples of 8, up to 192 for q and k and 128 for v, not ",
+        name(problem.dtype), " of ", problem.dim_qk, "/", problem.dim_v);
   }
   if (*problem.out_dtype != problem.dtype) {
     return text("takes out and dout in ", name(problem.dtype), ", the dtype of q, not ",

@@ -286,7 +286,9 @@ struct KeyConsumer {
     }
   }
 
+  // All lanes have read what they need of the stage.
   __device__ __forceinline__ void release(std::uint32_t barriers) const {
+    __syncwarp();
     if (ptx::elect_lane()) ptx::barrier_arrive(base + barriers + 8 * stage);
   }
 };

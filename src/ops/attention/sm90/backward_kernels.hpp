@@ -18,11 +18,10 @@ const BackwardKernels* find_backward_kernels(Dtype dtype, std::int64_t dim_qk, s
 const void* backward_tables_kernel();
 const void* backward_sink_kernel();
 
-// Which exist, for builds without CUDA too.
+// Which exist, for builds without CUDA too. Head sizes in between are filled with zeros.
 constexpr bool has_backward_kernels(Dtype dtype, std::int64_t dim_qk, std::int64_t dim_v) {
-  if (dtype != Dtype::bf16 && dtype != Dtype::f16) return false;
-  return (dim_qk == 64 && dim_v == 64) || (dim_qk == 128 && dim_v == 128) ||
-         (dim_qk == 192 && dim_v == 128);
+  return (dtype == Dtype::bf16 || dtype == Dtype::f16) && dim_qk % 8 == 0 && dim_v % 8 == 0 &&
+         dim_qk <= 192 && dim_v <= 128;
 }
 
 }  // namespace octet::attention

@@ -151,6 +151,7 @@ class BackwardRun {
     steps(args.lse, params.lse_batch_step, params.lse_head_step);
     steps(args.dlse, params.dlse_batch_step, params.dlse_head_step);
     params.rows = plan_.rows_bound;
+    params.dim_v = static_cast<std::int32_t>(problem_.dim_v);
     if (problem_.sink) {
       params.sink = static_cast<const float*>(args.inputs.sink.data);
       params.sink_step = args.inputs.sink.strides[0];

@@ -108,6 +108,7 @@ struct PrepareParams {
   float* dsink;
   std::int64_t dsink_step;
   std::int32_t rows;  // of all sequences; packed: a bound
+  std::int32_t dim_v;
 };
 
 // A chunk, and the blocks that it has.

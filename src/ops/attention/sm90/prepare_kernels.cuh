@@ -183,9 +183,9 @@ __global__ __launch_bounds__(kPrepareThreads) void prepare_kernel(
       const int query = first + turn * kAtOnce + at;
       const bool there = query < entry.queries && !sees_nothing;
       float sum = 0, lse = -INFINITY;
-      if (there) {
+      if (there) lse = params.lse[of_query(params.lse_batch_step, params.lse_head_step, query)];
+      if (there && lane * 8 < params.dim_v) {
         const uint4 a = *from(params.out, query), b = *from(params.dout, query);
-        lse = params.lse[of_query(params.lse_batch_step, params.lse_head_step, query)];
         sum = dot_of_words<kDtype>(a.x, b.x, sum);
         sum = dot_of_words<kDtype>(a.y, b.y, sum);
         sum = dot_of_words<kDtype>(a.z, b.z, sum);
