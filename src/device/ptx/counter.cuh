@@ -11,6 +11,11 @@ __device__ __forceinline__ void add_to_count(std::uint32_t* counter, std::uint32
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(count) : "memory");
 }
 
+// The same for a count that only one thread changes.
+__device__ __forceinline__ void set_count(std::uint32_t* counter, std::uint32_t count) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(counter), "r"(count) : "memory");
+}
+
 __device__ __forceinline__ void wait_for_count(const std::uint32_t* counter, std::uint32_t count) {
   std::uint32_t now;
   while (true) {

@@ -101,7 +101,8 @@ void check_chunks(const AttentionProblem& problem, const BackwardPlan& plan) {
         const SequenceEntry entry{0,         static_cast<std::int32_t>(problem.seq_q),
                                   0,         static_cast<std::int32_t>(problem.seq_kv),
                                   b * rows,  rows,
-                                  b * tiles, tiles};
+                                  b * tiles, tiles,
+                                  0};
         const Share share = share_of(entry, group, chunk);
         if (share.any && share.ends) {
           EXPECT_TRUE(finished.emplace(head, b).second);
@@ -166,31 +167,121 @@ TEST(AttentionBackwardPlan, EmptySequencesStillHaveAChunkThatWritesZeros) {
   }
 }
 
-// Where the host does not know the lengths, every unit has room for the keys of the longest sequence.
-TEST(AttentionBackwardPlan, PackedSequencesHaveRoomWhateverTheirLengths) {
-  AttentionProblem problem = problem_of(5, 1000, 700, 8, 2, kCausalMask);
+AttentionProblem packed_problem() {
+  AttentionProblem problem = problem_of(7, 1000, 700, 8, 4, kCausalMask);
   problem.offsets_dtype = Dtype::i32;
   problem.total_q = 2345;
   problem.total_kv = 2000;
-  for (const std::size_t limit :
-       {std::size_t{0}, std::size_t{20} << 20, std::size_t{60} << 20, kNoLimit}) {
-    const BackwardPlan plan = plan_backward(problem, limit, kMultiprocessors);
-    EXPECT_GE(plan.rows_bound, rows_of(problem.total_q) + 5);
-    std::int32_t head = 0, row = 0;
-    for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
-      const Chunk& chunk = plan.chunks[i];
-      EXPECT_EQ(chunk.first_head, head);
-      EXPECT_EQ(chunk.first_row, row);
-      EXPECT_LE((chunk.end_row - chunk.first_row) * kRowUnits * plan.sequence_tiles,
-                plan.head_tiles);
-      EXPECT_EQ(plan.first_tiles[i], chunk.first_row * kRowUnits * plan.sequence_tiles);
-      row = chunk.end_row;
-      if (row < 4 * plan.rows_bound) continue;
-      head += chunk.heads;
-      row = 0;
+  return problem;
+}
+
+// The tables of packed sequences of these lengths, as packed_tables_kernel makes them.
+struct HostTables {
+  std::vector<SequenceEntry> sequences;
+  std::vector<UnitEntry> units;
+  std::int32_t key_tiles = 0;
+
+  HostTables(const AttentionMask& mask, const std::vector<std::pair<int, int>>& lengths) {
+    std::int32_t row = 0, tile = 0;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const auto& [queries, keys] = lengths[i];
+      SequenceMask sees(mask, queries, keys);
+      if (i + 1 == lengths.size())
+        sees = SequenceMask({.right = 0, .align = MaskAlignment::top_left}, 0, 0);
+      SequenceEntry entry{0, queries, 0, keys, row, rows_of(queries), tile, 0, key_tiles};
+      for (std::int32_t unit = 0; unit < entry.rows * kRowUnits; ++unit) {
+        const TileRange seen = key_tiles_of_unit(sees, unit);
+        units.push_back({tile, seen.begin, seen.end, 0});
+        tile += seen.count();
+      }
+      entry.tiles = tile - entry.first_tile;
+      sequences.push_back(entry);
+      row += entry.rows;
+      key_tiles += key_tiles_of(keys);
     }
-    EXPECT_EQ(head, 2);
-    EXPECT_EQ(row, 0);
+  }
+};
+
+// Parts of packed sequences have every row and, of every sequence that they have rows of, all keys. Sequences
+// without rows are in one part, too, so that their gradients become zeros.
+TEST(AttentionBackwardPlan, PartsOfPackedSequencesHaveAllRowsAndTheirKeys) {
+  const std::vector<std::vector<std::pair<int, int>>> batches{
+      {{1000, 700}, {0, 130}, {300, 300}, {700, 0}, {5, 5}, {0, 0}, {340, 640}, {100, 200}},
+      {{0, 10}, {0, 300}, {1000, 700}, {0, 5}},
+      {{300, 0}, {4, 0}},
+      {{0, 0}},
+      {{600, 600}, {600, 600}, {600, 600}, {0, 0}},
+  };
+  constexpr std::int32_t kGroup = 2;
+  for (const AttentionMask& mask : kMasks) {
+    for (const auto& lengths : batches) {
+      const HostTables made(mask, lengths);
+      const auto count = static_cast<std::int32_t>(lengths.size());
+      const PackedTables tables{made.sequences.data(), count, made.units.data(), kGroup};
+      const std::int64_t tiles = tables.tile_end(count - 1);
+      for (const std::int32_t room : {12 * 2, 12 * 3, 1 << 20}) {
+        const PartsPlan plan{1, 1, room, 12, 3, 4, 1000};
+        const std::int32_t parts = count_parts(plan, tiles, made.key_tiles);
+        const std::int64_t of_part = (tiles + parts - 1) / parts;
+        std::vector<PartBegin> begins(1);
+        for (std::int32_t i = 1; i < parts; ++i) {
+          begins.push_back(part_begin(tables, std::min(i * of_part, tiles)));
+        }
+        begins.push_back({tables.row_end(count - 1), static_cast<std::int32_t>(tiles),
+                          made.key_tiles, made.key_tiles});
+        std::vector<int> without_rows(lengths.size(), 0);
+        for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+          const PartBegin &begin = begins[i], &end = begins[i + 1];
+          EXPECT_LE(begin.row, end.row);
+          EXPECT_LE(end.tile - begin.tile, std::max<std::int64_t>(room, tiles));
+          if (tiles > room) {
+            EXPECT_LE(end.tile - begin.tile, room);
+          }
+          for (std::int32_t s = 0; s < count; ++s) {
+            const SequenceEntry& entry = made.sequences[static_cast<std::size_t>(s)];
+            const std::int32_t keys_end = entry.first_key + key_tiles_of(entry.keys);
+            const bool has_keys = entry.first_key >= begin.key && keys_end <= end.before_key &&
+                                  entry.first_key < keys_end;
+            const bool has_rows = tables.row_begin(s) < end.row && tables.row_end(s) > begin.row;
+            if (has_rows && entry.keys > 0) {
+              EXPECT_TRUE(has_keys) << s << " in part " << i;
+            }
+            if (entry.rows == 0) without_rows[static_cast<std::size_t>(s)] += has_keys;
+          }
+        }
+        for (std::size_t s = 0; s < lengths.size(); ++s) {
+          const bool is_one = lengths[s].first == 0 && lengths[s].second > 0;
+          EXPECT_EQ(without_rows[s], is_one ? 1 : 0) << s << " of " << lengths.size();
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionBackwardPlan, ChunksOfPackedSequencesAreEveryPartOfEveryHead) {
+  const AttentionProblem problem = packed_problem();
+  for (const std::size_t limit :
+       {std::size_t{0}, std::size_t{40} << 20, std::size_t{80} << 20, kNoLimit}) {
+    const BackwardPlan plan = plan_backward(problem, limit, kMultiprocessors);
+    if (limit > 0) {
+      EXPECT_LE(plan.pieces.bytes, limit);
+    }
+    EXPECT_GE(plan.rows_bound, rows_of(problem.total_q) + 7);
+    EXPECT_EQ(problem.heads_kv % (plan.parts.heads * plan.parts.turns), 0);
+    const std::int32_t parts = plan.parts.bound;
+    std::set<std::pair<int, int>> seen;
+    std::vector<std::int32_t> turns(static_cast<std::size_t>(plan.sums_heads), 0);
+    for (std::int32_t i = 0; i < plan.count(problem.heads_kv); ++i) {
+      const PartOfChunk chunk = part_of_chunk(plan.parts, parts, i);
+      EXPECT_LT(chunk.first_head + plan.parts.heads, problem.heads_kv + 1);
+      for (std::int32_t head = 0; head < plan.parts.heads; ++head) {
+        EXPECT_TRUE(seen.emplace(chunk.first_head + head, chunk.part).second);
+        const std::int32_t place = chunk.first_head + head - chunk.sums_head;
+        ASSERT_LT(place, plan.sums_heads);
+        EXPECT_EQ(turns[static_cast<std::size_t>(place)]++, chunk.turn);
+      }
+    }
+    EXPECT_EQ(seen.size(), static_cast<std::size_t>(problem.heads_kv * parts));
   }
 }
 

@@ -299,6 +299,16 @@ TEST(AttentionCudaBackward, LimitsOfMegabytesAndGibibytesGiveTheSameBits) {
       run_backward_on_cuda(again, mebibytes << 20);
       expect_same_gradients(first, again);
     }
+    problem.offsets_dtype = Dtype::i32;
+    problem.total_q = problem.total_kv = 4096;
+    const AttentionCall packed(problem);
+    packed.fill(5);
+    packed.set_offsets({0, 4096}, {0, 4096});
+    run_forward_on_cpu(packed);
+    for (const std::size_t mebibytes : {100, 1024}) {
+      run_backward_on_cuda(packed, mebibytes << 20);
+      expect_same_gradients(first, packed);
+    }
   }
 }
 
@@ -321,6 +331,15 @@ TEST(AttentionCudaBackward, PackedSequencesHaveTheBitsTheyHaveAlone) {
     all.set_offsets(at_q, at_kv);
     run_forward_on_cpu(all);
     run_backward_on_cuda(all);
+    const AttentionCall again(problem);
+    again.fill(11);
+    again.set_offsets(at_q, at_kv);
+    run_forward_on_cpu(again);
+    const std::size_t least = attention::plan_backward(again.problem, 0, 132).pieces.bytes;
+    for (const std::size_t limit : {least, least + (least >> 2)}) {
+      run_backward_on_cuda(again, limit);
+      expect_same_gradients(all, again);
+    }
     const auto same_rows = [](const TensorView& packed, std::int64_t first,
                               const HostTensor& alone) {
       const std::int64_t row = packed.shape[1] * packed.shape[2] * size_bytes(packed.dtype);

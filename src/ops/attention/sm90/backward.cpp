@@ -57,9 +57,11 @@ std::string refuse(const AttentionProblem& problem, const Machine& machine) {
 Planned<AttentionBackwardArgs> plan(const AttentionProblem& problem, const Machine& machine) {
   const BackwardPlan plan =
       attention::plan_backward(problem, problem.workspace_limit, machine.multiprocessors);
-  const std::size_t bytes = plan.pieces.bytes, chunks = plan.chunks.size();
-  return {text("dS stored, ", chunks, chunks == 1 ? " chunk" : " chunks"), bytes,
-          sm90_attention_backward_run(problem, plan)};
+  const std::size_t bytes = plan.pieces.bytes;
+  const std::int32_t chunks = plan.count(problem.heads_kv);
+  return {text("dS stored, ", problem.offsets_dtype ? "at most " : "", chunks,
+               chunks == 1 ? " chunk" : " chunks"),
+          bytes, sm90_attention_backward_run(problem, plan)};
 }
 
 }  // namespace

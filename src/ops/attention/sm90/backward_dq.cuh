@@ -32,7 +32,8 @@ struct RowWork {
 
   __device__ __forceinline__ void find(const BackwardParams& params, const BlockTask& task) {
     const Shape& shape = params.shape;
-    const Chunk& chunk = params.chunks[task.chunk].chunk;
+    const ChunkWork of_chunk = params.chunk(task.chunk);
+    const Chunk& chunk = of_chunk.chunk;
     any = false;
     kv_head = chunk.first_head + task.index % chunk.heads;
     const int index = task.index / chunk.heads;
@@ -50,7 +51,8 @@ struct RowWork {
     const int head_in_chunk = kv_head - chunk.first_head;
     const std::uint32_t first_tile = static_cast<std::uint32_t>(head_in_chunk) * params.head_tiles +
                                      first_tile_of(entry, shape.group, head_of_group) -
-                                     entry.first_tile + params.room_of(task.chunk);
+                                     entry.first_tile +
+                                     room_of(params, params.first_chunk + task.chunk, of_chunk);
     for (int unit = 0; unit < kRowUnits; ++unit) {
       units[unit] = params.tables.units[(entry.first_row + row) * kRowUnits + unit];
       tiles[unit] = first_tile + units[unit].first_tile - units[unit].begin;
@@ -243,7 +245,7 @@ __device__ __forceinline__ void run_dq(std::uint32_t base, RowWork& work, const 
     ptx::fence_barrier_init();
     work.find(params, task);
     if (work.any) {
-      wait_for_ds(params, task);
+      wait_for_keys(params, task.chunk);
     } else {
       ptx::add_to_count(params.progress.dq + chunk, kConsumers);
     }

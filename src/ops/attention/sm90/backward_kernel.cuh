@@ -30,6 +30,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(
   ptx::let_next_kernel_start();
   if (threadIdx.x == 0) task = next_task(params);
   __syncthreads();
+  if (task.chunk < 0) return;
   if (task.is_dq) {
     run_dq<Dq>(base, reinterpret_cast<DqStorage<Dq>*>(raw + skipped)->work, maps, params, task);
   } else {

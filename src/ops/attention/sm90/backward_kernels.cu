@@ -2,7 +2,7 @@
 #include "ops/attention/sm90/backward_kernels.hpp"
 
 #include "ops/attention/sm90/backward_kernel.cuh"
-#include "ops/attention/sm90/prepare_kernels.cuh"
+#include "ops/attention/sm90/packed_tables.cuh"
 
 namespace octet::attention {
 namespace {
@@ -35,7 +35,9 @@ const BackwardKernels* find_backward_kernels(Dtype dtype, std::int64_t dim_qk, s
   return dtype == Dtype::bf16 ? find<Dtype::bf16>(dim_qk, dim_v) : find<Dtype::f16>(dim_qk, dim_v);
 }
 
-const void* backward_tables_kernel() { return reinterpret_cast<const void*>(&tables_kernel); }
+const void* backward_tables_kernel(bool packed) {
+  return reinterpret_cast<const void*>(packed ? &packed_tables_kernel : &dense_tables_kernel);
+}
 const void* backward_sink_kernel() { return reinterpret_cast<const void*>(&sink_kernel); }
 
 }  // namespace octet::attention

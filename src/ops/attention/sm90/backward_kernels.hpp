@@ -15,7 +15,7 @@ struct BackwardKernels {
 // Null where there are none.
 const BackwardKernels* find_backward_kernels(Dtype dtype, std::int64_t dim_qk, std::int64_t dim_v);
 
-const void* backward_tables_kernel();
+const void* backward_tables_kernel(bool packed);
 const void* backward_sink_kernel();
 
 // Which exist, for builds without CUDA too. Head sizes in between are filled with zeros.

@@ -14,13 +14,14 @@
 
 namespace octet::attention {
 
-// Where a thread's sums of an earlier chunk lie: one float per register and thread.
+// Where a thread's sums lie that a turn leaves: one float per register and thread.
 template <class C>
 __device__ __forceinline__ std::int64_t sums_at(const BackwardParams& params,
-                                                const KeyTileWork& work) {
+                                                const KeyTileWork& work, int turn) {
   constexpr int kRegisters = (C::value.dim_qk + C::value.dim_v) / 2;
   const std::int64_t block = work.sums_place(params);
-  return (block * kConsumers + consumer_index()) * kRegisters * 128 + threadIdx.x % 128;
+  return turn % params.handed.buffers * params.handed.buffer_floats +
+         (block * kConsumers + consumer_index()) * kRegisters * 128 + threadIdx.x % 128;
 }
 
 template <class C>
@@ -34,7 +35,7 @@ __device__ __forceinline__ void begin_sums(KeyConsumer<C>& consumer, const Backw
     for (float& value : consumer.dv) value = 0;
     return;
   }
-  const float* from = params.sums[(work.number + 1) % 2] + sums_at<C>(params, work);
+  const float* from = params.handed.sums + sums_at<C>(params, work, work.chunk.turn - 1);
 #pragma unroll
   for (int i = 0; i < c.dim_qk / 2; ++i) consumer.dk[i] = from[i * 128];
 #pragma unroll
@@ -45,7 +46,7 @@ template <class C>
 __device__ __forceinline__ void leave_sums(const KeyConsumer<C>& consumer,
                                            const BackwardParams& params, const KeyTileWork& work) {
   constexpr BackwardConfig c = C::value;
-  float* to = params.sums[work.number % 2] + sums_at<C>(params, work);
+  float* to = params.handed.sums + sums_at<C>(params, work, work.chunk.turn);
 #pragma unroll
   for (int i = 0; i < c.dim_qk / 2; ++i) to[i * 128] = consumer.dk[i];
 #pragma unroll
@@ -117,7 +118,11 @@ __device__ __forceinline__ void count_consumer(const KeyConsumer<C>& consumer,
   consumer_sync(consumer.consumer);
   if (threadIdx.x % 128 != 0) return;
   ptx::add_to_count(params.progress.keys + work.number, 1);
-  if (params.hands_on == HandsOn::by_block) ptx::add_to_count(sums_counter(params, work), 1);
+  // Dense blocks take turns even where a sequence ends.
+  if (params.handed.buffers == 1 || (params.handed.buffers > 1 && !work.share.ends)) {
+    ptx::set_count(turn_of_sums(params, work, work.chunk.turn) + consumer.consumer,
+                   work.chunk.turn + 1);
+  }
 }
 
 template <class C>

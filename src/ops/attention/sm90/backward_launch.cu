@@ -65,9 +65,10 @@ class BackwardRun {
     prepare(args, tables, stream);
     for (std::int32_t i = 0; i < plan_.launches(); ++i) {
       const BackwardParams params = params_of(i, tables, workspace);
-      launch(kernels_.gradients, "launch of attention gradients",
-             params.segment_ends[params.segments - 1], kThreads, kernels_.shared_bytes, stream,
-             maps, params);
+      const std::int64_t blocks =
+          shape_.packed ? packed_blocks() : params.segment_ends[params.segments - 1];
+      launch(kernels_.gradients, "launch of attention gradients", blocks, kThreads,
+             kernels_.shared_bytes, stream, maps, params);
     }
   }
 
@@ -93,17 +94,22 @@ class BackwardRun {
     tables.sink_sums = reinterpret_cast<float*>(workspace + at.sink_sums);
     tables.rows_bound = plan_.rows_bound;
     tables.key_tiles_bound = plan_.key_tiles_bound;
+    tables.parts = reinterpret_cast<PartBegin*>(workspace + at.parts);
+    tables.segments = reinterpret_cast<std::int32_t*>(workspace + at.segments);
+    tables.segment_ends = reinterpret_cast<std::int32_t*>(workspace + at.segment_ends);
+    tables.chunks = reinterpret_cast<ChunkWork*>(workspace + at.chunks);
     return tables;
   }
 
-  // started, of every launch; keys and dq, of every chunk; sums, of every block of a chunk
+  std::int32_t chunk_count() const { return plan_.count(problem_.heads_kv); }
+  std::int32_t sums_places() const { return plan_.sums_heads * plan_.sequence_tiles; }
+  // started, of every launch; keys and dq, of every chunk; sums, of every place and consumer
   std::int32_t progress_words() const {
-    return plan_.launches() + 2 * static_cast<std::int32_t>(plan_.chunks.size()) +
-           plan_.sums_heads * plan_.sequence_tiles;
+    return plan_.launches() + 2 * chunk_count() + plan_.sums_buffers * sums_places() * kConsumers;
   }
   Progress progress_of(std::int32_t launch, unsigned char* workspace) const {
     const auto words = reinterpret_cast<std::uint32_t*>(workspace + plan_.pieces.progress);
-    const std::size_t chunks = plan_.chunks.size();
+    const std::int32_t chunks = chunk_count();
     std::uint32_t* keys = words + plan_.launches();
     return {words + launch, keys, keys + chunks, keys + 2 * chunks};
   }
@@ -116,6 +122,7 @@ class BackwardRun {
     params.progress = progress_of(0, workspace).started;
     params.progress_words = progress_words();
     if (shape_.packed) {
+      params.parts = plan_.parts;
       params.offsets_q = args.inputs.offsets_q.data;
       params.offsets_kv = args.inputs.offsets_kv.data;
       params.offsets_q_step = args.inputs.offsets_q.strides[0];
@@ -124,8 +131,8 @@ class BackwardRun {
       params.total_q = static_cast<std::int32_t>(problem_.total_q);
       params.total_kv = static_cast<std::int32_t>(problem_.total_kv);
     }
-    launch(backward_tables_kernel(), "launch of attention tables", 1, kTablesThreads, 0, stream,
-           params);
+    launch(backward_tables_kernel(shape_.packed), "launch of attention tables", 1, kTablesThreads,
+           0, stream, params);
   }
 
   HeadsPointer pointer_of(const TensorView& view) const {
@@ -213,17 +220,17 @@ class BackwardRun {
     params.tables = tables;
     params.progress = progress_of(launch, workspace);
     params.factor = problem_.scale * 1.44269504088896341f;
-    params.hands_on = plan_.sums_heads == 0 ? HandsOn::nothing
-                      : shape_.packed       ? HandsOn::by_chunk
-                                            : HandsOn::by_block;
+    params.handed = {reinterpret_cast<float*>(workspace + plan_.pieces.sums),
+                     static_cast<std::int64_t>(plan_.buffer_bytes / sizeof(float)),
+                     plan_.sums_buffers,
+                     sums_places(),
+                     plan_.sequence_tiles,
+                     plan_.turns};
     params.sequence_count = shape_.batch + (shape_.packed ? 1 : 0);
     params.head_tiles = plan_.head_tiles;
     params.slot_tiles = plan_.slot_tiles();
     params.ds = workspace + plan_.pieces.ds;
-    for (int i = 0; i < 2; ++i) {
-      params.sums[i] = reinterpret_cast<float*>(workspace + plan_.pieces.sums[i]);
-    }
-    params.sums_tiles = plan_.sequence_tiles;
+    if (shape_.packed) return params;
     params.first_chunk = launch * kMostChunks;
     const auto all = static_cast<std::int32_t>(plan_.chunks.size());
     const std::int32_t chunks = std::min(kMostChunks, all - params.first_chunk);
@@ -240,24 +247,27 @@ class BackwardRun {
     return params;
   }
 
+  // A cut sequence has its keys in two parts or more.
+  std::int64_t packed_blocks() const {
+    const std::int64_t cuts = plan_.parts.bound - 1;
+    return (plan_.key_tiles_bound + cuts * plan_.sequence_tiles) * problem_.heads_kv +
+           std::int64_t{plan_.rows_bound} * problem_.heads_q;
+  }
+
+  // Dense.
   ChunkWork work_of(std::size_t index) const {
     const Chunk& chunk = plan_.chunks[index];
-    ChunkWork work{chunk, plan_.first_tiles[index], 0, 0, 0, 0};
-    std::int32_t tiles = plan_.key_tiles_bound;
-    std::int32_t rows = chunk.end_row - chunk.first_row;
-    if (!shape_.packed) {
-      const std::int32_t of_head = rows_of(shape_.seq_q), of_group = shape_.group * of_head;
-      work.first_sequence = of_group == 0 ? 0 : chunk.first_row / of_group;
-      work.sequences =
-          of_group == 0 ? shape_.batch : ceil_div(chunk.end_row, of_group) - work.first_sequence;
-      tiles = work.sequences * plan_.sequence_tiles;
-      // As many rows as a head has for every head that the chunk touches.
-      if (rows > 0) {
-        rows = (ceil_div(chunk.end_row, of_head) - chunk.first_row / of_head) * of_head;
-      }
+    ChunkWork work{chunk, plan_.first_tiles[index], 0, 0, 0, 0, 0};
+    const std::int32_t of_head = rows_of(shape_.seq_q), of_group = shape_.group * of_head;
+    work.first_sequence = of_group == 0 ? 0 : chunk.first_row / of_group;
+    work.sequences =
+        of_group == 0 ? shape_.batch : ceil_div(chunk.end_row, of_group) - work.first_sequence;
+    work.key_blocks = work.sequences * plan_.sequence_tiles * chunk.heads;
+    // As many rows as a head has for every head that the chunk touches.
+    if (chunk.end_row > chunk.first_row) {
+      const std::int32_t heads = ceil_div(chunk.end_row, of_head) - chunk.first_row / of_head;
+      work.dq_blocks = heads * of_head * chunk.heads;
     }
-    work.key_blocks = tiles * chunk.heads;
-    work.dq_blocks = rows * chunk.heads;
     return work;
   }
 

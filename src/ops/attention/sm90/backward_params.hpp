@@ -1,8 +1,7 @@
 // What the host passes to the kernels of the Hopper backward.
 #pragma once
 
-#include "ops/attention/sm90/backward_schedule.hpp"
-#include "ops/attention/sm90/backward_tables.hpp"
+#include "ops/attention/sm90/backward_parts.hpp"
 
 #include <octet/dtype.hpp>
 
@@ -38,7 +37,7 @@ struct Shape {
   // Dense sequences are alike.
   OCTET_HOST_DEVICE constexpr SequenceEntry dense_entry(std::int32_t sequence) const {
     const std::int32_t rows = rows_of(seq_q);
-    return {0, seq_q, 0, seq_kv, sequence * rows, rows, sequence * tiles, tiles};
+    return {0, seq_q, 0, seq_kv, sequence * rows, rows, sequence * tiles, tiles, 0};
   }
 
   // Those of entry `sequence`, which has one more of a packed tensor: it sees nothing.
@@ -63,6 +62,11 @@ struct Tables {
   float* sink_sums;  // [heads_q][rows_bound]
   std::int32_t rows_bound;
   std::int32_t key_tiles_bound;
+  // Packed only: the chunks, as the device has cut them.
+  PartBegin* parts;            // [parts + 1]
+  std::int32_t* segments;      // their number
+  std::int32_t* segment_ends;  // blocks
+  ChunkWork* chunks;
 };
 
 OCTET_HOST_DEVICE inline SequenceEntry entry_of(const Shape& shape, const Tables& tables,
@@ -80,6 +84,7 @@ struct TablesParams {
   bool offsets_i64;
   std::int32_t total_q;
   std::int32_t total_kv;
+  PartsPlan parts;          // packed
   std::uint32_t* progress;  // to be cleared
   std::int32_t progress_words;
 };
@@ -111,52 +116,43 @@ struct PrepareParams {
   std::int32_t dim_v;
 };
 
-// A chunk, and the blocks that it has.
-struct ChunkWork {
-  Chunk chunk;
-  std::int32_t first_tile;      // of the chunk, counted over the sequences of one kv head
-  std::int32_t first_sequence;  // dense: of the chunk
-  std::int32_t sequences;
-  std::int32_t key_blocks;
-  std::int32_t dq_blocks;
-};
-
 // How far the grid is, in the workspace: zeros before the first launch. Every consumer of a block counts.
 struct Progress {
   std::uint32_t* started;  // blocks of this launch
   std::uint32_t* keys;     // [chunks] of all launches
   std::uint32_t* dq;       // [chunks]
-  std::uint32_t*
-      sums;  // [kv heads whose sums are kept][key tiles of a sequence]: chunks that are through
+  std::uint32_t* sums;  // [buffers][places][consumers]: the turn that has left sums there, plus one
 };
 
-// Which blocks of the chunk before a key block waits for.
-enum class HandsOn : std::int32_t {
-  nothing,   // none: chunks end with their sequences
-  by_block,  // the one of the same keys
-  by_chunk,  // all: the sequences of a chunk share sums
+// Sums of dk and dv that chunks hand on. Dense sequences have a place for every block of the chunks that take
+// turns. Those of packed tensors share places, and a chunk may take up sums of one and leave those of another.
+struct HandedSums {
+  float* sums;
+  std::int64_t buffer_floats;
+  std::int32_t buffers;  // 0: none are handed on; 1; kPackedSums
+  std::int32_t places;   // of a buffer: kv heads x key tiles of the longest sequence
+  std::int32_t tiles;    // of these: key tiles
+  std::int32_t turns;    // groups of heads that take turns
 };
 
 struct BackwardParams {
   Shape shape;
   Tables tables;
   Progress progress;
-  float factor;  // scale * log2(e)
-  HandsOn hands_on;
+  HandedSums handed;
+  float factor;                 // scale * log2(e)
   std::int32_t sequence_count;  // entries of tables.sequences
   std::int32_t head_tiles;      // dS tiles that a chunk has room for, for each of its kv heads
   std::int32_t slot_tiles;      // for all of them
   unsigned char* ds;            // [kSlots][slot_tiles] tiles
-  float* sums[2];            // [kv heads][key tiles of a sequence], left by even and by odd chunks
-  std::int32_t sums_tiles;   // key tiles of the longest sequence
-  std::int32_t first_chunk;  // of this launch
-  std::int32_t segments;
+  std::int32_t first_chunk;     // of this launch
+  std::int32_t segments;        // dense, as all that follows
   std::int32_t segment_ends[kMostChunks + kLag];  // blocks
   ChunkWork chunks[kMostChunks];
 
-  // The tile of dS with which the chunk begins, less those of a kv head before it.
-  OCTET_HOST_DEVICE constexpr std::int32_t room_of(std::int32_t chunk) const {
-    return (first_chunk + chunk) % kSlots * slot_tiles - chunks[chunk].first_tile;
+  // Of chunk `index` of the launch.
+  OCTET_HOST_DEVICE const ChunkWork& chunk(std::int32_t index) const {
+    return shape.packed ? tables.chunks[index] : chunks[index];
   }
 };
 static_assert(sizeof(BackwardParams) + sizeof(BackwardMaps) <= 4096, "kernels take 4 KB");

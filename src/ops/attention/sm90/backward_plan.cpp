@@ -2,6 +2,7 @@
 
 #include "core/checks.hpp"
 #include "core/workspace.hpp"
+#include "ops/attention/sm90/backward_config.hpp"
 
 #include <algorithm>
 
@@ -31,25 +32,26 @@ class Planner {
       plan_.rows_bound = static_cast<std::int32_t>(problem.total_q / kRow + problem.batch + 1);
       plan_.key_tiles_bound =
           static_cast<std::int32_t>(problem.total_kv / kTile + problem.batch + 1);
-      unit_tiles_.assign(static_cast<std::size_t>(plan_.rows_bound) * kRowUnits,
-                         plan_.sequence_tiles);
-      sequences_ = 1;
-    } else {
-      const std::int32_t rows = rows_of(problem.seq_q);
-      plan_.rows_bound = static_cast<std::int32_t>(problem.batch) * rows;
-      plan_.key_tiles_bound = static_cast<std::int32_t>(problem.batch) * plan_.sequence_tiles;
-      const SequenceMask mask(problem.mask, problem.seq_q, problem.seq_kv);
-      for (std::int32_t unit = 0; unit < rows * kRowUnits; ++unit) {
-        unit_tiles_.push_back(key_tiles_of_unit(mask, unit).count());
-        plan_.ds_tiles += unit_tiles_.back();
-      }
-      sequences_ = static_cast<std::int32_t>(problem.batch);
+      return;
     }
+    const std::int32_t rows = rows_of(problem.seq_q);
+    plan_.rows_bound = static_cast<std::int32_t>(problem.batch) * rows;
+    plan_.key_tiles_bound = static_cast<std::int32_t>(problem.batch) * plan_.sequence_tiles;
+    const SequenceMask mask(problem.mask, problem.seq_q, problem.seq_kv);
+    for (std::int32_t unit = 0; unit < rows * kRowUnits; ++unit) {
+      unit_tiles_.push_back(key_tiles_of_unit(mask, unit).count());
+      plan_.ds_tiles += unit_tiles_.back();
+    }
+    sequences_ = static_cast<std::int32_t>(problem.batch);
   }
 
   BackwardPlan plan(std::size_t limit) {
     lay_out_tables();
-    if (!takes_whole_sequences(limit) && !cuts_sequences(limit)) cut(1, 0);
+    if (problem_.offsets_dtype) {
+      if (!packs_parts(limit)) lay_out_parts(1, 0);
+    } else if (!takes_whole_sequences(limit) && !cuts_sequences(limit)) {
+      cut(1, 0);
+    }
     return std::move(plan_);
   }
 
@@ -61,16 +63,18 @@ class Planner {
     const auto unit = static_cast<std::size_t>(row) * kRowUnits;
     return std::int64_t{unit_tiles_[unit]} + unit_tiles_[unit + 1];
   }
-  // Of one kv head of one sequence, or of all packed ones.
+  // Of one kv head of one sequence.
   std::int64_t group_tiles() const {
     std::int64_t tiles = 0;
     for (std::int32_t row = 0; row < sequence_rows(); ++row) tiles += row_tiles(row);
     return tiles * group_;
   }
   std::size_t sums_bytes(std::int32_t heads) const {
-    return static_cast<std::size_t>(heads) * static_cast<std::size_t>(plan_.sequence_tiles) *
-           kTile * static_cast<std::size_t>(problem_.dim_qk + problem_.dim_v) * sizeof(float);
+    return aligned_bytes(
+        static_cast<std::size_t>(heads) * static_cast<std::size_t>(plan_.sequence_tiles) * kTile *
+        static_cast<std::size_t>(problem_.dim_qk + problem_.dim_v) * sizeof(float));
   }
+  int sums_buffers() const { return problem_.offsets_dtype ? kPackedSums : 1; }
 
   void take(std::size_t& at, std::size_t bytes) {
     at = plan_.pieces.bytes;
@@ -87,32 +91,42 @@ class Planner {
     take(pieces.lse, heads * rows * kRow * sizeof(float));
     take(pieces.delta, heads * rows * kRow * sizeof(float));
     take(pieces.sink_sums, problem_.sink ? heads * rows * sizeof(float) : 0);
-    take(pieces.progress, static_cast<std::size_t>(most_progress_words()) * sizeof(std::uint32_t));
+    const std::int64_t chunks = most_chunks();
+    take(pieces.progress, static_cast<std::size_t>(2 * chunks + chunks / kMostChunks + 1 +
+                                                   sums_buffers() * problem_.heads_kv *
+                                                       plan_.sequence_tiles * kConsumers) *
+                              sizeof(std::uint32_t));
+    if (!problem_.offsets_dtype) return;
+    const auto most = static_cast<std::size_t>(chunks);
+    take(pieces.parts, (most + 1) * sizeof(PartBegin));
+    take(pieces.segments, sizeof(std::int32_t));
+    take(pieces.segment_ends, (most + kLag) * sizeof(std::int32_t));
+    take(pieces.chunks, most * sizeof(ChunkWork));
   }
-  // Chunks have at least one row of one kv head.
-  std::int64_t most_progress_words() const {
-    const std::int64_t chunks =
-        problem_.heads_kv * std::max<std::int64_t>(1, group_ * sequences_ * sequence_rows());
-    return 2 * chunks + chunks / kMostChunks + 1 + problem_.heads_kv * plan_.sequence_tiles;
+  // A chunk has at least one row of one kv head. Packed: parts of two rows at least, but for one in every chunk.
+  std::int64_t most_chunks() const {
+    return problem_.heads_kv * std::max<std::int64_t>(kChunksWanted, group_ * plan_.rows_bound + 1);
   }
-  // Room for the dS of kSlots chunks, or of all.
-  void lay_out_ds(std::int32_t heads, std::int64_t head_tiles, std::int32_t sums_heads) {
-    BackwardPieces& pieces = plan_.pieces;
-    take(pieces.sums[0], sums_bytes(sums_heads));
-    pieces.sums[1] = pieces.sums[0];
-    if (problem_.offsets_dtype) take(pieces.sums[1], sums_bytes(sums_heads));
+  // Room for the dS of so many chunks.
+  void lay_out_ds(std::int32_t heads, std::int64_t head_tiles, std::int64_t slots,
+                  std::int32_t sums_heads) {
     plan_.sums_heads = sums_heads;
+    plan_.sums_buffers = sums_heads > 0 ? sums_buffers() : 0;
+    plan_.buffer_bytes = sums_bytes(sums_heads);
+    take(plan_.pieces.sums, static_cast<std::size_t>(plan_.sums_buffers) * plan_.buffer_bytes);
     plan_.chunk_heads = heads;
     plan_.head_tiles = static_cast<std::int32_t>(head_tiles);
-    const std::size_t slots = std::min<std::size_t>(plan_.chunks.size(), kSlots);
-    take(pieces.ds, slots * static_cast<std::size_t>(heads) * static_cast<std::size_t>(head_tiles) *
-                        kTileBytes);
+    take(plan_.pieces.ds,
+         static_cast<std::size_t>(slots * heads * head_tiles) * std::size_t{kTileBytes});
+  }
+  std::int64_t slots() const {
+    return std::min<std::int64_t>(static_cast<std::int64_t>(plan_.chunks.size()), kSlots);
   }
   // dS tiles for each of a chunk's kv heads.
   std::int64_t tiles_within(std::size_t limit, std::int32_t heads, std::int64_t slots,
                             std::int32_t sums_heads) const {
-    const std::size_t taken = plan_.pieces.bytes + (problem_.offsets_dtype ? 2 : 1) *
-                                                       aligned_bytes(sums_bytes(sums_heads));
+    const std::size_t taken =
+        plan_.pieces.bytes + static_cast<std::size_t>(sums_buffers()) * sums_bytes(sums_heads);
     return limit <= taken ? 0
                           : static_cast<std::int64_t>((limit - taken) / kTileBytes) / slots / heads;
   }
@@ -142,10 +156,6 @@ class Planner {
   }
 
   std::int32_t all_heads() const { return static_cast<std::int32_t>(problem_.heads_kv); }
-  // Key blocks of one kv head.
-  std::int32_t head_blocks() const {
-    return problem_.offsets_dtype ? plan_.key_tiles_bound : std::max(1, plan_.sequence_tiles);
-  }
   // As few kv heads as keep the multiprocessors busy, or all.
   std::int32_t heads_wanted() const {
     std::int32_t heads = 1;
@@ -153,7 +163,10 @@ class Planner {
     return heads;
   }
   bool is_enough(std::int32_t heads) const {
-    return heads * head_blocks() >= kBlocksWanted * multiprocessors_;
+    return heads * std::max(1, plan_.sequence_tiles) >= blocks_wanted();
+  }
+  std::int32_t blocks_wanted() const {
+    return std::max(1, static_cast<std::int32_t>(kBlocksWanted * multiprocessors_));
   }
 
   // Chunks of whole sequences, if as many as are in the workspace at once fit into it.
@@ -166,15 +179,16 @@ class Planner {
     const std::int64_t slots = std::min<std::int64_t>(chunks, kSlots);
     const std::int64_t tiles = group_tiles() * at_once;
     if (tiles > tiles_within(limit, heads, slots, 0)) return false;
-    const bool can_be_cut = !problem_.offsets_dtype && is_enough(heads);
-    if (can_be_cut && chunks < kChunksWanted && cuts_in_parts(limit, heads, chunks)) return true;
+    if (is_enough(heads) && chunks < kChunksWanted && cuts_in_parts(limit, heads, chunks)) {
+      return true;
+    }
     const std::int32_t rows = static_cast<std::int32_t>(group_) * sequence_rows();
     for (std::int32_t first = 0; first < sequences_; first += at_once) {
       add_chunk(heads, first * rows, std::min(first + at_once, sequences_) * rows,
                 first * group_tiles());
     }
     repeat_for_all_heads(heads, 1);
-    lay_out_ds(heads, tiles, 0);
+    lay_out_ds(heads, tiles, this->slots(), 0);
     return true;
   }
   bool cuts_in_parts(std::size_t limit, std::int32_t heads, std::int64_t chunks) {
@@ -202,11 +216,9 @@ class Planner {
   std::int64_t tiles_of_part(std::int64_t parts) const {
     return group_tiles() / parts + largest_row();
   }
-  // Whose sums are kept, where chunks of `heads` hand them on. The sequences of packed tensors share them: there one
-  // chunk follows the other.
+  // Whose sums are kept, where chunks of `heads` hand them on.
   std::int32_t sums_heads(std::int32_t heads) const {
-    const std::int32_t groups = (all_heads() + heads - 1) / heads;
-    return heads * (problem_.offsets_dtype ? 1 : std::min(groups, kTurns));
+    return heads * std::min((all_heads() + heads - 1) / heads, kTurns);
   }
   std::int64_t largest_row() const {
     std::int64_t largest = 1;
@@ -239,14 +251,50 @@ class Planner {
     }
     if (plan_.chunks.empty()) add_chunk(heads, 0, 0, 0);
     repeat_for_all_heads(heads, sums_heads(heads) / heads);
-    lay_out_ds(heads, most, sums_heads(heads));
+    lay_out_ds(heads, most, slots(), sums_heads(heads));
+  }
+
+  // Packed: as few kv heads as keep the multiprocessors busy with the longest sequence, or fewer, and as much room as
+  // there is. Parts may exceed their share by a row.
+  bool packs_parts(std::size_t limit) {
+    for (std::int32_t heads = heads_wanted(); heads > 0; --heads) {
+      if (all_heads() % heads != 0) continue;
+      const std::int64_t room = tiles_within(limit, heads, kSlots, heads * packed_turns(heads));
+      if (room < std::min(2 * packed_row(), packed_tiles())) continue;
+      lay_out_parts(heads, room);
+      return true;
+    }
+    return false;
+  }
+  std::int64_t packed_row() const { return std::max(1, kRowUnits * plan_.sequence_tiles); }
+  std::int64_t packed_tiles() const { return packed_row() * group_ * plan_.rows_bound; }
+  std::int32_t packed_turns(std::int32_t heads) const {
+    return all_heads() / heads % kTurns == 0 ? kTurns : 1;
+  }
+  void lay_out_parts(std::int32_t heads, std::int64_t room) {
+    room = std::min(std::max(room, 2 * packed_row()), packed_tiles());
+    const std::int64_t groups = all_heads() / heads;
+    const std::int64_t wanted = (kChunksWanted + groups - 1) / groups;
+    const std::int64_t least = std::max<std::int64_t>(1, room - packed_row());
+    const std::int64_t needed = room < packed_tiles() ? (packed_tiles() + least - 1) / least : 1;
+    const std::int32_t turns = packed_turns(heads);
+    plan_.turns = turns;
+    plan_.parts = {heads,
+                   turns,
+                   static_cast<std::int32_t>(room),
+                   static_cast<std::int32_t>(packed_row()),
+                   static_cast<std::int32_t>(wanted),
+                   blocks_wanted(),
+                   static_cast<std::int32_t>(std::max(wanted, needed))};
+    lay_out_ds(heads, room, kSlots, heads * turns);
   }
 
   const AttentionProblem& problem_;
   int multiprocessors_;
   std::int64_t group_;
-  std::int32_t sequences_;                // whose rows are alike; packed: one, of all rows
-  std::vector<std::int32_t> unit_tiles_;  // of one query head of such a sequence
+  // Dense:
+  std::int32_t sequences_ = 0;
+  std::vector<std::int32_t> unit_tiles_;  // of one query head of a sequence
   BackwardPlan plan_;
 };
 

@@ -19,6 +19,12 @@ __device__ __forceinline__ HeadPlace place_of(bool packed, int sequence, int beg
   return {kRaggedExtent - rows, begin + rows, kRaggedExtent, head};
 }
 
+// The tile of dS with which a chunk begins, less those of a kv head before it.
+__device__ __forceinline__ int room_of(const BackwardParams& params, int number,
+                                       const ChunkWork& of_chunk) {
+  return number % kSlots * params.slot_tiles - of_chunk.first_tile;
+}
+
 // What the producer tells the consumers about a step.
 struct StepInfo {
   std::int32_t query;  // the first
@@ -46,15 +52,17 @@ struct KeyTileWork {
   // Longest first: with a causal mask the first keys are seen by the most queries.
   __device__ __forceinline__ void find(const BackwardParams& params, const BlockTask& task,
                                        int queries) {
-    const ChunkWork& of_chunk = params.chunks[task.chunk];
+    const ChunkWork of_chunk = params.chunk(task.chunk);
     chunk = of_chunk.chunk;
     number = params.first_chunk + task.chunk;
-    room = params.room_of(task.chunk);
+    room = room_of(params, number, of_chunk);
     const int index = task.index / chunk.heads;
     head = chunk.first_head + task.index % chunk.heads;
     if (params.shape.packed) {
-      sequence = params.tables.key_tiles[2 * index];
-      tile = params.tables.key_tiles[2 * index + 1];
+      // From the last to the first: sums that the next chunk takes up are left early, and others taken up late.
+      const int place = of_chunk.first_key + of_chunk.key_blocks / chunk.heads - 1 - index;
+      sequence = params.tables.key_tiles[2 * place];
+      tile = params.tables.key_tiles[2 * place + 1];
     } else {
       tile = index / of_chunk.sequences;
       sequence = of_chunk.first_sequence + index % of_chunk.sequences;
@@ -63,8 +71,8 @@ struct KeyTileWork {
     if (sequence < 0) return;
     entry = entry_of(params.shape, params.tables, sequence);
     share = share_of(entry, params.shape.group, chunk);
-    // Keys behind the last sequence get zeros, once.
-    if (sequence == params.shape.batch) share = {chunk.first_row == 0, true, true};
+    // Keys behind the last sequence get zeros.
+    if (sequence == params.shape.batch) share = {true, true, true};
     const SequenceMask seen = mask(params);
     units = units_of_key_tile(seen, tile);
     seen_from = -kFar;
@@ -90,7 +98,7 @@ struct KeyTileWork {
 
   // Where the sums of its keys are kept.
   __device__ __forceinline__ int sums_place(const BackwardParams& params) const {
-    return (head - chunk.sums_head) * params.sums_tiles + tile;
+    return (head - chunk.sums_head) * params.handed.tiles + tile;
   }
 
   // The steps of `queries` queries of one query head of the group.

@@ -7,8 +7,8 @@
 //
 //   order of tiles   kv head of the chunk, sequence, query head of the group, unit, key tile
 //
-// Where sequences have offsets the host does not know their lengths, and so not where a chunk begins: there
-// every unit has room for as many tiles as the longest sequence has keys.
+// Where sequences have offsets the host does not know their lengths: there the device cuts them into chunks
+// (backward_parts.hpp).
 //
 // A chunk is a range of kv heads and a range of the rows of a kv head, counted in that order ("group rows").
 #pragma once
@@ -51,6 +51,7 @@ struct SequenceEntry {
   std::int32_t rows;        // ceil(queries / 256)
   std::int32_t first_tile;  // dS tiles of one query head, of the sequences before it
   std::int32_t tiles;       // of one query head
+  std::int32_t first_key;   // packed: key tiles of the sequences before it
 
   friend bool operator==(const SequenceEntry&, const SequenceEntry&) = default;
 };
@@ -113,6 +114,17 @@ struct Chunk {
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
+// A chunk, and the blocks that it has.
+struct ChunkWork {
+  Chunk chunk;
+  std::int32_t first_tile;      // of the chunk, counted over the sequences of one kv head
+  std::int32_t first_sequence;  // dense: of the chunk
+  std::int32_t sequences;
+  std::int32_t first_key;  // packed: of its key tiles, in the list of all
+  std::int32_t key_blocks;
+  std::int32_t dq_blocks;
+};
+
 // The rows of query head `head` of a group that lie in the chunk, counted from the sequence's first.
 OCTET_HOST_DEVICE constexpr TileRange rows_in_chunk(const SequenceEntry& sequence,
                                                     std::int32_t group, std::int32_t head,
@@ -137,7 +149,7 @@ struct Share {
 OCTET_HOST_DEVICE constexpr Share share_of(const SequenceEntry& sequence, std::int32_t group,
                                            const Chunk& chunk) {
   const std::int32_t begin = group * sequence.first_row, end = begin + group * sequence.rows;
-  if (begin == end) return {chunk.first_row == 0, true, true};
+  if (begin == end) return {true, true, true};
   return {begin < chunk.end_row && end > chunk.first_row, begin >= chunk.first_row,
           end <= chunk.end_row};
 }

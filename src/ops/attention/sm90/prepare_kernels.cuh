@@ -1,4 +1,4 @@
-// What comes before the products of the backward pass: tables of the sequences, delta and lse of every query
+// What comes before the products of the backward pass: tables of dense sequences, delta and lse of every query
 // padded to rows of 256, and the gradient of the sinks. Memory-bound: out and dout are read once.
 #pragma once
 
@@ -12,114 +12,46 @@ namespace octet::attention {
 
 static_assert(octet::sm90::kScanThreads == kTablesThreads);
 
-// The lengths of a packed sequence: offsets are not trusted to ascend, nor to stay inside the tensor.
-__device__ __forceinline__ int2 packed_rows(const void* offsets, std::int64_t step, bool is_i64,
-                                            int sequence, int batch, int longest, int total) {
-  const auto at = [&](int index) {
-    const std::int64_t value = is_i64 ? static_cast<const std::int64_t*>(offsets)[index * step]
-                                      : static_cast<const std::int32_t*>(offsets)[index * step];
-    return static_cast<int>(value < 0 ? 0 : value > total ? total : value);
-  };
-  const int begin = at(sequence);
-  if (sequence == batch) return {begin, total - begin};
-  const int rows = at(sequence + 1) - begin;
-  return {begin, rows < 0 ? 0 : min(rows, longest)};
+__device__ __forceinline__ void clear_progress(const TablesParams& params) {
+  for (int i = static_cast<int>(threadIdx.x); i < params.progress_words; i += kTablesThreads) {
+    params.progress[i] = 0;
+  }
 }
 
-// One block. Dense sequences are alike; packed ones are found by their offsets.
-__global__ __launch_bounds__(octet::sm90::kScanThreads) void tables_kernel(
+// One block: the units of dense sequences, which are alike.
+__global__ __launch_bounds__(octet::sm90::kScanThreads) void dense_tables_kernel(
     const __grid_constant__ TablesParams params) {
   using octet::sm90::kScanThreads;
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
   __shared__ std::uint32_t totals[octet::sm90::kScanWarps];
-  __shared__ std::uint32_t carry_rows, carry_tiles;
+  __shared__ std::uint32_t carry;
   const Shape& shape = params.shape;
   const Tables& tables = params.tables;
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < params.progress_words; i += kScanThreads) params.progress[i] = 0;
-  if (thread == 0) carry_rows = carry_tiles = 0;
+  clear_progress(params);
+  if (thread == 0) carry = 0;
   __syncthreads();
-
-  if (!shape.packed) {
-    // Tiles of the units before each, of one sequence
-    const SequenceMask mask = shape.mask_of(0, shape.seq_q, shape.seq_kv);
-    const int rows = rows_of(shape.seq_q), units = rows * kRowUnits;
-    for (int first = 0; first < units; first += kScanThreads) {
-      const int unit = first + thread;
-      const TileRange seen = unit < units ? key_tiles_of_unit(mask, unit) : TileRange{};
-      const auto count = static_cast<std::uint32_t>(seen.count());
-      const std::uint32_t until = octet::sm90::scan_sums(count, totals) + carry_tiles;
-      if (unit < units) {
-        tables.units[unit] = {static_cast<std::int32_t>(until - count), seen.begin, seen.end, 0};
-      }
-      __syncthreads();
-      if (thread == kScanThreads - 1) carry_tiles = until;
-      __syncthreads();
-    }
-    const int tiles = static_cast<int>(carry_tiles);
-    for (int i = units + thread; i < shape.batch * units; i += kScanThreads) {
-      UnitEntry entry = tables.units[i % units];
-      entry.first_tile += i / units * tiles;
-      tables.units[i] = entry;
-    }
-    return;
-  }
-
-  const int longest_tiles = key_tiles_of(params.shape.seq_kv);
-  for (int first = 0; first <= shape.batch; first += kScanThreads) {
-    const int b = first + thread;
-    int2 q{}, k{};
-    if (b <= shape.batch) {
-      // What lies behind the last sequence may be longer than any.
-      q = packed_rows(params.offsets_q, params.offsets_q_step, params.offsets_i64, b, shape.batch,
-                      shape.seq_q, params.total_q);
-      k = packed_rows(params.offsets_kv, params.offsets_kv_step, params.offsets_i64, b, shape.batch,
-                      shape.seq_kv, params.total_kv);
-    }
-    const int rows = rows_of(q.y), key_tiles = key_tiles_of(k.y);
-    const std::uint32_t rows_until =
-        octet::sm90::scan_sums(static_cast<std::uint32_t>(rows), totals) + carry_rows;
-    const std::uint32_t tiles_until =
-        octet::sm90::scan_sums(static_cast<std::uint32_t>(key_tiles), totals) + carry_tiles;
-    // Offsets that overlap could exceed the bounds: such sequences are empty.
-    const bool fits = static_cast<int>(rows_until) <= tables.rows_bound &&
-                      static_cast<int>(tiles_until) <= tables.key_tiles_bound;
-    if (b <= shape.batch) {
-      const int first_row = min(static_cast<int>(rows_until) - rows, tables.rows_bound);
-      const int kept = fits ? rows : 0;
-      const SequenceMask mask = shape.mask_of(b, fits ? q.y : 0, fits ? k.y : 0);
-      tables.sequences[b] = {q.x,
-                             fits ? q.y : 0,
-                             k.x,
-                             fits ? k.y : 0,
-                             first_row,
-                             kept,
-                             first_row * kRowUnits * longest_tiles,
-                             kept * kRowUnits * longest_tiles};
-      for (int unit = 0; unit < kept * kRowUnits; ++unit) {
-        const TileRange seen = key_tiles_of_unit(mask, unit);
-        const int index = first_row * kRowUnits + unit;
-        tables.units[index] = {index * longest_tiles, seen.begin, seen.end, 0};
-      }
-      if (fits) {
-        for (int tile = 0; tile < key_tiles; ++tile) {
-          const int at = static_cast<int>(tiles_until) - key_tiles + tile;
-          tables.key_tiles[2 * at] = b;
-          tables.key_tiles[2 * at + 1] = tile;
-        }
-      }
+  // Tiles of the units before each, of one sequence
+  const SequenceMask mask = shape.mask_of(0, shape.seq_q, shape.seq_kv);
+  const int rows = rows_of(shape.seq_q), units = rows * kRowUnits;
+  for (int first = 0; first < units; first += kScanThreads) {
+    const int unit = first + thread;
+    const TileRange seen = unit < units ? key_tiles_of_unit(mask, unit) : TileRange{};
+    const auto count = static_cast<std::uint32_t>(seen.count());
+    const std::uint32_t until = octet::sm90::scan_sums(count, totals) + carry;
+    if (unit < units) {
+      tables.units[unit] = {static_cast<std::int32_t>(until - count), seen.begin, seen.end, 0};
     }
     __syncthreads();
-    if (thread == kScanThreads - 1) {
-      carry_rows = min(rows_until, static_cast<std::uint32_t>(tables.rows_bound));
-      carry_tiles = min(tiles_until, static_cast<std::uint32_t>(tables.key_tiles_bound));
-    }
+    if (thread == kScanThreads - 1) carry = until;
     __syncthreads();
   }
-  for (int i = static_cast<int>(carry_tiles) + thread; i < tables.key_tiles_bound;
-       i += kScanThreads) {
-    tables.key_tiles[2 * i] = -1;
+  const int tiles = static_cast<int>(carry);
+  for (int i = units + thread; i < shape.batch * units; i += kScanThreads) {
+    UnitEntry entry = tables.units[i % units];
+    entry.first_tile += i / units * tiles;
+    tables.units[i] = entry;
   }
 }
 
