@@ -90,6 +90,7 @@ function use() {
   seen.ascending = step.cells();
   step.head.querySelector("button").click();
   seen.descending = step.cells();
+  seen.units = column("Unit").cells();
   seen.checks = column("Check").cells();
   seen.ratios = column("Ratio").cells();
   seen.firstColumns = [...document.querySelectorAll("#all-rows th")].slice(0, 6).map((head) => head.innerText);
@@ -150,6 +151,21 @@ def copy_with_changes(folder, target):
         writer.writeheader()
         writer.writerows(rows)
     return rows
+
+
+def write_rates_of_several_units(folder):
+    """A file of casts in GB/s, one of casts in TB/s and one of products in GFLOPS, each by its median."""
+    cast = "Rows,Cols,Time (ms),GB/s"
+    product = "Case,M,N,K,Combined Step Time (ms),Forward TFLOPS,Backward TFLOPS,Combined Step TFLOPS"
+    files = {
+        "small.csv": ("quantize", cast, ["16,64,1,64"]),
+        "large.csv": ("quantize", cast, ["2048,64,1,900", "4096,64,1,4000", "8192,64,1,4200"]),
+        "slow.csv": ("gemm", product, ["a,16,64,64,1,0.002,0.002,0.002", "b,32,64,64,1,0.005,0.005,0.005"]),
+    }
+    folder.mkdir()
+    for name, (op, columns, rows) in files.items():
+        lines = [f"{columns},GPU,Check,Backend,Commit,Command"] + [f"{row},Test GPU,PASS,cuda_test,abc,octet bench {op}" for row in rows]
+        (folder / name).write_text("\n".join(lines) + "\n")
 
 
 def open_in_chromium(frames, folder):
@@ -297,6 +313,12 @@ def check_contents(seen, results):
     }
 
 
+def check_units(seen):
+    """The page of write_rates_of_several_units."""
+    return {"rates of a kind have one unit, and are sorted as they are shown": list(zip(seen["descending"], seen["units"])) == [
+        ("5.000", "GFLOPS"), ("4.200", "TB/s"), ("4.000", "TB/s"), ("2.000", "GFLOPS"), ("0.9000", "TB/s"), ("0.06400", "TB/s")]}
+
+
 def check_phone(seen):
     return {
         "phone: under 16 screens": seen["height"] < 13500,
@@ -316,10 +338,12 @@ def main():
         folder = pathlib.Path(name)
         new = folder / ("a_path_without_a_place_to_break_" * 3)
         rows = copy_with_changes(pathlib.Path(results), new)
-        frames = [("desk.html", 1400, 900), ("phone.html", 390, 844), ("desk_against.html", 1400, 900), ("phone_against.html", 390, 844)]
-        for page, *_ in frames:
-            against = [new, "--against", results] if "against" in page else [results]
-            subprocess.run([octet, "report", *against, "-o", folder / page], check=True, capture_output=True)
+        write_rates_of_several_units(folder / "units")
+        inputs = {"desk.html": [results], "phone.html": [results], "desk_against.html": [new, "--against", results],
+                  "phone_against.html": [new, "--against", results], "units.html": [folder / "units"]}
+        frames = [(page, 390, 844) if "phone" in page else (page, 1400, 900) for page in inputs]
+        for page, read in inputs.items():
+            subprocess.run([octet, "report", *read, "-o", folder / page], check=True, capture_output=True)
             text = (folder / page).read_text()
             outside += re.findall(r"""(?:src|href)=["']?(?:https?:)?//[^\s>]*|@import|url\(""", text)
             (folder / page).write_text(text.replace("<head>", "<head>" + WATCH, 1).replace("</body>", USE + "</body>", 1))
@@ -328,7 +352,7 @@ def main():
     if problems:
         sys.exit("FAILED  the page has errors:\n" + "\n".join(problems))
     checks = check_contents(seen["desk.html"], results) | check_phone(seen["phone.html"]) | check_use(
-        seen["desk_against.html"], rows, results)
+        seen["desk_against.html"], rows, results) | check_units(seen["units.html"])
     checks |= {"against, " + name: passed for name, passed in check_phone(seen["phone_against.html"]).items()}
     checks["no sideways scrolling at a desk"] = all(one["width"][0] <= 1400 for one in seen.values())
     checks["nothing is loaded from elsewhere"] = outside == []

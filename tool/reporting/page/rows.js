@@ -1,13 +1,19 @@
 // One table of all rows, sortable by any column; the environment; the commands. Folded away.
 
-const tableUnits = new Map(report.tables.map((table) => [table, fittingUnit(table.unit, table.rows.map(stepRate))]));
+// One unit for all rates in TFLOPS and one for all in TB/s. With a unit per table, a sorted column would read 64 (GB/s), 0.9 (TB/s).
+const rowUnits = new Map([...groupBy(everyRow, ({table}) => table.unit)].map(([base, items]) =>
+    [base, fittingUnit(base, items.map(({row}) => stepRate(row)))]));
 
+// Values are in the unit that is shown, so that the order is the one that is read.
 function rateColumn(part) {
   return {
     title: part[0].toUpperCase() + part.slice(1),
     number: true,
-    value: ({table, row}) => row.rates[table.rates.indexOf(part)] ?? null,
-    text: ({table}, value) => isNumber(value) ? fourDigits(value * tableUnits.get(table).factor) : "–",
+    value: ({table, row}) => {
+      const rate = row.rates[table.rates.indexOf(part)];
+      return isNumber(rate) ? rate * rowUnits.get(table.unit).factor : null;
+    },
+    text: fourDigits,
   };
 }
 
@@ -20,7 +26,7 @@ const rowColumns = [
   {title: "Case", value: ({row}) => row.name},
   {title: "Shape", value: ({row}) => row.shape},
   rateColumn("step"),
-  {title: "Unit", value: ({table}) => tableUnits.get(table).name},
+  {title: "Unit", value: ({table}) => rowUnits.get(table.unit).name},
   {title: "Ratio", number: true, digits: 3, value: ({row}) => row.ratio},
   rateColumn("forward"),
   rateColumn("backward"),
@@ -43,7 +49,7 @@ function cellOf(column, item) {
   const value = column.value(item);
   if (column.title === "Check") return checkCell(item.row);
   if (!column.number) return textCell(value);
-  if (column.text) return numberCell(column.text(item, value));
+  if (column.text) return numberCell(column.text(value));
   return numberCell(column.digits && isNumber(value) ? value.toFixed(column.digits) : brief(value));
 }
 
