@@ -101,7 +101,7 @@ class Design(unittest.TestCase):
 
     def test_counts_the_products_of_attention(self):
         kernel = (
-            "_ZN5octet14attention_sm9024attention_forward_kernelINS_8ConstantIXtlNS_26Sm90Attention"
+            "_ZN5octet9attention24attention_forward_kernelINS_8ConstantIXtlNS_26Sm90Attention"
             "ForwardConfigELNS_5DtypeE3ELi192ELi128ELi128ELi80ELi2ELi1EEEEEEEvNS0_11ForwardMapsE"
         )
         counts = design.expected(kernel)

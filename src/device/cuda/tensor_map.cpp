@@ -127,18 +127,6 @@ CUtensorMap encode_ragged_rows(const MatrixMap& matrix) {
 }
 
 CUtensorMap encode_heads(const HeadsMap& heads) {
-  const cuuint64_t extents[4] = {
-      static_cast<cuuint64_t>(heads.dim), static_cast<cuuint64_t>(heads.seq),
-      static_cast<cuuint64_t>(heads.heads), static_cast<cuuint64_t>(heads.batch)};
-  const cuuint64_t pitches[3] = {step(heads.seq, heads.seq_bytes),
-                                 step(heads.heads, heads.head_bytes),
-                                 step(heads.batch, heads.batch_bytes)};
-  const cuuint32_t box[4] = {static_cast<cuuint32_t>(heads.box_cols),
-                             static_cast<cuuint32_t>(heads.box_rows), 1, 1};
-  return encode_boxes<4>(heads, extents, pitches, box);
-}
-
-CUtensorMap encode_heads_in_five(const HeadsMap& heads) {
   const cuuint64_t extents[5] = {
       static_cast<cuuint64_t>(heads.dim), static_cast<cuuint64_t>(heads.seq),
       static_cast<cuuint64_t>(heads.heads), static_cast<cuuint64_t>(heads.batch), 1};

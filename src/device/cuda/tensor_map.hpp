@@ -54,12 +54,9 @@ struct HeadsMap {
   CUtensorMapSwizzle swizzle;
 };
 
-// Boxes of `box_rows` rows of one head, at (column, row, head, sequence). Zero beyond seq and dim.
+// Boxes of `box_rows` rows of one head, at (column, row, head, sequence, 0). Zero beyond seq and dim. The fifth
+// dimension has one element: kernels read ragged heads by as many coordinates.
 CUtensorMap encode_heads(const HeadsMap& heads);
-
-// The same with a fifth dimension of one element, for kernels that read ragged heads too: at (column, row,
-// head, sequence, 0).
-CUtensorMap encode_heads_in_five(const HeadsMap& heads);
 
 // The heads of [total, heads, dim], where sequences lie one behind the other; `seq` and `batch` are not
 // read. A box is at (column, ragged_row(row, end), end, kRaggedExtent, head), with row and end counted from

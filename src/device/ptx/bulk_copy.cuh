@@ -27,15 +27,7 @@ __device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* ma
       : "memory");
 }
 
-// The same of 4-D and 5-D tensors, such as heads, dense or ragged (cuda/tensor_map.hpp).
-__device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* map, int x, int y,
-                                         int z, int w, std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
-      : "memory");
-}
+// The same of a 5-D tensor, such as heads, dense or ragged (cuda/tensor_map.hpp).
 __device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* map, int x, int y,
                                          int z, int w, int v, std::uint32_t barrier) {
   asm volatile(
@@ -91,14 +83,6 @@ __device__ __forceinline__ void store_box(const CUtensorMap* map, std::uint32_t 
       "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group "
       "[%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map),
       "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "r"(from)
-      : "memory");
-}
-__device__ __forceinline__ void store_box(const CUtensorMap* map, std::uint32_t from, int x, int y,
-                                          int z, int w) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::
-          "l"(map),
-      "r"(x), "r"(y), "r"(z), "r"(w), "r"(from)
       : "memory");
 }
 __device__ __forceinline__ void store_box(const CUtensorMap* map, std::uint32_t from, int x, int y,

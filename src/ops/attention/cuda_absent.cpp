@@ -1,6 +1,6 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/attention/sm90/backward.hpp"
-#include "ops/attention/sm90/forward.hpp"
+#include "ops/attention/sm90/backward/backward.hpp"
+#include "ops/attention/sm90/forward/forward.hpp"
 
 namespace octet {
 namespace {

@@ -1,5 +1,5 @@
 // Where the Hopper backward keeps dS, and the chunks it runs in.
-#include "ops/attention/sm90/backward_plan.hpp"
+#include "ops/attention/sm90/backward/plan.hpp"
 
 #include "device/cuda_runtime.hpp"
 

@@ -1,5 +1,5 @@
 // The order of the blocks of the backward grid: every block once, and none that waits for one behind it.
-#include "ops/attention/sm90/backward_schedule.hpp"
+#include "ops/attention/sm90/backward/schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The Hopper backward on forward results of the CPU: exact data, random data against the CPU, and equal bits
 // whatever runs, workspace and batch.
 #include "ops/attention/attention_case.hpp"
-#include "ops/attention/sm90/backward_plan.hpp"
+#include "ops/attention/sm90/backward/plan.hpp"
 #include "support/on_cuda.hpp"
 
 #include <gtest/gtest.h>

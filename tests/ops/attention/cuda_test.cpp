@@ -1,7 +1,7 @@
 // The Hopper forward: exact results first, then against the CPU, over masks, head sizes, layouts and ragged
 // sequences. Outputs and workspaces are poisoned, and rows behind the last sequence are NaN.
 #include "ops/attention/attention_case.hpp"
-#include "ops/attention/sm90/forward.hpp"
+#include "ops/attention/sm90/forward/forward.hpp"
 #include "support/on_cuda.hpp"
 
 #include <gtest/gtest.h>

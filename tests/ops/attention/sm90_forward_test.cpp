@@ -1,7 +1,7 @@
 // What the Hopper forward decides without a GPU: the order of its tiles, its shared memory, and what it takes.
 #include "device/cuda_runtime.hpp"
-#include "ops/attention/sm90/forward.hpp"
-#include "ops/attention/sm90/work.hpp"
+#include "ops/attention/sm90/forward/forward.hpp"
+#include "ops/attention/sm90/forward/work.hpp"
 
 #include <octet/octet.hpp>
 
@@ -13,7 +13,7 @@
 namespace octet {
 namespace {
 
-namespace kernels = attention_sm90;
+namespace kernels = attention;
 
 TEST(AttentionForwardTiles, EveryTileOfEveryHeadComesOnceAndTheLongestFirst) {
   for (const std::int32_t tiles : {1, 2, 7}) {
