@@ -105,6 +105,8 @@ def test_grouped_linear_is_linear_on_every_group():
 def test_opcheck(wgrad):
     x, w = normal(140, 256).requires_grad_(), normal(3, 96, 256, seed=1).requires_grad_()
     sizes, recipe = torch.tensor([20, 0, 77]), (4, 5, wgrad)
+    opcheck(ops.group_table.default, (sizes, 1, 140))
+    opcheck(ops.group_table.default, (torch.tensor([0, 20, 20]), 3, 140))
     opcheck(ops.grouped_linear_forward.default, (x, w, sizes, None, True, 1, *recipe, True))
     opcheck(ops.grouped_linear_forward.default, (x, w.detach(), sizes, None, True, 1, *recipe, False))
     x, w = x.detach(), w.detach()
@@ -281,3 +283,66 @@ def test_refuses_bad_input():
         ot.moe_mlp(x, weights, weights, w_gate_up, w_down)
     with pytest.raises(ValueError, match="first_expert and local_experts must lie within the 5 experts, got 2 and 4"):
         ot.moe_mlp(x, indices, weights, w_gate_up, w_down, experts=5, first_expert=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes", "message"),
+    [
+        ("sizes", [-3, 5, 9], "the size of group 0 must be at least 0, got -3"),
+        ("sizes", [30, 30, 30], "group 1 must end within the 40 rows of the buffers, the size of group 1 is 30"),
+        ("ends", [20, 10, 30], "the end of group 1 must not be less than the end of group 0, got 10"),
+        ("offsets", [0, 20, 10, 30], "offset 2 must not be less than offset 1, got 10"),
+        ("offsets", [1, 20, 20, 30], "offset 0 must be 0, got 1"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_sizes_that_do_not_fit_raise_on_the_cpu(given, sizes, message, dtype):
+    x, w, sizes = normal(40, 256), normal(3, 64, 256), torch.tensor(sizes, dtype=dtype)
+    with pytest.raises(ValueError, match=f"group_table: {message}"):
+        ot.grouped_linear(x, w, sizes, given=given)
+    with pytest.raises(ValueError, match=f"group_table: {message}"):
+        ot.check_groups(sizes, 40, given=given)
+
+
+def test_sizes_of_no_rows_are_zero():
+    x, w = normal(0, 256), normal(3, 64, 256)
+    for dtype in (torch.int32, torch.int64):
+        sizes = torch.tensor([0, 2, 0], dtype=dtype)
+        with pytest.raises(ValueError, match=r"sizes\[1\] must be 0 for 0 rows, got 2"):
+            ot.grouped_linear(x, w, sizes)
+        with pytest.raises(ValueError, match=r"sizes\[1\] must be 0 for 0 rows, got 2"):
+            ot.check_groups(sizes, 0)
+        ot.check_groups(torch.zeros(3, dtype=dtype), 0)
+
+
+def test_sizes_and_indices_that_fit_pass():
+    ot.check_groups(torch.tensor([10, 0, 30]), 40)
+    ot.check_groups(torch.tensor([10, 0, 3]), 40)  # rows behind the last group
+    ot.check_groups(torch.tensor([10, 99, 30, 99])[::2], 40)  # any stride
+    ot.check_groups(torch.tensor([0, 10, 10, 40]), 40, given="offsets")
+    ot.check_indices(torch.tensor([[0, 3], [-1, 2]]), 4)
+    ot.check_indices(torch.zeros(0, 2, dtype=torch.int32), 4)
+
+
+@pytest.mark.parametrize("bad", [4, 99, -2])
+def test_indices_that_are_no_expert_raise_on_the_cpu(bad):
+    x, weights = normal(40, 256), normal(40, 2)
+    w_gate_up, w_down = normal(4, 96, 256), normal(4, 256, 48)
+    indices = torch.zeros(40, 2, dtype=torch.int64)
+    indices[7, 1] = bad
+    message = rf"moe_maps: indices\[7, 1\] must be -1 or an expert of 0 to 3, got {bad}"
+    with pytest.raises(ValueError, match=message):
+        ot.moe_mlp(x, indices, weights, w_gate_up, w_down)
+    with pytest.raises(ValueError, match=message):
+        ot.check_indices(indices, 4)
+    with pytest.raises(RuntimeError, match=message):
+        ops.moe_maps(indices, 4)
+    indices[7, 1] = -1
+    y, sizes = ot.moe_mlp(x, indices, weights, w_gate_up, w_down)
+    assert y.isfinite().all() and sizes.tolist() == [79, 0, 0, 0]
+
+
+def test_checks_refuse_to_be_compiled():
+    for check, args in ((ot.check_groups, (torch.tensor([3]), 40)), (ot.check_indices, (torch.tensor([[3]]), 4))):
+        with pytest.raises(Exception, match="outside of compiled code"):
+            torch.compile(check, backend="eager", fullgraph=True)(*args)

@@ -1,20 +1,42 @@
 // grouped_linear: y[t] = x[t] w_g^T for the rows t of every group g, in FP8.
 //
 // Sizes stay on the device. The table that forward makes of them serves backward too. Casts of x and
-// dy run over groups; weights are cast where a product needs them and not saved.
+// dy run over groups; weights are cast where a product needs them and not saved. Sizes that do not fit
+// are refused on the CPU; on CUDA nothing waits for the device, and the kernel clamps them.
 #include "torch/error.hpp"
 #include "torch/grouped.hpp"
 #include "torch/plan_cache.hpp"
 
+#include <string>
+
 namespace octet_torch {
 
 namespace {
+
+// Refuses sizes on the CPU that give rows to a group of buffers without rows, which have no table.
+void check_all_zero(const octet_tensor& sizes) {
+  for (std::int64_t i = 0; i < sizes.shape[0]; ++i) {
+    const std::int64_t at = i * sizes.strides[0];
+    const std::int64_t size = sizes.dtype == OCTET_I32
+                                  ? static_cast<const std::int32_t*>(sizes.data)[at]
+                                  : static_cast<const std::int64_t*>(sizes.data)[at];
+    if (size != 0) {
+      refuse("octet: sizes[" + std::to_string(i) + "] must be 0 for 0 rows, got " +
+             std::to_string(size));
+    }
+  }
+}
 
 // The table of the sizes, for buffers of `rows` rows.
 Tensor make_table(const Tensor& sizes, std::int64_t given, std::int64_t groups, std::int64_t rows) {
   octet_group_table_args args;
   OCTET_INIT(&args);
   args.sizes = index_view_of(sizes, "sizes", 1);
+  const bool on_cpu = args.sizes.device.type == OCTET_CPU;
+  if (rows == 0) {
+    if (on_cpu) check_all_zero(args.sizes);
+    return absent(shim.i32, sizes);
+  }
   octet_group_table_problem problem;
   octet_init_group_table_problem(&problem);
   problem.groups = groups;
@@ -30,7 +52,17 @@ Tensor make_table(const Tensor& sizes, std::int64_t given, std::int64_t groups, 
   const Workspace workspace(plan.workspace_bytes, sizes);
   check(octet_run_group_table(plan.get(), &args, workspace.data(), plan.workspace_bytes,
                               current_stream(problem.device)));
+  if (on_cpu) check(octet_check_group_table(&args.table, nullptr));
   return table;
+}
+
+// (sizes, given, rows) -> table
+void group_table(StackValue* stack) {
+  const Tensor sizes(stack[0]);
+  const std::int64_t given = int_at(stack, 1);
+  const std::int64_t groups =
+      index_view_of(sizes, "sizes", 1).shape[0] - (given == OCTET_GROUP_OFFSETS ? 1 : 0);
+  stack[0] = make_table(sizes, given, groups, int_at(stack, 2)).release();
 }
 
 octet_fp8_grouped_linear_problem problem_of(const octet_tensor& rows, const octet_tensor& w,
@@ -81,13 +113,13 @@ void grouped_linear_forward(StackValue* stack) {
   if (main_grad.get() != nullptr) experts_main_grad(main_grad, "main_grad", w_view);
   octet_fp8_grouped_linear_problem problem = problem_of(args.x, w_view, recipe);
   Tensor y = empty({problem.rows, problem.n}, torch_dtype(problem.dtype), x);
+  Tensor table = make_table(sizes, given, problem.groups, problem.rows);
   if (problem.rows == 0) {
     stack[0] = y.release();
-    stack[1] = absent(shim.i32, x).release();
+    stack[1] = table.release();
     stack[2] = absent(shim.u8, x).release();
     return;
   }
-  Tensor table = make_table(sizes, given, problem.groups, problem.rows);
   problem.training = save_x ? 1 : 0;
   Tensor x_t = absent(shim.u8, x);
   if (save_x) args.saved.x_t = token_blocks_of(problem, x_t, &x);
@@ -170,6 +202,7 @@ void grouped_linear_backward_main_grad(StackValue* stack) {
 
 // given: octet_group_sizes. The other numbers are those of linear.cpp.
 constexpr Operator kOperators[] = {
+    {"group_table(Tensor sizes, int given, int rows) -> Tensor table", &boxed<group_table>},
     {"grouped_linear_forward(Tensor x, Tensor w, Tensor sizes, Tensor? main_grad, bool accumulate, "
      "int given, int format, int grad_format, int wgrad, bool save_x) "
      "-> (Tensor y, Tensor table, Tensor x_t)",

@@ -23,11 +23,11 @@ from octet.torch._attention import attention, merge_attention
 from octet.torch._cache import cache_weights, refresh_weights
 from octet.torch._cross_entropy import linear_cross_entropy
 from octet.torch._gated_mlp import gated_mlp
-from octet.torch._grouped_linear import grouped_linear
+from octet.torch._grouped_linear import check_groups, grouped_linear
 from octet.torch._linear import QuantizedWeight, linear
 from octet.torch._mixture import MoE
 from octet.torch._modules import Linear, LinearCrossEntropy, RMSNorm, convert
-from octet.torch._moe import Routing, moe_mlp, moe_route
+from octet.torch._moe import Routing, check_indices, moe_mlp, moe_route
 from octet.torch._norm import rms_norm
 from octet.torch._packed import QKV, GatedMLP, pack_state_dict, split_state_dict
 from octet.torch._quantize import Quantized, dequantize, quantize
@@ -60,6 +60,8 @@ __all__ = [
     "Routing",
     "attention",
     "cache_weights",
+    "check_groups",
+    "check_indices",
     "convert",
     "dequantize",
     "gated_mlp",

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, check_dtype, number, round_up, rows_of
 from octet.torch._linear import autocast
-from octet.torch._operators import differentiable, ops
+from octet.torch._operators import call, differentiable, ops
 
 SIZES = {"sizes": 1, "ends": 2, "offsets": 3}  # octet_group_sizes
 _ALIGNMENT = 256  # OCTET_ALIGNMENT
@@ -30,6 +30,12 @@ def token_block_bytes(groups: Any, rows: Any, features: Any, wgrad: int) -> Any:
     blocks = rows // 128 + groups
     scales = blocks * round_up(features, 4) if wgrad == 1 else round_up(blocks, 4) * ((features + 127) // 128)
     return aligned(blocks * features * 128) + aligned(4 * scales)
+
+
+@torch.library.register_fake("octet::group_table")
+def _(sizes: Tensor, given: int, rows: int) -> Tensor:
+    groups = sizes.shape[0] - (given == SIZES["offsets"])
+    return sizes.new_empty(0 if rows == 0 else table_words(groups, rows), dtype=torch.int32)
 
 
 @torch.library.register_fake("octet::grouped_linear_forward")
@@ -108,6 +114,16 @@ def _backward_flops(dy_shape: Any, table: Any, x_t: Any, w_shape: Any, *args: An
     return 2 * dy_shape[0] * w_shape[1] * w_shape[2] * (need_dx + need_dw)
 
 
+def check_groups(sizes: Tensor, rows: int, *, given: str = "sizes") -> None:
+    """Raises ValueError, naming the group, if sizes do not fit ``rows`` rows; given is that of :func:`grouped_linear`.
+
+    On CUDA it copies them to the host and waits for the device, so it is for debugging. Not for compiled code.
+    """
+    if torch.compiler.is_compiling():
+        raise RuntimeError("octet: check_groups reads sizes on the host; call it outside of compiled code")
+    call(ops.group_table, sizes.cpu().contiguous(), number("given", given, SIZES), rows)
+
+
 def check_experts(x: Tensor, weights: dict[str, Tensor]) -> None:
     """Refuses weights that are not [experts, N, K] of the dtype of x."""
     for name, w in weights.items():
@@ -138,7 +154,8 @@ def grouped_linear(
     Args:
         x: ``[rows, K]``.
         w: ``[groups, N, K]``.
-        sizes: int32 or int64 on the device of x; never read by the host. Sizes that do not fit are clamped.
+        sizes: int32 or int64 on the device of x. Sizes that do not fit raise ValueError on the CPU; on CUDA the host
+            never reads them, and they are clamped: see :func:`check_groups`.
         given: what sizes are: ``"sizes"``, the rows of each group, ``"ends"``, the row behind each, or ``"offsets"``,
             ``[groups + 1]``.
         wgrad, format, grad_format, main_grad, accumulate: as in :func:`linear`.

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import register_flop_formula
 from octet.torch._formats import DEFAULT_WGRAD, DTYPES, FORMATS, WGRADS, check_dtype, number, rows_of
 from octet.torch._grouped_linear import aligned, check_experts, table_words, token_block_bytes
 from octet.torch._linear import autocast
-from octet.torch._operators import differentiable, ops, positions
+from octet.torch._operators import call, differentiable, ops, positions
 
 SCORES = {"softmax": 1, "sigmoid": 2}  # octet_route_score
 GROUP_SCORES = {"best": 1, "best_two": 2}  # octet_expert_group_score
@@ -235,6 +235,16 @@ def _backward_flops(dy_shape: Any, saved: Any, w_gate_up: Any, w_down_shape: Any
     return 2 * dy_shape[0] * top_k * f * k * (1 + 2 * need_dx + 3 * need_dw)
 
 
+def check_indices(indices: Tensor, experts: int) -> None:
+    """Raises ValueError, naming the first, if an index of ``[tokens, top_k]`` is neither -1 nor one of the experts.
+
+    On CUDA it copies them to the host and waits for the device, so it is for debugging. Not for compiled code.
+    """
+    if torch.compiler.is_compiling():
+        raise RuntimeError("octet: check_indices reads indices on the host; call it outside of compiled code")
+    call(ops.moe_maps, indices.cpu().contiguous(), experts)
+
+
 def moe_mlp(
     x: Tensor,
     indices: Tensor,
@@ -260,7 +270,8 @@ def moe_mlp(
 
     Args:
         x: ``[tokens, K]``.
-        indices: ``[tokens, top_k]``, integers: experts, or -1 for none. Experts that are not here add nothing.
+        indices: ``[tokens, top_k]``, integers: experts, or -1 for none. Experts that are not here add nothing. Other
+            numbers raise ValueError on the CPU and count as -1 on CUDA: see :func:`check_indices`.
         weights: ``[tokens, top_k]``, f32; differentiable.
         w_gate_up: ``[experts here, 2 F, K]``, Wg above Wu.
         w_down: ``[experts here, K, F]``.

@@ -45,6 +45,7 @@ def _register_whole(name: str, results: int, tensors: tuple[str, ...], main_grad
 _register_whole("moe_maps", 3, ("indices",))
 _register_whole("moe_gather", 1, ("x", "row_of", "source"))
 _register_whole("moe_sum", 1, ("rows", "row_of", "source"))
+_register_whole("group_table", 1, ("sizes",))
 _register_whole("grouped_linear_forward", 3, ("x", "w", "sizes"), ("main_grad",))
 _register_whole("grouped_linear_backward", 2, ("dy", "table", "x_t", "w"))
 _register_whole("grouped_linear_backward_main_grad", 1, ("dy", "table", "x_t", "w"), ("main_grad",))
