@@ -42,6 +42,9 @@
 // - Rounding to a 16-bit output by itself leaves each element at least 48.16 dB (bf16), so 48 dB
 //   per strip holds for any data. It does not hold for the rounding of sums where a strip cancels;
 //   findings.hpp says which strips are judged.
+// - Rounding to a subnormal is off by up to half a step, which may be all of the result: f16 products
+//   of a contraction of one have some. SNRs and allclose do not count that half step where ref is
+//   subnormal. The bound per element, which has it anyway, still fails what is one step off.
 // - When the output is accumulated, its old value is part of the reference and of the sum. Where
 //   the reference is not finite the output must not be finite either, and nothing else is checked.
 // - The two calls of G5 write a dense and a pitched output, so both are poisoned and guarded.

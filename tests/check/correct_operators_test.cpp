@@ -138,6 +138,22 @@ TEST(CorrectOperators, ALayerForInferenceIsJudgedOnlyByItsOutput) {
   EXPECT_EQ(report.results.size(), 5u);
 }
 
+// dw of one row is a product of two numbers, and some are subnormal in f16.
+TEST(CorrectOperators, AnF16ProductOfOneRowPassesWithAnySeed) {
+  GemmProblem problem;
+  problem.m = 256;
+  problem.n = 384;
+  problem.k = 1;
+  problem.a = problem.b = {Dtype::f16, kUnscaled, Major::mn};
+  problem.out_dtype = Dtype::f16;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    DataOptions options;
+    options.seed = seed;
+    const GateReport report = check_gemm(problem, options);
+    EXPECT_TRUE(report.pass()) << "seed " << seed << "\n" << describe(report.results);
+  }
+}
+
 TEST(CorrectOperators, AReportOfNothingDoesNotPass) {
   EXPECT_FALSE(GateReport{}.pass());
   EXPECT_TRUE(std::isnan(GateReport{}.snr_db("G2", "y")));

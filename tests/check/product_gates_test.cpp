@@ -214,6 +214,74 @@ TEST(ProductGates, G4SeesAMissingSliceOfTheContraction) {
             "G4 G3");
 }
 
+// A contraction of one, whose rows have sizes from 2^-25 to 1: in f16 some are subnormal as a whole.
+class SubnormalProduct : public testing::Test {
+ protected:
+  static constexpr std::int64_t kSize = 128;
+  static constexpr double kStep = 0x1p-24;  // of the subnormals of f16
+
+  SubnormalProduct()
+      : a_(Dtype::f32, {kSize, 1}), b_(Dtype::f32, {kSize, 1}), out_(Dtype::f16, {kSize, kSize}) {
+    fill_random(b_, Distribution::normal, {1, 1}, 1);
+    for (std::int64_t m = 0; m < kSize; ++m) {
+      set_element(a_, m, 0, std::ldexp(1, -static_cast<int>(m % 26)));
+    }
+    for_each([&](std::int64_t m, std::int64_t n) { set_element(out_, m, n, wanted(m, n)); });
+  }
+
+  double reference(std::int64_t m, std::int64_t n) const {
+    return decode(a_, m, 0) * decode(b_, n, 0);
+  }
+  // To nearest even, by an arithmetic that the gates do not use.
+  double wanted(std::int64_t m, std::int64_t n) const {
+    const double ref = reference(m, n);
+    const double ulp = std::max(std::ldexp(1, std::ilogb(ref) - 10), kStep);
+    return std::nearbyint(ref / ulp) * ulp;
+  }
+  bool is_subnormal(std::int64_t m, std::int64_t n) const {
+    return std::fabs(reference(m, n)) < 0x1p-14;
+  }
+  template <class Body>
+  static void for_each(const Body& body) {
+    for (std::int64_t m = 0; m < kSize; ++m) {
+      for (std::int64_t n = 0; n < kSize; ++n) body(m, n);
+    }
+  }
+  std::vector<GateResult> judge() const {
+    return judge_float_product("d", {out_, a_.view(), b_.view()}, {});
+  }
+
+  Tensor a_, b_, out_;
+};
+
+TEST_F(SubnormalProduct, PassesWhereEveryElementIsRoundedCorrectly) {
+  EXPECT_EQ(failed_gates(judge()), "") << describe(judge());
+}
+
+TEST_F(SubnormalProduct, G4AndG3SeeSubnormalsThatAreFlushedToZero) {
+  for_each([&](std::int64_t m, std::int64_t n) {
+    if (is_subnormal(m, n)) set_element(out_, m, n, 0);
+  });
+  EXPECT_EQ(failed_gates(judge()), "G4 G3");
+}
+
+TEST_F(SubnormalProduct, G3SeesOneSubnormalThatIsOneStepOff) {
+  for (const std::int64_t m : {16, 20, 25}) {
+    for (const double step : {-kStep, kStep}) {
+      ASSERT_TRUE(is_subnormal(m, 5));
+      set_element(out_, m, 5, wanted(m, 5) + step);
+      EXPECT_FALSE(judge().at(1).pass) << m << "\n" << describe(judge());
+    }
+    set_element(out_, m, 5, wanted(m, 5));
+  }
+}
+
+TEST_F(SubnormalProduct, G4SeesOneNormalNumberThatIsTwoPercentOff) {
+  ASSERT_FALSE(is_subnormal(11, 5));
+  set_element(out_, 11, 5, wanted(11, 5) * 1.025);  // K is 1: allclose is 2e-2 of the reference
+  EXPECT_EQ(failed_gates(judge()), "G4 G3");
+}
+
 TEST(ProductGates, SampledStripsSeeAWrongScaleAndPassWhereThereIsNone) {
   ProductCase product({300, 520, 256}, Dtype::bf16, Distribution::normal);
   JudgeOptions options;

@@ -28,10 +28,13 @@ inline double slack_of(const ElementBound& bound, double magnitude) {
 // Judges a whole row as if all its numbers were finite.
 OCTET_CPU_CLONES void judge_finite(RowErrors& row, const ElementBound& bound,
                                    const FloatFormat& format) {
+  const double half_step = format.smallest_normal * format.half_ulp_of_one;
   for (int i = 0; i < kTile; ++i) {
     const double slack = slack_of(bound, row.magnitude[i]);
-    row.error[i] = std::fabs(row.out[i] - row.ref[i]);
-    row.share[i] = row.error[i] / (half_ulp(format, std::fabs(row.ref[i]) + slack) + slack);
+    const double size = std::fabs(row.ref[i]);
+    const double off = std::fabs(row.out[i] - row.ref[i]);
+    row.share[i] = off / (half_ulp(format, size + slack) + slack);
+    row.error[i] = std::max(off - (size < format.smallest_normal ? half_step : 0), 0.0);
   }
 }
 

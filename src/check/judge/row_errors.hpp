@@ -20,7 +20,9 @@ struct RowErrors {
   double ref[kTile] = {};
   double magnitude[kTile] = {};  // sum |a * b|
 
-  double error[kTile] = {};  // |out - ref|; infinite where out should be finite and is not
+  // |out - ref|, less half a step where ref is subnormal: rounding leaves as much there, however
+  // small ref is. Infinite where out should be finite and is not.
+  double error[kTile] = {};
   double share[kTile] = {};  // of its bound
   // Outputs that count towards SNRs. Where output and reference are rightly not finite, the entries
   // above are 0 and do not count.
