@@ -248,6 +248,28 @@ def test_experts_of_one_rank_are_a_share_of_the_sum():
     assert snr(parts[0][0] + parts[1][0], whole) > 100
 
 
+def test_experts_whose_tokens_have_gaps_between_them():
+    """The layout of DeepEP's low-latency kernels, [experts, max tokens, hidden], as docs/pytorch.md says."""
+    counts, most = torch.tensor([5, 0, 96, 33], dtype=torch.int32), 96
+    gaps = torch.arange(most) >= counts[:, None]
+    x = normal(4, most, 256)
+    x[gaps] = torch.nan
+    x.requires_grad_()
+    w_gate_up, w_down = normal(4, 128, 256, seed=1).requires_grad_(), normal(4, 256, 64, seed=2).requires_grad_()
+    indices = torch.where(torch.arange(most) < counts[:, None], torch.arange(4)[:, None], -1)
+    y, sizes = ot.moe_mlp(x.flatten(0, 1), indices.view(-1, 1), torch.ones(4 * most, 1), w_gate_up, w_down)
+    y, dy = y.view(4, most, 256), normal(4, most, 256, seed=3)
+    dx, *dw = torch.autograd.grad(y, [x, w_gate_up, w_down], dy)
+    assert torch.equal(sizes, counts) and not y[gaps].any() and not dx[gaps].any()
+    for e, n in enumerate(counts.tolist()):
+        if n == 0:
+            continue
+        leaves = [t.detach().requires_grad_() for t in (x[e, :n], w_gate_up[e], w_down[e])]
+        alone = ot.gated_mlp(*leaves)
+        want = alone, *torch.autograd.grad(alone, leaves, dy[e, :n])
+        assert same([y[e, :n], dx[e, :n], *(d[e] for d in dw)], want)
+
+
 def test_refuses_bad_input():
     x, w = normal(40, 256), normal(3, 64, 256)
     sizes = torch.tensor([10, 20, 10])
