@@ -218,6 +218,15 @@ TEST(ToolCheck, TakesTheNumberOfGroupsFromTheirSizes) {
   }
 }
 
+TEST(ToolCheck, NamesTheShapeOfTheBuffersWhereRowsAreLeftBehindTheLastGroup) {
+  const Outcome outcome = run_tool(
+      "check grouped-gemm --shape 42x24x32 --group-sizes 0,1,30 --dtype bf16 --device cpu");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("PASS  42x24x32  "), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("31x24x32"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("--shape"), std::string::npos) << outcome.out;  // the label has it
+}
+
 TEST(ToolOps, NamesEveryImplementation) {
   const Outcome outcome = run_tool("ops --wide");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -7,10 +7,19 @@
 namespace octet::tool {
 namespace {
 
-// 2 MNK, where M counts the rows of groups; backward has two such products.
+// M, N and K, where M counts the rows of groups.
+std::vector<std::int64_t> multiplied_extents(const CaseResult& result) {
+  std::vector<std::int64_t> extents = result.chosen.extents;
+  extents.at(0) = result.chosen.grouped_rows;
+  return extents;
+}
+
+// 2 MNK; backward has two such products.
 double forward_operations(const CaseResult& result) {
   double operations = 2;
-  for (const std::int64_t extent : result.chosen.extents) operations *= static_cast<double>(extent);
+  for (const std::int64_t extent : multiplied_extents(result)) {
+    operations *= static_cast<double>(extent);
+  }
   return operations;
 }
 
@@ -24,7 +33,9 @@ bench::Row grouped_fields(const CaseResult& result) {
   append(fields,
          {one.name, result.op, or_else(option_of(one.arguments, "--group-sizes"), "balanced"),
           option_of(one.arguments, "--groups")});
-  for (const std::int64_t extent : one.extents) fields.push_back(std::to_string(extent));
+  for (const std::int64_t extent : multiplied_extents(result)) {
+    fields.push_back(std::to_string(extent));
+  }
   append(fields, {option_of(one.arguments, "--dtype"),
                   or_else(option_of(one.arguments, "--granularity"), "none"), result.check});
   append(fields, step_fields(result, forward_operations(result)));

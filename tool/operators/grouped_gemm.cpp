@@ -407,9 +407,10 @@ class GroupedGemm : public ShapeOperator {
       one.name = shape.name;
       one.test_id = test_id;
       one.extents = shape.extents;
+      one.grouped_rows = shape.extents[0];
       if (groups.spread.kind == GroupSpread::Kind::given) {
         const std::vector<std::int64_t>& sizes = groups.spread.sizes;
-        one.extents[0] = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+        one.grouped_rows = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
       }
       one.device = device;
       one.arguments += groups.arguments();

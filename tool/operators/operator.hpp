@@ -33,6 +33,9 @@ struct Case {
   // Plans the case; throws octet::Error if it cannot. Null for cases that are only checked.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> workload;
 
+  // Layers over groups only: the rows that groups have together, at most the first extent.
+  std::int64_t grouped_rows = 0;
+
   // Linear layers only.
   std::string test_id{};  // in its suite; if empty, the number of the case in this run
   std::int64_t mbs = 0;   // sequences per micro-batch; 0: does not apply
