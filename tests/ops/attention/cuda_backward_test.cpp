@@ -386,6 +386,24 @@ TEST(AttentionCudaBackward, PackedSequencesHaveTheBitsTheyHaveAlone) {
   }
 }
 
+// Nobody can check offsets on the device: those that overlap give some gradients, and the call ends.
+TEST(AttentionCudaBackward, OffsetsThatOverlapEnd) {
+  OCTET_NEEDS_HOPPER();
+  AttentionProblem problem = heads_of(64, 64, 600, 600, kCausalMask);
+  problem.batch = 20;
+  problem.offsets_dtype = Dtype::i32;
+  problem.total_q = problem.total_kv = 600;
+  const AttentionCall call(problem);
+  call.fill(1);
+  std::vector<std::int64_t> offsets;
+  for (int i = 0; i <= 20; ++i) offsets.push_back(i % 2 * 600);
+  call.set_offsets(offsets, offsets);
+  for (std::int64_t n = 0; n < elements(call.lse); ++n) set(call.lse, n, 0);
+  for (std::int64_t n = 0; n < elements(call.out); ++n) set(call.out, n, 0);
+  run_backward_on_cuda(call);
+  run_backward_on_cuda(call, attention::plan_backward(call.problem, 0, 132).pieces.bytes);
+}
+
 TEST(AttentionCudaBackward, RefusesStridesThatTheCopyEngineCannotRead) {
   OCTET_NEEDS_HOPPER();
   const AttentionCall call(heads_of(64, 64, 64, 64));

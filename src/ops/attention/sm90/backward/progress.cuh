@@ -44,7 +44,7 @@ __device__ __forceinline__ void wait_for_room(const BackwardParams& params, cons
                         kConsumers * params.chunk(before).dq_blocks);
   }
   const HandedSums& handed = params.handed;
-  if (handed.buffers == 0) return;
+  if (handed.buffers == 0 || !work.share.any) return;
   const int turn = work.chunk.turn;
   if (turn > 0 && (handed.buffers == 1 || !work.share.begins)) {
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
