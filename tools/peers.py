@@ -93,7 +93,7 @@ def open_table(options, octet_c, builds, properties, gpu):
                  "torch flash"):
         versions[name] = libraries.torch.__version__
     versions["cublaslt"] = libraries.cublaslt_version()
-    versions["cudnn"] = libraries.cudnn_version()
+    versions["torch cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
         versions[name] = f"device sources {wrapper.device_sources(options.op)}"
     provenance = peers_table.Provenance(

@@ -67,7 +67,7 @@ class Flash(Cudnn):
             cum_k, max_q, max_k, 0.0, self.causal, seed, offset)
 
 
-BACKENDS = {"cudnn": Cudnn, "torch flash": Flash}
+BACKENDS = {"torch cudnn": Cudnn, "torch flash": Flash}
 
 
 def forward_of(backend, q, k, v, causal):

@@ -19,7 +19,7 @@ LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_e
              "gated-activation": ["torch eager", "torch.compile", "octet unfused", "device copy"],
              "grouped-gemm": ["deep_gemm", "torch bf16", "torch rowwise"],
              "moe-mlp": ["torch.compile"],
-             "attention": ["cudnn", "torch flash"]}
+             "attention": ["torch cudnn", "torch flash"]}
 COMPILED = [op for op, libraries in LIBRARIES.items() if "torch.compile" in libraries]
 HEAD_DIM, KV_HEADS = 128, 8
 

@@ -206,7 +206,8 @@ def expected_ratios(results):
         asked[re.search(r"--op (\S+)", row["Command"])[1], row["Library"]] += 1
         if row["Check"] == "PASS":
             shape = tuple(row.get(column) for column in (
-                "Groups", "Group Sizes", "M", "N", "K", "Rows", "Cols", "Batch", "Seq", "Hidden"))
+                "Groups", "Group Sizes", "M", "N", "K", "Rows", "Cols", "Batch", "Seq", "Hidden", "SeqLen", "num_head_q",
+                "num_head_kv", "head_dim_qk", "head_dim_v", "Mask"))
             op = re.search(r"--op (\S+)", row["Command"])[1]
             times[name, op, row["Dtype"], row["Product"], shape, row["Library"]] = 1 / float(row.get("TFLOPS") or row["TB/s"])
     ratios = collections.defaultdict(list)

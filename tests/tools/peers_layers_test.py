@@ -138,7 +138,7 @@ class Attention(unittest.TestCase):
                     for library in ("octet", "plain"):
                         result = results[product][library]
                         self.assertEqual(result.check, "PASS", f"{product} {library}")
-                    self.assertEqual(results[product]["cudnn"].check, "ERROR", "it needs a GPU")
+                    self.assertEqual(results[product]["torch cudnn"].check, "ERROR", "it needs a GPU")
 
     def test_operations_are_counted_as_octet_bench_does(self):
         full = peers_attention.flops((2, 64, 4, 2, 192, 128, "full"))

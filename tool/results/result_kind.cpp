@@ -212,6 +212,8 @@ ResultKind attention_kind() {
           .is_named_in_rows = true,
           .shape = {"Batch", "SeqLen", "SeqLenKV", "num_head_q", "num_head_kv", "head_dim_qk",
                     "head_dim_v"},
+          // Lengths of a spread are drawn for batch and seq, and so is their total.
+          .shape_options = {"--batch", "--seq", "--heads", "--head-dim", "--total"},
           .name_column = "Case",
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",

@@ -320,6 +320,17 @@ TEST(AttentionBackwardPlan, ChunksThatShareAPlaceForSumsTakeTurns) {
   }
 }
 
+// The kernel hands on the sums of what it fills with zeros, too.
+TEST(AttentionBackwardPlan, SumsHaveTheSizeOfTheFilledHeads) {
+  AttentionProblem problem = problem_of(1, 8192, 8192, 16, 2);
+  const std::size_t limit = std::size_t{300} << 20;
+  const BackwardPlan whole = plan_backward(problem, limit, kMultiprocessors);
+  ASSERT_GT(whole.sums_buffers, 0);
+  problem.dim_qk = 96;
+  problem.dim_v = 72;
+  EXPECT_EQ(plan_backward(problem, limit, kMultiprocessors).buffer_bytes, whole.buffer_bytes);
+}
+
 TEST(AttentionBackwardPlan, SaysHowMuchWorkspaceItNeeds) {
   const cuda::Pretend h200(cuda::kH200);
   AttentionProblem problem = problem_of(1, 4096, 4096, 8, 2);

@@ -254,7 +254,16 @@ TEST(AttentionCudaBackward, HeadSizesInBetweenAreFilledWithZeros) {
                                       {64, 128},
                                       {128, 72},
                                       {160, 40}}) {
-    expect_near_the_cpu(heads_of(dim_qk, dim_v, 193, 300, kCausalMask));
+    const AttentionProblem problem = heads_of(dim_qk, dim_v, 193, 300, kCausalMask);
+    expect_near_the_cpu(problem);
+    const AttentionCall at_once(problem), in_parts(problem);
+    for (const AttentionCall* call : {&at_once, &in_parts}) {
+      call->fill(7);
+      run_forward_on_cpu(*call);
+    }
+    run_backward_on_cuda(at_once);
+    run_backward_on_cuda(in_parts, attention::plan_backward(in_parts.problem, 0, 132).pieces.bytes);
+    expect_same_gradients(at_once, in_parts);
   }
 }
 

@@ -43,9 +43,11 @@ function pointLooks(points) {
     if (looks.has(key)) continue;
     const index = [...looks.keys()].filter((other) => other.startsWith(table.title + " ")).length;
     const fill = colour(["octet", "variant-1", "variant-2", "variant-3"][index % 4]);
-    const isHollow = index % 8 >= 4;
-    looks.set(key, {pointStyle: markers[operators.indexOf(table.title) % markers.length], backgroundColor: isHollow ? colour("surface") : fill,
-                    borderColor: isHollow ? fill : colour("surface"), borderWidth: isHollow ? 1.5 : 1, pointRadius: 4.5 + index % 2});
+    const filling = ["full", "hollow", "outlined"][Math.floor(index / 4) % 3];
+    looks.set(key, {pointStyle: markers[operators.indexOf(table.title) % markers.length],
+                    backgroundColor: filling === "hollow" ? colour("surface") : fill,
+                    borderColor: {full: colour("surface"), hollow: fill, outlined: colour("text")}[filling],
+                    borderWidth: filling === "full" ? 1 : 1.5, pointRadius: 4.5 + index % 2});
   }
   return looks;
 }

@@ -17,6 +17,16 @@ inline constexpr int kPrepareThreads = 256;
 inline constexpr int kWaveRows = 64;  // of a wgmma
 inline constexpr int kSharedLimit = 232448;
 
+// The head sizes of the kernel that takes these; it fills the rest with zeros.
+struct HeadSizes {
+  int qk;
+  int v;
+};
+constexpr HeadSizes filled_sizes(std::int64_t dim_qk, std::int64_t dim_v) {
+  if (dim_qk <= 64 && dim_v <= 64) return {64, 64};
+  return {dim_qk <= 128 ? 128 : 192, 128};
+}
+
 // dk and dv: 128 keys stay in shared memory, and blocks of queries go by.
 struct BackwardConfig {
   Dtype dtype = Dtype::bf16;

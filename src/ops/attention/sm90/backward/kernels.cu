@@ -17,22 +17,22 @@ BackwardKernels kernels() {
 
 // 64 queries a step where dk and dv take 128 registers or more; scores and dP at once where both fit.
 template <Dtype kDtype>
-const BackwardKernels* find(std::int64_t dim_qk, std::int64_t dim_v) {
+const BackwardKernels* find(int dim_qk) {
   static const BackwardKernels k64 =
       kernels<BackwardConfig{kDtype, 64, 64, 128, 4, true, true}, DqConfig{kDtype, 64, 4}>();
   static const BackwardKernels k128 =
       kernels<BackwardConfig{kDtype, 128, 128, 64, 3, true, true}, DqConfig{kDtype, 128, 4}>();
   static const BackwardKernels k192 =
       kernels<BackwardConfig{kDtype, 192, 128, 64, 3, false, true}, DqConfig{kDtype, 192, 4}>();
-  if (dim_qk <= 64 && dim_v <= 64) return &k64;
-  return dim_qk <= 128 ? &k128 : &k192;
+  return dim_qk == 64 ? &k64 : dim_qk == 128 ? &k128 : &k192;
 }
 
 }  // namespace
 
 const BackwardKernels* find_backward_kernels(Dtype dtype, std::int64_t dim_qk, std::int64_t dim_v) {
   if (!has_backward_kernels(dtype, dim_qk, dim_v)) return nullptr;
-  return dtype == Dtype::bf16 ? find<Dtype::bf16>(dim_qk, dim_v) : find<Dtype::f16>(dim_qk, dim_v);
+  const int filled = filled_sizes(dim_qk, dim_v).qk;
+  return dtype == Dtype::bf16 ? find<Dtype::bf16>(filled) : find<Dtype::f16>(filled);
 }
 
 const void* backward_tables_kernel(bool packed) {

@@ -10,6 +10,7 @@ namespace octet::attention {
 namespace {
 
 // Key blocks of a chunk per multiprocessor: dq of a chunk comes two chunks later, when they are done.
+// This and what follows was chosen by simulation (docs/attention.md).
 constexpr double kBlocksWanted = 0.95;
 
 // dq of the last two chunks has no keys beside it. With fewer chunks than this, sequences are cut into parts, as
@@ -70,9 +71,10 @@ class Planner {
     return tiles * group_;
   }
   std::size_t sums_bytes(std::int32_t heads) const {
-    return aligned_bytes(
-        static_cast<std::size_t>(heads) * static_cast<std::size_t>(plan_.sequence_tiles) * kTile *
-        static_cast<std::size_t>(problem_.dim_qk + problem_.dim_v) * sizeof(float));
+    const HeadSizes sizes = filled_sizes(problem_.dim_qk, problem_.dim_v);
+    return aligned_bytes(static_cast<std::size_t>(heads) *
+                         static_cast<std::size_t>(plan_.sequence_tiles) * kTile *
+                         static_cast<std::size_t>(sizes.qk + sizes.v) * sizeof(float));
   }
   int sums_buffers() const { return problem_.offsets_dtype ? kPackedSums : 1; }
 
@@ -103,7 +105,7 @@ class Planner {
     take(pieces.segment_ends, (most + kLag) * sizeof(std::int32_t));
     take(pieces.chunks, most * sizeof(ChunkWork));
   }
-  // A chunk has at least one row of one kv head. Packed: parts of two rows at least, but for one in every chunk.
+  // A chunk has at least one row of one kv head; packed ones have as many on average.
   std::int64_t most_chunks() const {
     return problem_.heads_kv * std::max<std::int64_t>(kChunksWanted, group_ * plan_.rows_bound + 1);
   }
