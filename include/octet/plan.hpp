@@ -18,10 +18,6 @@ struct PlanOptions {
   // The text of a configuration of the chosen implementation, as in Plan::configuration. If it
   // cannot run the problem, the error says why. Empty: the implementation chooses.
   std::string configuration{};
-  // On CUDA, the most multiprocessors that a launch of gemm may take, to leave some for
-  // communication; 0: all. Never changes results. Other operators ignore it; those over groups have
-  // it in their problem.
-  int max_multiprocessors = 0;
 };
 
 // Scratch memory of one call, aligned to kAlignment, on the device of the problem.

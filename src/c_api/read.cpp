@@ -118,8 +118,7 @@ GemmOperand read_operand(std::string_view op, std::string_view argument,
 PlanOptions read_options(std::string_view op, const octet_plan_options* options) {
   if (options == nullptr) return {};
   const octet_plan_options given = read_struct(op, "options", options);
-  return {read_text(given.backend), given.threads, read_text(given.configuration),
-          given.max_multiprocessors};
+  return {read_text(given.backend), given.threads, read_text(given.configuration)};
 }
 
 Fp8LinearOptions read_options(std::string_view op, const octet_fp8_linear_options* options) {

@@ -134,8 +134,7 @@ template <class Pass = ForwardPass, class Problem, class Args>
 Plan<Problem, Pass> make_plan(std::span<const Implementation<Problem, Args>> list,
                               const Problem& problem, const Request& request,
                               const PlanOptions& options) {
-  Machine machine = this_machine(problem.device, options.threads);
-  machine.max_multiprocessors = options.max_multiprocessors;
+  const Machine machine = this_machine(problem.device, options.threads);
   Choice choice = choose(request, candidates(list, problem, machine));
   const auto& chosen = list[choice.index];
   Planned<Args> decided = plan_chosen(chosen, problem, machine, request, options.configuration);

@@ -13,12 +13,11 @@ struct Machine {
   int sm_major = 0;     // of the problem's CUDA device; 0: none
   int sm_minor = 0;
   int multiprocessors = 0;
-  int max_multiprocessors = 0;  // that the caller leaves to products; 0: all
-  bool cublaslt = false;        // libcublasLt can be loaded; checked for CUDA problems only
+  bool cublaslt = false;  // libcublasLt can be loaded; checked for CUDA problems only
   int (*cudnn_version)() = [] { return 0; };  // as cuda::cudnn_version(), which loads it
 };
 
-// Of which a product may take as many.
+// Of which a product may take as many; 0: all.
 inline int multiprocessors_of(const Machine& machine, int max_multiprocessors) {
   return max_multiprocessors > 0 && max_multiprocessors < machine.multiprocessors
              ? max_multiprocessors

@@ -55,6 +55,7 @@ inline octet_gemm_problem to_c(const GemmProblem& problem) {
   c.group_kind = static_cast<octet_group_kind>(problem.groups);
   c.activation = static_cast<octet_activation>(problem.activation);
   c.bias_dtype = to_c(problem.bias_dtype);
+  c.max_multiprocessors = problem.max_multiprocessors;
   return c;
 }
 inline octet_gemm_args to_c(const GemmArgs& args) {

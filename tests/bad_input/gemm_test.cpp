@@ -58,6 +58,12 @@ TEST(GemmBadInput, RefusesSizesBelowOne) {
   expect_plan_refused(kInvalid, "gemm: K must be at least 1, got -9223372036854775808", problem);
 }
 
+TEST(GemmBadInput, RefusesAMostOfMultiprocessorsBelowZero) {
+  GemmProblem problem = small_problem();
+  problem.max_multiprocessors = -1;
+  expect_plan_refused(kInvalid, "gemm: max_multiprocessors must be at least 0, got -1", problem);
+}
+
 TEST(GemmBadInput, RefusesSizesWhoseProductOverflows) {
   GemmProblem problem = small_problem();
   problem.m = std::int64_t{1} << 33;

@@ -118,6 +118,16 @@ TEST_F(PlanOnAnH200, RefusesAConfigurationOfOtherOperands) {
             std::string::npos);
 }
 
+TEST_F(PlanOnAnH200, TakesNoMoreMultiprocessorsThanTheProblemLeaves) {
+  problem_.max_multiprocessors = 1;
+  EXPECT_EQ(plan_gemm(problem_).configuration.find("cluster"), std::string::npos);
+  EXPECT_NE(refusal_of("256x128x4 1x128.128x128 e4m3.e4m3 cluster")
+                .find("a cluster needs 2 multiprocessors"),
+            std::string::npos);
+  problem_.max_multiprocessors = 1000;
+  EXPECT_EQ(plan_gemm(problem_).configuration, "256x128x4 1x128.128x128 e4m3.e4m3 cluster");
+}
+
 TEST(Plan, RefusesThreadsOutOfRange) {
   EXPECT_EQ(refusal(
                 [] {

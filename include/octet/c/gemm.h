@@ -40,7 +40,10 @@ typedef struct octet_gemm_problem {
   int64_t group_count;
   int32_t determinism; /* 0: same inputs, same bits, every run */
   int32_t split_k;     /* 0: the contraction is not split */
-  uint64_t reserved[8];
+  /* On CUDA, the most multiprocessors that a launch may take; 0: all. cublaslt ignores it. */
+  int32_t max_multiprocessors;
+  uint32_t reserved0;
+  uint64_t reserved[7];
 } octet_gemm_problem;
 
 typedef struct octet_gemm_args {

@@ -19,9 +19,7 @@ typedef struct octet_plan_options {
   int32_t threads;           /* CPU threads of a run; 0: OCTET_NUM_THREADS, or else every core */
   const char* backend;       /* the name of an implementation; null or empty: the first that fits */
   const char* configuration; /* text of one of its configurations; null or empty: it chooses */
-  int32_t max_multiprocessors; /* that a launch of gemm may take on CUDA; 0: all */
-  uint32_t reserved0;
-  uint64_t reserved[2];
+  uint64_t reserved[3];
 } octet_plan_options;
 
 /* One type for the plans of all operators. Immutable: many threads may run one plan. */

@@ -44,6 +44,9 @@ struct GemmProblem {
   bool accumulate = false;        // d += a b^T; f32 and bf16 only
   // Of a bias [N] that is added to every row: f32 or out_dtype. Empty: no bias. Not with accumulate.
   std::optional<Dtype> bias_dtype{};
+  // On CUDA, the most multiprocessors that a launch may take, to leave some for communication; 0:
+  // all. Never changes results. Other devices ignore it, and so does cublaslt.
+  std::int32_t max_multiprocessors = 0;
   Device device{};
   // Reserved for later versions; anything but the defaults is refused.
   GroupKind groups = GroupKind::none;

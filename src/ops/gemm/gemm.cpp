@@ -112,8 +112,11 @@ std::string describe(const GemmProblem& problem) {
   return text("gemm --shape ", problem.m, "x", problem.n, "x", problem.k, " --a ",
               describe_operand(problem.a), " --b ", describe_operand(problem.b), " --out ",
               name(problem.out_dtype), problem.accumulate ? " --accumulate" : "",
-              problem.bias_dtype ? text(" --bias ", name(*problem.bias_dtype)) : "", " --device ",
-              name(problem.device));
+              problem.bias_dtype ? text(" --bias ", name(*problem.bias_dtype)) : "",
+              problem.max_multiprocessors != 0
+                  ? text(" --max-multiprocessors ", problem.max_multiprocessors)
+                  : "",
+              " --device ", name(problem.device));
 }
 
 void check(const GemmProblem& problem) {
@@ -123,6 +126,7 @@ void check(const GemmProblem& problem) {
   check_operands(kOp, problem.a, problem.b);
   check_output(kOp, problem.out_dtype, problem.accumulate);
   check_bias(problem);
+  check_count(kOp, "max_multiprocessors", problem.max_multiprocessors);
   if (problem.groups != GroupKind::none) {
     fail(ErrorCode::unsupported, kOp, ": groups are not supported by this version of octet");
   }
@@ -156,7 +160,6 @@ void check(const GemmProblem& problem, const GemmArgs& args, std::size_t workspa
 
 GemmPlan plan_gemm(const GemmProblem& problem, const PlanOptions& options) {
   check(problem);
-  check_count(kOp, "max_multiprocessors", options.max_multiprocessors);
   return make_plan(gemm_implementations(), problem,
                    make_request(kOp, precision(problem), describe(problem), options.backend),
                    options);

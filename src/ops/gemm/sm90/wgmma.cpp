@@ -23,17 +23,18 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
   return "";
 }
 
-int multiprocessors(const Machine& machine) {
-  return multiprocessors_of(machine, machine.max_multiprocessors);
+int multiprocessors(const GemmProblem& problem, const Machine& machine) {
+  return multiprocessors_of(machine, problem.max_multiprocessors);
 }
 
 Planned<GemmArgs> plan_config(const GemmProblem& problem, const Machine& machine,
                               const Sm90GemmConfig& config) {
-  return {name(config), 0, sm90_gemm_run(problem, config, multiprocessors(machine))};
+  return {name(config), 0, sm90_gemm_run(problem, config, multiprocessors(problem, machine))};
 }
 
 Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
-  return plan_config(problem, machine, choose_sm90_gemm(problem, multiprocessors(machine)));
+  return plan_config(problem, machine,
+                     choose_sm90_gemm(problem, multiprocessors(problem, machine)));
 }
 
 std::string fitting_configs(const GemmProblem& problem) {
@@ -48,7 +49,7 @@ std::variant<Planned<GemmArgs>, Refusal> plan_with(const GemmProblem& problem,
                                                    const Machine& machine,
                                                    std::string_view configuration) {
   const std::optional<Sm90GemmConfig> config = parse_sm90_gemm_config(configuration);
-  if (config && config->cluster > std::max(1, multiprocessors(machine))) {
+  if (config && config->cluster > std::max(1, multiprocessors(problem, machine))) {
     return Refusal{text("a cluster needs ", config->cluster, " multiprocessors")};
   }
   if (config && sm90_gemm_fits(problem, *config)) return plan_config(problem, machine, *config);
