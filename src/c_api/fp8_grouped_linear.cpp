@@ -18,7 +18,6 @@ Fp8GroupedLinearProblem read_problem(const octet_fp8_grouped_linear_problem* giv
   read_fp8_training(kOp, c, problem);
   problem.tail = static_cast<GroupTail>(c.tail);
   problem.expected_rows = c.expected_rows;
-  problem.max_multiprocessors = c.max_multiprocessors;
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }

@@ -38,7 +38,6 @@ MoeMlpProblem read_problem(const octet_moe_mlp_problem* given) {
   problem.activation = static_cast<GateActivation>(c.activation);
   read_fp8_training(kOp, c, problem);
   problem.expected_rows = c.expected_rows;
-  problem.max_multiprocessors = c.max_multiprocessors;
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }

@@ -121,7 +121,7 @@ void read_heads(const CProblem& c, Problem& problem) {
   problem.head_dim = c.head_dim;
 }
 
-// What fp8_linear and gated_mlp share: formats, passes and the weight gradient.
+// What FP8 layers share: formats, passes, the weight gradient and the share of the GPU.
 template <class CProblem, class Problem>
 void read_fp8_training(std::string_view op, const CProblem& c, Problem& problem) {
   problem.format = read_dtype(op, "format", c.format);
@@ -135,6 +135,7 @@ void read_fp8_training(std::string_view op, const CProblem& c, Problem& problem)
   problem.wgrad_blocks = static_cast<WgradBlocks>(c.wgrad_blocks);
   problem.amax_floor = c.amax_floor;
   problem.pow2_scales = read_flag(op, "pow2_scales", c.pow2_scales);
+  problem.max_multiprocessors = c.max_multiprocessors;
 }
 
 octet_tensor write_tensor(const TensorView& view);

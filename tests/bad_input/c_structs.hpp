@@ -150,6 +150,7 @@ void set_layer_fields(const Problem& problem, CProblem& c) {
   c.wgrad_blocks = static_cast<octet_wgrad_blocks>(problem.wgrad_blocks);
   c.amax_floor = problem.amax_floor;
   c.pow2_scales = problem.pow2_scales;
+  c.max_multiprocessors = problem.max_multiprocessors;
   c.device = to_c(problem.device);
 }
 

@@ -63,7 +63,6 @@ inline octet_fp8_grouped_linear_problem to_c(const Fp8GroupedLinearProblem& prob
   set_layer_fields(problem, c);
   c.tail = static_cast<octet_group_tail>(problem.tail);
   c.expected_rows = problem.expected_rows;
-  c.max_multiprocessors = problem.max_multiprocessors;
   return c;
 }
 

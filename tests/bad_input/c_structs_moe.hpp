@@ -161,7 +161,6 @@ inline octet_moe_mlp_problem to_c(const MoeMlpProblem& problem) {
   c.activation = static_cast<octet_gate_activation>(problem.activation);
   set_layer_fields(problem, c);
   c.expected_rows = problem.expected_rows;
-  c.max_multiprocessors = problem.max_multiprocessors;
   return c;
 }
 inline octet_moe_mlp_saved to_c(const MoeMlpSaved& saved) {

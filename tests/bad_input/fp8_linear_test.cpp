@@ -95,6 +95,10 @@ TEST(Fp8LinearBadInput, RefusesBadProblems) {
                             "scales stay finite, got 1e+30",
                             problem);
   problem = small_problem();
+  problem.max_multiprocessors = -1;
+  expect_both_plans_refused(kInvalid, "fp8_linear: max_multiprocessors must be at least 0, got -1",
+                            problem);
+  problem = small_problem();
   problem.accumulate_dw = true;
   problem.dw_dtype = Dtype::f16;
   expect_both_plans_refused(kUnsupported,

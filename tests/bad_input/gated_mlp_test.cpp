@@ -40,6 +40,9 @@ TEST(GatedMlpBadInput, RefusesBadProblems) {
       "got "
       "1e+30",
       problem);
+  problem = plain_problem();
+  problem.max_multiprocessors = -1;
+  refused("gated_mlp: max_multiprocessors must be at least 0, got -1", problem);
 }
 
 struct ForwardCall {

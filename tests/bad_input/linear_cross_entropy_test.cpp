@@ -36,6 +36,8 @@ TEST(LinearCrossEntropyBadInput, RefusesBadProblems) {
           [](auto& p) { p.max_chunk_rows = 100; });
   refused("linear_cross_entropy: max_chunk_rows must be 0 or a multiple of 128, got -128",
           [](auto& p) { p.max_chunk_rows = -128; });
+  refused("linear_cross_entropy: max_multiprocessors must be at least 0, got -1",
+          [](auto& p) { p.max_multiprocessors = -1; });
   refused(
       "linear_cross_entropy: accumulate_dw needs an f32 dw, got bf16",
       [](auto& p) { p.accumulate_dw = true; }, ErrorCode::unsupported);

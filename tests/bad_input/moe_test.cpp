@@ -325,6 +325,8 @@ TEST(MoeMlpBadInput, RefusesBadProblems) {
                   [](auto& p) { p.activation = static_cast<GateActivation>(9); });
   experts_refused("moe_mlp: format must be e4m3 or e5m2, got bf16",
                   [](auto& p) { p.format = Dtype::bf16; });
+  experts_refused("moe_mlp: max_multiprocessors must be at least 0, got -1",
+                  [](auto& p) { p.max_multiprocessors = -1; });
   experts_refused("moe_mlp: expected_rows must be 0 to rows = 12, got 13",
                   [](auto& p) { p.expected_rows = 13; });
   experts_refused(

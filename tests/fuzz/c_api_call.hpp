@@ -152,6 +152,7 @@ void read_training(Input& input, Problem* problem) {
   problem->wgrad_blocks = input.number(OCTET_WGRAD_ROWS, OCTET_WGRAD_SQUARE);
   problem->amax_floor = input.real();
   problem->pow2_scales = input.flag();
+  problem->max_multiprocessors = input.spoilt() ? input.number(-1, 200) : 0;
 }
 
 // A struct as a later version of the API might pass it, with further members behind those known.

@@ -43,8 +43,8 @@ typedef struct octet_fp8_linear_problem {
   octet_activation activation;
   int32_t determinism;
   octet_device device;
-  octet_dtype dbias_dtype; /* f32, f16 or bf16; 0: backward computes no dbias */
-  uint32_t reserved0;
+  octet_dtype dbias_dtype;     /* f32, f16 or bf16; 0: backward computes no dbias */
+  int32_t max_multiprocessors; /* of the products, as in octet_gemm_problem */
   uint64_t reserved[7];
 } octet_fp8_linear_problem;
 

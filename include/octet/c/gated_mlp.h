@@ -30,8 +30,8 @@ typedef struct octet_gated_mlp_problem {
   octet_wgrad_blocks wgrad_blocks;
   float amax_floor;
   int32_t pow2_scales;
-  int32_t unfused; /* FP8 through 16-bit h and d_gate_up, for comparison: same bits */
-  int32_t reserved0;
+  int32_t unfused;             /* FP8 through 16-bit h and d_gate_up, for comparison: same bits */
+  int32_t max_multiprocessors; /* of the products, as in octet_gemm_problem */
   octet_device device;
   uint64_t reserved[8];
 } octet_gated_mlp_problem;

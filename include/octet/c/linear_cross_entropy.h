@@ -39,7 +39,9 @@ typedef struct octet_linear_cross_entropy_problem {
   int32_t pow2_scales;
   int64_t max_chunk_rows; /* tokens of a chunk: a multiple of 128, or 0: within 512 MiB of logits */
   octet_device device;
-  uint64_t reserved[8];
+  int32_t max_multiprocessors; /* of the products, as in octet_gemm_problem */
+  uint32_t reserved0;
+  uint64_t reserved[7];
 } octet_linear_cross_entropy_problem;
 
 typedef struct octet_linear_cross_entropy_forward_args {

@@ -38,6 +38,7 @@ struct Fp8LinearProblem {
   WgradBlocks wgrad_blocks = WgradBlocks::rows;
   float amax_floor = 0;
   bool pow2_scales = false;
+  std::int32_t max_multiprocessors = 0;  // of the products, as in GemmProblem
   Device device{};
   std::optional<Dtype> bias_dtype{};   // of bias: f32 or dtype; empty: y has no bias
   std::optional<Dtype> dbias_dtype{};  // f32, f16 or bf16; empty: backward computes no dbias

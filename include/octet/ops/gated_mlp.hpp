@@ -41,6 +41,7 @@ struct GatedMlpProblem {
   float amax_floor = 0;
   bool pow2_scales = false;
   bool unfused = false;  // FP8 through 16-bit h and d_gate_up, for comparison: same bits
+  std::int32_t max_multiprocessors = 0;  // of the products, as in GemmProblem
   Device device{};
 };
 

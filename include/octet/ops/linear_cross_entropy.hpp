@@ -55,6 +55,7 @@ struct LinearCrossEntropyProblem {
   // Tokens of a chunk: a multiple of 128, or 0: as many as keep its logits within 512 MiB; with
   // plain products and a 16-bit dw all, where their logits are no larger than an f32 dw.
   std::int64_t max_chunk_rows = 0;
+  std::int32_t max_multiprocessors = 0;  // of the products, as in GemmProblem
   Device device{};
 };
 

@@ -56,6 +56,9 @@ std::string describe(const Fp8LinearProblem& problem) {
   if (problem.dbias_dtype) result += text(" --dbias ", name(*problem.dbias_dtype));
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
+  if (problem.max_multiprocessors != 0) {
+    result += text(" --max-multiprocessors ", problem.max_multiprocessors);
+  }
   return result + " --device " + name(problem.device);
 }
 

@@ -26,6 +26,7 @@ LinearProducts linear_products(const Fp8LinearProblem& layer, const Operands& y,
     result.a = operands.a;
     result.b = operands.b;
     result.out_dtype = layer.dtype;
+    result.max_multiprocessors = layer.max_multiprocessors;
     result.device = layer.device;
     return result;
   };
@@ -102,6 +103,7 @@ void check_numerics(std::string_view op, const Fp8LinearProblem& layer) {
                     static_cast<std::int32_t>(layer.wgrad_blocks));
   }
   check_amax_floor(op, layer.amax_floor);
+  check_count(op, "max_multiprocessors", layer.max_multiprocessors);
 }
 
 void check_trains(std::string_view op, std::string_view layer, bool training,

@@ -23,6 +23,7 @@ Fp8LinearProblem layer_of(const GatedMlpProblem& problem) {
   layer.wgrad_blocks = problem.wgrad_blocks;
   layer.amax_floor = problem.amax_floor;
   layer.pow2_scales = problem.pow2_scales;
+  layer.max_multiprocessors = problem.max_multiprocessors;
   layer.device = problem.device;
   return layer;
 }
@@ -84,6 +85,9 @@ std::string describe(const GatedMlpProblem& problem) {
   if (problem.fp8) result += describe_fp8(problem);
   if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
   if (problem.accumulate_dw) result += " --accumulate-dw";
+  if (problem.max_multiprocessors != 0) {
+    result += text(" --max-multiprocessors ", problem.max_multiprocessors);
+  }
   return result + " --device " + name(problem.device);
 }
 

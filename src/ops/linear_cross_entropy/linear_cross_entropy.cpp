@@ -84,6 +84,7 @@ Fp8LinearProblem head_layer(const LinearCrossEntropyProblem& problem, std::int64
   layer.wgrad_blocks = problem.wgrad_blocks;
   layer.amax_floor = problem.amax_floor;
   layer.pow2_scales = problem.pow2_scales;
+  layer.max_multiprocessors = problem.max_multiprocessors;
   layer.device = problem.device;
   return layer;
 }
@@ -140,6 +141,9 @@ std::string describe(const LinearCrossEntropyProblem& problem) {
   if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
   if (problem.accumulate_dw) result += " --accumulate-dw";
   if (problem.max_chunk_rows != 0) result += text(" --chunk-rows ", problem.max_chunk_rows);
+  if (problem.max_multiprocessors != 0) {
+    result += text(" --max-multiprocessors ", problem.max_multiprocessors);
+  }
   return result + " --device " + name(problem.device);
 }
 

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/numeric.hpp"
+#include "device/cuda_runtime.hpp"
+#include "ops/fp8_linear/parts.hpp"
 #include "ops/fp8_linear/random_tensor.hpp"
 
 #include <octet/octet.hpp>
@@ -165,6 +167,22 @@ TEST(Fp8Linear, ComputesOnlyTheGradientsAskedFor) {
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
     EXPECT_EQ(layout.x_t.bytes == 0, need_dx);
     EXPECT_EQ(layout.w_t.bytes == 0, !need_dx);
+  }
+}
+
+TEST(Fp8Linear, EveryProductLeavesMultiprocessorsFree) {
+  const cuda::Pretend h200(cuda::kH200);
+  Fp8LinearProblem problem{.m = 4096, .n = 4096, .k = 4096, .device = {DeviceType::cuda, 0}};
+  const std::string usual = plan_fp8_linear_forward(problem).configuration;
+  problem.max_multiprocessors = 1;
+  const Fp8LinearForwardPlan forward = plan_fp8_linear_forward(problem);
+  const Fp8LinearBackwardPlan backward = plan_fp8_linear_backward(problem);
+  EXPECT_NE(forward.configuration, usual);
+  const auto& forward_state = *static_cast<const Fp8LinearForwardState*>(forward.state.get());
+  const auto& backward_state = *static_cast<const Fp8LinearBackwardState*>(backward.state.get());
+  for (const GemmPlan* product :
+       {&forward_state.product, &*backward_state.dx_product, &*backward_state.dw_product}) {
+    EXPECT_EQ(product->problem.max_multiprocessors, 1) << describe(product->problem);
   }
 }
 

@@ -2,7 +2,9 @@
 // same.
 #include <gtest/gtest.h>
 
+#include "device/cuda_runtime.hpp"
 #include "ops/gated_mlp/layer.hpp"
+#include "ops/gated_mlp/state.hpp"
 
 namespace octet::testing {
 namespace {
@@ -134,6 +136,24 @@ TEST(GatedMlp, ComputesOnlyTheGradientsAskedFor) {
       EXPECT_EQ(layout.h_t.bytes != 0, fp8 && !need_dx);
       EXPECT_EQ(layout.w_gate_up_t.bytes != 0, fp8 && need_dx);
       EXPECT_EQ(layout.w_down_t.bytes != 0, fp8) << "dh is needed for either";
+    }
+  }
+}
+
+TEST(GatedMlp, EveryProductLeavesMultiprocessorsFree) {
+  const cuda::Pretend h200(cuda::kH200);
+  for (const bool fp8 : {false, true}) {
+    GatedMlpProblem problem{.m = 256, .f = 256, .k = 256, .down = true, .fp8 = fp8};
+    problem.max_multiprocessors = 100;
+    problem.device = {DeviceType::cuda, 0};
+    const GatedMlpForwardPlan forward = plan_gated_mlp_forward(problem);
+    const GatedMlpBackwardPlan backward = plan_gated_mlp_backward(problem);
+    const auto& forward_state = *static_cast<const GatedMlpForwardState*>(forward.state.get());
+    const auto& backward_state = *static_cast<const GatedMlpBackwardState*>(backward.state.get());
+    for (const GemmPlan* product :
+         {&forward_state.gate_up, &*forward_state.down, &*backward_state.dh,
+          &*backward_state.dw_down, &*backward_state.dx, &*backward_state.dw_gate_up}) {
+      EXPECT_EQ(product->problem.max_multiprocessors, 100) << describe(product->problem);
     }
   }
 }

@@ -1,8 +1,10 @@
 // Random data against f64, and what must not change the result.
 #include <gtest/gtest.h>
 
+#include "device/cuda_runtime.hpp"
 #include "ops/linear_cross_entropy/cpu_simd.hpp"
 #include "ops/linear_cross_entropy/head.hpp"
+#include "ops/linear_cross_entropy/state.hpp"
 
 namespace octet::testing {
 namespace {
@@ -142,6 +144,23 @@ TEST(LinearCrossEntropy, TargetsOf32BitsGiveTheSameBits) {
   const Head narrow(problem);
   narrow.run();
   expect_equal_results(wide, narrow);
+}
+
+// Chunks of 128 tokens and a shorter one; of K = 136, dw is a product of 512 tokens and one of more.
+TEST(LinearCrossEntropy, EveryProductLeavesMultiprocessorsFree) {
+  const cuda::Pretend h200(cuda::kH200);
+  for (const bool fp8 : {false, true}) {
+    LinearCrossEntropyProblem problem = small_problem(fp8);
+    problem.m = 700;
+    problem.max_multiprocessors = 100;
+    problem.device = {DeviceType::cuda, 0};
+    const LinearCrossEntropyForwardPlan plan = plan_linear_cross_entropy_forward(problem);
+    const auto& state = *static_cast<const LinearCrossEntropyState*>(plan.state.get());
+    for (const GemmPlan* product : {&state.logits.full, &state.logits.last, &state.dx->full,
+                                    &state.dx->last, &*state.dw, &state.more_dw->last}) {
+      EXPECT_EQ(product->problem.max_multiprocessors, 100) << describe(product->problem);
+    }
+  }
 }
 
 TEST(LinearCrossEntropy, WritesOnlyWhatIsAskedFor) {

@@ -1,5 +1,7 @@
 // moe_mlp is its experts' dense layers on their own rows, added up per token, in every bit.
+#include "device/cuda_runtime.hpp"
 #include "ops/moe_mlp/layer.hpp"
+#include "ops/moe_mlp/parts.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -219,6 +221,22 @@ TEST(MoeMlp, TheClassHasTheBitsOfThePlans) {
     expect_equal(given.dx, wanted.dx, "dx");
     expect_equal(given.dlogits, wanted.dlogits, "dlogits");
     expect_equal(given.dw_gate_up, wanted.dw_gate_up, "dw_gate_up");
+  }
+}
+
+TEST(MoeMlp, EveryProductLeavesMultiprocessorsFree) {
+  const cuda::Pretend h200(cuda::kH200);
+  MoeMlpProblem problem = small_problem();
+  problem.max_multiprocessors = 100;
+  problem.device = {DeviceType::cuda, 0};
+  const MoeMlpForwardPlan forward = plan_moe_mlp_forward(problem);
+  const MoeMlpBackwardPlan backward = plan_moe_mlp_backward(problem);
+  const auto& forward_state = *static_cast<const MoeMlpForwardState*>(forward.state.get());
+  const auto& backward_state = *static_cast<const MoeMlpBackwardState*>(backward.state.get());
+  for (const GroupedGemmPlan* product :
+       {&forward_state.gate_up, &forward_state.down, &backward_state.dh, &*backward_state.dw_down,
+        &*backward_state.dx, &*backward_state.dw_gate_up}) {
+    EXPECT_EQ(product->problem.max_multiprocessors, 100) << describe(product->problem);
   }
 }
 
