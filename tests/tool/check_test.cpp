@@ -67,7 +67,12 @@ std::vector<std::string> described_mlps() {
   fp8.activation = GateActivation::gelu_erf;
   fp8.wgrad_blocks = WgradBlocks::square;
   fp8.amax_floor = 1e-4f;
-  return {describe(plain), describe(fp8)};
+  fp8.max_multiprocessors = 64;
+  LinearCrossEntropyProblem head{.m = 9, .v = 33, .k = 40};
+  head.max_multiprocessors = 64;
+  MoeMlpProblem experts{.tokens = 9, .f = 33, .k = 40, .experts = 4, .top_k = 2};
+  experts.max_multiprocessors = 64;
+  return {describe(plain), describe(fp8), describe(head), describe(experts)};
 }
 
 std::vector<std::string> described_grouped_problems() {
@@ -123,6 +128,7 @@ std::vector<std::string> described_problems() {
   lines.push_back(describe(product));
   product.accumulate = false;
   product.bias_dtype = Dtype::f32;
+  product.max_multiprocessors = 64;
   lines.push_back(describe(product));
 
   Fp8LinearProblem layer;
@@ -140,7 +146,9 @@ std::vector<std::string> described_problems() {
   lines.push_back(describe(layer));
   layer.bias_dtype = Dtype::f32;
   layer.dbias_dtype = Dtype::bf16;
+  layer.max_multiprocessors = 64;
   lines.push_back(describe(layer));
+  lines.emplace_back("gemm --dtype bf16 --shape 9x33x40 --max-multiprocessors 64 --device cpu");
 
   QuantizeProblem cast;
   cast.rows = 33;

@@ -73,6 +73,19 @@ TEST(StaleResults, AreNamedWithBothHashes) {
   EXPECT_TRUE(stale_results(folder.file("missing"), tree).empty());
 }
 
+TEST(PlannedRows, DependOnTheMultiprocessorsThatProductsMayTake) {
+  for (const std::string layer :
+       {"gemm --shape 4096x4096x4096", "gemm --shape 4096x4096x4096 --prequantized",
+        "gated-mlp --shape 4096x4096x4096 --down", "linear-cross-entropy --shape 4096x4096x4096",
+        "grouped-gemm --shape 32768x4096x4096 --groups 4",
+        "moe-mlp --shape 16384x4096x4096 --experts 4"}) {
+    const std::string command = "octet bench " + layer + " --device cuda:0";
+    const auto usual = planned_row("h200", command);
+    EXPECT_NE(planned_row("h200", command + " --max-multiprocessors 1"), usual) << command;
+    EXPECT_EQ(planned_row("h200", command + " --max-multiprocessors 132"), usual) << command;
+  }
+}
+
 // Every published command is planned, with no GPU at hand.
 TEST(StaleResults, NameTheConfigurationThatIsPlannedNow) {
   const std::string command = "octet bench gemm --shape 8192x8192x8192 --device cuda:0";

@@ -106,6 +106,8 @@ class GatedMlp : public ShapeOperator {
               with_default("Data type of the weight gradients.", usual.dw_dtype));
     add_flag(app, "--accumulate-dw", accumulate_dw_,
              "Add the weight gradients to dw instead of overwriting it.");
+    option_group(app, kMachineOptions);
+    add_max_multiprocessors(app, max_multiprocessors_);
   }
 
   void check_options_fit() const {
@@ -139,6 +141,7 @@ class GatedMlp : public ShapeOperator {
       problem.pow2_scales = pow2_scales_;
       problem.dw_dtype = dw_.value_or(problem.dw_dtype);
       problem.accumulate_dw = accumulate_dw_;
+      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_gated_mlp));
     }
@@ -154,6 +157,7 @@ class GatedMlp : public ShapeOperator {
   bool accumulate_dw_ = false;
   std::optional<Dtype> input_, format_, grad_format_, dw_;
   std::optional<float> amax_floor_;
+  std::int32_t max_multiprocessors_ = 0;
 };
 
 }  // namespace

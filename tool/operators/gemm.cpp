@@ -66,6 +66,9 @@ std::string describe_plain_layer(const Fp8LinearProblem& layer) {
   if (layer.dw_dtype != layer.dtype) result += fmt::format(" --dw {}", name(layer.dw_dtype));
   if (layer.accumulate_dw) result += " --accumulate-dw";
   if (layer.bias_dtype) result += fmt::format(" --bias {}", name(*layer.bias_dtype));
+  if (layer.max_multiprocessors != 0) {
+    result += fmt::format(" --max-multiprocessors {}", layer.max_multiprocessors);
+  }
   return result + " --device " + name(layer.device);
 }
 
@@ -138,6 +141,7 @@ class Gemm : public Operator {
     add_scale_options(app, amax_floor_, pow2_scales_);
     if (!timed) add_product_options(app);
     option_group(app, kMachineOptions);
+    add_max_multiprocessors(app, max_multiprocessors_);
     add_device(app, common_.device);
     add_text(app, "--backend", data_.backend, "NAME",
              with_default("Implementation of the products; octet ops lists them.",
@@ -274,6 +278,7 @@ class Gemm : public Operator {
     problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
     problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
     problem.pow2_scales = pow2_scales_;
+    problem.max_multiprocessors = max_multiprocessors_;
     problem.device = device;
     return problem;
   }
@@ -348,6 +353,7 @@ class Gemm : public Operator {
       problem.out_dtype = out_.value_or(problem.out_dtype);
       problem.accumulate = accumulate_;
       problem.bias_dtype = bias_;
+      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       return problem;
     };
@@ -375,6 +381,7 @@ class Gemm : public Operator {
   bool accumulate_dw_ = false;
   std::optional<float> amax_floor_;
   bool pow2_scales_ = false;
+  std::int32_t max_multiprocessors_ = 0;
   // Only octet bench.
   bool prequantized_ = false;
   std::string baseline_;

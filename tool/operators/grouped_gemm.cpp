@@ -62,6 +62,9 @@ std::string describe_plain_layer(const Fp8GroupedLinearProblem& layer) {
   if (layer.dw_dtype != layer.dtype) result += fmt::format(" --dw {}", name(layer.dw_dtype));
   if (layer.accumulate_dw) result += " --accumulate-dw";
   if (layer.tail == GroupTail::untouched) result += " --tail untouched";
+  if (layer.max_multiprocessors != 0) {
+    result += fmt::format(" --max-multiprocessors {}", layer.max_multiprocessors);
+  }
   return result + " --device " + name(layer.device);
 }
 
@@ -232,11 +235,9 @@ class GroupedGemm : public ShapeOperator {
     add_whole(app, "--expected-rows", expected_rows_, 0, kMaxGroupedRows,
               with_default("Rows that groups are expected to have together, to choose tiles.",
                            "all rows"));
-    add_whole(app, "--max-multiprocessors", max_multiprocessors_, 0,
-              std::numeric_limits<std::int32_t>::max(),
-              with_default("Multiprocessors that a product may take on a GPU.", "all"));
     if (!timed) add_product_options(app);
     option_group(app, kMachineOptions);
+    add_max_multiprocessors(app, max_multiprocessors_);
     add_text(app, "--quantize-backend", data_.quantize_backend, "NAME",
              with_default("Implementation of the casts.", "the first that supports them"));
   }

@@ -105,6 +105,8 @@ class LinearCrossEntropy : public ShapeOperator {
     add_whole(app, "--chunk-rows", chunk_rows_, 1, std::int64_t{1} << 31,
               with_default("Tokens of a chunk, a multiple of 128.",
                            "as many as keep their logits within 512 MiB"));
+    option_group(app, kMachineOptions);
+    add_max_multiprocessors(app, max_multiprocessors_);
   }
 
   void check_options_fit() const {
@@ -140,6 +142,7 @@ class LinearCrossEntropy : public ShapeOperator {
       problem.dw_dtype = dw_.value_or(problem.fp8 ? problem.dw_dtype : problem.dtype);
       problem.accumulate_dw = accumulate_dw_;
       problem.max_chunk_rows = chunk_rows_;
+      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_linear_cross_entropy));
     }
@@ -155,6 +158,7 @@ class LinearCrossEntropy : public ShapeOperator {
   std::int64_t chunk_rows_ = 0;
   std::optional<Dtype> target_, input_, format_, grad_format_, dw_;
   std::optional<float> amax_floor_;
+  std::int32_t max_multiprocessors_ = 0;
 };
 
 }  // namespace

@@ -137,6 +137,8 @@ class MoeMlpOperator : public ShapeOperator {
               with_default("Rows of the buffers.", "one for every choice"));
     add_whole(app, "--capacity", capacity_, 1, kMaxGroupedRows,
               with_default("Tokens of an expert at most.", "any number"));
+    option_group(app, kMachineOptions);
+    add_max_multiprocessors(app, max_multiprocessors_);
   }
 
   std::optional<MoeRouting> routing_of(const ShapeCase& shape) const {
@@ -176,6 +178,7 @@ class MoeMlpOperator : public ShapeOperator {
       problem.pow2_scales = pow2_scales_;
       problem.dw_dtype = dw_.value_or(problem.dw_dtype);
       problem.accumulate_dw = accumulate_dw_;
+      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_moe_mlp));
     }
@@ -203,6 +206,7 @@ class MoeMlpOperator : public ShapeOperator {
   std::optional<std::int64_t> local_experts_, rows_, capacity_;
   std::optional<float> scale_, amax_floor_;
   std::optional<Dtype> logits_, input_, format_, grad_format_, dw_;
+  std::int32_t max_multiprocessors_ = 0;
 };
 
 }  // namespace

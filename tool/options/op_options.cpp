@@ -106,6 +106,12 @@ void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& po
   add_flag(app, "--pow2-scales", pow2_scales, "Round scales up to powers of two.");
 }
 
+void add_max_multiprocessors(CLI::App& app, std::int32_t& max_multiprocessors) {
+  add_whole(app, "--max-multiprocessors", max_multiprocessors, 0,
+            std::numeric_limits<std::int32_t>::max(),
+            with_default("Multiprocessors that octet's products may take on a GPU.", "all"));
+}
+
 void add_cast_options(CLI::App& app, Fp8Options& options) {
   option_group(app, kFp8Group);
   add_dtype(app, "--format", options.format, kFp8,

@@ -26,6 +26,8 @@ std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
 void add_data_options(CLI::App& app, DataOptions& data);
 // How scales are computed: --amax-floor, --pow2-scales.
 void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& pow2_scales);
+// What products leave to others on a GPU: --max-multiprocessors.
+void add_max_multiprocessors(CLI::App& app, std::int32_t& max_multiprocessors);
 
 // Block-scaled FP8 copies: the outputs of a cast, or copies an operator writes next to its output.
 struct Fp8Options {
