@@ -156,6 +156,22 @@ TEST(AttentionBackwardPlan, StoresEveryTileOnceAndReadsEveryRowOnce) {
   }
 }
 
+TEST(AttentionBackwardPlan, NoSequencesHaveAChunkWithoutRows) {
+  for (const std::size_t limit : {std::size_t{0}, kNoLimit}) {
+    const AttentionProblem problem = problem_of(0, 300, 300, 4, 2);
+    const BackwardPlan plan = plan_backward(problem, limit, kMultiprocessors);
+    EXPECT_GT(plan.count(problem.heads_kv), 0);
+    for (const Chunk& chunk : plan.chunks) EXPECT_EQ(chunk.first_row, chunk.end_row);
+  }
+}
+
+// Zeros of every sequence are written once, however many chunks its keys would fill.
+TEST(AttentionBackwardPlan, SequencesWithoutQueriesAreOneChunkOfAHead) {
+  const BackwardPlan plan =
+      plan_backward(problem_of(4, 0, 20000, 4, 2), kNoLimit, kMultiprocessors);
+  EXPECT_EQ(plan.chunks.size(), 2u);
+}
+
 TEST(AttentionBackwardPlan, EmptySequencesStillHaveAChunkThatWritesZeros) {
   for (const auto& [seq_q, seq_kv] : {std::pair<std::int64_t, std::int64_t>(0, 300), {300, 0}}) {
     for (const std::size_t limit : {std::size_t{0}, kNoLimit}) {

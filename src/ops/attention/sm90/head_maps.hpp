@@ -3,8 +3,7 @@
 
 #include "core/checks.hpp"
 #include "device/cuda/tensor_map.hpp"
-
-#include <algorithm>
+#include "device/mma/layout.hpp"
 
 namespace octet::attention {
 
@@ -63,7 +62,7 @@ inline CUtensorMap head_map(std::string_view name, const TensorView& view, bool 
                            heads.seq > 1 ? heads.seq_stride * bytes : 16,
                            heads.head_stride * bytes,
                            box_rows,
-                           64,
+                           kPanelCols,
                            CU_TENSOR_MAP_SWIZZLE_128B};
   return ragged ? cuda::encode_ragged_heads(map) : cuda::encode_heads(map);
 }

@@ -172,7 +172,7 @@ class BackwardRun {
                      plan_.sums_buffers,
                      sums_places(),
                      plan_.sequence_tiles,
-                     plan_.turns};
+                     plan_.parts.turns};
     params.sequence_count = shape_.batch + (shape_.packed ? 1 : 0);
     params.head_tiles = plan_.head_tiles;
     params.slot_tiles = plan_.slot_tiles();

@@ -132,7 +132,7 @@ struct HandedSums {
   std::int32_t buffers;  // 0: none are handed on; 1; kPackedSums
   std::int32_t places;   // of a buffer: kv heads x key tiles of the longest sequence
   std::int32_t tiles;    // of these: key tiles
-  std::int32_t turns;    // groups of heads that take turns
+  std::int32_t turns;    // packed: groups of heads that take turns
 };
 
 struct BackwardParams {

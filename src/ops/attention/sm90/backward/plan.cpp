@@ -121,9 +121,6 @@ class Planner {
     take(plan_.pieces.ds,
          static_cast<std::size_t>(slots * heads * head_tiles) * std::size_t{kTileBytes});
   }
-  std::int64_t slots() const {
-    return std::min<std::int64_t>(static_cast<std::int64_t>(plan_.chunks.size()), kSlots);
-  }
   // dS tiles for each of a chunk's kv heads.
   std::int64_t tiles_within(std::size_t limit, std::int32_t heads, std::int64_t slots,
                             std::int32_t sums_heads) const {
@@ -139,7 +136,9 @@ class Planner {
     plan_.first_tiles.push_back(static_cast<std::int32_t>(first_tile));
   }
   // The chunks so far are those of the first `heads` kv heads: with those of all, `at_once` groups of heads by turns.
+  // There is at least one, if only to write zeros.
   void repeat_for_all_heads(std::int32_t heads, std::int32_t at_once) {
+    if (plan_.chunks.empty()) add_chunk(heads, 0, 0, 0);
     const std::vector<Chunk> parts = std::move(plan_.chunks);
     const std::vector<std::int32_t> first_tiles = std::move(plan_.first_tiles);
     plan_.chunks.clear();
@@ -175,9 +174,10 @@ class Planner {
   bool takes_whole_sequences(std::size_t limit) {
     const std::int32_t heads = heads_wanted();
     std::int32_t at_once = 1;
-    while (at_once < sequences_ && !is_enough(heads * at_once)) ++at_once;
+    // Sequences without queries have no rows to tell chunks apart.
+    while (at_once < sequences_ && (sequence_rows() == 0 || !is_enough(heads * at_once))) ++at_once;
     const std::int64_t chunks =
-        std::int64_t{all_heads() / heads} * ((sequences_ + at_once - 1) / at_once);
+        std::int64_t{all_heads() / heads} * std::max(1, (sequences_ + at_once - 1) / at_once);
     const std::int64_t slots = std::min<std::int64_t>(chunks, kSlots);
     const std::int64_t tiles = group_tiles() * at_once;
     if (tiles > tiles_within(limit, heads, slots, 0)) return false;
@@ -190,7 +190,7 @@ class Planner {
                 first * group_tiles());
     }
     repeat_for_all_heads(heads, 1);
-    lay_out_ds(heads, tiles, this->slots(), 0);
+    lay_out_ds(heads, tiles, slots, 0);
     return true;
   }
   bool cuts_in_parts(std::size_t limit, std::int32_t heads, std::int64_t chunks) {
@@ -251,9 +251,9 @@ class Planner {
       }
       close();
     }
-    if (plan_.chunks.empty()) add_chunk(heads, 0, 0, 0);
     repeat_for_all_heads(heads, sums_heads(heads) / heads);
-    lay_out_ds(heads, most, slots(), sums_heads(heads));
+    const auto chunks = static_cast<std::int64_t>(plan_.chunks.size());
+    lay_out_ds(heads, most, std::min<std::int64_t>(chunks, kSlots), sums_heads(heads));
   }
 
   // Packed: as few kv heads as keep the multiprocessors busy with the longest sequence, or fewer, and as much room as
@@ -280,7 +280,6 @@ class Planner {
     const std::int64_t least = std::max<std::int64_t>(1, room - packed_row());
     const std::int64_t needed = room < packed_tiles() ? (packed_tiles() + least - 1) / least : 1;
     const std::int32_t turns = packed_turns(heads);
-    plan_.turns = turns;
     plan_.parts = {heads,
                    turns,
                    static_cast<std::int32_t>(room),

@@ -37,7 +37,6 @@ struct BackwardPlan {
   std::int32_t sums_heads = 0;       // kv heads whose sums are kept
   std::int32_t sums_buffers = 0;     // 0: chunks hand on none
   std::size_t buffer_bytes = 0;      // of sums
-  std::int32_t turns = 1;            // groups of heads that take turns
   std::vector<Chunk> chunks;         // dense
   std::vector<std::int32_t> first_tiles;  // of the chunks, among those of a kv head
   PartsPlan parts{};                      // packed
