@@ -5,6 +5,9 @@
 //   1x128:    [ceil(cols/128)][rows padded to 4], rows contiguous
 //   128x1:    [ceil(rows/128)][cols padded to 4], cols contiguous
 //   128x128:  [ceil(rows/128)][ceil(cols/128) padded to 4], cols contiguous
+//   1xall, allxall: [1][rows of scales padded to 4]; allx1: [1][cols padded to 4]
+//   1x32, 32x32 (mx): [rows of scales][ceil(cols/32) padded to 4], cols contiguous, ue8m0
+// Scales are f32, those of mx blocks ue8m0.
 // Values start on 16-byte boundaries, rows are padded to 128 bytes with zeros.
 //
 // Several matrices of one shape, such as the weights of experts, are one batch: a QuantizedView of
@@ -21,6 +24,7 @@
 namespace octet {
 
 inline constexpr std::int64_t kBlock = 128;
+inline constexpr std::int64_t kMxBlock = 32;
 
 // The rows and columns of a tensor that share one scale.
 struct BlockShape {
@@ -33,9 +37,23 @@ struct BlockShape {
 inline constexpr std::int64_t kAll = -1;      // as rows or cols of a block: all of the tensor's
 inline constexpr BlockShape kUnscaled{0, 0};  // no scales
 inline constexpr BlockShape kWholeTensor{kAll, kAll};  // one scale
+inline constexpr BlockShape kEachRow{1, kAll};         // a scale per row
+inline constexpr BlockShape kEachColumn{kAll, 1};      // a scale per column
 inline constexpr BlockShape kBlock1x128{1, kBlock};
 inline constexpr BlockShape kBlock128x1{kBlock, 1};
 inline constexpr BlockShape kBlock128x128{kBlock, kBlock};
+inline constexpr BlockShape kBlock1x32{1, kMxBlock};
+inline constexpr BlockShape kBlock32x32{kMxBlock, kMxBlock};
+
+// Blocks of the OCP MX formats, whose scales are ue8m0.
+constexpr bool is_mx(BlockShape block) { return block == kBlock1x32 || block == kBlock32x32; }
+// Blocks whose scale does not change along a row, so that a product applies it once, at its end.
+constexpr bool is_whole_row(BlockShape block) { return block == kEachRow || block == kWholeTensor; }
+constexpr Dtype scale_dtype(BlockShape block) { return is_mx(block) ? Dtype::ue8m0 : Dtype::f32; }
+// How many blocks `extent` rows or columns have, of `block` each or kAll.
+constexpr std::int64_t blocks_along(std::int64_t extent, std::int64_t block) {
+  return block == kAll ? 1 : (extent + block - 1) / block;
+}
 
 // "1x128", "1xall", "unscaled"
 OCTET_API std::string name(BlockShape block);
@@ -43,7 +61,7 @@ OCTET_API std::optional<BlockShape> parse_block(std::string_view text);
 
 struct QuantizedView {
   TensorView values;  // [rows, cols], e4m3 or e5m2; f32, f16 or bf16 if unscaled
-  TensorView scales;  // [ceil(rows/block.rows), ceil(cols/block.cols)], f32; no data if unscaled
+  TensorView scales;  // [ceil(rows/block.rows), ceil(cols/block.cols)]; no data if unscaled
   BlockShape block{};
   // The bytes between the logical extents and the pitch belong to this view, so whoever writes the
   // view clears them (values to 0, scales to 1). Views made by QuantizedLayout own their padding.

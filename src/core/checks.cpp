@@ -76,17 +76,17 @@ void check_scales(Argument argument, const QuantizedView& view, BlockShape block
   }
   TensorView wanted = view.values;
   const int rows = wanted.rank - 2;
-  wanted.shape[rows] = ceil_div(wanted.shape[rows], block.rows);
-  wanted.shape[rows + 1] = ceil_div(wanted.shape[rows + 1], block.cols);
+  wanted.shape[rows] = blocks_along(wanted.shape[rows], block.rows);
+  wanted.shape[rows + 1] = blocks_along(wanted.shape[rows + 1], block.cols);
   if (scales.rank != wanted.rank ||
       !std::equal(wanted.shape.begin(), wanted.shape.begin() + wanted.rank, scales.shape.begin())) {
     refuse_argument(argument.op, ": scale of ", argument.name, " must be ", describe_shape(wanted),
                     " for ", name(block), " blocks of ", argument.name, describe_shape(view.values),
                     ", got ", describe_shape(scales));
   }
-  if (scales.dtype != Dtype::f32) {
-    refuse_argument(argument.op, ": scale of ", argument.name, " must be f32, got ",
-                    spell(scales.dtype));
+  if (scales.dtype != scale_dtype(block)) {
+    refuse_argument(argument.op, ": scale of ", argument.name, " must be ",
+                    name(scale_dtype(block)), ", got ", spell(scales.dtype));
   }
   check_memory(argument, "scale of ", scales, device);
   check_reach(argument, "scale of ", scales);

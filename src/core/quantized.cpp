@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::int64_t kScalePadding = 4;  // floats: one 16-byte load
 
+bool is_supported(BlockShape block) {
+  return block == kBlock1x128 || block == kBlock128x1 || block == kBlock128x128 || is_mx(block) ||
+         block == kEachRow || block == kEachColumn || block == kWholeTensor;
+}
+
 }  // namespace
 
 std::string name(BlockShape block) {
@@ -53,26 +58,28 @@ QuantizedLayout::QuantizedLayout(std::int64_t rows_, std::int64_t cols_, Dtype d
   check_extent(kOp, "cols", cols);
   check_size(kOp, rows, cols, Dtype::f32);
   check_fp8({kOp, "dtype"}, dtype);
-  if (!(block == kBlock1x128 || block == kBlock128x1 || block == kBlock128x128)) {
-    fail(ErrorCode::unsupported, kOp, ": blocks must be 1x128, 128x1 or 128x128, got ",
+  if (!is_supported(block)) {
+    fail(ErrorCode::unsupported, kOp,
+         ": blocks must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, got ",
          name(block));
   }
   pitch = round_up(cols, kBlock);
-  scale_shape[0] = ceil_div(rows, block.rows);
-  scale_shape[1] = ceil_div(cols, block.cols);
-  const int contiguous = block == kBlock1x128 ? 0 : 1;
+  scale_shape[0] = blocks_along(rows, block.rows);
+  scale_shape[1] = blocks_along(cols, block.cols);
+  const int contiguous = block == kBlock1x128 || is_whole_row(block) ? 0 : 1;
   scale_strides[contiguous] = 1;
   scale_strides[1 - contiguous] = round_up(scale_shape[contiguous], kScalePadding);
   check_size(kOp, rows, pitch, Dtype::f32);
   const std::int64_t scale_count = scale_shape[1 - contiguous] * scale_strides[1 - contiguous];
   scales_offset = static_cast<std::size_t>(round_up(rows * pitch, kAlignment));
-  bytes = scales_offset + static_cast<std::size_t>(round_up(scale_count * 4, kAlignment));
+  bytes = scales_offset + static_cast<std::size_t>(
+                              round_up(scale_count * size_bytes(scale_dtype(block)), kAlignment));
 }
 
 QuantizedView QuantizedLayout::view(void* memory, Device device) const {
   QuantizedView result;
   result.values = make_matrix(memory, dtype, rows, cols, pitch, device);
-  result.scales = make_matrix(static_cast<char*>(memory) + scales_offset, Dtype::f32,
+  result.scales = make_matrix(static_cast<char*>(memory) + scales_offset, scale_dtype(block),
                               scale_shape[0], scale_shape[1], scale_strides[0], device);
   result.scales.strides[1] = scale_strides[1];
   result.block = block;
@@ -85,8 +92,9 @@ QuantizedBatchLayout::QuantizedBatchLayout(std::int64_t batch_, std::int64_t row
     : batch(batch_), rows(rows_), cols(cols_), dtype(dtype_), block(block_) {
   constexpr std::string_view kOp = "quantized layout";
   check_extent(kOp, "batch", batch);
-  if (block == kBlock128x1) {
-    fail(ErrorCode::unsupported, kOp, ": blocks of a batch must be 1x128 or 128x128, got 128x1");
+  if (!(block == kBlock1x128 || block == kBlock128x128)) {
+    fail(ErrorCode::unsupported, kOp, ": blocks of a batch must be 1x128 or 128x128, got ",
+         name(block));
   }
   const QuantizedLayout one(rows, cols, dtype, block);
   pitch = one.pitch;

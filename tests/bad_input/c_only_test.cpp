@@ -315,7 +315,10 @@ TEST(CBadInput, RefusesLayoutsAndTheirMemory) {
                 octet_make_quantized_layout(-1, 4, OCTET_E4M3, block, &layout));
   expect_status(kInvalid, "quantized layout: dtype must be e4m3 or e5m2, got f32",
                 octet_make_quantized_layout(1, 4, OCTET_F32, block, &layout));
-  expect_status(kUnsupported, "quantized layout: blocks must be 1x128, 128x1 or 128x128, got 1x7",
+  expect_status(kUnsupported,
+                "quantized layout: blocks must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, "
+                "1x32 or 32x32, "
+                "got 1x7",
                 octet_make_quantized_layout(1, 4, OCTET_E4M3, octet_block_of(1, 7), &layout));
   ASSERT_EQ(octet_make_quantized_layout(1, 4, OCTET_E4M3, block, &layout), OCTET_OK);
   octet_quantized view;

@@ -5,7 +5,12 @@
 //                                                       Hopper: four k32 tensor-core steps)
 //   1x128 . 128x128, 128x128 . 1x128:  acc = fma(slice, sa * sb, acc)
 //   1x128 . 1x128:                     acc = fma(slice * sa, sb, acc), the order of cuBLASLt
-// f32, f16 and bf16 operands use the same slices with acc = slice + acc.
+// 1xall and allxall, in any pairing:  acc = slice + acc, and (acc * sa) * sb at the end
+// 1x32 and 32x32 (mx), on the CPU:   slices of 32, acc = fma(slice, sa * sb, acc)
+// f32, f16 and bf16 operands use the same slices of 128 with acc = slice + acc on the CPU; Hopper's tensor
+// cores add 16-bit products in f32 over the whole contraction.
+// fast_accumulation leaves FP8 products in the tensor cores, too, which keep about 14 bits of a sum: the
+// error grows with K, and G2 fails from about 13,000 on. Only where scales are applied at the end.
 // acc is f32, in slice order. The result is acc rounded to d's dtype; with a bias, acc + bias in
 // f32, rounded once; with accumulate, d + acc in f32, rounded once. Same inputs, same configuration:
 // same bits, every run and thread count.
@@ -29,7 +34,7 @@ struct GemmOperand {
   Dtype dtype = Dtype::e4m3;
   BlockShape block = kUnscaled;  // 16- and 32-bit operands are unscaled, FP8 operands are not
   Major major = Major::k;
-  Dtype scale_dtype = Dtype::f32;  // of scaled operands; ue8m0 is not offered yet
+  Dtype scale_dtype = Dtype::f32;  // of scaled operands; mx blocks have ue8m0 whatever is said here
 
   friend bool operator==(const GemmOperand&, const GemmOperand&) = default;
 };
@@ -44,6 +49,7 @@ struct GemmProblem {
   bool accumulate = false;        // d += a b^T; f32 and bf16 only
   // Of a bias [N] that is added to every row: f32 or out_dtype. Empty: no bias. Not with accumulate.
   std::optional<Dtype> bias_dtype{};
+  bool fast_accumulation = false;  // on CUDA; other devices ignore it
   // On CUDA, the most multiprocessors that a launch may take, to leave some for communication; 0:
   // all. Never changes results. Other devices ignore it, and so does cublaslt.
   std::int32_t max_multiprocessors = 0;

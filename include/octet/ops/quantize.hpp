@@ -7,8 +7,19 @@
 //   values:     q = round_to_nearest_even(x * s), finite values saturate at limit (448 or 57344)
 //               NaN -> 0x7F; infinities -> 0x7F in e4m3, 0x7C / 0xFC in e5m2
 //
+//   given_scales: scale is read from the copies, s = 1 / scale
+//
+//   1x32, 32x32 (mx): scale = 2^e, as ue8m0; a == 0: e = -127; else, with E = 8 (e4m3) or 15 (e5m2),
+//               e = floor(log2(a)) - E, clamped to -127 .. 127 (OCP MX). MxScale::even rounds a to the
+//               mantissa bits of the format first (ties away from zero); MxScale::up takes the smallest
+//               e with a / 2^e <= limit. q = cast(x * 2^-e), as above
+//   fold_mx:    1x128 and 128x128 copies hold the values of 1x32 and 32x32 blocks. With the largest e of
+//               the blocks in one of 128, its scale is 2^e_max, f32, and
+//               q' = round_to_nearest_even(q * 2^(e - e_max)): exact unless it falls below the normal
+//               numbers of the format
+//
 //   input        [rows, cols]  f32, f16 or bf16; columns contiguous
-//   out          [rows, cols]  FP8 with `block`
+//   out          [rows, cols]  FP8 with `block`: 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32, 32x32
 //   transposed   [cols, rows]  FP8 with `transposed_block`, given in the coordinates of that copy
 //
 // So 1x128 along the columns is block = 1x128, 1x128 along the rows is transposed_block = 1x128 (or
@@ -48,6 +59,9 @@
 
 namespace octet {
 
+// How the scale of an mx block follows from its largest magnitude.
+enum class MxScale : std::int32_t { floor = 0, even = 1, up = 2 };
+
 struct QuantizeProblem {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -57,8 +71,11 @@ struct QuantizeProblem {
   std::optional<BlockShape> transposed_block{};   // empty: no transposed copy
   float amax_floor = 0;                           // 0 to 1e18
   bool pow2_scales = false;
-  std::int64_t batch = 0;            // matrices; 0: no batch, all tensors are matrices
-  std::int64_t groups = 0;           // 1 to 1024 groups of at most 2^30 rows; 0: no groups
+  bool given_scales = false;          // scales of the copies are read, not written
+  MxScale mx_scale = MxScale::floor;  // of mx blocks, and with fold_mx
+  bool fold_mx = false;               // 1x128 and 128x128 copies of mx blocks
+  std::int64_t batch = 0;             // matrices; 0: no batch, all tensors are matrices
+  std::int64_t groups = 0;            // 1 to 1024 groups of at most 2^30 rows; 0: no groups
   std::int64_t source_rows = 0;      // with groups, rows of an input that is gathered; 0: it is not
   std::int64_t source_top_k = 0;     // slots of each row of that input; 0: source has its rows
   GroupTail tail = GroupTail::zero;  // with groups

@@ -126,6 +126,9 @@ void check(const GemmProblem& problem) {
   check_operands(kOp, problem.a, problem.b);
   check_output(kOp, problem.out_dtype, problem.accumulate);
   check_bias(problem);
+  if (problem.fast_accumulation) {
+    fail(ErrorCode::unsupported, kOp, ": fast_accumulation needs 1xall or allxall blocks");
+  }
   check_count(kOp, "max_multiprocessors", problem.max_multiprocessors);
   if (problem.groups != GroupKind::none) {
     fail(ErrorCode::unsupported, kOp, ": groups are not supported by this version of octet");

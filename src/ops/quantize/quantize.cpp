@@ -135,6 +135,9 @@ void check(const QuantizeProblem& problem) {
   check_batch(problem);
   check_groups_and_source(problem);
   check_fp8_output(kOp, options_of(problem));
+  if (problem.given_scales || problem.fold_mx || problem.mx_scale != MxScale::floor) {
+    fail(ErrorCode::unsupported, kOp, ": given_scales, fold_mx and mx_scale are not built yet");
+  }
   if (problem.batch > 0) check_batch_blocks(problem);
   if (problem.groups > 0) check_fp8_groups(kOp, options_of(problem));
   check_device(kOp, problem.device);
