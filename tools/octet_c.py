@@ -73,7 +73,8 @@ class GemmProblem(ctypes.Structure):
                 ("device", Device), ("accumulate", ctypes.c_int32), ("bias", ctypes.c_int32),
                 ("activation", ctypes.c_int32), ("group_kind", ctypes.c_int32),
                 ("group_count", ctypes.c_int64), ("determinism", ctypes.c_int32),
-                ("split_k", ctypes.c_int32), ("reserved", ctypes.c_uint64 * 8)]
+                ("split_k", ctypes.c_int32), ("max_multiprocessors", ctypes.c_int32),
+                ("fast_accumulation", ctypes.c_int32), ("reserved", ctypes.c_uint64 * 7)]
 
 
 class GemmArgs(ctypes.Structure):
@@ -203,10 +204,11 @@ def operand(tensor):
     return tensor.shape, sized(described), Quantized(view(tensor))
 
 
-def gemm_plan(a, b, d, accumulate=False, backend=None):
+def gemm_plan(a, b, d, accumulate=False, backend=None, fast_accumulation=False):
     """d = a b^T, or d += a b^T."""
     (m, k), a_operand, a_view = operand(a)
     (n, _), b_operand, b_view = operand(b)
     problem = sized(GemmProblem(out_dtype=DTYPES[d.dtype], m=m, n=n, k=k, a=a_operand, b=b_operand,
-                                accumulate=int(accumulate), device=device_of(d)))
+                                accumulate=int(accumulate), device=device_of(d),
+                                fast_accumulation=int(fast_accumulation)))
     return Plan("gemm", problem, sized(GemmArgs(a=a_view, b=b_view, d=view(d))), d.device, backend)

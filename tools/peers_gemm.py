@@ -9,6 +9,8 @@ import peers_libraries
 from peers_rounds import OURS, Case, LeftOut, fastest_peer
 
 ROWS, SQUARES = (1, 128), (128, 128)
+ALL = -1
+END_SCALED = {"tensorwise": (ALL, ALL), "rowwise": (1, ALL)}
 UNQUANTISED = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
@@ -20,13 +22,13 @@ def both_ways(x, block, transposed_block):
     return out, transposed
 
 
-def octet_call(a, b, dtype, accumulate=False, backend=None):
+def octet_call(a, b, dtype, accumulate=False, backend=None, fast=False):
     out = peers_libraries.output(a, b, dtype)
-    plan = octet_c.gemm_plan(a, b, out, accumulate)
+    plan = octet_c.gemm_plan(a, b, out, accumulate, fast_accumulation=fast)
     if plan.implementation == backend:
         raise LeftOut("this is what octet itself chooses here")
     if backend:
-        plan = octet_c.gemm_plan(a, b, out, accumulate, backend)
+        plan = octet_c.gemm_plan(a, b, out, accumulate, backend, fast)
 
     def call():
         plan()
@@ -78,6 +80,32 @@ def fp8_cases(shape, compare, generator):
     yield compare(case("wgrad 2d", other_data=frozenset([name])), both)
 
 
+def end_scaled_cases(shape, options, compare, generator):
+    """Products with a scale per tensor or per row. torch's is cuBLASLt's; that it rounds otherwise is judged by
+    octet check."""
+    m, n, k = shape
+    block, fast = END_SCALED[options.granularity], options.fast_accumulation
+    x, w, dy = (randn(*extents, torch.bfloat16, generator) for extents in ((m, k), (n, k), (m, n)))
+    x_rows, x_t = both_ways(x, block, block)
+    w_rows, w_t = both_ways(w, block, block)
+    dy_rows, dy_t = both_ways(dy, block, block)
+
+    def compared(product, a, b, out=torch.bfloat16, accumulate=False):
+        case = Case(shape, product, f"fp8 {options.granularity}" + (" fast" if fast else ""), 2.0 * m * n * k,
+                    other_data=frozenset(["torch", "cublaslt"]))
+        makers = {OURS: functools.partial(octet_call, a, b, out, accumulate, None, fast),
+                  "cublaslt": functools.partial(octet_call, a, b, out, accumulate, "cublaslt", fast)}
+        library = peers_libraries.available().get("torch")
+        if library and not accumulate:
+            makers["torch"] = functools.partial(library.end_scaled, a, b, out, fast)
+        return compare(case, makers)
+
+    yield compared("forward", x_rows, w_rows)
+    yield compared("dgrad", dy_rows, w_t)
+    yield compared("wgrad", dy_t, x_t)
+    yield compared("wgrad f32 +=", dy_t, x_t, torch.float32, True)
+
+
 def plain_cases(shape, dtype_name, compare, generator):
     m, n, k = shape
     dtype = UNQUANTISED[dtype_name]
@@ -96,5 +124,7 @@ def plain_cases(shape, dtype_name, compare, generator):
 def cases(shape, compare, options, _l2_bytes, device="cuda"):
     generator = torch.Generator(device).manual_seed(1)
     if options.dtype == "fp8":
+        if options.granularity != "blockwise":
+            return end_scaled_cases(shape, options, compare, generator)
         return fp8_cases(shape, compare, generator)
     return plain_cases(shape, options.dtype, compare, generator)

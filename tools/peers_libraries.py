@@ -65,6 +65,18 @@ class Torch:
                                  recipe, output_dtype=dtype)
 
 
+    @staticmethod
+    def end_scaled(a, b, dtype, fast):
+        """A scale per tensor or per row, fast accumulation as asked."""
+        whole = a.block == (-1, -1)
+        left = a.scales.reshape(()) if whole else a.scales.reshape(-1, 1).contiguous()
+        right = b.scales.reshape(()) if whole else b.scales.reshape(1, -1).contiguous()
+        # It takes no padding between rows.
+        a_values, b_values = a.values.contiguous(), b.values.contiguous()
+        return lambda: torch._scaled_mm(a_values, b_values.t(), scale_a=left, scale_b=right, out_dtype=dtype,
+                                        use_fast_accum=fast)
+
+
 class Triton:
     """Our own plain kernel, tools/peers_triton.py."""
 

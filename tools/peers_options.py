@@ -22,6 +22,7 @@ LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_e
              "attention": ["torch cudnn", "torch flash"]}
 COMPILED = [op for op, libraries in LIBRARIES.items() if "torch.compile" in libraries]
 HEAD_DIM, KV_HEADS = 128, 8
+GRANULARITIES = ("blockwise", "tensorwise", "rowwise")
 
 
 def parse_shape(text, op):
@@ -61,6 +62,10 @@ def make_parser(description):
     parser.add_argument("--op", choices=SHAPES, default="gemm")
     parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
                         help="of the operands of gemm (fp8)")
+    parser.add_argument("--granularity", choices=GRANULARITIES,
+                        help="of the scales of FP8 operands of gemm (blockwise)")
+    parser.add_argument("--fast-accumulation", action="store_true",
+                        help="FP8 products that stay in the tensor cores; not blockwise")
     add_case_options(parser)
     parser.add_argument("--library", action="append", metavar="NAME[=LIBRARY[:TOOLS]]",
                         help="a peer to time beside octet, or another build of octet: its name,\n"
@@ -149,6 +154,14 @@ def check_libraries(options, parser):
         options.builds.append(build)
 
 
+def check_granularity(options, parser):
+    if options.granularity and (options.op != "gemm" or options.dtype in ("bf16", "f16")):
+        parser.error("--granularity goes with FP8 products of gemm")
+    options.granularity = options.granularity or "blockwise"
+    if options.fast_accumulation and options.granularity == "blockwise":
+        parser.error("--fast-accumulation goes with --granularity tensorwise or rowwise")
+
+
 def parse_arguments(arguments, description=None):
     parser = make_parser(description)
     options = parser.parse_args(arguments)
@@ -156,6 +169,7 @@ def parse_arguments(arguments, description=None):
     check_heads(options, parser)
     if options.op != "gemm" and options.dtype:
         parser.error(f"--dtype goes with gemm: {options.op} reads bf16")
+    check_granularity(options, parser)
     if options.op not in COMPILED and options.compile_mode:
         parser.error(f"--compile-mode does not go with {options.op}: no product here is compiled")
     check_libraries(options, parser)
@@ -187,7 +201,11 @@ def repeats(options):
     more += [f"--library '{text}'" for text in options.library or []]
 
     def command(case):
-        dtype = f" --dtype {case.dtype}" if options.op == "gemm" else ""
+        dtype = f" --dtype {options.dtype}" if options.op == "gemm" else ""
+        if options.granularity != "blockwise":
+            dtype += f" --granularity {options.granularity}"
+        if options.fast_accumulation:
+            dtype += " --fast-accumulation"
         of_words = [f"{WORDS[options.op][0]} {word}" for word in words_of(case.shape)]
         shape = shape_text(extents_of(case.shape))
         return " ".join([f"tools/peers.py --op {options.op}{dtype} --shape {shape}", *of_words,

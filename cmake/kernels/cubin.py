@@ -15,6 +15,7 @@ OPERATIONS = {
     0xDF3: "QGMMA_RS",  # FP8 wgmma, a in registers
     0x9F0: "HGMMA",  # bf16 and f16 wgmma, operands in shared memory
     0xDF0: "HGMMA_RS",  # the same, a in registers
+    0x221: "FADD",
     0x223: "FFMA",
     0x220: "FMUL",
     0x9C5: "WARPGROUP",  # arrive before, and wait after, a batch of wgmma

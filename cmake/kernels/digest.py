@@ -16,16 +16,18 @@ import sys
 import cubin
 
 
+# Folders of kernels, and files, that count by themselves: rows that never run them keep their digests.
+FOLDERS = json.loads((pathlib.Path(__file__).parent / "operators.json").read_text())["folders"]
+
+
 def folder_of(cuda_object):
     """.../octet_objects.dir/ops/gemm/sm90/kernels.cu.o -> ops/gemm; .../device/rows/x.cu.o -> device.
 
-    Kernels over groups and batches, in a folder called experts, count by themselves: .../ops/quantize/experts/x.cu.o
-    -> ops/quantize/experts. Rows that never run them keep their digests.
+    The longest entry of the table that the path begins with, or the operator's folder.
     """
-    parts = cuda_object.as_posix().rpartition(".dir/")[2].split("/")
-    if parts[0] != "ops":
-        return parts[0]
-    return "/".join(parts[: 3 if parts[2] == "experts" else 2])
+    path = cuda_object.as_posix().rpartition(".dir/")[2].removesuffix(".cu.o")
+    known = [folder for folder in FOLDERS if f"{path}/".startswith(f"{folder}/")]
+    return max(known, key=len, default="/".join(path.split("/")[:2]))
 
 
 def kernel_hashes(cuda_objects):

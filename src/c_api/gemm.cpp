@@ -23,6 +23,7 @@ GemmProblem read_problem(const octet_gemm_problem* given) {
   problem.b = read_operand(kOp, "b", c.b);
   problem.out_dtype = read_dtype(kOp, "out", c.out_dtype);
   problem.accumulate = read_flag(kOp, "accumulate", c.accumulate);
+  problem.fast_accumulation = read_flag(kOp, "fast_accumulation", c.fast_accumulation);
   problem.max_multiprocessors = c.max_multiprocessors;
   problem.device = read_device(kOp, "problem", c.device);
   problem.groups = static_cast<GroupKind>(c.group_kind);

@@ -211,7 +211,7 @@ TEST(CBadInput, RefusesFieldsOfWhatIsYetToCome) {
   refused("split_k", [](octet_gemm_problem* p) { p->split_k = 8; });
 
   octet_gemm_problem problem = c_problem();
-  problem.reserved0 = 1;
+  problem.reserved[6] = 1;
   expect_gemm_problem_refused(kInvalid, "gemm: reserved room of problem must be zero", problem);
   octet_fp8_linear_problem layer;
   octet_init_fp8_linear_problem(&layer);

@@ -56,6 +56,7 @@ inline octet_gemm_problem to_c(const GemmProblem& problem) {
   c.activation = static_cast<octet_activation>(problem.activation);
   c.bias_dtype = to_c(problem.bias_dtype);
   c.max_multiprocessors = problem.max_multiprocessors;
+  c.fast_accumulation = problem.fast_accumulation;
   return c;
 }
 inline octet_gemm_args to_c(const GemmArgs& args) {

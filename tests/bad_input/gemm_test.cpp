@@ -106,14 +106,23 @@ TEST(GemmBadInput, RefusesBlocksItCannotScale) {
   expect_plan_refused(kUnsupported, "gemm: scales of b must be f32, got ue8m0", problem);
   problem = small_problem();
   problem.a.block = kUnscaled;
-  expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got unscaled",
+  expect_plan_refused(kUnsupported,
+                      "gemm: blocks of a must be 1x128, 128x128, 1xall or allxall, got unscaled",
                       problem);
   problem.a.block = kWholeTensor;
-  expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got allxall",
-                      problem);
+  expect_plan_refused(
+      kUnsupported,
+      "gemm: a and b must both have blocks along the contraction or both have none, "
+      "got allxall and 128x128",
+      problem);
   problem = small_problem();
   problem.a.block = {1, 64};
-  expect_plan_refused(kUnsupported, "gemm: blocks of a must be 1x128 or 128x128, got 1x64",
+  expect_plan_refused(kUnsupported,
+                      "gemm: blocks of a must be 1x128, 128x128, 1xall or allxall, got 1x64",
+                      problem);
+  problem = small_problem();
+  problem.fast_accumulation = true;
+  expect_plan_refused(kUnsupported, "gemm: fast_accumulation needs 1xall or allxall blocks",
                       problem);
   problem = small_problem();
   problem.a.block = kBlock128x128;

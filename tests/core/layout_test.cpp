@@ -126,7 +126,7 @@ TEST(QuantizedLayout, RefusesWhatCannotBeStored) {
   EXPECT_EQ(code(1, INT64_MAX, Dtype::e4m3, kBlock1x128), invalid);
   EXPECT_EQ(code(std::int64_t{1} << 57, 1, Dtype::e4m3, kBlock1x128), invalid)
       << "small without its padding, too big with it";
-  EXPECT_EQ(code(128, 128, Dtype::e4m3, {1, 32}), static_cast<int>(ErrorCode::unsupported));
+  EXPECT_EQ(code(128, 128, Dtype::e4m3, {1, 64}), static_cast<int>(ErrorCode::unsupported));
 }
 
 // Every element and scale of a batch, matrix by matrix, in bytes of its own.

@@ -1,6 +1,6 @@
 // The index maps of the tensor cores against their definitions.
 #include "device/mma/layout.hpp"
-#include "ops/gemm/sm90/config.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 
 #include <gtest/gtest.h>
 
@@ -159,7 +159,7 @@ TEST(Descriptors, DecodeToWhatTheyWereMadeOf) {
 
 // The main loop steps through stages, waves and k by adding to the low word.
 TEST(Descriptors, AreSteppedByAddition) {
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     const Sm90SharedPlan plan = shared_plan(config);
     const std::uint32_t base = kSharedLimit - static_cast<std::uint32_t>(plan.bytes);  // highest
     const std::uint32_t aligned = base / 1024 * 1024;

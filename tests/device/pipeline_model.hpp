@@ -49,6 +49,9 @@ struct Pipeline {
   // their own, and a warp of its own stores them.
   bool staged = false;
   bool staged_in_ring = true;
+  // If false, a stage is released under the products of the next one of its tile, and the first stage of a tile is
+  // waited for after the tile before has left.
+  bool promoted = true;
 };
 
 class PipelineModel {
@@ -142,7 +145,17 @@ class PipelineModel {
 
  private:
   using Small = std::int8_t;
-  enum Step : Small { kWait, kIssue, kRelease, kStore, kAwaitStored, kFinish, kStage, kDone };
+  enum Step : Small {
+    kWait,
+    kIssue,
+    kRelease,
+    kStore,
+    kAwaitStored,
+    kFinish,
+    kStage,
+    kDone,
+    kReleaseBefore,  // not promoted: the stage before the one at hand
+  };
 
   struct Barrier {
     Small arrived = 0;
@@ -221,6 +234,7 @@ class PipelineModel {
     while (tile < pipeline_.tiles && first_[at(tile + 1)] <= ticket) ++tile;
     return tile;
   }
+  bool ends_tile(int ticket) const { return first_[at(tile_of(ticket) + 1)] == ticket + 1; }
   bool begins_tile(int ticket) const { return first_[at(tile_of(ticket))] == ticket; }
 
   // The slot of a tile is written.
@@ -359,6 +373,7 @@ class PipelineModel {
   // releases the current stage. If the next stage is the current one, releases before it waits.
   // Products issued ahead read the next stage at the same point as its scales.
   void advance(Block& block, Warp& warp) {
+    if (!pipeline_.promoted) return advance_unpromoted(block, warp);
     const int next = next_stage(warp);
     const bool same_stage = next == warp.stage && pipeline_.fault != Fault::wait_before_release;
     const bool early = pipeline_.fault == Fault::release_before_reading;
@@ -366,7 +381,7 @@ class PipelineModel {
       case kIssue:
         if (begins_tile(warp.ticket)) read_slot(block, tile_of(warp.ticket));
         read(block, warp.stage, warp.ticket);
-        if (early) release(block, warp);
+        if (early) release(block, warp.stage, warp.ticket);
         warp.step = same_stage ? kRelease : kWait;
         break;
       case kWait:
@@ -379,14 +394,60 @@ class PipelineModel {
         break;
       case kRelease:
         read(block, warp.stage, warp.ticket);  // the products read it until here
-        if (!early) release(block, warp);
+        if (!early) release(block, warp.stage, warp.ticket);
         warp.step = kWait;
         if (!same_stage) take_next(warp);
         break;
       case kStore:
         read_slot(block, tile_of(warp.ticket - 1));
-        warp.step = pipeline_.staged ? kAwaitStored : warp.ticket == tickets() ? kDone : kIssue;
+        warp.step = pipeline_.staged ? kAwaitStored : after_tile(warp.ticket);
         break;
+      default: leave(block, warp, warp.ticket); break;
+    }
+  }
+
+  // Waits for a stage and issues its products; then those of the stage before are done, and it is released. The last
+  // stage of a tile is released when its own are.
+  void advance_unpromoted(Block& block, Warp& warp) {
+    const bool early = pipeline_.fault == Fault::release_before_reading;
+    const auto after_release = [&] { return ends_tile(warp.ticket) ? kRelease : kWait; };
+    switch (warp.step) {
+      case kWait: {
+        const int next = next_stage(warp);
+        warp.phases = static_cast<std::uint16_t>(warp.phases ^ 1u << next);
+        warp.stage = static_cast<Small>(next);
+        ++warp.ticket;
+        read(block, warp.stage, warp.ticket);
+        if (early) release(block, warp.stage, warp.ticket);
+        if (begins_tile(warp.ticket)) read_slot(block, tile_of(warp.ticket));
+        warp.step = begins_tile(warp.ticket) ? after_release() : kReleaseBefore;
+        break;
+      }
+      case kReleaseBefore: {
+        const int before = (warp.stage + pipeline_.stages - 1) % pipeline_.stages;
+        read(block, before, warp.ticket - 1);
+        if (!early) release(block, before, warp.ticket - 1);
+        warp.step = after_release();
+        break;
+      }
+      case kRelease:
+        read(block, warp.stage, warp.ticket);
+        if (!early) release(block, warp.stage, warp.ticket);
+        read_slot(block, tile_of(warp.ticket));
+        warp.step = pipeline_.staged ? kAwaitStored : after_tile(warp.ticket + 1);
+        break;
+      default: leave(block, warp, warp.ticket + 1); break;
+    }
+  }
+
+  Step after_tile(int next_ticket) const {
+    if (next_ticket == tickets()) return kDone;
+    return pipeline_.promoted ? kIssue : kWait;
+  }
+
+  // The steps with which the results of a tile leave.
+  void leave(Block& block, Warp& warp, int next_ticket) {
+    switch (warp.step) {
       case kAwaitStored:
         warp.stored_parity = static_cast<Small>(warp.stored_parity ^ 1);
         warp.step = kFinish;
@@ -397,17 +458,17 @@ class PipelineModel {
         break;
       case kStage:
         write_results(block);
-        warp.step = warp.ticket == tickets() ? kDone : kIssue;
+        warp.step = after_tile(next_ticket);
         break;
       default: break;
     }
   }
 
   // Releases the stage in every block whose producer writes to this one.
-  void release(Block& block, const Warp& warp) {
-    Stage& stage = block.ring[at(warp.stage)];
-    if (stage.of != warp.ticket) stage.consumed = 0;
-    stage.of = static_cast<Small>(warp.ticket);
+  void release(Block& block, int at_stage, int ticket) {
+    Stage& stage = block.ring[at(at_stage)];
+    if (stage.of != ticket) stage.consumed = 0;
+    stage.of = static_cast<Small>(ticket);
     ++stage.consumed;
     const bool short_count = pipeline_.fault == Fault::one_arrival_short;
     const bool own_only = pipeline_.fault == Fault::only_own_warps;
@@ -415,7 +476,7 @@ class PipelineModel {
     for (int to = 0; to < pipeline_.blocks; ++to) {
       Block& other = state_.blocks[at(to)];
       if (own_only && &other != &block) continue;
-      arrive(other.ring[at(warp.stage)].empty, wanted);
+      arrive(other.ring[at(at_stage)].empty, wanted);
     }
   }
 

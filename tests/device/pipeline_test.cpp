@@ -2,6 +2,7 @@
 // overwrites one in use. Tested with random schedules of every warp, and with every schedule of
 // small cases.
 #include "device/pipeline_model.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 #include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ std::string describe(const Pipeline& p) {
   return std::to_string(p.stages) + " stages, " + std::to_string(p.slices) + " slices, " +
          std::to_string(p.tiles) + " tiles, " + std::to_string(p.warps) + " warps, " +
          (p.restarts ? "tiles begin at stage 0, " : "the ring continues, ") +
-         std::to_string(p.blocks) + " blocks";
+         std::to_string(p.blocks) + " blocks" + (p.promoted ? "" : ", not promoted");
 }
 
 std::vector<int> ready_agents(const PipelineModel& model) {
@@ -109,18 +110,48 @@ TEST(Pipeline, HoldsInAClusterOfTwo) {
 // The cases above cover the ring of every compiled configuration. The ring also holds if a tile
 // ends in the stage that the next one may start with.
 TEST(Pipeline, CoversEveryConfiguration) {
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     EXPECT_GE(config.stages, 4) << name(config);
     EXPECT_LE(config.stages, PipelineModel::kMostStages) << name(config);
-    const bool restarts = stages_unrolled(config);
     EXPECT_LE(config.cluster, PipelineModel::kMostBlocks) << name(config);
-    EXPECT_EQ(run_random({config.stages, config.stages + 1, 3, 4 * consumers(config), restarts,
-                          Fault::none, config.cluster},
-                         1),
-              "")
-        << name(config);
-    EXPECT_EQ(run_every({config.stages, config.stages + 1, 2, consumers(config), restarts}), "")
-        << name(config);
+    Pipeline pipeline{config.stages,         config.stages + 1,       3,
+                      4 * consumers(config), stages_unrolled(config), Fault::none,
+                      config.cluster};
+    pipeline.promoted = config.promotion != Promotion::none;
+    pipeline.staged = is_staged(config);
+    EXPECT_EQ(run_random(pipeline, 1), "") << name(config);
+    pipeline.tiles = 2;
+    pipeline.warps = consumers(config);
+    pipeline.blocks = 1;
+    EXPECT_EQ(run_every(pipeline), "") << name(config);
+  }
+}
+
+// Consumers that release a stage under the products of the next one.
+Pipeline unpromoted(int stages, int slices, int tiles, int warps, int blocks = 1,
+                    Fault fault = Fault::none) {
+  Pipeline pipeline{stages, slices, tiles, warps, true, fault, blocks};
+  pipeline.promoted = false;
+  return pipeline;
+}
+
+TEST(Pipeline, HoldsWithoutPromotion) {
+  for (int slices = 1; slices <= 13; ++slices) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      for (const int stages : {4, 6, 10}) {
+        for (const int blocks : {1, 2}) {
+          Pipeline pipeline = unpromoted(stages, slices, 4, 8, blocks);
+          pipeline.staged = stages == 4;
+          ASSERT_EQ(run_random(pipeline, seed), "") << describe(pipeline) << ", seed " << seed;
+        }
+      }
+    }
+    if (slices > 7) continue;
+    for (const bool staged : {false, true}) {
+      Pipeline pipeline = unpromoted(4, slices, 3, 2);
+      pipeline.staged = staged;
+      ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+    }
   }
 }
 
@@ -252,6 +283,11 @@ TEST(PipelineModel, SeesALoadOverResults) {
   };
   EXPECT_TRUE(is_seen(run_every(with_staging(4, {5}, 2, 2, 1, Fault::loads_over_results))));
   EXPECT_TRUE(is_seen(run_every(with_staging(2, {3}, 2, 1, 2, Fault::loads_over_others))));
+}
+
+TEST(PipelineModel, SeesAStageThatIsReleasedUnderItsOwnProducts) {
+  EXPECT_NE(run_every(unpromoted(2, 5, 1, 2, 1, Fault::release_before_reading)), "");
+  EXPECT_NE(run_every(unpromoted(4, 5, 2, 2, 1, Fault::release_before_reading)), "");
 }
 
 // A tile whose last slice is in stage 0, followed by one that starts there.

@@ -1,6 +1,6 @@
 // The shared memory of every compiled configuration: it fits, and its parts are aligned and do not
 // overlap.
-#include "ops/gemm/sm90/config.hpp"
+#include "ops/gemm/sm90/wgmma.hpp"
 #include "ops/grouped_gemm/sm90/wgmma.hpp"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,10 @@ std::vector<Part> parts(const Sm90GemmConfig& c) {
   return {{"a", plan.a, c.tile_m * kSliceBytes, c.stages, 1024},
           {"b", plan.b, c.tile_n * kSliceBytes, c.stages, 1024},
           {"staging", plan.staging, kStagingBytes, staging_bytes(c) / kStagingBytes, 1024},
-          {"a_scales", plan.a_scales, c.tile_m * 4, c.stages, 128},
-          {"b_scales", plan.b_scales, b_scale_slots(c) * 4, c.stages, 128},
+          {"a_scales", plan.a_scales, a_scale_slots(c, Groups::none) * 4, scale_buffers(c),
+           has_slice_scales(c) ? 128 : 16},
+          {"b_scales", plan.b_scales, b_scale_slots(c) * 4, scale_buffers(c),
+           has_slice_scales(c) ? 128 : 16},
           {"full", plan.full, 8, c.stages, 8},
           {"empty", plan.empty, 8, c.stages, 8},
           {"staged", plan.staged, 8, kConsumers * kMostStagedWaves, 8},
@@ -38,7 +40,7 @@ std::vector<Part> parts(const Sm90GemmConfig& c) {
 }
 
 TEST(SharedPlan, FitsAMultiprocessor) {
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     EXPECT_LE(shared_bytes(config), 232448) << name(config);
     EXPECT_EQ(shared_plan(config).bytes % 1024, 0) << name(config);
     EXPECT_GE(shared_bytes(config), shared_plan(config).bytes + 1023) << "room to align";
@@ -46,7 +48,7 @@ TEST(SharedPlan, FitsAMultiprocessor) {
 }
 
 TEST(SharedPlan, AlignsEveryStage) {
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     for (const Part& part : parts(config)) {
       EXPECT_EQ(part.begin % part.alignment, 0) << name(config) << ", " << part.name;
       if (part.count > 1) {
@@ -57,7 +59,7 @@ TEST(SharedPlan, AlignsEveryStage) {
 }
 
 TEST(SharedPlan, KeepsItsPartsApart) {
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     std::vector<Part> sorted = parts(config);
     std::sort(sorted.begin(), sorted.end(),
               [](const Part& x, const Part& y) { return x.begin < y.begin; });
@@ -109,7 +111,7 @@ TEST(SharedPlan, HasRoomForAStagedTile) {
     }
     EXPECT_EQ(corners, wanted) << name(c);
   };
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) check(config, Groups::none);
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) check(config, Groups::none);
   for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
     check(config.gemm, config.groups);
   }
@@ -139,11 +141,15 @@ TEST(SharedPlan, CrossesScaleBlocksBetweenSegments) {
 
 // A barrier expects exactly the bytes that the copies of a stage load.
 TEST(SharedPlan, CountsTheBytesOfAStage) {
-  for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
-    const int b_scales =
-        c.promotion == Promotion::one_by_one ? c.tile_n * 4 : (c.tile_n + 127) / 128 * 16;
-    EXPECT_EQ(stage_bytes(c), c.tile_m * 128 + c.tile_n * 128 + c.tile_m * 4 + b_scales) << name(c);
-    EXPECT_LE(b_scales, b_scale_slots(c) * 4) << name(c);
+  for (const Sm90GemmConfig& c : sm90_gemm_configs()) {
+    int scales = 0;
+    if (has_slice_scales(c)) {
+      const int b_scales =
+          c.promotion == Promotion::one_by_one ? c.tile_n * 4 : (c.tile_n + 127) / 128 * 16;
+      EXPECT_LE(b_scales, b_scale_slots(c) * 4) << name(c);
+      scales = c.tile_m * 4 + b_scales;
+    }
+    EXPECT_EQ(stage_bytes(c), c.tile_m * 128 + c.tile_n * 128 + scales) << name(c);
     EXPECT_LT(stage_bytes(c), 1 << 20) << "the transaction count of a barrier has 20 bits";
     EXPECT_LE(c.tile_m, 256) << "a box has at most 256 rows";
     EXPECT_LE(c.tile_n, 256);
@@ -152,18 +158,35 @@ TEST(SharedPlan, CountsTheBytesOfAStage) {
 
 // Values row by row, scales in groups of four, as the launch encodes their boxes.
 TEST(SharedPlan, CountsTheBytesOfRowsThatAreNotThere) {
-  for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& c : sm90_gemm_configs()) {
     for (int rows = 1; rows <= c.tile_m; ++rows) {
-      const int present = stage_bytes(c) - bytes_beyond_m(c.tile_m - rows);
-      EXPECT_EQ(present, stage_bytes(c) - c.tile_m * 132 + rows * 128 + (rows + 3) / 4 * 16)
+      const bool scales = has_slice_scales(c);
+      const int present = stage_bytes(c) - bytes_beyond_m(c.tile_m - rows, scales);
+      EXPECT_EQ(present, stage_bytes(c) - c.tile_m * (scales ? 132 : 128) + rows * 128 +
+                             (scales ? (rows + 3) / 4 * 16 : 0))
           << name(c) << ", " << rows << " rows";
     }
   }
 }
 
+// Scales that are applied at the end: each warp has those of its own rows, and of all columns of its consumer.
+TEST(SharedPlan, HasRoomForTheEndScalesOfEveryWarp) {
+  int scaled = 0;
+  for (const Sm90GemmConfig& c : sm90_gemm_configs()) {
+    if (!has_end_scales(c)) continue;
+    ++scaled;
+    const int warps = 4 * consumers(c);
+    EXPECT_EQ(rows_of_warp(c) * 4, consumer_rows(c)) << name(c);
+    EXPECT_LE(rows_of_warp(c), 32) << name(c) << ": one lane loads one";
+    EXPECT_GE(a_scale_slots(c, Groups::none), warps * rows_of_warp(c)) << name(c);
+    EXPECT_GE(b_scale_slots(c), warps * consumer_cols(c)) << name(c);
+  }
+  EXPECT_GT(scaled, 20);
+}
+
 // Two consumers of whole waves make up the tile.
 TEST(SharedPlan, CutsATileIntoWholeWaves) {
-  for (const Sm90GemmConfig& c : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& c : sm90_gemm_configs()) {
     const int waves = waves_m(c) * waves_n(c);
     EXPECT_EQ(consumers(c) * waves * kWaveM * wave_n(c), c.tile_m * c.tile_n) << name(c);
     EXPECT_LE(waves, 2) << name(c) << ": 64 accumulators a wave, of 240 registers";

@@ -22,6 +22,7 @@ inline void fuzz_gemm(Input& input, Memory& memory) {
   p.accumulate = input.flag();
   if (input.coin()) p.bias_dtype = input.coin() ? OCTET_F32 : p.out_dtype;
   p.max_multiprocessors = input.spoilt() ? input.number(-1, 200) : 0;
+  if (input.coin()) p.fast_accumulation = input.flag();
   p.device = input.device();
   if (input.spoilt()) p.a.scale_dtype = input.number(0, 9);
   if (input.spoilt()) p.b.struct_size = static_cast<std::uint32_t>(input.number(0, 100));

@@ -9,7 +9,10 @@ sa * sb: two rows per wave and block of b's scales, for each body and once befor
 (1x128 . 1x128) there is one body, and a FMUL beside every FFMA. If ptxas cannot prove that only one
 lane is active, it wraps a TMA instruction in a loop over lanes (LANE_LOOP): this holds for the
 loads of a stage in large tiles. Other loads, and all stores, are issued by an elected lane and have
-no such loop. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration, and the
+no such loop. Where scales are applied at the end (1xall . 1xall) a promotion is a FADD, and the two FMUL of every
+accumulator stand wherever a wave's results leave. Without promotion a body only issues: each of the stages is one
+arrive and one wait, and the last waves are waited for behind the loop. 16-bit products (HGMMA) are never promoted; an
+operand along whose rows memory is contiguous takes a load per 64 of them. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration, and the
 kernel of all widths over rows those of each width together.
 
 Attention forward: scores of a block of keys are dim_qk / 16 steps with q in shared memory (HGMMA), and
@@ -22,7 +25,7 @@ import re
 
 GEMM = re.compile(
     r"gemm_(?:cluster_)?kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
-    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)ELi(\d)E"
+    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)ELi(\d)ELNS_5MajorE(\d)ELS\d*_(\d)E"
 )
 GROUPED = re.compile(r"Sm90GroupedGemmConfigELNS_6GroupsE(\d)E")
 LISTED = re.compile(
@@ -30,6 +33,7 @@ LISTED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}",
     re.MULTILINE,
 )
+LISTED_16 = re.compile(r"config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?\)")
 LISTED_GROUPED = re.compile(
     r"\{Groups::(\w+),\s*\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
@@ -40,16 +44,17 @@ ATTENTION_FORWARD = re.compile(
     r"attention_forward_kernel\w*Sm90AttentionForwardConfigELNS_5DtypeE\dELi(\d+)ELi\d+ELi\d+ELi(\d+)E"
 )
 QUANTIZE = re.compile(r"\d\dquantize_(?:groups_|batch_)?kernelI")
-PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1}
-DTYPES = {"e4m3": 4, "e5m2": 5}
+PROMOTIONS = {"product_of_scales": 0, "one_by_one": 1, "sum": 2, "none": 3}
+DTYPES = {"f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5}
 COLUMNS = {"": 0, "in_order": 0, "paired": 1}
-ONE_BY_ONE = 1
+MAJORS = {"k": 0, "mn": 1}
+ONE_BY_ONE, SUM, NONE = 1, 2, 3
 # 376 of 1024 made every slice 5 % slower, with the same instructions otherwise (docs/experiments.md).
 MOST_IN_ONE_BANK = 1
 
 
 def gemm_config(kernel):
-    """(tile_m, tile_n, stages, promotion, a, b, columns, cluster) from a mangled name; None for other kernels."""
+    """(tile_m, tile_n, stages, promotion, a, b, columns, cluster, majors) from a mangled name; None for other kernels."""
     match = GEMM.search(kernel)
     return tuple(int(number) for number in match.groups()) if match else None
 
@@ -57,7 +62,7 @@ def gemm_config(kernel):
 def row_widths():
     """The configurations of the one kernel that has several."""
     tiles = ((128, 256, 4), (128, 192, 4), (128, 160, 5), (128, 128, 6))
-    return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1) for tile in tiles]
+    return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1, 0, 0) for tile in tiles]
 
 
 def groups(kernel):
@@ -69,8 +74,17 @@ def groups(kernel):
 def config_of(m, n, stages, promotion, a, b, columns, cluster):
     return (
         int(m), int(n), int(stages), PROMOTIONS[promotion],
-        DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1),
+        DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1), 0, 0,
     )
+
+
+def configs16(header):
+    """The 16-bit configurations, which are listed once for both dtypes."""
+    return {
+        (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b])
+        for a, b, m, n, stages, cluster in LISTED_16.findall(header)
+        for dtype in (DTYPES["bf16"], DTYPES["f16"])
+    }
 
 
 def listed_configs(header):
@@ -80,21 +94,56 @@ def listed_configs(header):
     }
     if grouped:
         return grouped
-    return {(GROUPS["none"], config_of(*numbers)) for numbers in LISTED.findall(header)}
+    dense = {config_of(*numbers) for numbers in LISTED.findall(header)} | configs16(header)
+    return {(GROUPS["none"], config) for config in dense}
+
+
+def loads_of_operand(rows, major):
+    return rows // 64 if major == MAJORS["mn"] else 1
+
+
+def unpromoted_counts(config, waves, elected):
+    tile_m, tile_n, stages, _, dtype, _, _, cluster, a_major, b_major = config
+    loads = loads_of_operand(tile_m // cluster, a_major) + loads_of_operand(tile_n, b_major)
+    is_fp8 = dtype >= DTYPES["e4m3"]
+    products = {"QGMMA": 4 * waves * stages, "HGMMA": 0}
+    return {
+        "QGMMA": products["QGMMA" if is_fp8 else "HGMMA"],
+        "HGMMA": products["HGMMA" if is_fp8 else "QGMMA"],
+        "QGMMA_RS": 0,
+        "WARPGROUP": 2 * stages + waves,  # serialised, it would be 2 x QGMMA
+        "FFMA": 0,
+        "SETMAXNREG": 2,
+        "LANE_LOOP": 0 if elected and a_major == MAJORS["k"] else loads,
+    }
+
+
+def end_scale_products(waves, per_wave, staged_early, early_bodies):
+    """Two FMUL per accumulator where a tile is stored at once, where it is staged, and where its first wave is early."""
+    ways = 1 if waves == 1 else 2
+    return 2 * per_wave * (ways * waves + (early_bodies if staged_early else 0))
 
 
 def gemm_counts(config, over):
-    tile_m, tile_n, stages, promotion, *_ = config
+    tile_m, tile_n, stages, promotion, dtype, *_ = config
     consumers = 1 if tile_m == 64 and tile_n < 128 else 2
     cols = tile_n if tile_m > 64 else tile_n // consumers
     wave_n = 128 if cols % 128 == 0 else cols
     waves = tile_m * tile_n // consumers // (64 * wave_n)
+    per_wave = wave_n // 2
+    # 256x128 has waves of rows, of which the first is staged under the products of the second.
+    staged_early = tile_m == 256
+    elected = promotion != ONE_BY_ONE and waves == 1
+    if promotion == NONE:
+        counts = unpromoted_counts(config, waves, elected)
+        if dtype >= DTYPES["e4m3"]:
+            counts["FMUL"] = end_scale_products(waves, per_wave, staged_early, 1)
+        return counts
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
-    promotions = wave_n // 2 * waves * bodies
+    promotions = per_wave * waves * bodies
     # One wave is issued ahead of the promotion of the previous one: in the bodies that another
     # slice follows, and before the first body.
     ahead = promotion != ONE_BY_ONE and waves == 1 and wave_n <= 128
-    elected = promotion != ONE_BY_ONE and waves == 1
     # sa * sb of a stage: a wave of 160 or 192 columns has two blocks of b's scales.
     products = 2 * waves * -(-wave_n // 128)
     # Over rows, a consumer that has no rows of the group in a tile loads only the scales of the next tile.
@@ -103,7 +152,7 @@ def gemm_counts(config, over):
     # a, its scales, b, and b's scales: a box, or those of each block of 128 columns
     loads = 4 if promotion == ONE_BY_ONE else 3 + -(-tile_n // 128)
     loads += over == GROUPS["rows"]  # four scales of a more, since a tile may begin at any row
-    return {
+    counts = {
         "QGMMA": 4 * issues,
         "QGMMA_RS": 0,
         "WARPGROUP": issues + waves * bodies,  # serialised, it would be 2 x QGMMA
@@ -112,6 +161,23 @@ def gemm_counts(config, over):
         "SETMAXNREG": 2,
         "LANE_LOOP": 0 if elected else loads,
     }
+    if promotion == SUM:
+        counts |= {
+            "FFMA": 0,
+            "FMUL": end_scale_products(waves, per_wave, staged_early, stages),
+            "LANE_LOOP": 0 if elected else 2,
+        }
+    return counts
+
+
+def least_additions(kernel):
+    """FADD that promote, where scales are applied at the end; a bias and an addition to d take more."""
+    config = gemm_config(kernel)
+    if config is None or config[3] != SUM:
+        return 0
+    tile_m, tile_n, stages, *_ = config
+    consumers = 1 if tile_m == 64 and tile_n < 128 else 2
+    return tile_m * tile_n // consumers // 128 * 2 * stages
 
 
 def quantize_counts():
@@ -152,6 +218,8 @@ def differences(kernel, counts):
         for operation, wanted in expected(kernel).items()
         if found[operation] != wanted
     ]
+    if found["FADD"] < least_additions(kernel):
+        complaints.append(f"{kernel}: {found['FADD']} FADD, by design at least {least_additions(kernel)}")
     if (gemm_config(kernel) or WIDTHS_KERNEL in kernel) and one_bank > MOST_IN_ONE_BANK:
         complaints.append(f"{kernel}: {one_bank} FFMA read one bank of registers, at most {MOST_IN_ONE_BANK}")
     return complaints

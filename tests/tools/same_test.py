@@ -91,6 +91,10 @@ class Record(unittest.TestCase):
         for path, folder in (
             ("src/CMakeFiles/octet_objects.dir/ops/gemm/cuda_sm90_kernels.cu.o", "ops/gemm"),
             ("src/CMakeFiles/octet_objects.dir/ops/gemm/sm90/kernels.cu.o", "ops/gemm"),
+            (
+                "src/CMakeFiles/octet_objects.dir/ops/gemm/sm90/kernels_bf16.cu.o",
+                "ops/gemm/sm90/kernels_bf16",
+            ),
             ("src/CMakeFiles/octet_check.dir/check/data/cuda_random.cu.o", "check"),
         ):
             self.assertEqual(digest.folder_of(pathlib.Path(path)), folder)

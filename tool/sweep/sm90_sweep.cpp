@@ -1,9 +1,12 @@
-// octet_sm90_sweep: times the configurations of the Hopper product against the current choice, over
-// the three products of the layers of a suite. Prints the current choice, its rate and that of the
-// best other one; "replaces" marks shapes where another configuration is more than 2 % faster.
+// octet_sm90_sweep: times the configurations of the Hopper product, and cuBLASLt, against the current choice,
+// over the three products of the layers of a suite. Prints the current choice, its rate and that of the
+// best other configuration; "replaces" marks shapes where another one is more than 2 % faster.
 //
-//     octet_sm90_sweep [SUITE]          dense84 where none is named
-//     octet_sm90_sweep MxNxK ...        layers by shape, with every configuration that fits
+//     octet_sm90_sweep [OPERANDS] [SUITE]          dense84 where none is named
+//     octet_sm90_sweep [OPERANDS] MxNxK ...        layers by shape, with every configuration that fits
+//
+// OPERANDS: blockwise (where none is named), rowwise, tensorwise, fast (rowwise with fast_accumulation), bf16
+// or f16.
 #include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"
 
@@ -33,20 +36,46 @@ constexpr int kMultiprocessors = 132;  // of an H200
 constexpr double kWorthATry = 1.25;    // times the clocks the model predicts for the current choice
 constexpr double kWorthAChange = 1.02;
 
-QuantizedTensor random_operand(std::int64_t rows, std::int64_t cols, BlockShape block,
-                               std::uint32_t stream) {
-  Tensor input(Dtype::bf16, {rows, cols}, kDevice);
-  bench::fill_input(input, {}, stream);
-  QuantizedTensor out(rows, cols, Dtype::e4m3, block, kDevice);
-  QuantizeProblem problem;
-  problem.rows = rows;
-  problem.cols = cols;
-  problem.block = block;
-  problem.device = kDevice;
-  run(plan_quantize(problem), {input, out, {}});
-  cuda::synchronize(kDevice.index);  // the input is released here
-  return out;
-}
+// Random numbers as an operand [rows, k]. Scales of whole rows are random, too: the values are those of 1x128
+// blocks, which take as long.
+class RandomOperand {
+ public:
+  RandomOperand(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
+                std::uint32_t stream) {
+    const bool transposed_input = operand.major == Major::mn;
+    const Dtype dtype = is_fp8(operand.dtype) ? Dtype::bf16 : operand.dtype;
+    Tensor input(dtype, {transposed_input ? k : rows, transposed_input ? rows : k}, kDevice);
+    bench::fill_input(input, {}, stream);
+    if (!is_fp8(operand.dtype)) {
+      plain_ = std::move(input);
+      view_ = transposed_input ? transposed(plain_.view()) : plain_.view();
+      return;
+    }
+    QuantizeProblem problem;
+    problem.rows = rows;
+    problem.cols = k;
+    problem.block = is_whole_row(operand.block) ? kBlock1x128 : operand.block;
+    problem.device = kDevice;
+    fp8_ = QuantizedTensor(rows, k, operand.dtype, *problem.block, kDevice);
+    run(plan_quantize(problem), {input, fp8_, {}});
+    view_ = fp8_.view();
+    if (is_whole_row(operand.block)) {
+      plain_ = Tensor(Dtype::f32, {rows, 1}, kDevice);
+      bench::fill_input(plain_, {}, stream + 1);
+      view_.scales = plain_.view();
+      if (operand.block == kWholeTensor) view_.scales.shape[0] = 1;
+      view_.block = operand.block;
+    }
+    cuda::synchronize(kDevice.index);  // the input is released here
+  }
+
+  const QuantizedView& view() const { return view_; }
+
+ private:
+  QuantizedTensor fp8_;
+  Tensor plain_;
+  QuantizedView view_;
+};
 
 // The configurations to compare with the current choice: those that the model predicts to be close,
 // at least one, or all if `all` is set.
@@ -74,14 +103,19 @@ struct Rate {
 };
 
 void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
-  const QuantizedTensor a = random_operand(problem.m, problem.k, problem.a.block, 1);
-  const QuantizedTensor b = random_operand(problem.n, problem.k, problem.b.block, 2);
+  const RandomOperand a(problem.m, problem.k, problem.a, 1);
+  const RandomOperand b(problem.n, problem.k, problem.b, 3);
   const Tensor d(problem.out_dtype, {problem.m, problem.n}, kDevice);
-  const GemmArgs args{a, b, d};
+  const GemmArgs args{a.view(), b.view(), d};
+  const auto task_of = [&](const GemmPlan& plan) {
+    auto memory = std::make_shared<Buffer>(plan.workspace_bytes, kDevice);
+    return bench::Task{[&, plan, memory](std::int64_t) {
+      run(plan, args, {memory->data(), memory->bytes()}, timing.stream());
+    }};
+  };
   const auto task = [&](const Sm90GemmConfig& config) {
-    const GemmPlan plan =
-        plan_gemm(problem, {.backend = "cuda_sm90_wgmma", .configuration = name(config)});
-    return bench::Task{[&, plan](std::int64_t) { run(plan, args, {}, timing.stream()); }};
+    return task_of(
+        plan_gemm(problem, {.backend = "cuda_sm90_wgmma", .configuration = name(config)}));
   };
   // Rounds of 0.1 s: in shorter ones both run at the clock that their combined power draw allows.
   bench::Protocol protocol;
@@ -90,15 +124,25 @@ void sweep(bench::DeviceTiming& timing, const GemmProblem& problem, bool all) {
   protocol.seconds = 0.6;
 
   const Sm90GemmConfig& current = choose_sm90_gemm(problem, kMultiprocessors);
+  const auto print = [&](const std::string& other, const bench::Comparison& result) {
+    const double tflops =
+        bench::gemm_tflops(problem.m, problem.n, problem.k, result.peer.median_seconds());
+    std::fprintf(stderr, "%s: %s %.0f, %.3f of %s\n", describe(problem).c_str(), other.c_str(),
+                 tflops, 1 / result.ratio, name(current).c_str());
+    return tflops;
+  };
+  try {
+    const GemmPlan plan = plan_gemm(problem, {.backend = "cublaslt"});
+    print("cublaslt", timing.compare(task(current), task_of(plan), protocol));
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
   double best_ratio = std::numeric_limits<double>::infinity();
   Rate ours{name(current)};
   Rate best;
   for (const Sm90GemmConfig& config : rivals(problem, current, all)) {
     const bench::Comparison result = timing.compare(task(current), task(config), protocol);
-    const double tflops =
-        bench::gemm_tflops(problem.m, problem.n, problem.k, result.peer.median_seconds());
-    std::fprintf(stderr, "%s: %s %.0f, %.3f of %s\n", describe(problem).c_str(),
-                 name(config).c_str(), tflops, 1 / result.ratio, ours.name.c_str());
+    const double tflops = print(name(config), result);
     if (result.ratio < best_ratio) {
       best_ratio = result.ratio;
       best = {name(config), tflops};
@@ -139,25 +183,67 @@ Layers layers_of(const std::vector<std::string>& arguments) {
   return layers;
 }
 
-int sweep_layers(const std::vector<std::string>& arguments) {
+// The operands of a layer's three products, and how they are added up.
+struct Operands {
+  std::string_view name;
+  GemmOperand x, w, w_t, dy_t, x_t;  // dy has x's
+  bool fast_accumulation = false;
+};
+
+Operands whole_rows(std::string_view name, BlockShape block, bool fast) {
+  const GemmOperand operand{Dtype::e4m3, block};
+  return {name, operand, operand, operand, operand, operand, fast};
+}
+
+Operands plain(std::string_view name, Dtype dtype) {
+  const GemmOperand stored{dtype, {}, Major::k};
+  const GemmOperand viewed{dtype, {}, Major::mn};
+  return {name, stored, stored, viewed, viewed, viewed};
+}
+
+std::vector<Operands> all_operands() {
+  const GemmOperand rows{Dtype::e4m3, kBlock1x128};
+  const GemmOperand squares{Dtype::e4m3, kBlock128x128};
+  return {{"blockwise", rows, squares, squares, rows, rows},
+          whole_rows("rowwise", kEachRow, false),
+          whole_rows("tensorwise", kWholeTensor, false),
+          whole_rows("fast", kEachRow, true),
+          plain("bf16", Dtype::bf16),
+          plain("f16", Dtype::f16)};
+}
+
+int sweep_layers(std::vector<std::string> arguments) {
+  const std::vector<Operands> known = all_operands();
+  auto operands = known.begin();
+  if (!arguments.empty()) {
+    const auto named = std::ranges::find(known, arguments.front(), &Operands::name);
+    if (named != known.end()) {
+      operands = named;
+      arguments.erase(arguments.begin());
+    }
+  }
+  if (arguments.empty()) arguments = {"dense84"};
   const Layers layers = layers_of(arguments);
   bench::DeviceTiming timing(kDevice);
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>> done;
-  const auto once = [&](std::int64_t m, std::int64_t n, std::int64_t k, BlockShape block) {
-    if (!done.insert({m, n, k, block == kBlock1x128}).second) return;
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, Major>> done;
+  const auto once = [&](std::int64_t m, std::int64_t n, std::int64_t k, const GemmOperand& a,
+                        const GemmOperand& b) {
+    if (!done.insert({m, n, k, name(b.block), b.major}).second) return;
     GemmProblem problem;
     problem.m = m;
     problem.n = n;
     problem.k = k;
-    problem.b.block = block;
-    problem.out_dtype = Dtype::bf16;
+    problem.a = a;
+    problem.b = b;
+    problem.out_dtype = is_fp8(a.dtype) ? Dtype::bf16 : a.dtype;
+    problem.fast_accumulation = operands->fast_accumulation;
     problem.device = kDevice;
     sweep(timing, problem, layers.by_shape);
   };
   for (const LayerCase& layer : layers.cases) {
-    once(layer.m, layer.n, layer.k, kBlock128x128);
-    once(layer.m, layer.k, layer.n, kBlock128x128);
-    once(layer.n, layer.k, layer.m, kBlock1x128);
+    once(layer.m, layer.n, layer.k, operands->x, operands->w);
+    once(layer.m, layer.k, layer.n, operands->x, operands->w_t);
+    once(layer.n, layer.k, layer.m, operands->dy_t, operands->x_t);
   }
   return 0;
 }
@@ -167,9 +253,7 @@ int sweep_layers(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    std::vector<std::string> arguments(argv + 1, argv + argc);
-    if (arguments.empty()) arguments = {"dense84"};
-    return octet::tool::sweep_layers(arguments);
+    return octet::tool::sweep_layers({argv + 1, argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "octet_sm90_sweep: %s\n", error.what());
     return 1;

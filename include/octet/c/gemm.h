@@ -42,7 +42,8 @@ typedef struct octet_gemm_problem {
   int32_t split_k;     /* 0: the contraction is not split */
   /* On CUDA, the most multiprocessors that a launch may take; 0: all. cublaslt ignores it. */
   int32_t max_multiprocessors;
-  uint32_t reserved0;
+  /* On CUDA, FP8 products stay in the tensor cores' 14 bits; 1xall and allxall blocks only. */
+  int32_t fast_accumulation;
   uint64_t reserved[7];
 } octet_gemm_problem;
 

@@ -92,6 +92,13 @@ __device__ __forceinline__ void copy_16_bytes_or_zeros(std::uint32_t to, const v
                : "memory");
 }
 
+// One word, or a zero: then nothing is read.
+__device__ __forceinline__ void copy_word_or_zero(std::uint32_t to, const void* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
+               "r"(there ? 4 : 0)
+               : "memory");
+}
+
 // Closes a group of this thread's copies.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -16,10 +16,12 @@ struct OperandLines {
   std::int64_t line_stride = 0;
   std::int64_t k_stride = 0;      // inside a slice
   std::int64_t slice_stride = 0;  // from one slice to the next: 128 * k_stride in a matrix
-  const float* scales = nullptr;  // of line 0 and slice 0; null: unscaled
+  const float* scales = nullptr;  // of line 0 and slice 0; null: no scales of slices
   std::int64_t lines_per_scale = 0;
   std::int64_t scale_line_stride = 0;
   std::int64_t scale_slice_stride = 0;
+  const float* end_scales = nullptr;  // of whole lines, applied at the end; null: none
+  std::int64_t end_scale_stride = 0;  // 0: all lines have the same
 
   std::int64_t offset(std::int64_t line, std::int64_t k) const {
     return line * line_stride + k / kBlock * slice_stride + k % kBlock * k_stride;
@@ -28,6 +30,7 @@ struct OperandLines {
     if (scales == nullptr) return 1;
     return scales[line / lines_per_scale * scale_line_stride + slice * scale_slice_stride];
   }
+  float end_scale(std::int64_t line) const { return end_scales[line * end_scale_stride]; }
 };
 
 // The lines of a matrix [lines, K].
@@ -42,6 +45,9 @@ struct CpuProduct {
   TensorView d;       // [M, N], columns contiguous
   TensorView bias{};  // [N]; no data: none
   bool accumulate = false;
+
+  // Whether the result is (acc * sa) * sb.
+  bool has_end_scales() const { return a.end_scales != nullptr; }
 
   // True if both operands have a scale per line: fma(slice * sa, sb, acc).
   // Otherwise fma(slice, sa * sb, acc).

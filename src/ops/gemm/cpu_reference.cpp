@@ -1,5 +1,5 @@
 // The frozen arithmetic, one output at a time: slices of 128 along K, each a chain of f32 FMAs,
-// promoted with the scales of its blocks in slice order.
+// promoted with the scales of its blocks in slice order. Scales of whole rows are applied at the end.
 #include "core/checks.hpp"
 #include "core/numeric.hpp"
 #include "cpu/threads.hpp"
@@ -48,6 +48,11 @@ OperandLines lines_of(const QuantizedView& matrix) {
   // The stride of a short line may be anything.
   lines.slice_stride = values.cols() > kBlock ? kBlock * lines.k_stride : 0;
   if (matrix.scales.data == nullptr) return lines;
+  if (is_whole_row(matrix.block)) {
+    lines.end_scales = static_cast<const float*>(matrix.scales.data);
+    lines.end_scale_stride = matrix.block == kWholeTensor ? 0 : matrix.scales.strides[0];
+    return lines;
+  }
   lines.scales = static_cast<const float*>(matrix.scales.data);
   lines.lines_per_scale = matrix.block.rows;
   lines.scale_line_stride = matrix.scales.strides[0];
@@ -61,6 +66,9 @@ void run_reference_product(const CpuProduct& product, int threads) {
     for (std::int64_t n = 0; n < product.n; ++n) {
       const std::int64_t index = m * product.d.strides[0] + n;
       float result = contraction(product, m, n);
+      if (product.has_end_scales()) {
+        result = result * product.a.end_scale(m) * product.b.end_scale(n);
+      }
       if (product.bias.data != nullptr) {
         result += load_f32(product.bias.data, n, product.bias.dtype);
       }

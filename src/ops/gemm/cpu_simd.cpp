@@ -185,9 +185,8 @@ class ChunkedProducts {
   }
 
   void store_tile(const Chunk& chunk, std::int64_t a, std::int64_t b) const {
-    const CpuProduct& product = *chunk.product;
-    kernels_.store({tile(chunk, a, b), &product.d, &product.bias, chunk.m + a * kernels_.rows,
-                    chunk.n + b * kernels_.cols, product.accumulate});
+    kernels_.store({tile(chunk, a, b), chunk.product, chunk.m + a * kernels_.rows,
+                    chunk.n + b * kernels_.cols});
   }
 
   float* a_panel(const Chunk& chunk, std::int64_t panel) const {

@@ -42,12 +42,10 @@ struct MultiplyTask {
 
 // A finished micro-tile, rounded to d.
 struct StoreTask {
-  const float* acc;  // [rows][cols]
-  const TensorView* d;
-  const TensorView* bias;  // [N]; without data: none
+  const float* acc;           // [rows][cols]
+  const CpuProduct* product;  // its d, bias and scales of whole lines
   std::int64_t m;
   std::int64_t n;
-  bool accumulate;
 };
 
 struct GemmKernels {

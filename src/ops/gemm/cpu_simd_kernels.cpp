@@ -199,30 +199,35 @@ void multiply(const MultiplyTask& task) {
   }
 }
 
-// The bias of a micro-tile's columns; zero beyond N.
-void load_bias(const StoreTask& task, float* to) {
-  const std::int64_t cols = std::min(kCols, task.bias->shape[0] - task.n);
-  for (std::int64_t i = 0; i < cols; ++i) {
-    to[i] = load_f32(task.bias->data, task.n + i, task.bias->dtype);
-  }
+// The bias of a micro-tile's columns and their scales; zero beyond N.
+void load_bias(const StoreTask& task, std::int64_t cols, float* to) {
+  const TensorView& bias = task.product->bias;
+  for (std::int64_t i = 0; i < cols; ++i) to[i] = load_f32(bias.data, task.n + i, bias.dtype);
+}
+void load_end_scales(const StoreTask& task, std::int64_t cols, float* to) {
+  for (std::int64_t i = 0; i < cols; ++i) to[i] = task.product->b.end_scale(task.n + i);
 }
 
 template <class Encode>
 void store_rows(const StoreTask& task) {
   using Storage = typename Encode::Storage;
-  const std::int64_t rows = std::min(kRows, task.d->rows() - task.m);
-  const std::int64_t cols = std::min(kCols, task.d->cols() - task.n);
+  const CpuProduct& product = *task.product;
+  const std::int64_t rows = std::min(kRows, product.m - task.m);
+  const std::int64_t cols = std::min(kCols, product.n - task.n);
   const std::size_t row_bytes = static_cast<std::size_t>(cols) * sizeof(Storage);
-  const bool has_bias = task.bias->data != nullptr;
+  const bool has_bias = product.bias.data != nullptr;
+  const bool has_end_scales = product.has_end_scales();
   float bias[kCols] = {};
-  if (has_bias) load_bias(task, bias);
+  float b_scales[kCols] = {};
+  if (has_bias) load_bias(task, cols, bias);
+  if (has_end_scales) load_end_scales(task, cols, b_scales);
   for (std::int64_t row = 0; row < rows; ++row) {
     Storage* to =
-        static_cast<Storage*>(task.d->data) + (task.m + row) * task.d->strides[0] + task.n;
+        static_cast<Storage*>(product.d.data) + (task.m + row) * product.d.strides[0] + task.n;
     const float* acc = task.acc + row * kCols;
     float sum[kCols + kLanes] = {};
     Storage buffer[kCols + kLanes] = {};
-    if (task.accumulate) std::memcpy(buffer, to, row_bytes);
+    if (product.accumulate) std::memcpy(buffer, to, row_bytes);
     for (std::int64_t i = 0; i < kCols; i += kPair) {
       hn::Vec<F32> low;
       hn::Vec<F32> high;
@@ -232,8 +237,12 @@ void store_rows(const StoreTask& task) {
     }
     for (std::int64_t i = 0; i < kCols; i += kLanes) {
       auto value = hn::LoadU(kF32, acc + i);
+      if (has_end_scales) {
+        const auto a_scale = hn::Set(kF32, product.a.end_scale(task.m + row));
+        value = hn::Mul(hn::Mul(value, a_scale), hn::LoadU(kF32, b_scales + i));
+      }
       if (has_bias) value = hn::Add(value, hn::LoadU(kF32, bias + i));
-      if (task.accumulate) value = hn::Add(value, hn::LoadU(kF32, sum + i));
+      if (product.accumulate) value = hn::Add(value, hn::LoadU(kF32, sum + i));
       Encode::store(value, buffer + i);
     }
     std::memcpy(to, buffer, row_bytes);
@@ -241,7 +250,7 @@ void store_rows(const StoreTask& task) {
 }
 
 void store(const StoreTask& task) {
-  switch (task.d->dtype) {
+  switch (task.product->d.dtype) {
     case Dtype::f32: store_rows<EncodeF32>(task); break;
     case Dtype::f16: store_rows<EncodeF16>(task); break;
     case Dtype::bf16: store_rows<EncodeBf16>(task); break;

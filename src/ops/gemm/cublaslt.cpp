@@ -1,22 +1,56 @@
 // Which problems cuBLASLt takes. Compiled with and without CUDA. The rules on FP8 shapes are those
-// of its block-scaled kernels: 16-byte rows of the operands, 8 rows and columns of the result.
+// of its block-scaled kernels: 16-byte rows of the operands, 8 rows and columns of the result. It has
+// f32 products in f32, without TF32.
 #include "ops/gemm/problem.hpp"
 
 namespace octet {
 namespace {
+
+std::string refuse_bias_dtype(const GemmProblem& problem) {
+  return text("the bias must have the dtype of the output, ", name(problem.out_dtype), ", not ",
+              name(*problem.bias_dtype));
+}
 
 std::string refuse_multiple(const char* extent, std::int64_t given, std::int64_t wanted) {
   if (given % wanted == 0) return "";
   return text(extent, " must be a multiple of ", wanted, " for FP8, got ", given);
 }
 
+std::string refuse_blocks(const GemmProblem& problem) {
+  if (problem.bias_dtype) {
+    return "a bias is added to FP8 products with one scale per tensor, not to those with blocks";
+  }
+  return problem.a.block == kBlock1x128 ? "" : "blocks of a must be 1x128";
+}
+
+// The library documents bf16 results alone for scales of rows, and a bias of the dtype of a 16-bit
+// result for scales of tensors.
+std::string refuse_whole_rows(const GemmProblem& problem) {
+  if (!(problem.a.block == problem.b.block)) {
+    return text("a and b must both have a scale per row or both one per tensor, got ",
+                name(problem.a.block), " and ", name(problem.b.block));
+  }
+  if (problem.a.block == kEachRow) {
+    if (problem.out_dtype != Dtype::bf16) {
+      return text("scales of rows give bf16, not ", name(problem.out_dtype));
+    }
+    return problem.bias_dtype ? "a bias is added to FP8 products with one scale per tensor, not to "
+                                "those with scales of rows"
+                              : "";
+  }
+  if (!problem.bias_dtype) return "";
+  if (problem.out_dtype == Dtype::f32) return "a bias is added to bf16 and f16 results, not to f32";
+  return problem.bias_dtype == problem.out_dtype ? "" : refuse_bias_dtype(problem);
+}
+
 std::string refuse_fp8(const GemmProblem& problem) {
-  if (problem.bias_dtype) return "a bias is added to bf16 and f16 products, not to FP8 ones";
-  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
+  std::string refusal =
+      is_whole_row(problem.a.block) ? refuse_whole_rows(problem) : refuse_blocks(problem);
+  if (!refusal.empty()) return refusal;
   if (problem.a.dtype == Dtype::e5m2 && problem.b.dtype == Dtype::e5m2) {
     return "a and b are both e5m2; at least one must be e4m3";
   }
-  std::string refusal = refuse_multiple("M", problem.m, 8);
+  refusal = refuse_multiple("M", problem.m, 8);
   if (refusal.empty()) refusal = refuse_multiple("N", problem.n, 8);
   if (refusal.empty()) refusal = refuse_multiple("K", problem.k, 16);
   return refusal;
@@ -24,14 +58,13 @@ std::string refuse_fp8(const GemmProblem& problem) {
 
 std::string refuse_unscaled(const GemmProblem& problem) {
   const Dtype operands = problem.a.dtype;
-  if (operands == Dtype::f32) return "operands are f32; FP8, bf16 and f16 are taken";
   if (problem.out_dtype != operands && problem.out_dtype != Dtype::f32) {
-    return text(name(operands), " operands give ", name(operands), " or f32, not ",
+    return text(name(operands), " operands give ",
+                operands == Dtype::f32 ? "" : text(name(operands), " or "), "f32, not ",
                 name(problem.out_dtype));
   }
   if (problem.bias_dtype.value_or(problem.out_dtype) != problem.out_dtype) {
-    return text("the bias must have the dtype of the output, ", name(problem.out_dtype), ", not ",
-                name(*problem.bias_dtype));
+    return refuse_bias_dtype(problem);
   }
   return "";
 }

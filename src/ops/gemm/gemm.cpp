@@ -25,9 +25,10 @@ void check_operand(std::string_view op, const char* argument, const GemmOperand&
     fail(ErrorCode::unsupported, op, ": FP8 operands must be contiguous along the contraction, ",
          argument, " is not; quantize writes a transposed copy");
   }
-  if (!(operand.block == kBlock1x128 || operand.block == kBlock128x128)) {
-    fail(ErrorCode::unsupported, op, ": blocks of ", argument, " must be 1x128 or 128x128, got ",
-         name(operand.block));
+  if (!(operand.block == kBlock1x128 || operand.block == kBlock128x128 ||
+        is_whole_row(operand.block))) {
+    fail(ErrorCode::unsupported, op, ": blocks of ", argument,
+         " must be 1x128, 128x128, 1xall or allxall, got ", name(operand.block));
   }
   if (operand.scale_dtype != Dtype::f32) {
     fail(ErrorCode::unsupported, op, ": scales of ", argument, " must be f32, got ",
@@ -68,6 +69,11 @@ void check_operands(std::string_view op, const GemmOperand& a, const GemmOperand
   if (is_fp8(a.dtype) != is_fp8(b.dtype) || (!is_fp8(a.dtype) && a.dtype != b.dtype)) {
     fail(ErrorCode::unsupported, op, ": a and b must both be FP8 or have the same dtype, got ",
          name(a.dtype), " and ", name(b.dtype));
+  }
+  if (is_whole_row(a.block) != is_whole_row(b.block)) {
+    fail(ErrorCode::unsupported, op,
+         ": a and b must both have blocks along the contraction or both have none, got ",
+         name(a.block), " and ", name(b.block));
   }
   if (a.block == kBlock128x128 && b.block == kBlock128x128) {
     fail(ErrorCode::unsupported, op,
@@ -113,6 +119,7 @@ std::string describe(const GemmProblem& problem) {
               describe_operand(problem.a), " --b ", describe_operand(problem.b), " --out ",
               name(problem.out_dtype), problem.accumulate ? " --accumulate" : "",
               problem.bias_dtype ? text(" --bias ", name(*problem.bias_dtype)) : "",
+              problem.fast_accumulation ? " --fast-accumulation" : "",
               problem.max_multiprocessors != 0
                   ? text(" --max-multiprocessors ", problem.max_multiprocessors)
                   : "",
@@ -126,7 +133,7 @@ void check(const GemmProblem& problem) {
   check_operands(kOp, problem.a, problem.b);
   check_output(kOp, problem.out_dtype, problem.accumulate);
   check_bias(problem);
-  if (problem.fast_accumulation) {
+  if (problem.fast_accumulation && !is_whole_row(problem.a.block)) {
     fail(ErrorCode::unsupported, kOp, ": fast_accumulation needs 1xall or allxall blocks");
   }
   check_count(kOp, "max_multiprocessors", problem.max_multiprocessors);

@@ -33,11 +33,15 @@ TEST(GatedMlpCuda, Fp8PassesEveryGate) {
   }
 }
 
-TEST(GatedMlpCuda, Bf16PassesEveryGate) {
+TEST(GatedMlpCuda, PlainDtypesPassEveryGate) {
   OCTET_NEEDS_HOPPER();
-  for (const bool down : {false, true}) {
-    GatedMlpProblem problem{.m = 304, .f = 640, .k = 384, .down = down, .device = OnCuda::kDevice};
-    expect_pass(check_gated_mlp(problem, {}), describe(problem));
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+    for (const bool down : {false, true}) {
+      GatedMlpProblem problem{
+          .m = 304, .f = 640, .k = 384, .dtype = dtype, .down = down, .device = OnCuda::kDevice};
+      problem.dw_dtype = dtype;
+      expect_pass(check_gated_mlp(problem, {}), describe(problem));
+    }
   }
 }
 

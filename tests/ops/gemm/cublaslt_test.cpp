@@ -70,7 +70,7 @@ TEST(GemmCublasLt, TakesWhatItSays) {
     problem.a.dtype = Dtype::e5m2;
     EXPECT_EQ(reason(problem), "") << describe(problem);
   }
-  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
     for (const Dtype out : {dtype, Dtype::f32}) {
       for (const Major a : {Major::k, Major::mn}) {
         for (const Major b : {Major::k, Major::mn}) {
@@ -117,14 +117,64 @@ TEST(GemmCublasLt, SaysWhyItRefusesAnFp8Problem) {
             "faithfully");
   problem = on_device(fp8_problem());
   problem.bias_dtype = Dtype::bf16;
-  EXPECT_EQ(reason(problem), "a bias is added to bf16 and f16 products, not to FP8 ones");
+  EXPECT_EQ(reason(problem),
+            "a bias is added to FP8 products with one scale per tensor, not to those with blocks");
   EXPECT_EQ(reason(on_device(fp8_problem(std::int64_t{1} << 31, 8, 16))),
             "M, N and K must be below 2^31");
 }
 
+GemmProblem end_scaled_problem(BlockShape block, Dtype out = Dtype::bf16) {
+  GemmProblem problem = on_device(fp8_problem());
+  problem.a.block = problem.b.block = block;
+  problem.out_dtype = out;
+  return problem;
+}
+
+TEST(GemmCublasLt, TakesScalesOfTensorsAndOfRows) {
+  for (const bool fast : {false, true}) {
+    for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+      GemmProblem problem = end_scaled_problem(kWholeTensor, out);
+      problem.fast_accumulation = fast;
+      EXPECT_EQ(reason(problem), "") << describe(problem);
+      problem.accumulate = out == Dtype::f32;
+      EXPECT_EQ(reason(problem), "") << describe(problem);
+      problem.accumulate = false;
+      problem.bias_dtype = out;
+      EXPECT_EQ(reason(problem),
+                out == Dtype::f32 ? "a bias is added to bf16 and f16 results, not to f32" : "")
+          << describe(problem);
+    }
+    GemmProblem rows = end_scaled_problem(kEachRow);
+    rows.fast_accumulation = fast;
+    EXPECT_EQ(reason(rows), "") << describe(rows);
+    rows.a.dtype = Dtype::e5m2;
+    EXPECT_EQ(reason(rows), "") << describe(rows);
+  }
+}
+
+TEST(GemmCublasLt, SaysWhyItRefusesScalesOfTensorsAndOfRows) {
+  GemmProblem mixed = end_scaled_problem(kEachRow);
+  mixed.b.block = kWholeTensor;
+  EXPECT_EQ(reason(mixed),
+            "a and b must both have a scale per row or both one per tensor, got 1xall and allxall");
+  EXPECT_EQ(reason(end_scaled_problem(kEachRow, Dtype::f32)), "scales of rows give bf16, not f32");
+  EXPECT_EQ(reason(end_scaled_problem(kEachRow, Dtype::f16)), "scales of rows give bf16, not f16");
+  GemmProblem biased = end_scaled_problem(kEachRow);
+  biased.bias_dtype = Dtype::bf16;
+  EXPECT_EQ(
+      reason(biased),
+      "a bias is added to FP8 products with one scale per tensor, not to those with scales of "
+      "rows");
+  biased = end_scaled_problem(kWholeTensor);
+  biased.bias_dtype = Dtype::f32;
+  EXPECT_EQ(reason(biased), "the bias must have the dtype of the output, bf16, not f32");
+  GemmProblem odd = end_scaled_problem(kWholeTensor);
+  odd.k = 120;
+  EXPECT_EQ(reason(odd), "K must be a multiple of 16 for FP8, got 120");
+}
+
 TEST(GemmCublasLt, SaysWhyItRefusesAnUnscaledProblem) {
-  EXPECT_EQ(reason(unscaled_problem(Dtype::f32, Dtype::f32)),
-            "operands are f32; FP8, bf16 and f16 are taken");
+  EXPECT_EQ(reason(unscaled_problem(Dtype::f32, Dtype::bf16)), "f32 operands give f32, not bf16");
   EXPECT_EQ(reason(unscaled_problem(Dtype::bf16, Dtype::f16)),
             "bf16 operands give bf16 or f32, not f16");
   EXPECT_EQ(reason(unscaled_problem(Dtype::f16, Dtype::bf16)),
@@ -140,6 +190,10 @@ TEST(GemmCublasLt, ServesBf16OnHopperAndLeavesFp8ToTheKernel) {
   const GemmProblem plain = unscaled_problem(Dtype::bf16, Dtype::bf16);
   EXPECT_EQ(chosen(plain, hopper()), "cublaslt");
   EXPECT_EQ(chosen(on_device(fp8_problem()), hopper()), "cuda_sm90_wgmma");
+  for (const BlockShape block : {kEachRow, kWholeTensor}) {
+    EXPECT_EQ(chosen(end_scaled_problem(block), hopper()), "cuda_sm90_wgmma") << name(block);
+  }
+  EXPECT_EQ(chosen(unscaled_problem(Dtype::f32, Dtype::f32), hopper()), "cublaslt");
   Machine bare = hopper();
   bare.cublaslt = false;
   const std::string message = refusal([&] { chosen(plain, bare); }, ErrorCode::unsupported);
@@ -246,6 +300,69 @@ INSTANTIATE_TEST_SUITE_P(
         Pairing{"e4m3_by_e5m2", {Dtype::e4m3, kBlock1x128}, {Dtype::e5m2, kBlock1x128}}),
     [](const auto& pairing) { return pairing.param.name; });
 
+// Scales of tensors and of rows. The order of sa, sb and the sum is the library's own, and exact
+// here.
+class GemmCublasLtEndScales : public ::testing::TestWithParam<std::tuple<BlockShape, bool>> {
+ protected:
+  void SetUp() override { OCTET_NEEDS_HOPPER(); }
+
+  static GemmProblem problem_of(std::int64_t m, std::int64_t n, std::int64_t k, Dtype a_dtype) {
+    const auto& [block, fast] = GetParam();
+    GemmProblem problem{.m = m, .n = n, .k = k};
+    problem.a = {a_dtype, block};
+    problem.b = {Dtype::e4m3, block};
+    problem.fast_accumulation = fast;
+    return problem;
+  }
+
+  static void expect_exact(const GemmProblem& problem) {
+    std::mt19937_64 random(20250113);
+    const QuantizedTensor a = small_integers(problem.m, problem.k, problem.a, random);
+    const QuantizedTensor b = small_integers(problem.n, problem.k, problem.b, random);
+    expect_as_on_the_cpu(problem, a, b);
+  }
+};
+
+TEST_P(GemmCublasLtEndScales, EqualTheCpuInEveryBit) {
+  constexpr std::int64_t kShapes[][3] = {{128, 128, 128}, {256, 256, 512}, {16, 16, 128},
+                                         {320, 336, 640}, {16, 512, 1024}, {512, 16, 256},
+                                         {320, 336, 64},  {64, 128, 400},  {144, 272, 16}};
+  for (const auto& [m, n, k] : kShapes) {
+    for (const Dtype a : {Dtype::e4m3, Dtype::e5m2}) expect_exact(problem_of(m, n, k, a));
+  }
+}
+
+TEST_P(GemmCublasLtEndScales, OfTensorsAlsoGiveF32AndAddABias) {
+  GemmProblem problem = problem_of(256, 272, 512, Dtype::e4m3);
+  if (problem.a.block == kEachRow) {
+    problem.out_dtype = Dtype::f32;
+    EXPECT_EQ(reason(on_device(problem)), "scales of rows give bf16, not f32");
+    return;
+  }
+  for (const bool accumulate : {false, true}) {
+    problem.out_dtype = Dtype::f32;
+    problem.accumulate = accumulate;
+    expect_exact(problem);
+  }
+  problem.accumulate = false;
+  for (const Dtype out : {Dtype::bf16, Dtype::f16}) {
+    problem.out_dtype = out;
+    problem.bias_dtype = out;
+    expect_exact(problem);
+  }
+}
+
+std::string name_of_end_scales(
+    const ::testing::TestParamInfo<GemmCublasLtEndScales::ParamType>& test) {
+  const auto& [block, fast] = test.param;
+  return std::string(block == kEachRow ? "rows" : "tensor") + (fast ? "_fast" : "_promoted");
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, GemmCublasLtEndScales,
+                         ::testing::Combine(::testing::Values(kWholeTensor, kEachRow),
+                                            ::testing::Bool()),
+                         name_of_end_scales);
+
 // G4: allclose with 1e-2, and 45 dB if there are enough outputs.
 void expect_within_g4(const GemmProblem& problem, const GappedOutput& given,
                       const GappedOutput& wanted) {
@@ -348,7 +465,34 @@ TEST_P(GemmCublasLtUnscaled, AddsABiasBeforeItRounds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, GemmCublasLtUnscaled, ::testing::Values(Dtype::bf16, Dtype::f16),
+// 4097 has one bit more than TF32 keeps.
+TEST(GemmCublasLtF32, KeepsEveryBitOfItsOperands) {
+  OCTET_NEEDS_HOPPER();
+  constexpr std::int64_t kShapes[][3] = {{128, 256, 64}, {77, 51, 93}, {257, 130, 48}};
+  std::mt19937_64 random(20250114);
+  for (const auto& [m, n, k] : kShapes) {
+    const Tensor a(Dtype::f32, {m, k});
+    const Tensor b(Dtype::f32, {n, k});
+    const auto fill = [&](const Tensor& tensor, std::int64_t count, int most) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const int value = most - static_cast<int>(random() % 3);
+        store_f32(tensor.data(), i, Dtype::f32, static_cast<float>(random() % 2 ? value : -value));
+      }
+    };
+    fill(a, m * k, 4097);
+    fill(b, n * k, 3);
+    for (const bool accumulate : {false, true}) {
+      GemmProblem problem = fp8_problem(m, n, k);
+      problem.a = problem.b = {Dtype::f32, {}, Major::k};
+      problem.out_dtype = Dtype::f32;
+      problem.accumulate = accumulate;
+      expect_as_on_the_cpu(problem, a.view(), b.view());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, GemmCublasLtUnscaled,
+                         ::testing::Values(Dtype::bf16, Dtype::f16, Dtype::f32),
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
 TEST(GemmCublasLtLayouts, OnesItCannotReadAreRefusedWithTheReason) {

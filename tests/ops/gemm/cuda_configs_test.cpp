@@ -47,14 +47,27 @@ constexpr Way kWays[] = {
     {"elements with a bias", Dtype::f32, false, 1, 1, Dtype::f32},
 };
 
+// `whole`: where scales are applied at the end, one of each tensor, else one per row.
 GemmProblem problem_of(const Sm90GemmConfig& config, std::int64_t m, std::int64_t n, std::int64_t k,
-                       Dtype out) {
+                       Dtype out, bool whole = false) {
   GemmProblem problem = make_problem(
       m, n, k, config.promotion == Promotion::one_by_one ? kBlock1x128 : kBlock128x128, out);
   problem.a.dtype = config.a;
   problem.b.dtype = config.b;
+  problem.a.major = config.a_major;
+  problem.b.major = config.b_major;
+  if (!is_fp8(config.a)) problem.a.block = problem.b.block = kUnscaled;
+  if (has_end_scales(config)) {
+    problem.a.block = problem.b.block = whole ? kWholeTensor : kEachRow;
+    problem.fast_accumulation = config.promotion == Promotion::none;
+  }
   return problem;
 }
+
+// Rows that fill no whole tile; those of an operand that is contiguous along them come in eights.
+std::int64_t few_rows(const Sm90GemmConfig& config) { return config.a_major == Major::k ? 37 : 40; }
+// Of the contraction, no whole slice.
+constexpr std::int64_t kFewK = 104;
 
 // Three rows of tiles and two columns, or two clusters of columns, whose last tile then lies beyond
 // d. Both are ragged, with N a multiple of 16. One contraction goes around the ring, one has a
@@ -62,10 +75,11 @@ GemmProblem problem_of(const Sm90GemmConfig& config, std::int64_t m, std::int64_
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsWhicheverWayTilesLeave) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
-  for (const std::int64_t k : {config.stages * kBlock + 100, kBlock}) {
+  for (const std::int64_t k : {config.stages * kBlock + kFewK, kBlock}) {
     for (const Way& way : kWays) {
-      GemmProblem problem = problem_of(config, 2 * config.tile_m + 37,
-                                       config.cluster * config.tile_n + 48, k, way.out);
+      GemmProblem problem =
+          problem_of(config, 2 * config.tile_m + few_rows(config),
+                     config.cluster * config.tile_n + 48, k, way.out, k == kBlock);
       problem.accumulate = way.accumulate;
       problem.bias_dtype = way.bias;
       const Product product(problem);
@@ -85,8 +99,8 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
   for (const std::int64_t slices : {1, 2, 4, 5}) {
-    GemmProblem problem =
-        problem_of(config, 15 * config.tile_m, 20 * config.tile_n, slices * kBlock, Dtype::bf16);
+    GemmProblem problem = problem_of(config, 15 * config.tile_m, 20 * config.tile_n,
+                                     slices * slice_elements(config), Dtype::bf16);
     if (slices == 5) problem.bias_dtype = Dtype::f32;
     const Product product(problem);
     const std::int64_t pitch = product.problem.n;
@@ -101,9 +115,10 @@ TEST_P(GemmCudaConfigs, GivesTheCpusBitsTileAfterTile) {
 TEST_P(GemmCudaConfigs, GivesTheCpusBitsWithFewerRowsThanATile) {
   OCTET_NEEDS_HOPPER();
   const Sm90GemmConfig& config = GetParam();
-  for (const std::int64_t m : {1, 2, 5, config.tile_m / 2 + 1, config.tile_m - 1}) {
+  for (std::int64_t m : {1, 2, 5, config.tile_m / 2 + 1, config.tile_m - 1}) {
+    if (config.a_major == Major::mn) m = round_up(m, 8);
     const Product product(
-        problem_of(config, m, config.tile_n + 48, config.stages * kBlock + 100, Dtype::bf16));
+        problem_of(config, m, config.tile_n + 48, config.stages * kBlock + kFewK, Dtype::bf16));
     const std::int64_t pitch = product.problem.n;
     const auto given = product.given(
         0, pitch, [&](const GemmArgs& args) { launch(config, product.on_device(), args); });
@@ -120,7 +135,7 @@ std::string test_name(const ::testing::TestParamInfo<Sm90GemmConfig>& info) {
   return text;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmCudaConfigs, ::testing::ValuesIn(kSm90GemmConfigs), test_name);
+INSTANTIATE_TEST_SUITE_P(All, GemmCudaConfigs, ::testing::ValuesIn(sm90_gemm_configs()), test_name);
 
 // Sums far below the smallest normal number, added by TMA and by the lanes.
 TEST(GemmCuda, AddsSubnormalsToF32AsTheCpuDoes) {

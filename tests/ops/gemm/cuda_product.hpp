@@ -37,17 +37,53 @@ struct Output {
   }
 };
 
+// Integers in [-2, 2] as an operand of any format and major. Rows of a plain one are padded with NaN.
+class ExactOperand {
+ public:
+  ExactOperand(std::int64_t rows, std::int64_t k, const GemmOperand& operand,
+               std::mt19937_64& random) {
+    if (is_fp8(operand.dtype)) {
+      fp8_ = small_integers(rows, k, operand, random);
+      view_ = fp8_.view();
+      return;
+    }
+    const std::int64_t lines = operand.major == Major::k ? rows : k;
+    const std::int64_t contiguous = operand.major == Major::k ? k : rows;
+    const std::int64_t pitch = round_up(contiguous, 8) + 8;
+    plain_ = Tensor(operand.dtype, {lines, pitch});
+    std::memset(plain_.data(), 0xFF,
+                static_cast<std::size_t>(lines * pitch * size_bytes(operand.dtype)));
+    for (std::int64_t i = 0; i < lines; ++i) {
+      for (std::int64_t j = 0; j < contiguous; ++j) {
+        store_f32(plain_.data(), i * pitch + j, operand.dtype,
+                  static_cast<float>(static_cast<int>(random() % 5) - 2));
+      }
+    }
+    const TensorView matrix = make_matrix(plain_.data(), operand.dtype, lines, contiguous, pitch);
+    view_ = operand.major == Major::k ? matrix : transposed(matrix);
+  }
+
+  const QuantizedView& view() const { return view_; }
+  operator const QuantizedView&() const { return view_; }  // NOLINT: meant to convert
+
+ private:
+  QuantizedTensor fp8_;
+  Tensor plain_;
+  QuantizedView view_;
+};
+
 struct Product {
   GemmProblem problem;
-  QuantizedTensor a;
-  QuantizedTensor b;
+  std::mt19937_64 random;
+  ExactOperand a;
+  ExactOperand b;
   float unit = 1;  // of the initial d if it is accumulated to
 
-  explicit Product(const GemmProblem& given, std::uint64_t seed = 1) : problem(given) {
-    std::mt19937_64 random(seed);
-    a = small_integers(given.m, given.k, given.a, random);
-    b = small_integers(given.n, given.k, given.b, random);
-  }
+  explicit Product(const GemmProblem& given, std::uint64_t seed = 1)
+      : problem(given),
+        random(seed),
+        a(given.m, given.k, given.a, random),
+        b(given.n, given.k, given.b, random) {}
 
   GemmProblem on_device() const {
     GemmProblem result = problem;
@@ -72,7 +108,7 @@ struct Product {
     OnCuda device;
     const Output out(problem, offset, pitch, unit);
     const DeviceImage image(out.bytes.data(), out.bytes.size());
-    launch(GemmArgs{device.copy_in(a), device.copy_in(b), image.at(out.view),
+    launch(GemmArgs{device.copy_in(a.view()), device.copy_in(b.view()), image.at(out.view),
                     device.copy_in(integer_bias(problem).view())});
     cuda::synchronize(0);
     return image.download();

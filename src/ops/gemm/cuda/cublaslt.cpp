@@ -30,6 +30,13 @@ std::int64_t pitch_of(std::int64_t lines, std::int64_t stride, std::int64_t leng
   return lines > 1 ? stride : round_up(length, 16);
 }
 
+cublasLtMatmulMatrixScale_t scale_mode(BlockShape block) {
+  if (block == kBlock128x128) return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  if (block == kEachRow) return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  if (block == kWholeTensor) return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+}
+
 // A matrix [rows, K]. The two operations are those with which the product reads it: one if the
 // contraction is contiguous, one if the rows are.
 MatmulMatrix as_matrix(const GemmOperand& operand, const TensorView& values,
@@ -37,8 +44,7 @@ MatmulMatrix as_matrix(const GemmOperand& operand, const TensorView& values,
   MatmulMatrix matrix{};
   matrix.type = data_type(operand.dtype);
   matrix.align_bytes = align_bytes(values.data);
-  matrix.scale_mode = operand.block == kBlock128x128 ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
-                                                     : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+  matrix.scale_mode = scale_mode(operand.block);
   if (operand.major == Major::k) {
     matrix.rows = values.cols();
     matrix.cols = values.rows();
@@ -63,6 +69,7 @@ Matmul as_matmul(const GemmProblem& problem, const GemmArgs& args) {
   matmul.d.cols = problem.m;
   matmul.d.pitch = pitch_of(problem.m, args.d.strides[0], problem.n);
   matmul.d.align_bytes = align_bytes(args.d.data);
+  matmul.fast_accumulation = problem.fast_accumulation;
   if (problem.bias_dtype) matmul.bias_align_bytes = align_bytes(args.bias.data);
   return matmul;
 }
@@ -75,6 +82,7 @@ Matmul as_matmul(const GemmProblem& problem, const GemmArgs& args) {
 
 // cuBLASLt takes a pointer to the scales, but no strides.
 void check_scales(const char* argument, const QuantizedView& view) {
+  if (view.block == kWholeTensor) return;  // one number, which may lie anywhere
   const TensorView& scales = view.scales;
   const bool squares = view.block == kBlock128x128;
   const int along = squares ? 1 : 0;  // the contiguous dimension
@@ -85,8 +93,9 @@ void check_scales(const char* argument, const QuantizedView& view) {
   const bool dense = scales.shape[across] == 1 || scales.strides[across] == pitch;
   if (contiguous && dense && align_bytes(scales.data) >= 16) return;
   refuse_scales(argument,
-                squares ? "contiguous along the contraction, with rows padded to 4"
-                        : "contiguous along the rows, with no gap between slices",
+                squares                  ? "contiguous along the contraction, with rows padded to 4"
+                : view.block == kEachRow ? "contiguous along the rows"
+                                         : "contiguous along the rows, with no gap between slices",
                 scales);
 }
 

@@ -83,7 +83,8 @@ MatmulOperation make_operation(const Matmul& matmul, const MatmulPointers& point
     set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
   }
   if (pointers.a_scales == nullptr) return operation;
-  set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
+  set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM,
+      static_cast<std::int8_t>(matmul.fast_accumulation ? 1 : 0));
   set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, matmul.a.scale_mode);
   set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, matmul.b.scale_mode);
   set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, pointers.a_scales);

@@ -32,6 +32,7 @@ struct Matmul {
   MatmulMatrix a;
   MatmulMatrix b;
   MatmulMatrix d;
+  bool fast_accumulation;          // FP8 only: sums stay in the tensor cores
   std::uint32_t bias_align_bytes;  // of a vector of d's type that is added to every column; 0: none
 
   auto operator<=>(const Matmul&) const = default;

@@ -2,9 +2,11 @@
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "device/mma/layout.hpp"
+#include "ops/gemm/sm90/compiled.hpp"
 #include "ops/gemm/sm90/wgmma.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace octet {
 namespace {
@@ -48,10 +50,31 @@ std::span<const Tile> tiles(Promotion promotion) {
   return kRowsBySquares;
 }
 
+Promotion promotion_of(const GemmProblem& problem) {
+  if (!is_fp8(problem.a.dtype)) return Promotion::none;
+  if (is_whole_row(problem.a.block)) {
+    return problem.fast_accumulation ? Promotion::none : Promotion::sum;
+  }
+  return scales_one_by_one(problem) ? Promotion::one_by_one : Promotion::product_of_scales;
+}
+
+const char* blocks_of(Promotion promotion) {
+  switch (promotion) {
+    case Promotion::product_of_scales: return "1x128.128x128 ";
+    case Promotion::one_by_one: return "1x128.1x128 ";
+    case Promotion::sum: return "1xall.1xall ";
+    case Promotion::none: break;
+  }
+  return "unpromoted ";
+}
+
+const char* name(Major major) { return major == Major::k ? "k" : "mn"; }
+
 // Bytes that a block loads from the L2 cache per stage.
 int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
   const auto beyond_m = static_cast<int>(std::max<std::int64_t>(0, config.tile_m - problem.m));
-  return loaded_bytes(config) - (is_load_bound(config) ? bytes_beyond_m(beyond_m) : 0);
+  return loaded_bytes(config) -
+         (is_load_bound(config) ? bytes_beyond_m(beyond_m, has_slice_scales(config)) : 0);
 }
 
 double utilisation(const Sm90GemmConfig& config) {
@@ -66,25 +89,40 @@ double utilisation(const Sm90GemmConfig& config) {
 }  // namespace
 
 std::string name(const Sm90GemmConfig& c) {
-  const char* blocks = c.promotion == Promotion::one_by_one ? "1x128.1x128" : "1x128.128x128";
-  return text(c.tile_m, "x", c.tile_n, "x", c.stages, " ", blocks, " ", name(c.a), ".", name(c.b),
+  const bool fp8 = is_fp8(c.a);
+  return text(c.tile_m, "x", c.tile_n, "x", c.stages, " ", fp8 ? blocks_of(c.promotion) : "",
+              name(c.a), ".", name(c.b),
+              fp8 ? "" : text(" ", name(c.a_major), ".", name(c.b_major)),
               c.columns == Columns::paired ? " paired" : "", c.cluster == 2 ? " cluster" : "");
 }
 
 std::optional<Sm90GemmConfig> parse_sm90_gemm_config(std::string_view text) {
-  for (const Sm90GemmConfig& config : kSm90GemmConfigs) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     if (name(config) == text) return config;
   }
   return std::nullopt;
 }
 
-std::span<const Sm90GemmConfig> sm90_gemm_configs() { return kSm90GemmConfigs; }
+std::span<const Sm90GemmConfig> sm90_gemm_configs() {
+  static const auto all = [] {
+    std::vector<Sm90GemmConfig> configs;
+    for (const std::span<const Sm90GemmConfig> list :
+         {std::span<const Sm90GemmConfig>(kSm90GemmConfigs),
+          std::span<const Sm90GemmConfig>(kSm90PromotedConfigs),
+          std::span<const Sm90GemmConfig>(kSm90UnpromotedConfigs),
+          std::span<const Sm90GemmConfig>(kSm90Configs16<Dtype::bf16>),
+          std::span<const Sm90GemmConfig>(kSm90Configs16<Dtype::f16>)}) {
+      configs.insert(configs.end(), list.begin(), list.end());
+    }
+    return configs;
+  }();
+  return all;
+}
 
 bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config) {
-  const Promotion promotion =
-      scales_one_by_one(problem) ? Promotion::one_by_one : Promotion::product_of_scales;
-  return config.promotion == promotion && config.a == problem.a.dtype &&
-         config.b == problem.b.dtype &&
+  return config.promotion == promotion_of(problem) && config.a == problem.a.dtype &&
+         config.b == problem.b.dtype && config.a_major == problem.a.major &&
+         config.b_major == problem.b.major &&
          (config.columns == Columns::in_order || problem.n % kPairedGroup == 0);
 }
 
@@ -94,7 +132,7 @@ double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config
       ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n * config.cluster);
   const std::int64_t at_once = std::max(1, multiprocessors / config.cluster);
   const double waves = static_cast<double>(ceil_div(clusters, at_once));
-  const double slices = static_cast<double>(ceil_div(problem.k, kBlock));
+  const double slices = static_cast<double>(ceil_div(problem.k, slice_elements(config)));
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
   const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
   const double zero_fill = problem.m < config.tile_m && !is_load_bound(config) ? kZeroFill : 1;

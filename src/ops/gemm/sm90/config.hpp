@@ -1,8 +1,8 @@
-// The configurations of the Hopper product: plain numbers with a text form, the list of those that are
-// compiled, and what follows from the numbers, as constexpr functions that tests without a GPU can call.
+// A configuration of the Hopper product: plain numbers with a text form, and what follows from the numbers, as
+// constexpr functions that tests without a GPU can call. compiled.hpp lists those that are compiled.
 #pragma once
 
-#include <octet/dtype.hpp>
+#include <octet/ops/gemm.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,6 +17,8 @@ namespace octet {
 enum class Promotion {
   product_of_scales,  // 1x128 . 128x128: acc = fma(slice, sa * sb, acc)
   one_by_one,         // 1x128 . 1x128:   acc = fma(slice * sa, sb, acc)
+  sum,                // 1xall, allxall:  acc = slice + acc, scaled at the end
+  none,  // 16-bit, and FP8 with fast_accumulation: the tensor cores add over the whole contraction
 };
 
 // The order of b's rows in a stage: as in memory, or permuted so that a thread's columns of d are four
@@ -33,6 +35,9 @@ struct Sm90GemmConfig {
   Columns columns = Columns::in_order;
   // Blocks on neighbouring columns of tiles; each loads its part of a for all of them.
   int cluster = 1;
+  // 16-bit operands may be contiguous along either dimension.
+  Major a_major = Major::k;
+  Major b_major = Major::k;
 
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
@@ -54,8 +59,9 @@ struct Sm90GroupedGemmConfig {
                                    const Sm90GroupedGemmConfig&) = default;
 };
 
-inline constexpr int kSliceBytes = 128;  // of the contraction: one stage
-inline constexpr int kWaveM = 64;        // rows of one wgmma
+inline constexpr int kSliceBytes = 128;               // of the contraction: one stage
+inline constexpr int kPanelBytes = 64 * kSliceBytes;  // 64 rows or columns of a tile
+inline constexpr int kWaveM = 64;                     // rows of one wgmma
 inline constexpr int kWaveN = 128;       // and its columns, where a tile has as many or a multiple
 inline constexpr int kScaleBlock = 128;  // columns of b that share a scale in a 128x128 block
 inline constexpr int kMostCluster = 2;
@@ -67,6 +73,17 @@ inline constexpr int kBoxBytes = 128;  // bytes of each, or a wave's width if le
 inline constexpr int kStagingBytes = kBoxRows * kBoxBytes;  // per warp
 inline constexpr int kSharedAlignment = 1024;               // of a swizzle atom
 inline constexpr int kSharedLimit = 232448;                 // bytes a block may ask for on Hopper
+
+// Elements of the contraction in a stage.
+constexpr int slice_elements(const Sm90GemmConfig& c) { return kSliceBytes / size_bytes(c.a); }
+
+// Whether each stage has scales, or the scales of rows and columns are applied at the end.
+constexpr bool has_slice_scales(const Sm90GemmConfig& c) {
+  return c.promotion == Promotion::product_of_scales || c.promotion == Promotion::one_by_one;
+}
+constexpr bool has_end_scales(const Sm90GemmConfig& c) {
+  return !has_slice_scales(c) && is_fp8(c.a);
+}
 
 // How the consumers share a tile, and the waves each has.
 constexpr int consumers(const Sm90GemmConfig& c) {
@@ -94,7 +111,7 @@ constexpr int scale_segment(const Sm90GemmConfig& c) { return std::gcd(wave_n(c)
 // unrolled code starts; if not, the ring continues from tile to tile. With two operations per accumulator
 // unrolled stages spill.
 constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
-  return c.promotion == Promotion::product_of_scales;
+  return c.promotion != Promotion::one_by_one;
 }
 
 // Columns of a box of results, 16-bit or f32: 128 bytes, or 64 where the wave is no multiple of that.
@@ -116,7 +133,7 @@ constexpr bool stores_rows(const Sm90GemmConfig& c) {
 //   yields rows of products that are never stored.
 constexpr bool is_load_bound(const Sm90GemmConfig& c) {
   return stages_unrolled(c) && waves_m(c) * waves_n(c) == 1 && wave_n(c) <= kWaveN &&
-         c.stages % 2 == 0;
+         c.stages % 2 == 0 && c.a_major == Major::k;
 }
 
 // Whether 16-bit tiles leave while the next tile is multiplied: a consumer writes its results to shared memory as
@@ -147,15 +164,19 @@ constexpr int b_scale_blocks(const Sm90GemmConfig& c) {
 
 // Floats of one stage's scales of b: one per column, or four slices of each 128-column block.
 constexpr int b_scale_floats(const Sm90GemmConfig& c) {
+  if (!has_slice_scales(c)) return 0;
   return c.promotion == Promotion::one_by_one ? c.tile_n : b_scale_blocks(c) * 4;
 }
 
 constexpr int stage_bytes(const Sm90GemmConfig& c) {
-  return (c.tile_m + c.tile_n) * kSliceBytes + (c.tile_m + b_scale_floats(c)) * 4;
+  const int a_scale_floats = has_slice_scales(c) ? c.tile_m : 0;
+  return (c.tile_m + c.tile_n) * kSliceBytes + (a_scale_floats + b_scale_floats(c)) * 4;
 }
 
 // Bytes of a stage that `rows` rows beyond M would have: scales come in groups of four, 16 bytes.
-constexpr int bytes_beyond_m(int rows) { return rows * kSliceBytes + rows / 4 * 16; }
+constexpr int bytes_beyond_m(int rows, bool slice_scales) {
+  return rows * kSliceBytes + (slice_scales ? rows / 4 * 16 : 0);
+}
 
 // Bytes of a stage that a block itself loads from the L2 cache.
 constexpr int loaded_bytes(const Sm90GemmConfig& c) {
@@ -167,13 +188,25 @@ constexpr int loaded_bytes(const Sm90GemmConfig& c) {
 // begins up to three scales earlier, and the stage says by how many bytes the consumer has to shift.
 inline constexpr int kScalesAtOnce = 4;
 
-// Floats reserved per stage for the scales of a: those of the tile, over rows four more in a second box.
+// Scales of slices have a buffer per stage. Scales at the end have one, in which each warp keeps those of its
+// own rows and columns, so that no other has to wait.
+constexpr int scale_buffers(const Sm90GemmConfig& c) { return has_slice_scales(c) ? c.stages : 1; }
+constexpr int rows_of_warp(const Sm90GemmConfig& c) { return 16 * waves_m(c); }
+inline constexpr int kConsumerWarps = 4 * kConsumers;
+inline constexpr int kLeastSlots = 4;  // 16-bit operands: no member of a struct is empty
+
+// Floats reserved per buffer for the scales of a: those of the tile, over rows four more in a second box.
 constexpr int a_scale_slots(const Sm90GemmConfig& c, Groups groups) {
+  if (!has_slice_scales(c))
+    return has_end_scales(c) ? kConsumerWarps * rows_of_warp(c) : kLeastSlots;
   return groups == Groups::rows ? c.tile_m + 32 : c.tile_m;
 }
 
-// Floats reserved per stage for the scales of b: TMA boxes start on 128-byte boundaries.
-constexpr int b_scale_slots(const Sm90GemmConfig& c) { return std::max(32, b_scale_floats(c)); }
+// Floats reserved per buffer for the scales of b: TMA boxes start on 128-byte boundaries.
+constexpr int b_scale_slots(const Sm90GemmConfig& c) {
+  if (has_slice_scales(c)) return std::max(32, b_scale_floats(c));
+  return has_end_scales(c) ? kConsumerWarps * consumer_cols(c) : kLeastSlots;
+}
 // Where among them a stage over groups has its shift, behind the scales of 128x128 blocks.
 inline constexpr int kShiftSlot = 16;
 
@@ -194,8 +227,8 @@ struct Sm90SharedPlan {
   int a;              // [stages][tile_m * 128]
   int b;              // [stages][tile_n * 128]
   int staging;        // [8 warps][2048], or a 16-bit tile
-  int a_scales;       // [stages][a_scale_slots] f32
-  int b_scales;       // [stages][b_scale_slots] f32
+  int a_scales;       // [scale_buffers][a_scale_slots] f32
+  int b_scales;       // [scale_buffers][b_scale_slots] f32
   int bytes;          // all of it, in whole swizzle atoms
 };
 
@@ -212,8 +245,8 @@ constexpr Sm90SharedPlan shared_plan(const Sm90GemmConfig& c, Groups groups = Gr
   plan.b = plan.a + c.stages * c.tile_m * kSliceBytes;
   plan.staging = plan.b + c.stages * c.tile_n * kSliceBytes;
   plan.a_scales = plan.staging + staging_bytes(c);
-  plan.b_scales = plan.a_scales + c.stages * a_scale_slots(c, groups) * 4;
-  plan.bytes = aligned(plan.b_scales + c.stages * b_scale_slots(c) * 4);
+  plan.b_scales = plan.a_scales + scale_buffers(c) * a_scale_slots(c, groups) * 4;
+  plan.bytes = aligned(plan.b_scales + scale_buffers(c) * b_scale_slots(c) * 4);
   return plan;
 }
 
@@ -277,39 +310,8 @@ constexpr int shared_bytes(const Sm90GroupedGemmConfig& c) {
   return shared_bytes(c.gemm, c.groups) + kTileEntries * kEntryBytes + kTileSlots * kSlotBytes;
 }
 
-// Every configuration that is compiled: kernels.cu makes one kernel of each. Mixes other than e4m3 . e4m3
-// get a large and a small tile. 64x128, 64x64 and 64x32 are for few rows, which are bound by reading b from
-// memory: the more multiprocessors load, the better.
-inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
-    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
-    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {64, 128, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {64, 64, 10, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {64, 32, 12, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
-    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
-    {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
-    {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
-    {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
-    {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
-    {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired, 2},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
-    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2, Columns::paired},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
-    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3, Columns::paired},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
-    {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
-    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2, Columns::paired},
-    {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
-};
-
 // "256x128x4 1x128.1x128 e4m3.e4m3 paired cluster": tile and stages, scale blocks, dtypes of a and b,
-// columns, and whether blocks share a.
+// columns, and whether blocks share a. 16-bit: "128x256x4 bf16.bf16 k.mn".
 std::string name(const Sm90GemmConfig& c);
 
 // The compiled configuration of this name; nothing where there is none.

@@ -5,7 +5,7 @@
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/registers.cuh"
 #include "device/ptx/shared_memory.cuh"
-#include "device/ptx/wgmma.cuh"
+#include "device/ptx/wgmma16.cuh"
 #include "ops/gemm/sm90/group_tiles.cuh"
 
 namespace octet::sm90 {
@@ -30,6 +30,7 @@ template <class C>
 struct Consumer {
   static constexpr Sm90GemmConfig c = C::value;
   static constexpr bool kOneByOne = c.promotion == Promotion::one_by_one;
+  static constexpr bool kSliceScales = has_slice_scales(c);
   static constexpr int kWavesM = waves_m(c);
   static constexpr int kWavesN = waves_n(c);
   static constexpr int kWaves = kWavesM * kWavesN;
@@ -64,8 +65,8 @@ struct Consumer {
     const int warp = warp_index();
     const int row = consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0;
     const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
-    a_low = opaque(descriptor_low(base + offsetof(Storage, a) + row * kSliceBytes));
-    b_low = opaque(descriptor_low(base + offsetof(Storage, b) + col * kSliceBytes));
+    a_low = opaque(operand_low<c.a_major>(base + offsetof(Storage, a) + row * kSliceBytes));
+    b_low = opaque(operand_low<c.b_major>(base + offsetof(Storage, b) + col * kSliceBytes));
     a_scale_address = base + offsetof(Storage, a_scales) + (row + warp * 16 + lane / 4) * 4;
     b_scale_address = base + offsetof(Storage, b_scales) +
                       (kOneByOne ? (col + lane % 4 * kColumnsAtOnce) * 4 : col / kScaleBlock * 16);
@@ -75,6 +76,16 @@ struct Consumer {
     }
     // Recomputing it would stall every stage. With columns in order there is no register left to keep it.
     if constexpr (c.columns == Columns::paired) b_scale_address = opaque_of_lane(b_scale_address);
+  }
+
+  // The low word of an operand's descriptor, and its distance from one wgmma step to the next.
+  template <Major kMajor>
+  static __device__ __forceinline__ std::uint32_t operand_low(std::uint32_t address) {
+    return kMajor == Major::k ? descriptor_low(address)
+                              : descriptor_low_mn(address, slice_elements(c));
+  }
+  static constexpr int step_of(Major major) {
+    return (major == Major::k ? kSliceBytes / 4 : kStepMnBytes) / 16;
   }
 
   __device__ __forceinline__ void wait_full(int stage, std::uint32_t parity) {
@@ -132,12 +143,14 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void take_next_scales() {
+    if constexpr (kSliceScales) {
 #pragma unroll
-    for (int n = 0; n < kScaleBlocks; ++n) {
+      for (int n = 0; n < kScaleBlocks; ++n) {
 #pragma unroll
-      for (int m = 0; m < kWavesM; ++m) {
-        scale[n][m][0] = next[n][m][0];
-        scale[n][m][1] = next[n][m][1];
+        for (int m = 0; m < kWavesM; ++m) {
+          scale[n][m][0] = next[n][m][0];
+          scale[n][m][1] = next[n][m][1];
+        }
       }
     }
   }
@@ -146,14 +159,26 @@ struct Consumer {
                                         int wave_col) {
     ptx::pin(slice);
     ptx::wgmma_fence();
+    issue_steps(slice, stage, wave_m, wave_col, 0);
+  }
+
+  // The four steps of a stage, added to what `sum` has if `keep`.
+  __device__ __forceinline__ void issue_steps(float (&sum)[kValues], int stage, int wave_m,
+                                              int wave_col, int keep) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const std::uint32_t a = a_low + stage * (c.tile_m * kSliceBytes / 16) +
-                              wave_m * (kWaveM * kSliceBytes / 16) + 2 * k;
-      const std::uint32_t b = b_low + stage * (c.tile_n * kSliceBytes / 16) +
-                              wave_col * (wave_n(c) * kSliceBytes / 16) + 2 * k;
-      ptx::wgmma<c.a, c.b>(slice, ptx::join64(a, kDescriptorHigh), ptx::join64(b, kDescriptorHigh),
-                           k == 0 ? 0 : 1);
+      const std::uint32_t a_at = a_low + stage * (c.tile_m * kSliceBytes / 16) +
+                                 wave_m * (kWaveM * kSliceBytes / 16) + step_of(c.a_major) * k;
+      const std::uint32_t b_at = b_low + stage * (c.tile_n * kSliceBytes / 16) +
+                                 wave_col * (wave_n(c) * kSliceBytes / 16) + step_of(c.b_major) * k;
+      const std::uint64_t a = ptx::join64(a_at, kDescriptorHigh);
+      const std::uint64_t b = ptx::join64(b_at, kDescriptorHigh);
+      if constexpr (is_fp8(c.a)) {
+        ptx::wgmma<c.a, c.b>(sum, a, b, k == 0 ? keep : 1);
+      } else {
+        ptx::wgmma16<c.a, static_cast<ptx::Major>(c.a_major), static_cast<ptx::Major>(c.b_major)>(
+            sum, a, b, k == 0 ? keep : 1);
+      }
     }
     ptx::wgmma_commit();
   }
@@ -170,23 +195,26 @@ struct Consumer {
 
   // Adds a finished slice to the wave's accumulators.
   __device__ __forceinline__ void promote(const float (&slice)[kValues], int wave) {
-    if constexpr (crosses_scale_blocks(c)) {
+    if constexpr (c.promotion == Promotion::sum) {
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) acc[wave][i] = __fadd_rn(slice[i], acc[wave][i]);
+    } else if constexpr (crosses_scale_blocks(c)) {
 #pragma unroll
       for (int i = 0; i < kValues; ++i) {
         acc[wave][i] = fmaf(slice[i], crossing_scale(i / 4 * 8, i % 4 / 2), acc[wave][i]);
       }
-      return;
-    }
-    const float upper = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][0];
-    const float lower = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][1];
+    } else {
+      const float upper = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][0];
+      const float lower = scale[kOneByOne ? 0 : wave % kWavesN][wave / kWavesN][1];
 #pragma unroll
-    for (int i = 0; i < kValues; ++i) {
-      const float row_scale = i % 4 < 2 ? upper : lower;
-      if constexpr (kOneByOne) {
-        const float col_scale = b_scale[i / 4 * 2 + i % 2];
-        acc[wave][i] = fmaf(__fmul_rn(slice[i], row_scale), col_scale, acc[wave][i]);
-      } else {
-        acc[wave][i] = fmaf(slice[i], row_scale, acc[wave][i]);
+      for (int i = 0; i < kValues; ++i) {
+        const float row_scale = i % 4 < 2 ? upper : lower;
+        if constexpr (kOneByOne) {
+          const float col_scale = b_scale[i / 4 * 2 + i % 2];
+          acc[wave][i] = fmaf(__fmul_rn(slice[i], row_scale), col_scale, acc[wave][i]);
+        } else {
+          acc[wave][i] = fmaf(slice[i], row_scale, acc[wave][i]);
+        }
       }
     }
   }
@@ -200,21 +228,27 @@ struct Consumer {
   }
 
   // Waits for a stage whose number is a compile-time constant, and loads its scales.
-  __device__ __forceinline__ void await_unrolled(int stage, int slice) {
+  __device__ __forceinline__ void await_unrolled(int stage) {
     wait_full(stage, phases >> stage & 1);
     phases ^= 1u << stage;
-    load_scales(stage, slice);
+  }
+  __device__ __forceinline__ void await_unrolled(int stage, int slice) {
+    await_unrolled(stage);
+    if constexpr (kSliceScales) load_scales(stage, slice);
   }
 
-  // Waits for the ring's first stage, before the first tile.
+  // Waits for the ring's first stage, before the first tile. Without promotion a stage is waited for where it is
+  // multiplied, under the products of the one before.
   __device__ __forceinline__ void begin() {
+    phases = is_staged(c) ? kStoredPhase : 0;
+    if constexpr (c.promotion == Promotion::none) return;
     wait_full(0, 0);
-    phases = is_staged(c) ? 1 | kStoredPhase : 1;
+    phases |= 1;
     if constexpr (kOneByOne) {
 #pragma unroll
       for (int m = 0; m < kWavesM; ++m) load_a_scales(0, m);
       load_b_scales(0);
-    } else {
+    } else if constexpr (kSliceScales) {
       load_scales(0, 0);
       take_next_scales();
     }

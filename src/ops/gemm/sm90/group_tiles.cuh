@@ -35,7 +35,8 @@ inline constexpr bool kHasShift = kGroups<C> == Groups::rows ||
 
 template <class C>
 using Params = std::conditional_t<
-    kGroups<C> == Groups::none, GemmParams,
+    kGroups<C> == Groups::none,
+    std::conditional_t<has_end_scales(C::value), EndScaledParams, GemmParams>,
     GroupedGemmParams<std::conditional_t<kGroups<C> == Groups::rows, RowTiles, ContractionTiles>>>;
 
 // Whether it is one of the widths of a kernel.

@@ -49,7 +49,7 @@ template <class C>
 __device__ __forceinline__ void prefetch_maps(const Maps<C>& maps, Store store) {
   if (threadIdx.x != 128) return;
   ptx::prefetch_map(&maps.a.values);
-  ptx::prefetch_map(&maps.a.scales);
+  if constexpr (has_slice_scales(C::value)) ptx::prefetch_map(&maps.a.scales);
   ptx::prefetch_map(&maps.b.values);
   if constexpr (C::value.promotion == Promotion::one_by_one || kGroups<C> == Groups::contraction) {
     ptx::prefetch_map(&maps.b.scales);

@@ -34,27 +34,46 @@ int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.ti
 
 // What tensor maps depend on besides the addresses: the strides that are free.
 struct Strides {
-  std::int64_t a;
+  std::int64_t a[2];
   std::int64_t a_scales;
-  std::int64_t b;
+  std::int64_t b[2];
   std::int64_t b_scales[2];
   std::int64_t d;
   Store store;
 
   Strides(const GemmArgs& args, Store store_)
-      : a(args.a.values.strides[0]),
+      : a{args.a.values.strides[0], args.a.values.strides[1]},
         a_scales(args.a.scales.strides[1]),
-        b(args.b.values.strides[0]),
+        b{args.b.values.strides[0], args.b.values.strides[1]},
         b_scales{args.b.scales.strides[0], args.b.scales.strides[1]},
         d(args.d.strides[0]),
         store(store_) {}
   friend bool operator==(const Strides&, const Strides&) = default;
 };
 
-bool are_aligned16(const GemmArgs& args) {
+bool are_aligned16(const GemmArgs& args, bool slice_scales) {
   using sm90::is_aligned16;
-  return is_aligned16(args.a.values) && is_aligned16(args.a.scales) &&
-         is_aligned16(args.b.values) && is_aligned16(args.b.scales);
+  return is_aligned16(args.a.values) && is_aligned16(args.b.values) &&
+         (!slice_scales || (is_aligned16(args.a.scales) && is_aligned16(args.b.scales)));
+}
+
+// Rows of FP8 operands are checked with the call; those of 16-bit ones may start anywhere where they are not
+// loaded through tensor maps.
+void check_rows16(const char* argument, const TensorView& values, Major major) {
+  const int contiguous = major == Major::k ? 1 : 0;
+  const int other = 1 - contiguous;
+  if (sm90::is_aligned16(values) &&
+      (values.shape[other] == 1 || values.strides[other] * size_bytes(values.dtype) % 16 == 0)) {
+    return;
+  }
+  refuse_argument(kOp, ": cuda_sm90_wgmma needs ", argument,
+                  " on 16-byte boundaries, address and stride, got address ", values.data, " and ",
+                  describe(values), "; the backend cublaslt takes any");
+}
+
+// From one scale to the next along the rows of an operand.
+std::int64_t scale_step(const QuantizedView& operand) {
+  return operand.block == kWholeTensor ? 0 : operand.scales.strides[0];
 }
 
 // What all runs of one problem with one configuration share.
@@ -64,7 +83,7 @@ class Sm90GemmRun {
       : problem_(problem), config_(config), kernel_(sm90_gemm_kernel(config)) {
     params_.m = static_cast<int>(problem.m);
     params_.n = static_cast<int>(problem.n);
-    params_.slices = static_cast<int>(ceil_div(problem.k, kBlock));
+    params_.slices = static_cast<int>(ceil_div(problem.k, slice_elements(config)));
     params_.raster = Raster(static_cast<int>(ceil_div(problem.m, config.tile_m)),
                             static_cast<int>(ceil_div(problem.n, config.tile_n * config.cluster)),
                             group_of(config));
@@ -77,7 +96,8 @@ class Sm90GemmRun {
 
   void run(const GemmArgs& args, const RunContext& context) const {
     const cuda::DeviceScope scope(problem_.device.index);
-    GemmParams params = params_;
+    sm90::EndScaledParams params{};
+    static_cast<GemmParams&>(params) = params_;
     params.store = store_of(problem_, args.d, config_);
     params.d = args.d.data;
     params.d_pitch = args.d.strides[0];
@@ -87,6 +107,12 @@ class Sm90GemmRun {
       params.b_scales = static_cast<const float*>(args.b.scales.data);
       params.b_scale_pitch = args.b.scales.strides[0];
       params.b_scale_rows = static_cast<int>(args.b.scales.rows());
+    }
+    if (has_end_scales(config_)) {
+      params.a_rows = static_cast<const float*>(args.a.scales.data);
+      params.a_step = scale_step(args.a);
+      params.b_rows = static_cast<const float*>(args.b.scales.data);
+      params.b_step = scale_step(args.b);
     }
     void* arguments[] = {&maps, &params};
     cuda::launch(
@@ -98,7 +124,8 @@ class Sm90GemmRun {
  private:
   GemmMaps maps_of(const GemmArgs& args, Store store) const {
     const Strides strides(args, store);
-    if (const GemmMaps* kept = kept_.find(strides); kept != nullptr && are_aligned16(args)) {
+    if (const GemmMaps* kept = kept_.find(strides);
+        kept != nullptr && are_aligned16(args, has_slice_scales(config_))) {
       return with_addresses(*kept, args, store);
     }
     const GemmMaps maps = encode(args, store);
@@ -108,10 +135,10 @@ class Sm90GemmRun {
 
   GemmMaps with_addresses(GemmMaps maps, const GemmArgs& args, Store store) const {
     cuda::replace_address(maps.a.values, args.a.values.data);
-    cuda::replace_address(maps.a.scales, args.a.scales.data);
-    if (is_load_bound(config_)) {
-      cuda::replace_address(maps.a_last.values, args.a.values.data);
-      cuda::replace_address(maps.a_last.scales, args.a.scales.data);
+    if (is_load_bound(config_)) cuda::replace_address(maps.a_last.values, args.a.values.data);
+    if (has_slice_scales(config_)) {
+      cuda::replace_address(maps.a.scales, args.a.scales.data);
+      if (is_load_bound(config_)) cuda::replace_address(maps.a_last.scales, args.a.scales.data);
     }
     cuda::replace_address(maps.b.values, args.b.values.data);
     if (config_.promotion == Promotion::one_by_one) {
@@ -125,25 +152,40 @@ class Sm90GemmRun {
   GemmMaps encode(const GemmArgs& args, Store store) const {
     GemmMaps maps{};
     using sm90::operand_map;
-    using sm90::scale_map;
-    maps.a.values = cuda::encode(operand_map(args.a.values, config_.tile_m / config_.cluster));
-    maps.a.scales = scale_map(kOp, "a", args.a.scales, config_.tile_m);
+    const auto values_map = [&](const QuantizedView& operand, Major major, int rows) {
+      return cuda::encode(major == Major::k
+                              ? operand_map(operand.values, rows)
+                              : sm90::panel_map(operand.values, slice_elements(config_)));
+    };
+    if (!is_fp8(config_.a)) {
+      check_rows16("a", args.a.values, config_.a_major);
+      check_rows16("b", args.b.values, config_.b_major);
+    }
+    const auto rows_of_last = static_cast<int>((problem_.m - 1) % config_.tile_m + 1);
+    maps.a.values = values_map(args.a, config_.a_major, config_.tile_m / config_.cluster);
     if (is_load_bound(config_)) {
-      const auto rows = static_cast<int>((problem_.m - 1) % config_.tile_m + 1);
-      maps.a_last.values = cuda::encode(operand_map(args.a.values, rows));
-      maps.a_last.scales = scale_map(kOp, "a", args.a.scales, round_up(rows, 4));
+      maps.a_last.values = cuda::encode(operand_map(args.a.values, rows_of_last));
     }
     maps.b.values = config_.columns == Columns::paired
                         ? cuda::encode_paired_rows(operand_map(args.b.values, config_.tile_n))
-                        : cuda::encode(operand_map(args.b.values, config_.tile_n));
+                        : values_map(args.b, config_.b_major, config_.tile_n);
+    if (has_slice_scales(config_)) encode_scales(args, maps, round_up(rows_of_last, 4));
+    if (sm90::stores_boxes(store))
+      maps.d = cuda::encode(sm90::output_map(args.d, config_, box_rows(store)));
+    return maps;
+  }
+
+  void encode_scales(const GemmArgs& args, GemmMaps& maps, int last_rows) const {
+    using sm90::scale_map;
+    maps.a.scales = scale_map(kOp, "a", args.a.scales, config_.tile_m);
+    if (is_load_bound(config_)) {
+      maps.a_last.scales = scale_map(kOp, "a", args.a.scales, last_rows);
+    }
     if (config_.promotion == Promotion::one_by_one) {
       maps.b.scales = scale_map(kOp, "b", args.b.scales, config_.tile_n);
     } else {
       sm90::check_square_scales(kOp, args.b.scales);
     }
-    if (sm90::stores_boxes(store))
-      maps.d = cuda::encode(sm90::output_map(args.d, config_, box_rows(store)));
-    return maps;
   }
 
   GemmProblem problem_;

@@ -46,10 +46,25 @@ class StageLoader {
     const std::uint32_t full = Storage::full_at(base_, stage);
     if constexpr (kHasShift<C>) store_shift(stage, slice);
     constexpr int kMore = kGroups<C> == Groups::rows ? kScalesAtOnce * 4 : 0;
-    ptx::barrier_expect_bytes(full, stage_bytes(c) + kMore - bytes_beyond_m(beyond_m_));
+    ptx::barrier_expect_bytes(
+        full, stage_bytes(c) + kMore - bytes_beyond_m(beyond_m_, has_slice_scales(C::value)));
     const OperandMaps& a_maps = beyond_m_ > 0 ? maps_.a_last : maps_.a;
     load_a(Storage::a_at(base_, stage), a_maps, slice, full);
     load_b(Storage::b_at(base_, stage), slice, full);
+    if constexpr (has_slice_scales(c)) load_scales(stage, slice, a_maps, full);
+  }
+
+ private:
+  static constexpr Sm90GemmConfig c = C::value;
+  using Storage = SharedStorage<C>;
+  // Behind a group's last row lie those of the next.
+  static constexpr bool kSkipsBeyondM = is_load_bound(c) && kGroups<C> == Groups::none;
+  static constexpr bool kScalesByPointer =
+      c.promotion == Promotion::product_of_scales && kGroups<C> != Groups::contraction;
+  static_assert(kGroups<C> != Groups::contraction || c.tile_n == kScaleBlock);
+
+  __device__ __forceinline__ void load_scales(int stage, int slice, const OperandMaps& a_maps,
+                                              std::uint32_t full) const {
     // Over the contraction, scales of a slice are those of its token block.
     const int scales = kGroups<C> == Groups::contraction ? matrix_ + slice : slice;
     const std::uint32_t a_scales = Storage::a_scales_at(base_, stage);
@@ -75,15 +90,6 @@ class StageLoader {
     }
   }
 
- private:
-  static constexpr Sm90GemmConfig c = C::value;
-  using Storage = SharedStorage<C>;
-  // Behind a group's last row lie those of the next.
-  static constexpr bool kSkipsBeyondM = is_load_bound(c) && kGroups<C> == Groups::none;
-  static constexpr bool kScalesByPointer =
-      c.promotion == Promotion::product_of_scales && kGroups<C> != Groups::contraction;
-  static_assert(kGroups<C> != Groups::contraction || c.tile_n == kScaleBlock);
-
   // Bytes from the first scale of the stage to that of the tile's first row, or of the slice's token block.
   // Visible to consumers with the arrival that follows.
   __device__ __forceinline__ void store_shift(int stage, int slice) const {
@@ -92,9 +98,32 @@ class StageLoader {
                       static_cast<std::uint32_t>(first % kScalesAtOnce * 4));
   }
 
+  // Panels of an mn-major operand: 64 of its rows by the 64 of the contraction in a slice. One load has 128 bytes
+  // along the contiguous dimension at most.
+  template <int kPanels, bool kForAll = false>
+  static __device__ __forceinline__ void load_panels(std::uint32_t to, const CUtensorMap& map,
+                                                     int first, int slice, std::uint32_t full) {
+#pragma unroll
+    for (int panel = 0; panel < kPanels; ++panel) {
+      const int x = first * 2 + panel * kSliceBytes;
+      const int y = slice * slice_elements(c);
+      if constexpr (kForAll) {
+        ptx::load_box_for((1 << c.cluster) - 1, to + panel * kPanelBytes, &map, x, y, full);
+      } else {
+        ptx::load_box(to + panel * kPanelBytes, &map, x, y, full);
+      }
+    }
+  }
+
   __device__ __forceinline__ void load_a(std::uint32_t a, const OperandMaps& a_maps, int slice,
                                          std::uint32_t full) const {
-    if constexpr (c.cluster > 1) {
+    if constexpr (c.a_major == Major::mn) {
+      constexpr int kRows = c.tile_m / c.cluster;
+      static_assert(kRows % kWaveM == 0 && kGroups<C> == Groups::none);
+      const int row = c.cluster > 1 ? kRows * static_cast<int>(ptx::cluster_rank()) : 0;
+      load_panels<kRows / kWaveM, (c.cluster > 1)>(a + row * kSliceBytes, a_maps.values, m0_ + row,
+                                                   slice, full);
+    } else if constexpr (c.cluster > 1) {
       const int row = c.tile_m / c.cluster * static_cast<int>(ptx::cluster_rank());
       const std::uint32_t part = a + row * kSliceBytes;
       constexpr std::uint16_t kAll = (1 << c.cluster) - 1;
@@ -108,7 +137,10 @@ class StageLoader {
   }
 
   __device__ __forceinline__ void load_b(std::uint32_t b, int slice, std::uint32_t full) const {
-    if constexpr (c.columns == Columns::paired) {
+    if constexpr (c.b_major == Major::mn) {
+      static_assert(c.tile_n % kWaveM == 0 && kGroups<C> == Groups::none);
+      load_panels<c.tile_n / kWaveM>(b, maps_.b.values, n0_, slice, full);
+    } else if constexpr (c.columns == Columns::paired) {
       if constexpr (kGroups<C> == Groups::contraction) {
         ptx::load_paired_box(b, &maps_.b.values, 0,
                              (matrix_ + slice) * paired_apart_ + n0_ / kPairedGroup, full);

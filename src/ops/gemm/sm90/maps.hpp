@@ -16,15 +16,21 @@
 namespace octet::sm90 {
 
 inline cuda::MatrixMap operand_map(const TensorView& values, int box_rows) {
-  const std::int64_t pitch = values.rows() > 1 ? values.strides[0] : round_up(values.cols(), 16);
-  return {CU_TENSOR_MAP_DATA_TYPE_UINT8,
-          1,
-          values.data,
-          values.rows(),
-          values.cols(),
-          pitch,
-          box_rows,
-          kSliceBytes,
+  const int bytes = size_bytes(values.dtype);
+  const std::int64_t pitch =
+      (values.rows() > 1 ? values.strides[0] : round_up(values.cols(), 16)) * bytes;
+  return {CU_TENSOR_MAP_DATA_TYPE_UINT8, 1,     values.data, values.rows(),
+          values.cols() * bytes,         pitch, box_rows,    kSliceBytes,
+          CU_TENSOR_MAP_SWIZZLE_128B};
+}
+
+// An mn-major operand [rows, K] of 16-bit elements, whose rows are contiguous: boxes of 64 rows by `box_k`.
+inline cuda::MatrixMap panel_map(const TensorView& values, int box_k) {
+  const int bytes = size_bytes(values.dtype);
+  const std::int64_t pitch =
+      (values.cols() > 1 ? values.strides[1] : round_up(values.rows(), 16)) * bytes;
+  return {CU_TENSOR_MAP_DATA_TYPE_UINT8, 1,     values.data, values.cols(),
+          values.rows() * bytes,         pitch, box_k,       kSliceBytes,
           CU_TENSOR_MAP_SWIZZLE_128B};
 }
 

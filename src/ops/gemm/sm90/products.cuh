@@ -1,6 +1,7 @@
 // The main loops of the consumers: which stage is multiplied when, and when the next one is waited for.
 #pragma once
 
+#include "ops/gemm/sm90/end_scales.cuh"
 #include "ops/gemm/sm90/store_staged.cuh"
 
 #include <utility>
@@ -65,24 +66,31 @@ __device__ __forceinline__ void step_ahead(Consumer<C>& consumer, ProductsOfTwo<
   consumer.take_next_scales();
 }
 
-// The contraction of a tile with unrolled stages. `more_tiles`: another tile follows. `at_end` runs under the
-// last wave of the tile.
-template <class C, class AtEnd, int... kStages>
+// The contraction of a tile with unrolled stages. `more_tiles`: another tile follows. `at_begin` runs under the
+// first products of the tile, `at_end` under its last wave.
+template <class C, class AtBegin, class AtEnd, int... kStages>
 __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int slices,
-                                                  bool more_tiles, const AtEnd& at_end,
+                                                  bool more_tiles, const AtBegin& at_begin,
+                                                  const AtEnd& at_end,
                                                   std::integer_sequence<int, kStages...>) {
   ProductsOfTwo<C> products;
-  if constexpr (is_load_bound(C::value)) consumer.issue(products[0], 0, 0, 0);
+  if constexpr (is_load_bound(C::value)) {
+    consumer.issue(products[0], 0, 0, 0);
+    at_begin();
+  }
+  int slice = 0;
   const auto multiply = [&](auto stage, int next_stage, int next_slice, bool same_tile) {
     if constexpr (is_load_bound(C::value)) {
       step_ahead(consumer, products, stage, next_stage, next_slice, same_tile);
     } else {
       step_unrolled(consumer, stage, next_stage, next_slice, [&] {
+        if constexpr (has_end_scales(C::value) && decltype(stage)::value == 0) {
+          if (slice == 1) at_begin();
+        }
         if (!same_tile) at_end();
       });
     }
   };
-  int slice = 0;
   const auto step = [&](auto stage) {
     constexpr int following =
         decltype(stage)::value + 1 == C::value.stages ? 0 : decltype(stage)::value + 1;
@@ -96,6 +104,48 @@ __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int sli
   };
   while ((step(std::integral_constant<int, kStages>()) && ...)) {
   }
+}
+
+// The contraction of a tile without promotion. The products of a stage are issued while those of the stage before
+// are still in flight; these are then waited for, and their stage is released. `at_end` runs under the last wave.
+template <class C, class AtBegin, class AtEnd, int... kStages>
+__device__ __forceinline__ void multiply_unpromoted(Consumer<C>& consumer, int slices,
+                                                    const AtBegin& at_begin, const AtEnd& at_end,
+                                                    std::integer_sequence<int, kStages...>) {
+  using Consumer = Consumer<C>;
+#pragma unroll
+  for (int wave = 0; wave < Consumer::kWaves; ++wave) ptx::pin(consumer.acc[wave]);
+  int slice = 0;
+  int last = 0;
+  const auto step = [&](auto stage) {
+    constexpr int kStage = decltype(stage)::value;
+    consumer.await_unrolled(kStage);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int wave = 0; wave < Consumer::kWaves; ++wave) {
+      consumer.issue_steps(consumer.acc[wave], kStage, wave / Consumer::kWavesN,
+                           wave % Consumer::kWavesN, slice);
+    }
+    if constexpr (kStage == 0) {
+      if (slice == 0) at_begin();
+    }
+    ptx::wgmma_wait<Consumer::kWaves>();
+    if (slice > 0) consumer.release(kStage == 0 ? C::value.stages - 1 : kStage - 1);
+    last = kStage;
+    return ++slice < slices;
+  };
+  while ((step(std::integral_constant<int, kStages>()) && ...)) {
+  }
+  if constexpr (Consumer::kWaves == 2) {
+    ptx::wgmma_wait<1>();
+    ptx::pin(consumer.acc[0]);
+    at_end();
+  }
+  ptx::wgmma_wait();
+#pragma unroll
+  for (int wave = Consumer::kWaves - 1; wave < Consumer::kWaves; ++wave)
+    ptx::pin(consumer.acc[wave]);
+  consumer.release(last);
 }
 
 // The contraction of a tile with the stage as a run-time value, which continues from tile to tile. The stage
@@ -146,7 +196,7 @@ template <class C>
 __device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Params<C>& params,
                                               const TileReader<C>& tiles) {
   const bool more_tiles = tiles.more(params);
-  consumer.clear();
+  if constexpr (C::value.promotion != Promotion::none) consumer.clear();
   if constexpr (crosses_scale_blocks(C::value)) {
     consumer.crossing = opaque(kScaleBlock - first_col<C>(tiles.tile(params)) % kScaleBlock);
   }
@@ -157,13 +207,21 @@ __device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Param
     }
   }
   if constexpr (stages_unrolled(C::value)) {
+    constexpr auto kStages = std::make_integer_sequence<int, C::value.stages>();
+    const auto at_begin = [&] {
+      if constexpr (has_end_scales(C::value)) fetch_end_scales<C>(consumer.base, params, tiles);
+    };
     const auto at_end = [&] {
       if constexpr (stages_early(C::value)) {
         if (is_staged_early<C>(params, tiles)) stage_first_wave(consumer, params);
       }
     };
-    multiply_unrolled(consumer, opaque(tiles.slices(params)), more_tiles, at_end,
-                      std::make_integer_sequence<int, C::value.stages>());
+    const int slices = opaque(tiles.slices(params));
+    if constexpr (C::value.promotion == Promotion::none) {
+      multiply_unpromoted(consumer, slices, at_begin, at_end, kStages);
+    } else {
+      multiply_unrolled(consumer, slices, more_tiles, at_begin, at_end, kStages);
+    }
   } else {
     multiply_rolled(consumer, tiles.slices(params));
   }

@@ -36,8 +36,17 @@ struct GemmParams {
   const void* bias;  // [N], or null
 };
 
+// The same with a scale per row of a and of b, or one of all of them (a step of 0).
+struct EndScaledParams : GemmParams {
+  const float* a_rows;
+  std::int64_t a_step;
+  const float* b_rows;
+  std::int64_t b_step;
+};
+
 struct OperandMaps {
-  CUtensorMap values;  // [rows, K] bytes, boxes of 128 x the rows of a tile
+  // [rows, K] bytes, boxes of 128 x the rows of a tile; mn-major [K, rows], boxes of 128 x 64 of the contraction
+  CUtensorMap values;
   CUtensorMap
       scales;  // [slices, rows] f32, boxes of as many x 1; over groups, from a multiple of four
 };
@@ -112,8 +121,8 @@ struct alignas(1024) SharedStorage {
   alignas(kSharedAlignment) std::uint8_t a[config.stages][config.tile_m * kSliceBytes];
   std::uint8_t b[config.stages][config.tile_n * kSliceBytes];
   std::uint8_t staging[staging_bytes(config)];
-  float a_scales[config.stages][a_scale_slots(config, kGroups<C>)];
-  float b_scales[config.stages][b_scale_slots(config)];
+  float a_scales[scale_buffers(config)][a_scale_slots(config, kGroups<C>)];
+  float b_scales[scale_buffers(config)][b_scale_slots(config)];
 
   // Shared addresses of the barriers of a stage, from that of the storage.
   static __device__ __forceinline__ std::uint32_t full_at(std::uint32_t base, int stage) {

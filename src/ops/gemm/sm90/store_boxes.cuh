@@ -105,7 +105,7 @@ __device__ __forceinline__ void add_box_to(const CUtensorMap* map, std::uint32_t
 template <class C>
 __device__ __forceinline__ void store_box_to(const CUtensorMap* map, std::uint32_t staging,
                                              TargetOf<C> target, int row, int col) {
-  constexpr bool kEvictFirst = C::value.promotion == Promotion::product_of_scales;
+  constexpr bool kEvictFirst = C::value.promotion != Promotion::one_by_one;
   if constexpr (kGroups<C> == Groups::rows) {
     static_assert(kEvictFirst, "no ragged store without the hint");
     ptx::store_box_evict_first(map, staging, col, ragged_row(row, target.end), target.end,

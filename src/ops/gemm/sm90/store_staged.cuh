@@ -9,6 +9,7 @@
 
 #include "ops/gemm/sm90/bias.cuh"
 #include "ops/gemm/sm90/consumer.cuh"
+#include "ops/gemm/sm90/end_scales.cuh"
 #include "ops/gemm/sm90/store_boxes.cuh"
 
 #include <utility>
@@ -85,6 +86,7 @@ __device__ __forceinline__ void stage_first_wave(Consumer<C>& consumer, const Pa
   int warpgroup = consumer_warpgroup();
   ptx::make_opaque(warpgroup);
   ptx::numbered_barrier_sync(kOwnIsDone + warpgroup, 128);
+  if constexpr (has_end_scales(C::value)) apply_end_scales(consumer, 0);
   stage_wave<C, 0>(consumer, params);
 }
 
@@ -99,6 +101,12 @@ __device__ __forceinline__ void stage_tile(Consumer<C>& consumer, const Params<C
   if constexpr (stages_in_ring(C::value)) {
     ptx::numbered_barrier_arrive(kOtherIsDone + 1 - warpgroup, 256);
     ptx::numbered_barrier_sync(kOwnIsDone + warpgroup, 128);
+  }
+  if constexpr (has_end_scales(C::value)) {
+#pragma unroll
+    for (int wave = 0; wave < Consumer<C>::kWaves; ++wave) {
+      if (wave > 0 || !early) apply_end_scales(consumer, wave);
+    }
   }
   if (!early) {
     if constexpr (kGroups<C> != Groups::none) {

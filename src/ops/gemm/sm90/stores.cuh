@@ -66,6 +66,10 @@ __device__ __forceinline__ void store_tile(Consumer<C>& consumer, const Maps<C>&
   if constexpr (kGroups<C> != Groups::none) {
     if (tile.zeros != 0) consumer.clear();
   }
+  if constexpr (has_end_scales(C::value)) {
+#pragma unroll
+    for (int wave = 0; wave < Consumer::kWaves; ++wave) apply_end_scales(consumer, wave);
+  }
   if constexpr (kGroups<C> == Groups::none) {
     if (params.bias != nullptr) add_bias(consumer, params, corner.col, staging);
   }

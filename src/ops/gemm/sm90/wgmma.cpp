@@ -10,12 +10,32 @@
 namespace octet {
 namespace {
 
+// Rows of 16-bit operands are loaded through tensor maps, which need multiples of 16 bytes.
+std::string refuse_rows16(const GemmProblem& problem) {
+  const auto refuse_extent = [](const char* argument, std::int64_t extent) {
+    return extent % 8 == 0 ? ""
+                           : text("the contiguous extent of ", argument,
+                                  " must be a multiple of 8, got ", extent);
+  };
+  std::string refusal = refuse_extent("a", problem.a.major == Major::k ? problem.k : problem.m);
+  if (!refusal.empty()) return refusal;
+  return refuse_extent("b", problem.b.major == Major::k ? problem.k : problem.n);
+}
+
 std::string refuse(const GemmProblem& problem, const Machine& machine) {
   if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
-  if (!is_fp8(problem.a.dtype)) return text("operands are ", name(problem.a.dtype), ", not FP8");
-  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
+  if (is_16bit(problem.a.dtype)) {
+    if (std::string refusal = refuse_rows16(problem); !refusal.empty()) return refusal;
+  } else if (!is_fp8(problem.a.dtype)) {
+    return text("operands are ", name(problem.a.dtype), "; FP8, bf16 and f16 are taken");
+  } else if (is_mx(problem.a.block) || is_mx(problem.b.block)) {
+    return "mx blocks have no tensor cores on Hopper; quantize folds them into 1x128 and 128x128 "
+           "(fold_mx)";
+  } else if (!is_whole_row(problem.a.block) && !(problem.a.block == kBlock1x128)) {
+    return "blocks of a must be 1x128, 1xall or allxall";
+  }
   constexpr std::int64_t kLargest = std::int64_t{1} << 30;
   if (problem.m > kLargest || problem.n > kLargest || problem.k > kLargest) {
     return "M, N and K must be at most 2^30";

@@ -12,7 +12,7 @@ namespace octet {
 // Every configuration that is compiled, best first among equals.
 std::span<const Sm90GemmConfig> sm90_gemm_configs();
 
-// Whether a configuration is for the operands' dtypes and blocks, and N for its columns.
+// Whether a configuration is for the operands' dtypes, blocks and majors, and N for its columns.
 bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config);
 
 // Predicted clocks of one product: the larger of what the tensor cores and the L2 cache need for
@@ -30,6 +30,12 @@ struct Sm90GemmKernel {
   const void* function;
   int shared_bytes;
 };
+
+// Those of a file each.
+std::span<const Sm90GemmKernel> sm90_promoted_kernels();
+std::span<const Sm90GemmKernel> sm90_unpromoted_kernels();
+std::span<const Sm90GemmKernel> sm90_bf16_kernels();
+std::span<const Sm90GemmKernel> sm90_f16_kernels();
 
 // Throws Error(internal) where a configuration was not compiled.
 const Sm90GemmKernel& sm90_gemm_kernel(const Sm90GemmConfig& config);

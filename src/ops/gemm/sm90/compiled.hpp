@@ -1,0 +1,97 @@
+// The configurations that are compiled, best first among equals: kernels.cu and kernels_*.cu make one kernel of each.
+#pragma once
+
+#include "ops/gemm/sm90/config.hpp"
+
+namespace octet {
+
+// Block-scaled operands. Mixes other than e4m3 . e4m3 get a large and a small tile. 64x128, 64x64 and 64x32 are for
+// few rows, which are bound by reading b from memory: the more multiprocessors load, the better.
+inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 128, 8, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 64, 10, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {64, 32, 12, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
+    {128, 128, 6, Promotion::product_of_scales, Dtype::e5m2, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired, 2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2, Columns::paired},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3, Columns::paired},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2, Columns::paired},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
+};
+
+// Scales at the end.
+inline constexpr Sm90GemmConfig kSm90PromotedConfigs[] = {
+    {256, 128, 4, Promotion::sum, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
+    {256, 128, 4, Promotion::sum, Dtype::e4m3, Dtype::e4m3},
+    {128, 256, 4, Promotion::sum, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::sum, Dtype::e4m3, Dtype::e4m3},
+    {64, 128, 8, Promotion::sum, Dtype::e4m3, Dtype::e4m3},
+    {64, 64, 10, Promotion::sum, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::sum, Dtype::e4m3, Dtype::e5m2},
+    {128, 128, 6, Promotion::sum, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::sum, Dtype::e5m2, Dtype::e4m3},
+    {128, 128, 6, Promotion::sum, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::sum, Dtype::e5m2, Dtype::e5m2},
+    {128, 128, 6, Promotion::sum, Dtype::e5m2, Dtype::e5m2},
+};
+
+// The same with fast_accumulation.
+inline constexpr Sm90GemmConfig kSm90UnpromotedConfigs[] = {
+    {256, 128, 4, Promotion::none, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
+    {256, 128, 4, Promotion::none, Dtype::e4m3, Dtype::e4m3},
+    {128, 256, 4, Promotion::none, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::none, Dtype::e4m3, Dtype::e4m3},
+    {64, 128, 8, Promotion::none, Dtype::e4m3, Dtype::e4m3},
+    {256, 128, 4, Promotion::none, Dtype::e4m3, Dtype::e5m2},
+    {128, 128, 6, Promotion::none, Dtype::e4m3, Dtype::e5m2},
+    {256, 128, 4, Promotion::none, Dtype::e5m2, Dtype::e4m3},
+    {128, 128, 6, Promotion::none, Dtype::e5m2, Dtype::e4m3},
+    {256, 128, 4, Promotion::none, Dtype::e5m2, Dtype::e5m2},
+    {128, 128, 6, Promotion::none, Dtype::e5m2, Dtype::e5m2},
+};
+
+// A 16-bit configuration.
+constexpr Sm90GemmConfig config16(Dtype dtype, Major a, Major b, int tile_m, int tile_n, int stages,
+                                  int cluster = 1) {
+  return {tile_m, tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order, cluster, a, b};
+}
+
+// Those of one 16-bit dtype. Few rows are those of a forward product or a data gradient.
+template <Dtype kDtype>
+inline constexpr Sm90GemmConfig kSm90Configs16[] = {
+    config16(kDtype, Major::k, Major::k, 256, 128, 4, 2),
+    config16(kDtype, Major::k, Major::k, 256, 128, 4),
+    config16(kDtype, Major::k, Major::k, 128, 256, 4),
+    config16(kDtype, Major::k, Major::k, 128, 128, 6),
+    config16(kDtype, Major::k, Major::k, 64, 128, 8),
+    config16(kDtype, Major::k, Major::k, 64, 64, 10),
+    config16(kDtype, Major::k, Major::mn, 256, 128, 4, 2),
+    config16(kDtype, Major::k, Major::mn, 256, 128, 4),
+    config16(kDtype, Major::k, Major::mn, 128, 256, 4),
+    config16(kDtype, Major::k, Major::mn, 128, 128, 6),
+    config16(kDtype, Major::k, Major::mn, 64, 128, 8),
+    config16(kDtype, Major::mn, Major::mn, 256, 128, 4, 2),
+    config16(kDtype, Major::mn, Major::mn, 256, 128, 4),
+    config16(kDtype, Major::mn, Major::mn, 128, 256, 4),
+    config16(kDtype, Major::mn, Major::mn, 128, 128, 6),
+    config16(kDtype, Major::mn, Major::k, 256, 128, 4),
+    config16(kDtype, Major::mn, Major::k, 128, 128, 6),
+};
+
+}  // namespace octet
