@@ -376,5 +376,134 @@ TEST(ToolCompare, TablesFitTheTerminalUnlessWide) {
   EXPECT_GT(widest(" --wide"), 200u);
 }
 
+// Rows whose command has these options besides the shape and the device.
+std::string rows_with(const std::string& options, const std::vector<double>& rates) {
+  std::vector<GemmLine> result = lines(rates.size());
+  for (std::size_t i = 0; i < rates.size(); ++i) result[i].rate = rates[i];
+  return replaced(gemm_csv(result), "octet bench gemm --dtype fp8", "octet bench gemm " + options);
+}
+
+constexpr const char* kBlockwise = "--dtype fp8 --granularity blockwise --format e4m3";
+constexpr const char* kRowwise = "--dtype fp8 --granularity rowwise --format e4m3";
+
+TEST(ToolCompareAcross, PairsRowsOfOneLayerInTwoFiles) {
+  const std::string blockwise =
+      rows_with(std::string(kBlockwise) + " --wgrad-blocks 1d", {100, 100, 100});
+  const std::string rowwise = replaced(rows_with(kRowwise, {120, 110, 120}), ",28.6,", ",26.1,");
+  const Outcome outcome = compare(blockwise, rowwise, "--across granularity");
+  EXPECT_EQ(outcome.status, 0) << "shown, not judged\n" << outcome.out << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("granularity blockwise -> rowwise: gemm, 3 pairs\n"))
+      << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "score: 100 -> 116.6 TFLOPS, +16.57 %")) << outcome.out;
+  EXPECT_EQ(line_of(outcome.out, "step"), "step +20.00 % +16.57 % +15.00 to +20.00 % 0, 0 3, 3");
+  EXPECT_EQ(line_of(outcome.out, "Forward G1 SNR (dB)"), "Forward G1 SNR (dB) 28.6 26.1");
+  EXPECT_EQ(line_of(outcome.out, "--wgrad-blocks"), "--wgrad-blocks 1d not given 3")
+      << "an option of only one granularity is named and keeps no pair apart";
+  EXPECT_EQ(line_of(outcome.out, "--granularity"), "") << "it is in the first line";
+  for (const char* word : {"REGRESSION", "no regression", "no verdict", "partner"}) {
+    EXPECT_FALSE(has_text(outcome.out, word)) << outcome.out;
+  }
+  const Outcome slower = compare(rowwise, blockwise, "--across granularity");
+  EXPECT_EQ(slower.status, 0) << "a loss is the price of the option, no regression";
+  EXPECT_TRUE(has_text(slower.out, "granularity rowwise -> blockwise")) << slower.out;
+}
+
+TEST(ToolCompareAcross, PairsRowsOfOneFileWithTheFirstValueOnTheLeft) {
+  const Folder folder;
+  const auto rows_below = [](const std::string& text) { return text.substr(kGemmColumns.size()); };
+  const std::string all =
+      rows_with(kBlockwise, {100, 100}) + rows_below(rows_with(kRowwise, {110, 110})) +
+      rows_below(rows_with("--dtype fp8 --granularity tensorwise --format e4m3", {120, 130})) +
+      rows_below(rows_with("--dtype fp8 --granularity rowwise --format e5m2", {140, 140}));
+  const Outcome outcome =
+      run_tool("compare --across granularity " + write(folder.file("all.csv"), all));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "granularity blockwise -> rowwise: gemm, 2 pairs\n"));
+  EXPECT_TRUE(has_text(outcome.out, "granularity blockwise -> tensorwise: gemm, 2 pairs\n"));
+  EXPECT_FALSE(has_text(outcome.out, "rowwise -> tensorwise")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "without a partner: 2 rows: Model-A attn 256x1024x512 "))
+      << "rows of another format are other layers\n"
+      << outcome.out;
+}
+
+TEST(ToolCompareAcross, PairsPrecisionsWhateverGoesWithOneOfThem) {
+  const std::string fp8 = rows_with(std::string(kBlockwise) + " --wgrad-blocks 1d", {100});
+  const std::string bf16 = rows_with("--dtype bf16", {60});
+  const Outcome outcome = compare(bf16, fp8, "--across dtype");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "dtype bf16 -> fp8: gemm, 1 pair\n")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "+66.67 %")) << outcome.out;
+  EXPECT_EQ(compare(bf16, rows_with(std::string(kBlockwise) + " --dw f32", {100}), "--across dtype")
+                .status,
+            2)
+      << "both precisions take --dw";
+}
+
+TEST(ToolCompareAcross, BlocksOfTheWeightGradientHaveABlockEach) {
+  const std::string rows = rows_with(std::string(kBlockwise) + " --wgrad-blocks 1d", {100, 90});
+  const std::string squares = rows_with(std::string(kBlockwise) + " --wgrad-blocks 2d", {120, 99});
+  const Outcome outcome = compare(rows, squares, "--across wgrad-blocks");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "wgrad-blocks 1d -> 2d: gemm, 2 pairs\n")) << outcome.out;
+  const Outcome head =
+      compare(replaced(rows, " --wgrad-blocks 1d", ""), squares, "--across wgrad-blocks");
+  EXPECT_TRUE(has_text(head.out, "wgrad-blocks not given -> 2d")) << head.out << head.err;
+}
+
+TEST(ToolCompareAcross, RowsWithTheSameForcedBackendArePaired) {
+  const auto forced = [](const std::string& text, const std::string& backend) {
+    return replaced(text, "--device", "--backend " + backend + " --device")
+        .substr(kGemmColumns.size());
+  };
+  const std::string blockwise = rows_with(kBlockwise, {100});
+  const std::string rowwise = rows_with(kRowwise, {110});
+  const Outcome outcome =
+      compare(blockwise + forced(rows_with(kBlockwise, {50}), "cublaslt"),
+              rowwise + forced(rows_with(kRowwise, {70}), "cublaslt"), "--across granularity");
+  EXPECT_TRUE(has_text(outcome.out, "score: 100 -> 110 TFLOPS")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "score: 50 -> 70 TFLOPS")) << outcome.out;
+  EXPECT_FALSE(has_text(outcome.out, "forced backend")) << outcome.out;
+  const Outcome other =
+      compare(blockwise, kGemmColumns + forced(rowwise, "cublaslt"), "--across granularity");
+  EXPECT_EQ(line_of(other.out, "forced backend"), "forced backend not forced --backend cublaslt 1")
+      << "none has the same";
+}
+
+TEST(ToolCompareAcross, SaysWhatKeepsRowsApart) {
+  const std::string blockwise = rows_with(kBlockwise, {100});
+  const auto expect_refused = [](const Outcome& outcome, const std::string& text) {
+    EXPECT_EQ(outcome.status, 2) << outcome.out;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(has_text(outcome.err, text)) << outcome.err;
+    EXPECT_TRUE(has_text(outcome.err,
+                         "wanted rows of one layer that differ in --granularity, in one file or "
+                         "two"))
+        << outcome.err;
+  };
+  expect_refused(compare(blockwise, blockwise, "--across granularity"),
+                 "every row has granularity blockwise; ");
+  expect_refused(
+      compare(blockwise, rows_with("--dtype fp8 --granularity rowwise --format e5m2", {100}),
+              "--across granularity"),
+      "Model-A attn 256x1024x512 with granularity blockwise and rowwise differs in other "
+      "options, too: --format e4m3, now e5m2; ");
+  expect_refused(
+      compare(blockwise, replaced(rows_with(kRowwise, {100}), "Model-A", "Model-B"),
+              "--across granularity"),
+      "(granularity rowwise, first Model-B attn 256x1024x512) have no layer in common; ");
+  const Outcome kinds = compare(blockwise, quantize_csv({3000}), "--across dtype");
+  EXPECT_EQ(kinds.status, 2);
+  EXPECT_TRUE(has_text(kinds.err, "wanted two of one operator")) << kinds.err;
+}
+
+TEST(ToolCompareAcross, TakesTheFilesThatArePublished) {
+  const std::string results = std::string(OCTET_SOURCE_DIR) + "/results/h200/";
+  const Outcome outcome = run_tool("compare --across wgrad-blocks " + results + "dense84.csv " +
+                                   results + "dense84_2d.csv");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "wgrad-blocks 1d -> 2d: gemm, 84 pairs\n")) << outcome.out;
+  EXPECT_FALSE(has_text(outcome.out, "partner")) << outcome.out;
+}
+
 }  // namespace
 }  // namespace octet::tool

@@ -1,14 +1,21 @@
 // octet compare: the differences between two runs of the same cases. Exit status 1 if the second is
-// worse, 2 if their settings differ so that they cannot be judged.
+// worse, 2 if their settings differ so that they cannot be judged. With --across, what an option
+// costs or gains, layer by layer; that is shown, not judged.
 #include "tool/console.hpp"
 #include "tool/options/options.hpp"
+#include "tool/reporting/across.hpp"
 #include "tool/reporting/comparison_text.hpp"
+#include "tool/reporting/paired_ratios.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace octet::tool {
 namespace {
@@ -16,6 +23,7 @@ namespace {
 struct CompareOptions {
   std::string before;
   std::string after;
+  std::string across;
   std::optional<double> threshold_percent;
   bool any_device = false;
   JudgeOptions judge{};
@@ -138,7 +146,66 @@ int compare_folders(const ResultFolder& before, const ResultFolder& after,
   return print_verdict(compared, options);
 }
 
+std::string decibels(double snr) { return std::isnan(snr) ? "-" : fmt::format("{:.1f}", snr); }
+
+void print_errors(const AcrossPairing& pairing, bool wide) {
+  if (pairing.errors.empty()) return;
+  std::vector<bench::Row> table{{"error, median over the cases", pairing.before, pairing.after}};
+  for (const ErrorChange& error : pairing.errors) {
+    table.push_back({error.column, decibels(error.before), decibels(error.after)});
+  }
+  print_table(table, 1, wide);
+}
+
+// Rows that pair with none, the first few by name.
+void print_unpaired(const std::vector<std::string>& keys) {
+  constexpr std::size_t kMost = 3;
+  if (keys.empty()) return;
+  fmt::print("\nwithout a partner: {}", counted(keys.size(), "row"));
+  for (std::size_t i = 0; i < std::min(keys.size(), kMost); ++i) {
+    fmt::print("{} {}", i == 0 ? ":" : ",", printable(keys[i]));
+  }
+  fmt::print("{}\n", keys.size() > kMost ? ", ..." : "");
+}
+
+ParsedResults read_one_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    refuse_usage("--across pairs the rows of CSVs, {} is a folder; give one or two of its files",
+                 path);
+  }
+  return std::move(read_results_folder(path).results.front());
+}
+
+int compare_across(const CompareOptions& options) {
+  if (options.threshold_percent || options.judge.any_settings) {
+    refuse_usage("--threshold and --any-settings judge a change of the code; --across judges none");
+  }
+  const ParsedResults before = read_one_file(options.before);
+  std::optional<ParsedResults> second;
+  if (!options.after.empty()) second = read_one_file(options.after);
+  const ParsedResults& after = second ? *second : before;
+  const Across across = pair_across(before, after, options.across, options.any_device);
+  JudgeOptions shown = options.judge;
+  shown.threshold = std::numeric_limits<double>::infinity();  // only the cases that moved most
+  for (std::size_t i = 0; i < across.pairings.size(); ++i) {
+    const AcrossPairing& pairing = across.pairings[i];
+    if (i > 0) fmt::print("\n");
+    fmt::print("{} {} -> {}: {}, {}\n", options.across, printable(pairing.before),
+               printable(pairing.after), printable(title_of_row(before, 0)),
+               counted(pairing.rows.comparison.changes.size(), "pair"));
+    print_differences(pairing.rows, shown);
+    print_errors(pairing, shown.wide);
+  }
+  print_unpaired(across.unpaired);
+  return 0;
+}
+
 int compare(const CompareOptions& options) {
+  if (!options.across.empty()) return compare_across(options);
+  if (options.after.empty()) {
+    refuse_usage("NEW is required: The results to compare with OLD; without it, give --across");
+  }
   std::error_code ignored;
   const bool old_folder = std::filesystem::is_directory(options.before, ignored);
   const bool new_folder = std::filesystem::is_directory(options.after, ignored);
@@ -162,10 +229,15 @@ void add_compare(CLI::App& octet, Chosen& chosen) {
   CLI::App& app =
       add_command(octet, "compare",
                   "Compare two runs of the same cases; exit status 1 if the second is worse, 2 if "
-                  "their settings differ.");
+                  "their settings differ. With --across, show what an option costs.");
   const auto options = std::make_shared<CompareOptions>();
   add_argument(app, "OLD", options->before, "A CSV of results, or a folder of them.");
-  add_argument(app, "NEW", options->after, "The results to compare with OLD.");
+  add_optional_argument(app, "NEW", options->after,
+                        "The results to compare with OLD. With --across it may be left out.");
+  add_choice(app, "--across", across_choices(),
+             "Pair rows of one layer that differ in this option, in one CSV or two, and show what "
+             "it costs or gains. Nothing is judged. [default: rows of the same case]",
+             [options](const std::string& choice) { options->across = choice; });
   add_real(app, "--threshold", options->threshold_percent,
            with_default("Slowdown of one case, in percent, that counts as a regression.",
                         fmt::format("{}", kThresholdPercent)));
@@ -175,7 +247,7 @@ void add_compare(CLI::App& octet, Chosen& chosen) {
   add_flag(app, "--wide", options->judge.wide,
            "Show every column in full, however wide the table gets.");
   add_examples(app, {"octet compare before.csv after.csv",
-                     "octet compare results/h200 out --threshold 3 --any-settings"});
+                     "octet compare --across granularity blockwise.csv rowwise.csv"});
   choose_when_given(app, chosen, [options] { return compare(*options); });
 }
 

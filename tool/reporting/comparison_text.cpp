@@ -217,13 +217,10 @@ ScoreTexts scores_of(const ComparedResults& pair) {
           percent(comparison.score_delta())};
 }
 
-void print_comparison(const ComparedResults& pair, const JudgeOptions& options) {
+void print_differences(const ComparedResults& pair, const JudgeOptions& options) {
   const ResultComparison& comparison = pair.comparison;
   const std::vector<Change> timed = comparison.timed();
   const Unit unit = unit_of(pair);
-  fmt::print("{} -> {}: {}, {} in both\n", printable(pair.before->source),
-             printable(pair.after->source), printable(title_of_row(*pair.before, 0)),
-             counted(comparison.changes.size(), "case"));
   print_settings(comparison, options.wide);
   print_score(comparison, unit);
   print_rates(*pair.before->kind, timed, options.wide);
@@ -232,7 +229,14 @@ void print_comparison(const ComparedResults& pair, const JudgeOptions& options) 
   print_changes("faster", movers(timed, 1, options.threshold), unit, options.wide);
   print_changes("slower, but within the noise", hidden_by_noise(timed, options.threshold), unit,
                 options.wide);
-  print_checks(comparison);
+}
+
+void print_comparison(const ComparedResults& pair, const JudgeOptions& options) {
+  fmt::print("{} -> {}: {}, {} in both\n", printable(pair.before->source),
+             printable(pair.after->source), printable(title_of_row(*pair.before, 0)),
+             counted(pair.comparison.changes.size(), "case"));
+  print_differences(pair, options);
+  print_checks(pair.comparison);
 }
 
 }  // namespace octet::tool

@@ -33,8 +33,11 @@ struct ScoreTexts {
 };
 ScoreTexts scores_of(const ComparedResults& pair);
 
-// Prints which settings differ, the score, how each rate changed over the cases, a line per model,
-// the cases that moved most, and those whose Check changed or that only one run has.
+// Prints which settings differ, the score, how each rate changed over the cases, a line per model
+// and the cases that moved most.
+void print_differences(const ComparedResults& pair, const JudgeOptions& options);
+
+// The same under the names of the files, and the cases whose Check changed or that only one run has.
 void print_comparison(const ComparedResults& pair, const JudgeOptions& options);
 
 }  // namespace octet::tool

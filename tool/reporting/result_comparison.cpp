@@ -11,6 +11,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace octet::tool {
 namespace {
@@ -19,18 +20,6 @@ std::string devices(const ParsedResults& results) {
   std::set<std::string> names;
   for (const ParsedRow& row : results.rows) names.insert(row.device);
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-void check_comparable(const ParsedResults& before, const ParsedResults& after, bool any_device) {
-  if (before.kind != after.kind) {
-    refuse_usage("{} has results of {} and {} of {}: wanted two of one operator", before.source,
-                 before.kind->op, after.source, after.kind->op);
-  }
-  if (!any_device && devices(before) != devices(after)) {
-    refuse_usage(
-        "{} was measured on {} and {} on {}: wanted the same; --any-device compares anyway",
-        before.source, devices(before), after.source, devices(after));
-  }
 }
 
 using Places = std::map<std::string, std::size_t>;  // index of a row by its key
@@ -160,27 +149,24 @@ Quartiles quartiles(std::vector<double> values) {
           bench::median({values.end() - half, values.end()})};
 }
 
-ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
-                                 bool any_device) {
-  check_comparable(before, after, any_device);
-  const auto [old_rows, new_rows] = keyed_rows(before, after);
+void check_comparable(const ParsedResults& before, const ParsedResults& after, bool any_device) {
+  if (before.kind != after.kind) {
+    refuse_usage("{} has results of {} and {} of {}: wanted two of one operator", before.source,
+                 before.kind->op, after.source, after.kind->op);
+  }
+  if (!any_device && devices(before) != devices(after)) {
+    refuse_usage(
+        "{} was measured on {} and {} on {}: wanted the same; --any-device compares anyway",
+        before.source, devices(before), after.source, devices(after));
+  }
+}
+
+ResultComparison compare_rows(const ParsedResults& before, const ParsedResults& after,
+                              const std::vector<RowPair>& pairs) {
   ResultComparison comparison;
-  for (const auto& [key, place] : old_rows) {
-    const auto found = new_rows.find(key);
-    if (found == new_rows.end()) {
-      comparison.only_old.push_back(key);
-      continue;
-    }
-    comparison.changes.push_back(change_of(before.rows[place], after.rows[found->second]));
-    add_settings(comparison, setting_changes(before.record(place), after.record(found->second)));
-  }
-  for (const auto& [key, place] : new_rows) {
-    if (old_rows.count(key) == 0) comparison.only_new.push_back(key);
-  }
-  if (comparison.changes.empty()) {
-    refuse_usage("{} and {} have no case in common; the first of each: {}; {}", before.source,
-                 after.source, before.rows.empty() ? "none" : before.rows[0].key,
-                 after.rows.empty() ? "none" : after.rows[0].key);
+  for (const RowPair& pair : pairs) {
+    comparison.changes.push_back(change_of(before.rows[pair.before], after.rows[pair.after]));
+    add_settings(comparison, setting_changes(before.record(pair.before), after.record(pair.after)));
   }
   std::stable_sort(comparison.changes.begin(), comparison.changes.end(),
                    [](const Change& a, const Change& b) { return a.delta < b.delta; });
@@ -188,6 +174,33 @@ ResultComparison compare_results(const ParsedResults& before, const ParsedResult
       comparison.settings.begin(), comparison.settings.end(),
       [](const ComparedSetting& a, const ComparedSetting& b) { return a.decides && !b.decides; });
   score(comparison);
+  return comparison;
+}
+
+ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
+                                 bool any_device) {
+  check_comparable(before, after, any_device);
+  const auto [old_rows, new_rows] = keyed_rows(before, after);
+  std::vector<RowPair> pairs;
+  std::vector<std::string> only_old;
+  for (const auto& [key, place] : old_rows) {
+    const auto found = new_rows.find(key);
+    if (found == new_rows.end()) {
+      only_old.push_back(key);
+    } else {
+      pairs.push_back({place, found->second});
+    }
+  }
+  if (pairs.empty()) {
+    refuse_usage("{} and {} have no case in common; the first of each: {}; {}", before.source,
+                 after.source, before.rows.empty() ? "none" : before.rows[0].key,
+                 after.rows.empty() ? "none" : after.rows[0].key);
+  }
+  ResultComparison comparison = compare_rows(before, after, pairs);
+  comparison.only_old = std::move(only_old);
+  for (const auto& [key, place] : new_rows) {
+    if (old_rows.count(key) == 0) comparison.only_new.push_back(key);
+  }
   return comparison;
 }
 

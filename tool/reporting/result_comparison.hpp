@@ -62,6 +62,20 @@ struct Quartiles {
 };
 Quartiles quartiles(std::vector<double> values);  // needs at least one value
 
+// Throws UsageError if the results are of different kinds, or of different devices unless
+// `any_device`.
+void check_comparable(const ParsedResults& before, const ParsedResults& after, bool any_device);
+
+// The places of two rows in their files.
+struct RowPair {
+  std::size_t before;
+  std::size_t after;
+};
+
+// Compares the rows of each pair; at least one pair.
+ResultComparison compare_rows(const ParsedResults& before, const ParsedResults& after,
+                              const std::vector<RowPair>& pairs);
+
 // Rows are one case if shape, name and problem agree. If no two rows do, those of one shape and name
 // are compared, and the options are among the settings that differ. Throws UsageError if the
 // results are of different kinds or devices (unless any_device), or have no case in common.

@@ -100,6 +100,16 @@ std::map<std::string, std::string> options_of(const std::string& command) {
   return options;
 }
 
+std::map<std::string, std::string> problem_options_of(
+    const std::string& command, const std::vector<std::string_view>& said_elsewhere) {
+  std::map<std::string, std::string> options = options_of(command);
+  std::erase_if(options, [&](const auto& option) {
+    return is_in(kHowItWasRun, option.first) || is_in(kNoProblem, option.first) ||
+           is_in(said_elsewhere, option.first);
+  });
+  return options;
+}
+
 std::vector<std::string> environment_of(const std::string& command) {
   const Words words = words_of(command);
   const auto program = std::find_if(words.begin(), words.end(), [](const std::string& word) {

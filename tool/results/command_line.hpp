@@ -23,6 +23,10 @@ bool has_option(const std::string& command, std::string_view option);
 // The options and their values by name; flags have an empty value, the values of a repeated option
 // are joined by commas.
 std::map<std::string, std::string> options_of(const std::string& command);
+// Those that define the problem: not shape, device, backend, baseline, seed or how long it ran.
+// `said_elsewhere`: more options of the shape.
+std::map<std::string, std::string> problem_options_of(
+    const std::string& command, const std::vector<std::string_view>& said_elsewhere = {});
 // {"OCTET_GEMM_BACKEND=cublaslt"}: the variables of the environment before the program.
 std::vector<std::string> environment_of(const std::string& command);
 // The options of a problem except shape, dtype and device.

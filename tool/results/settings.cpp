@@ -30,16 +30,6 @@ bool is_about_the_run(const std::string& option) {
   return is_one_of(option, {"--device", "--warmup", "--iters", "--seconds-per-case"});
 }
 
-// The backends that were asked for, by options or by variables of the environment.
-std::string forced_backends(const std::string& command) {
-  std::vector<std::string> forced = environment_of(command);
-  for (const char* option : {"--backend", "--quantize-backend"}) {
-    const std::string name = option_of(command, option);
-    if (!name.empty()) forced.push_back(fmt::format("{} {}", option, name));
-  }
-  return forced.empty() ? "not forced" : fmt::format("{}", fmt::join(forced, " "));
-}
-
 std::string clock_mode(const std::string& command) {
   return has_option(command, "--cold") ? "cold" : "sustained";
 }
@@ -113,6 +103,15 @@ class Differences {
 };
 
 }  // namespace
+
+std::string forced_backends(const std::string& command) {
+  std::vector<std::string> forced = environment_of(command);
+  for (const char* option : {"--backend", "--quantize-backend"}) {
+    const std::string name = option_of(command, option);
+    if (!name.empty()) forced.push_back(fmt::format("{} {}", option, name));
+  }
+  return forced.empty() ? "not forced" : fmt::format("{}", fmt::join(forced, " "));
+}
 
 std::string SettingChange::text() const {
   return fmt::format("{} {}, now {}", name, before, after);

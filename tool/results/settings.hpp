@@ -22,6 +22,10 @@ struct SettingChange {
   friend bool operator==(const SettingChange&, const SettingChange&) = default;
 };
 
+// The backends that a command asked for, by options or by variables of the environment:
+// "--backend cublaslt", or "not forced".
+std::string forced_backends(const std::string& command);
+
 // Every setting that differs, those that decide first.
 std::vector<SettingChange> setting_changes(const bench::Record& before, const bench::Record& after);
 
