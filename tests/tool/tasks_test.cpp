@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace octet::tool {
 namespace {
 
@@ -49,6 +51,37 @@ TEST(Tasks, TheFileThatShipsHasItsGroups) {
   for (const char* name : {"quick", "dense84", "quantize", "memory", "mlp", "attention"}) {
     EXPECT_FALSE(tasks_of(groups, {name}).empty()) << name;
   }
+}
+
+// The groups that octet compare --across reads: one task for each granularity and backend.
+TEST(Tasks, LayersHaveATaskForEachGranularityAndBackend) {
+  const auto groups = parse_tasks(std::string(embedded_case_file("tasks.yaml")), "tasks.yaml");
+  const auto has_task = [](const std::vector<Task>& tasks,
+                           const std::vector<std::string>& arguments) {
+    return std::any_of(tasks.begin(), tasks.end(), [&](const Task& task) {
+      return task.op == "gemm" &&
+             std::all_of(arguments.begin(), arguments.end(), [&](const auto& one) {
+               return std::find(task.arguments.begin(), task.arguments.end(), one) !=
+                      task.arguments.end();
+             });
+    });
+  };
+  const auto fp8 = tasks_of(groups, {"gemm_fp8"});
+  const auto bf16 = tasks_of(groups, {"gemm_bf16"});
+  for (const char* backend : {"--backend=cuda_sm90_wgmma", "--backend=cublaslt"}) {
+    EXPECT_TRUE(has_task(bf16, {"--suite=dense84", "--dtype=bf16", backend})) << backend;
+    for (const char* granularity : {"tensorwise", "rowwise", "mxfp8"}) {
+      EXPECT_TRUE(has_task(fp8, {"--suite=dense84", "--dtype=fp8",
+                                 std::string("--granularity=") + granularity, backend}))
+          << granularity << " " << backend;
+    }
+    for (const char* blocks : {"--wgrad-blocks=1d", "--wgrad-blocks=2d"}) {
+      EXPECT_TRUE(has_task(fp8, {"--suite=dense84", "--granularity=blockwise", blocks, backend}))
+          << blocks << " " << backend;
+    }
+  }
+  EXPECT_EQ(fp8.size(), 10u);
+  EXPECT_EQ(bf16.size(), 2u);
 }
 
 TEST(Tasks, ATextWithNulsIsReadToItsEnd) {
