@@ -9,6 +9,9 @@ constexpr const char* kOp = "quantize";
 
 static_assert(equal(OCTET_TAIL_ZERO, GroupTail::zero));
 static_assert(equal(OCTET_TAIL_UNTOUCHED, GroupTail::untouched));
+static_assert(equal(OCTET_MX_FLOOR, MxScale::floor));
+static_assert(equal(OCTET_MX_EVEN, MxScale::even));
+static_assert(equal(OCTET_MX_UP, MxScale::up));
 
 QuantizeProblem read_problem(const octet_quantize_problem* given) {
   const auto c = read_struct(kOp, "problem", given, offsetof(octet_quantize_problem, source_top_k));
@@ -26,6 +29,9 @@ QuantizeProblem read_problem(const octet_quantize_problem* given) {
   problem.source_rows = c.source_rows;
   problem.source_top_k = c.source_top_k;
   problem.tail = static_cast<GroupTail>(c.tail);
+  problem.given_scales = read_flag(kOp, "given_scales", c.given_scales);
+  problem.fold_mx = read_flag(kOp, "fold_mx", c.fold_mx);
+  problem.mx_scale = static_cast<MxScale>(c.mx_scale);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;
 }

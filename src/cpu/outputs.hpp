@@ -52,7 +52,11 @@ void fill_gaps(const TensorView& view, LineDimensions lines, Element value) {
 inline void clear_padding(const QuantizedView& view) {
   if (!view.owns_padding) return;
   fill_gaps(view.values, value_lines(view.values), std::uint8_t{0});
-  fill_gaps(view.scales, scale_lines(view.scales), 1.0f);
+  if (view.scales.dtype == Dtype::ue8m0) {
+    fill_gaps(view.scales, scale_lines(view.scales), std::uint8_t{127});  // 2^0
+  } else {
+    fill_gaps(view.scales, scale_lines(view.scales), 1.0f);
+  }
 }
 
 // Clears the rows of a matrix from `first` on.

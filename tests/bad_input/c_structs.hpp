@@ -85,6 +85,9 @@ inline octet_quantize_problem to_c(const QuantizeProblem& problem) {
   c.groups = problem.groups;
   c.source_rows = problem.source_rows;
   c.source_top_k = problem.source_top_k;
+  c.given_scales = problem.given_scales;
+  c.fold_mx = problem.fold_mx;
+  c.mx_scale = static_cast<octet_mx_scale>(problem.mx_scale);
   c.device = to_c(problem.device);
   return c;
 }

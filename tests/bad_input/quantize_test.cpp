@@ -69,8 +69,10 @@ TEST(QuantizeBadInput, RefusesDtypesAndBlocks) {
   problem.format = Dtype::bf16;
   expect_plan_refused(kInvalid, "quantize: format must be e4m3 or e5m2, got bf16", problem);
   problem = dual_problem();
-  problem.block = BlockShape{1, 32};
-  expect_plan_refused(kUnsupported, "quantize: block must be 1x128, 128x1 or 128x128, got 1x32",
+  problem.block = BlockShape{1, 64};
+  expect_plan_refused(kUnsupported,
+                      "quantize: block must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 "
+                      "or 32x32, got 1x64",
                       problem);
   problem = dual_problem();
   problem.block.reset();
@@ -102,6 +104,83 @@ TEST(QuantizeBadInput, RefusesAFloorWhoseScalesOverflowAProduct) {
                       "quantize: amax_floor must be at most 1e+18, so that products of two scales "
                       "stay finite, got 1.00000005e+18",
                       problem);
+}
+
+TEST(QuantizeBadInput, RefusesOptionsThatContradictEachOther) {
+  const auto refused = [](ErrorCode code, const std::string& message, auto change) {
+    QuantizeProblem problem = dual_problem();
+    change(problem);
+    expect_plan_refused(code, "quantize: " + message, problem);
+  };
+  refused(kInvalid, "mx_scale must be 0 (floor), 1 (even) or 2 (up), got 3",
+          [](auto& p) { p.mx_scale = static_cast<MxScale>(3); });
+  refused(kInvalid, "mx_scale even goes with 1x32 and 32x32 blocks and with fold_mx",
+          [](auto& p) { p.mx_scale = MxScale::even; });
+  refused(kInvalid,
+          "fold_mx folds mx blocks into 1x128 and 128x128 ones, got a transposed_block of 1xall",
+          [](auto& p) {
+            p.fold_mx = true;
+            p.transposed_block = kEachRow;
+          });
+  const std::string alone = "scales of mx blocks are powers of two that follow from amax alone: ";
+  refused(kInvalid, alone + "pow2_scales does not go with them", [](auto& p) {
+    p.block = kBlock32x32;
+    p.pow2_scales = true;
+  });
+  refused(kInvalid, alone + "amax_floor does not go with them", [](auto& p) {
+    p.fold_mx = true;
+    p.amax_floor = 1e-4f;
+  });
+  refused(kInvalid, "pow2_scales says how scales are computed, with given_scales they are read",
+          [](auto& p) { p.given_scales = p.pow2_scales = true; });
+  refused(kUnsupported,
+          "given_scales does not go with mx blocks, whose scales follow from their elements",
+          [](auto& p) { p.given_scales = p.fold_mx = true; });
+}
+
+TEST(QuantizeBadInput, RefusesNewFormsOfBatchesAndGroups) {
+  const auto refused = [](const std::string& message, auto change) {
+    QuantizeProblem problem = dual_problem();
+    change(problem);
+    expect_plan_refused(kUnsupported, "quantize: " + message, problem);
+  };
+  refused("given_scales is for one matrix, without a batch", [](auto& p) {
+    p.batch = 2;
+    p.given_scales = true;
+  });
+  refused("fold_mx is for one matrix, without groups", [](auto& p) {
+    p.groups = 2;
+    p.fold_mx = true;
+  });
+  refused("transposed_block must be 1x128 or 128x128 with a batch, got allxall", [](auto& p) {
+    p.batch = 2;
+    p.transposed_block = kWholeTensor;
+  });
+  refused("transposed_block must be 1x128 or 128x128 with groups, got 1xall", [](auto& p) {
+    p.groups = 2;
+    p.transposed_block = kEachRow;
+  });
+}
+
+TEST(QuantizeBadInput, RefusesGivenScalesThatAreNone) {
+  QuantizeProblem problem = dual_problem();
+  problem.block = kEachRow;
+  problem.transposed_block = kWholeTensor;
+  problem.given_scales = true;
+  QuantizeCall call(problem);
+  auto* scales = static_cast<float*>(call.args.out.scales.data);
+  std::fill_n(scales, 132, 1.0f);
+  *static_cast<float*>(call.args.transposed.scales.data) = 1;
+  EXPECT_NO_THROW(run(plan_quantize(problem), call.args));
+  scales[129] = 0;
+  call.refused("quantize: scale of out at [129, 0] must be a positive, normal number, got 0");
+  scales[129] = -1;
+  call.refused("quantize: scale of out at [129, 0] must be a positive, normal number, got -1");
+  scales[129] = std::numeric_limits<float>::infinity();
+  call.refused("quantize: scale of out at [129, 0] must be a positive, normal number, got inf");
+  scales[129] = 1;
+  call.args.transposed.scales.data = call.args.out.values.data;
+  call.refused("quantize: output out overlaps scale of transposed: their memory must be apart");
 }
 
 TEST(QuantizeBadInput, RefusesADeviceThatIsNotThere) {

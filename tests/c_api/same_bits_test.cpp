@@ -20,6 +20,39 @@ TEST(CApiSameBits, Quantize) {
   });
 }
 
+TEST(CApiSameBits, QuantizeWithGivenScales) {
+  QuantizeProblem problem{
+      .rows = 150, .cols = 131, .input_dtype = Dtype::f32, .block = kEachRow, .given_scales = true};
+  expect_same_bits(problem, [&](Arena& arena) {
+    QuantizeArgs args;
+    args.input = arena.matrix(Dtype::f32, 150, 131);
+    fill(args.input, 1);
+    args.out = arena.quantized(150, 131, Dtype::e4m3, kEachRow);
+    std::fill_n(static_cast<float*>(args.out.scales.data), 150, 0.01f);
+    return args;
+  });
+}
+
+TEST(CApiSameBits, QuantizeMxFoldedAndNot) {
+  for (const bool fold : {false, true}) {
+    QuantizeProblem problem{.rows = 150,
+                            .cols = 131,
+                            .input_dtype = Dtype::f32,
+                            .block = fold ? kBlock1x128 : kBlock1x32,
+                            .transposed_block = fold ? kBlock128x128 : kBlock32x32,
+                            .mx_scale = MxScale::up,
+                            .fold_mx = fold};
+    expect_same_bits(problem, [&](Arena& arena) {
+      QuantizeArgs args;
+      args.input = arena.matrix(Dtype::f32, 150, 131);
+      fill(args.input, 1);
+      args.out = arena.quantized(150, 131, Dtype::e4m3, *problem.block);
+      args.transposed = arena.quantized(131, 150, Dtype::e4m3, *problem.transposed_block);
+      return args;
+    });
+  }
+}
+
 TEST(CApiSameBits, Gemm) {
   GemmProblem problem{.m = 9, .n = 140, .k = 300, .out_dtype = Dtype::f32, .accumulate = true};
   expect_same_bits(problem, [&](Arena& arena) {

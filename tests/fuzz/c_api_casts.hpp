@@ -16,6 +16,9 @@ inline void fuzz_quantize(Input& input, Memory& memory) {
   p.transposed_block = input.block();
   p.amax_floor = input.real();
   p.pow2_scales = input.flag();
+  if (input.coin()) p.given_scales = input.flag();
+  if (input.coin()) p.fold_mx = input.flag();
+  if (input.coin()) p.mx_scale = static_cast<octet_mx_scale>(input.few());
   p.device = input.device();
   input.grow(&problem);
   const Plan plan = plan_one(input, p, octet_make_quantize_plan);

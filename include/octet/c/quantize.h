@@ -10,6 +10,10 @@
 extern "C" {
 #endif
 
+/* How the scale of an mx block follows from its largest magnitude. */
+typedef int32_t octet_mx_scale;
+enum { OCTET_MX_FLOOR = 0, OCTET_MX_EVEN = 1, OCTET_MX_UP = 2 };
+
 typedef struct octet_quantize_problem {
   uint32_t struct_size;
   octet_dtype input_dtype; /* f32, f16 or bf16 */
@@ -26,7 +30,11 @@ typedef struct octet_quantize_problem {
   int64_t groups;      /* 1 to OCTET_MAX_GROUPS; 0: no groups */
   int64_t source_rows; /* with groups, rows of an input that is gathered; 0: it is not */
   uint64_t reserved[1];
-  int64_t source_top_k; /* slots of each row of that input; 0: source has its rows */
+  int64_t source_top_k;    /* slots of each row of that input; 0: source has its rows */
+  int32_t given_scales;    /* scales of the copies are read, not written: positive and normal */
+  int32_t fold_mx;         /* 1x128 and 128x128 copies hold the values of 1x32 and 32x32 blocks */
+  octet_mx_scale mx_scale; /* of 1x32 and 32x32 blocks, and with fold_mx */
+  uint32_t reserved0;
 } octet_quantize_problem;
 
 typedef struct octet_quantize_args {

@@ -41,9 +41,11 @@ void check_fp8_groups(std::string_view op, const Fp8Output& fp8) {
     fail(ErrorCode::unsupported, op, ": block must be 1x128 with groups, got ", name(*fp8.block),
          ": a block of 128 rows would have rows of two groups");
   }
-  if (fp8.transposed_block == kBlock128x1) {
+  if (fp8.transposed_block && *fp8.transposed_block != kBlock1x128 &&
+      *fp8.transposed_block != kBlock128x128) {
     fail(ErrorCode::unsupported, op,
-         ": transposed_block must be 1x128 or 128x128 with groups, got 128x1");
+         ": transposed_block must be 1x128 or 128x128 with groups, got ",
+         name(*fp8.transposed_block));
   }
 }
 

@@ -1,14 +1,17 @@
 // Each block on its own: find its largest finite magnitude, derive the scale, cast its elements.
+// Blocks may be a whole row, column or tensor; folded ones have mx blocks inside.
 #include "core/numeric.hpp"
 #include "core/views.hpp"
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/group_table/problem.hpp"
 #include "ops/quantize/problem.hpp"
+#include "ops/quantize/mx_scale.hpp"
 #include "ops/quantize/scale.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace octet {
 namespace {
@@ -29,40 +32,118 @@ struct Source {
   }
 };
 
-void quantize_block(const Source& source, const QuantizedView& out, const QuantizeProblem& problem,
-                    std::int64_t block_row, std::int64_t block_col) {
-  const std::int64_t row_begin = block_row * out.block.rows;
-  const std::int64_t col_begin = block_col * out.block.cols;
-  const std::int64_t row_end = std::min(row_begin + out.block.rows, out.values.rows());
-  const std::int64_t col_end = std::min(col_begin + out.block.cols, out.values.cols());
+// The elements of a copy that share a scale.
+struct Range {
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+  std::int64_t col_begin = 0;
+  std::int64_t col_end = 0;
 
+  Range(std::int64_t row, std::int64_t col, BlockShape block, std::int64_t rows, std::int64_t cols)
+      : row_begin(row),
+        row_end(block.rows == kAll ? rows : std::min(row + block.rows, rows)),
+        col_begin(col),
+        col_end(block.cols == kAll ? cols : std::min(col + block.cols, cols)) {}
+};
+
+float largest_finite(const Source& source, const Range& range) {
   float amax = 0;
-  for (std::int64_t r = row_begin; r < row_end; ++r) {
-    for (std::int64_t c = col_begin; c < col_end; ++c) {
+  for (std::int64_t r = range.row_begin; r < range.row_end; ++r) {
+    for (std::int64_t c = range.col_begin; c < range.col_end; ++c) {
       const float magnitude = std::fabs(source.at(r, c));
       if (std::isfinite(magnitude)) amax = std::max(amax, magnitude);
     }
   }
+  return amax;
+}
 
-  const Fp8Format& format = fp8_format(problem.format);
-  const BlockScale scale = block_scale(amax, format.limit, problem.amax_floor, problem.pow2_scales);
-  auto* values = static_cast<std::uint8_t*>(out.values.data);
-  auto* scales = static_cast<float*>(out.scales.data);
-  scales[block_row * out.scales.strides[0] + block_col * out.scales.strides[1]] = scale.inverse;
-  for (std::int64_t r = row_begin; r < row_end; ++r) {
-    for (std::int64_t c = col_begin; c < col_end; ++c) {
+void cast(const Source& source, const Range& range, float forward, const Fp8Format& format,
+          const TensorView& values) {
+  auto* codes = static_cast<std::uint8_t*>(values.data);
+  for (std::int64_t r = range.row_begin; r < range.row_end; ++r) {
+    for (std::int64_t c = range.col_begin; c < range.col_end; ++c) {
       const float x = source.at(r, c);
       // Non-finite values are recognised before the product, which could overflow a finite one.
-      values[r * out.values.strides[0] + c] =
-          fp8_from_f32(std::isfinite(x) ? x * scale.forward : x, format);
+      const float scaled =
+          std::isfinite(x) ? std::clamp(x * forward, -format.limit, format.limit) : x;
+      codes[r * values.strides[0] + c] = fp8_from_f32(scaled, format);
     }
+  }
+}
+
+// Multiplies finite codes by `factor`, a power of two of at most 1.
+void shrink(const Range& range, float factor, const Fp8Format& format, const TensorView& values) {
+  for (std::int64_t r = range.row_begin; r < range.row_end; ++r) {
+    for (std::int64_t c = range.col_begin; c < range.col_end; ++c) {
+      const std::int64_t at = r * values.strides[0] + c;
+      const float value = load_f32(values.data, at, values.dtype) * factor;
+      static_cast<std::uint8_t*>(values.data)[at] = fp8_from_f32(value, format);
+    }
+  }
+}
+
+// The mx blocks that are folded into one block of 128: casts each by itself, then shrinks its values
+// to the largest of the scales, which it returns.
+float fold_mx_blocks(const Source& source, const Range& range, const QuantizedView& out,
+                     const MxRule& rule, const Fp8Format& format) {
+  struct MxBlock {
+    Range range;
+    int exponent;
+  };
+  const BlockShape shape = out.block == kBlock1x128 ? kBlock1x32 : kBlock32x32;
+  std::vector<MxBlock> blocks;
+  int largest = -kMxBias;
+  for (std::int64_t r = range.row_begin; r < range.row_end; r += shape.rows) {
+    for (std::int64_t c = range.col_begin; c < range.col_end; c += shape.cols) {
+      const Range part(r, c, shape, range.row_end, range.col_end);
+      blocks.push_back({part, mx_exponent(largest_finite(source, part), rule)});
+      largest = std::max(largest, blocks.back().exponent);
+    }
+  }
+  for (const MxBlock& block : blocks) {
+    cast(source, block.range, power_of_two(-block.exponent), format, out.values);
+    // Below 2^-126 every value of the formats rounds to zero.
+    const int shift = std::max(block.exponent - largest, -126);
+    if (shift != 0) shrink(block.range, power_of_two(shift), format, out.values);
+  }
+  return power_of_two(largest);
+}
+
+void quantize_block(const Source& source, const QuantizedView& out, const QuantizeProblem& problem,
+                    std::int64_t block_row, std::int64_t block_col) {
+  const Range range(out.block.rows == kAll ? 0 : block_row * out.block.rows,
+                    out.block.cols == kAll ? 0 : block_col * out.block.cols, out.block,
+                    out.values.rows(), out.values.cols());
+  const Fp8Format& format = fp8_format(problem.format);
+  const MxRule rule = mx_rule(problem.mx_scale, format);
+  const std::int64_t at = block_row * out.scales.strides[0] + block_col * out.scales.strides[1];
+  auto* scales = static_cast<float*>(out.scales.data);
+  if (problem.given_scales) {
+    cast(source, range, 1 / scales[at], format, out.values);
+  } else if (is_mx(out.block)) {
+    const int exponent = mx_exponent(largest_finite(source, range), rule);
+    static_cast<std::uint8_t*>(out.scales.data)[at] = static_cast<std::uint8_t>(exponent + kMxBias);
+    cast(source, range, power_of_two(-exponent), format, out.values);
+  } else if (problem.fold_mx) {
+    scales[at] = fold_mx_blocks(source, range, out, rule, format);
+  } else {
+    const BlockScale scale = block_scale(largest_finite(source, range), format.limit,
+                                         problem.amax_floor, problem.pow2_scales);
+    scales[at] = scale.inverse;
+    cast(source, range, scale.forward, format, out.values);
   }
 }
 
 void quantize_copy(const Source& source, const QuantizedView& out, const QuantizeProblem& problem,
                    int threads) {
+  const std::int64_t block_rows = out.scales.rows();
   const std::int64_t block_cols = out.scales.cols();
-  parallel_for(threads, out.scales.rows(), [&](std::int64_t block_row) {
+  if (block_rows == 1) {  // columns are what there is to share
+    parallel_for(threads, block_cols,
+                 [&](std::int64_t col) { quantize_block(source, out, problem, 0, col); });
+    return;
+  }
+  parallel_for(threads, block_rows, [&](std::int64_t block_row) {
     for (std::int64_t block_col = 0; block_col < block_cols; ++block_col) {
       quantize_block(source, out, problem, block_row, block_col);
     }
@@ -109,6 +190,12 @@ void quantize_groups(const QuantizeProblem& problem, const QuantizeArgs& args, i
   }
 }
 
+// Scales that are given stay as they are, with their padding.
+void clear_padding(const QuantizeProblem& problem, const QuantizedView& copy) {
+  if (!problem.given_scales) return clear_padding(copy);
+  if (copy.owns_padding) fill_gaps(copy.values, value_lines(copy.values), std::uint8_t{0});
+}
+
 void run_reference(const QuantizeProblem& problem, const QuantizeArgs& args,
                    const RunContext& context) {
   if (problem.groups > 0) {
@@ -120,8 +207,8 @@ void run_reference(const QuantizeProblem& problem, const QuantizeArgs& args,
   } else {
     quantize_matrix(problem, args, context.threads);
   }
-  if (problem.block) clear_padding(args.out);
-  if (problem.transposed_block) clear_padding(args.transposed);
+  if (problem.block) clear_padding(problem, args.out);
+  if (problem.transposed_block) clear_padding(problem, args.transposed);
 }
 
 }  // namespace

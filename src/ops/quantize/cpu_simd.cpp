@@ -8,6 +8,7 @@
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
 #include "ops/group_table/problem.hpp"
+#include "ops/quantize/forms.hpp"
 #include "ops/quantize/problem.hpp"
 
 #include <hwy/cache_control.h>
@@ -207,7 +208,16 @@ void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs&
   quantize_row(problem, tiles, 0, ceil_div(problem.cols, kBlock), instructions);
 }
 
-constinit const QuantizeImplementation kQuantizeCpuSimd =
-    cpu_simd<QuantizeProblem, QuantizeArgs, quantize_cpu_simd>();
+constinit const QuantizeImplementation kQuantizeCpuSimd{
+    "cpu_simd",
+    [](const QuantizeProblem& problem, const Machine& machine) -> std::string {
+      if (!has_plain_blocks(problem)) {
+        return "takes blocks of 128, without given scales and without mx inside";
+      }
+      return refuse_off_simd(problem.device, machine);
+    },
+    [](const QuantizeProblem& problem, const Machine& machine) {
+      return planned_simd<QuantizeArgs>(problem, machine, 0, quantize_cpu_simd);
+    }};
 
 }  // namespace octet

@@ -1,4 +1,5 @@
 // Which problems the Hopper quantiser takes. Compiled with and without CUDA.
+#include "ops/quantize/forms.hpp"
 #include "ops/quantize/problem.hpp"
 
 #include "core/checks.hpp"
@@ -20,6 +21,9 @@ std::int64_t rows_of_tiles(const QuantizeProblem& problem) {
 std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
+  }
+  if (!has_plain_blocks(problem)) {
+    return "takes blocks of 128, without given scales and without mx inside";
   }
   if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
     return kNo128x1Kernel;

@@ -1,8 +1,10 @@
 #include "ops/fp8_output/checks.hpp"
 #include "ops/group_table/problem.hpp"
+#include "ops/quantize/forms.hpp"
 #include "ops/quantize/problem.hpp"
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 namespace octet {
@@ -48,12 +50,85 @@ void check_groups_and_source(const QuantizeProblem& problem) {
   check_size(kOp, problem.source_rows, problem.cols, Dtype::f32);
 }
 
+// The copies that a problem asks for, with their names.
+struct Copy {
+  const char* name;
+  std::optional<BlockShape> block;
+};
+std::array<Copy, 2> copies_of(const QuantizeProblem& problem) {
+  return {{{"block", problem.block}, {"transposed_block", problem.transposed_block}}};
+}
+
 // The blocks that a batch leaves.
 void check_batch_blocks(const QuantizeProblem& problem) {
-  if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
-    fail(ErrorCode::unsupported, kOp, ": ",
-         problem.block == kBlock128x1 ? "block" : "transposed_block",
-         " must be 1x128 or 128x128 with a batch, got 128x1");
+  for (const auto& [name, block] : copies_of(problem)) {
+    if (block && *block != kBlock1x128 && *block != kBlock128x128) {
+      fail(ErrorCode::unsupported, kOp, ": ", name, " must be 1x128 or 128x128 with a batch, got ",
+           octet::name(*block));
+    }
+  }
+}
+
+void check_blocks(const QuantizeProblem& problem) {
+  check_fp8({kOp, "format"}, problem.format);
+  if (!problem.block && !problem.transposed_block) {
+    refuse_argument(kOp, ": block and transposed_block are both empty: there is nothing to write");
+  }
+  for (const auto& [name, block] : copies_of(problem)) {
+    const bool is_known = !block || *block == kBlock1x128 || *block == kBlock128x1 ||
+                          *block == kBlock128x128 || is_mx(*block) || is_whole_row(*block) ||
+                          *block == kEachColumn;
+    if (!is_known) {
+      fail(ErrorCode::unsupported, kOp, ": ", name,
+           " must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, got ",
+           octet::name(*block));
+    }
+    if (problem.fold_mx && block && *block != kBlock1x128 && *block != kBlock128x128) {
+      refuse_argument(kOp, ": fold_mx folds mx blocks into 1x128 and 128x128 ones, got a ", name,
+                      " of ", octet::name(*block));
+    }
+  }
+}
+
+bool has_mx_blocks(const QuantizeProblem& problem) {
+  return problem.fold_mx || (problem.block && is_mx(*problem.block)) ||
+         (problem.transposed_block && is_mx(*problem.transposed_block));
+}
+
+// Options of scales that contradict each other, or that the blocks do not have.
+void check_scale_options(const QuantizeProblem& problem) {
+  check_amax_floor(kOp, problem.amax_floor);
+  const auto scale = static_cast<std::int32_t>(problem.mx_scale);
+  if (scale < 0 || scale > 2) {
+    refuse_argument(kOp, ": mx_scale must be 0 (floor), 1 (even) or 2 (up), got ", scale);
+  }
+  const bool rounds = problem.amax_floor != 0 || problem.pow2_scales;
+  if (!has_mx_blocks(problem)) {
+    if (problem.mx_scale != MxScale::floor) {
+      refuse_argument(kOp, ": mx_scale ", name(problem.mx_scale),
+                      " goes with 1x32 and 32x32 blocks and with fold_mx");
+    }
+  } else if (rounds) {
+    refuse_argument(kOp, ": scales of mx blocks are powers of two that follow from amax alone: ",
+                    problem.pow2_scales ? "pow2_scales" : "amax_floor", " does not go with them");
+  }
+  if (!problem.given_scales) return;
+  if (has_mx_blocks(problem)) {
+    fail(ErrorCode::unsupported, kOp,
+         ": given_scales does not go with mx blocks, whose scales follow from their elements");
+  }
+  if (rounds) {
+    refuse_argument(kOp, ": ", problem.pow2_scales ? "pow2_scales" : "amax_floor",
+                    " says how scales are computed, with given_scales they are read");
+  }
+}
+
+// What batches and groups do not take.
+void check_single_matrix(const QuantizeProblem& problem) {
+  if (problem.batch == 0 && problem.groups == 0) return;
+  if (problem.given_scales || problem.fold_mx) {
+    fail(ErrorCode::unsupported, kOp, ": ", problem.given_scales ? "given_scales" : "fold_mx",
+         " is for one matrix, without ", problem.batch > 0 ? "a batch" : "groups");
   }
 }
 
@@ -102,7 +177,60 @@ void write_batch(Call& call, const QuantizeProblem& problem, const QuantizeArgs&
   }
 }
 
+// The memory of a copy whose scales are given: its values are written, its scales are read. Both
+// copies may have the same ones.
+TensorView written_values(const QuantizedView& copy) {
+  return copy.owns_padding ? with_padding(copy.values, value_lines(copy.values)) : copy.values;
+}
+
+void check_given_scales(const char* name, const TensorView& scales) {
+  const auto* data = static_cast<const float*>(scales.data);
+  for (std::int64_t r = 0; r < scales.rows(); ++r) {
+    for (std::int64_t c = 0; c < scales.cols(); ++c) {
+      const float scale = data[r * scales.strides[0] + c * scales.strides[1]];
+      if (!std::isnormal(scale) || scale < 0) {
+        refuse_argument(kOp, ": scale of ", name, " at [", r, ", ", c,
+                        "] must be a positive, normal number, got ", scale);
+      }
+    }
+  }
+}
+
+// The tensors of a call with given scales.
+void check_given(const QuantizeProblem& problem, const QuantizeArgs& args,
+                 std::size_t workspace_bytes, const Workspace& workspace) {
+  Call call(kOp, problem.device);
+  read_input(call, problem, args);
+  TensorView out;
+  TensorView transposed;
+  const auto list = [&](const QuantizedView& copy, BlockShape block, std::int64_t rows,
+                        std::int64_t cols, const char* name, const char* scale_name,
+                        const char* shape, TensorView& written) {
+    check_view({kOp, name}, copy, QuantizedForm{problem.format, rows, cols, block, shape},
+               problem.device);
+    written = written_values(copy);
+    call.reads_checked(scale_name, copy.scales);
+    call.writes(name, written, MatrixForm{problem.format, written.rows(), written.cols(), shape});
+  };
+  if (problem.block) {
+    list(args.out, *problem.block, problem.rows, problem.cols, "out", "scale of out",
+         "[rows, cols]", out);
+  }
+  if (problem.transposed_block) {
+    list(args.transposed, *problem.transposed_block, problem.cols, problem.rows, "transposed",
+         "scale of transposed", "[cols, rows]", transposed);
+  }
+  call.check_apart(workspace_bytes, workspace);
+  if (problem.device.type != DeviceType::cpu) return;
+  if (problem.block) check_given_scales("out", args.out.scales);
+  if (problem.transposed_block) check_given_scales("transposed", args.transposed.scales);
+}
+
 }  // namespace
+
+std::string_view name(MxScale scale) {
+  return scale == MxScale::even ? "even" : scale == MxScale::up ? "up" : "floor";
+}
 
 std::span<const QuantizeImplementation> quantize_implementations() {
   static const std::array<QuantizeImplementation, 3> list{kQuantizeCudaSm90Tile, kQuantizeCpuSimd,
@@ -124,6 +252,9 @@ std::string describe(const QuantizeProblem& problem) {
   if (problem.transposed_block) result += " --transposed-block " + name(*problem.transposed_block);
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
+  if (problem.given_scales) result += " --given-scales";
+  if (problem.mx_scale != MxScale::floor) result += text(" --mx-scale ", name(problem.mx_scale));
+  if (problem.fold_mx) result += " --fold-mx";
   return result + " --device " + name(problem.device);
 }
 
@@ -134,10 +265,9 @@ void check(const QuantizeProblem& problem) {
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
   check_batch(problem);
   check_groups_and_source(problem);
-  check_fp8_output(kOp, options_of(problem));
-  if (problem.given_scales || problem.fold_mx || problem.mx_scale != MxScale::floor) {
-    fail(ErrorCode::unsupported, kOp, ": given_scales, fold_mx and mx_scale are not built yet");
-  }
+  check_blocks(problem);
+  check_scale_options(problem);
+  check_single_matrix(problem);
   if (problem.batch > 0) check_batch_blocks(problem);
   if (problem.groups > 0) check_fp8_groups(kOp, options_of(problem));
   check_device(kOp, problem.device);
@@ -145,6 +275,7 @@ void check(const QuantizeProblem& problem) {
 
 void check(const QuantizeProblem& problem, const QuantizeArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace) {
+  if (problem.given_scales) return check_given(problem, args, workspace_bytes, workspace);
   Fp8Copies copies{args.out, args.transposed};
   Call call(kOp, problem.device);
   read_input(call, problem, args);

@@ -54,9 +54,11 @@ TEST(QuantizeRefuses, ProblemsItCannotMean) {
   expect_error(ErrorCode::invalid_argument,
                "quantize: input_dtype must be f32, f16 or bf16, got e4m3",
                plan_with([](auto& p) { p.input_dtype = Dtype::e4m3; }));
-  expect_error(ErrorCode::unsupported, "quantize: block must be 1x128, 128x1 or 128x128, got 1x32",
+  expect_error(ErrorCode::unsupported,
+               "quantize: block must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or "
+               "32x32, got 1x64",
                plan_with([](auto& p) {
-                 p.block = BlockShape{1, 32};
+                 p.block = BlockShape{1, 64};
                }));
   expect_error(ErrorCode::invalid_argument, "there is nothing to write",
                plan_with([](auto& p) { p.block = std::nullopt; }));
