@@ -1,5 +1,6 @@
 #include "core/checks.hpp"
 
+#include "core/block_scales.hpp"
 #include "core/footprint.hpp"
 #include "core/message.hpp"
 
@@ -156,6 +157,17 @@ void check_eps(std::string_view op, float eps) {
 void check_block(std::string_view op, std::string_view name, BlockShape block) {
   if (!(block == kBlock1x128 || block == kBlock128x1 || block == kBlock128x128)) {
     fail(ErrorCode::unsupported, op, ": ", name, " must be 1x128, 128x1 or 128x128, got ",
+         octet::name(block));
+  }
+}
+
+void check_any_block(std::string_view op, std::string_view name, BlockShape block) {
+  const bool is_known = block == kBlock1x128 || block == kBlock128x1 || block == kBlock128x128 ||
+                        block == kEachRow || block == kEachColumn || block == kWholeTensor ||
+                        is_mx(block);
+  if (!is_known) {
+    fail(ErrorCode::unsupported, op, ": ", name,
+         " must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, got ",
          octet::name(block));
   }
 }

@@ -1,5 +1,6 @@
 #include <octet/quantized.hpp>
 
+#include "core/block_scales.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"
 
@@ -10,11 +11,6 @@ namespace octet {
 namespace {
 
 constexpr std::int64_t kScalePadding = 4;  // floats: one 16-byte load
-
-bool is_supported(BlockShape block) {
-  return block == kBlock1x128 || block == kBlock128x1 || block == kBlock128x128 || is_mx(block) ||
-         block == kEachRow || block == kEachColumn || block == kWholeTensor;
-}
 
 }  // namespace
 
@@ -58,11 +54,7 @@ QuantizedLayout::QuantizedLayout(std::int64_t rows_, std::int64_t cols_, Dtype d
   check_extent(kOp, "cols", cols);
   check_size(kOp, rows, cols, Dtype::f32);
   check_fp8({kOp, "dtype"}, dtype);
-  if (!is_supported(block)) {
-    fail(ErrorCode::unsupported, kOp,
-         ": blocks must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, got ",
-         name(block));
-  }
+  check_any_block(kOp, "blocks", block);
   pitch = round_up(cols, kBlock);
   scale_shape[0] = blocks_along(rows, block.rows);
   scale_shape[1] = blocks_along(cols, block.cols);

@@ -1,5 +1,5 @@
 // One element at a time: decode, multiply by the scale of its block, round.
-#include "core/numeric.hpp"
+#include "core/block_scales.hpp"
 #include "cpu/threads.hpp"
 #include "ops/dequantize/problem.hpp"
 
@@ -8,14 +8,8 @@ namespace {
 
 float dequantized(const QuantizedView& input, std::int64_t row, std::int64_t col) {
   const TensorView& values = input.values;
-  const TensorView& scales = input.scales;
-  const float value =
-      load_f32(values.data, row * values.strides[0] + col * values.strides[1], values.dtype);
-  const float scale = load_f32(
-      scales.data,
-      row / input.block.rows * scales.strides[0] + col / input.block.cols * scales.strides[1],
-      Dtype::f32);
-  return value * scale;
+  return load_f32(values.data, row * values.strides[0] + col * values.strides[1], values.dtype) *
+         scale_of(input, row, col);
 }
 
 void run_reference(const DequantizeProblem& problem, const DequantizeArgs& args,

@@ -40,6 +40,7 @@ HWY_AFTER_NAMESPACE();
 #endif
 
 #if HWY_ONCE
+#include "core/block_scales.hpp"
 #include "core/checks.hpp"
 #include "cpu/threads.hpp"
 
@@ -54,12 +55,11 @@ struct RowScales {
   float values[kBlock];
 
   void read(const QuantizedView& input, std::int64_t row, std::int64_t col, std::int64_t cols) {
-    const TensorView& scales = input.scales;
-    const auto* first = static_cast<const float*>(scales.data) +
-                        row / input.block.rows * scales.strides[0] +
-                        col / input.block.cols * scales.strides[1];
-    const std::int64_t step = input.block.cols == 1 ? scales.strides[1] : 0;
-    for (std::int64_t c = 0; c < cols; ++c) values[c] = first[c * step];
+    const std::int64_t run =  // columns of the tile that share a scale
+        input.block.cols == kAll ? cols : std::min(input.block.cols, cols);
+    for (std::int64_t c = 0; c < cols; c += run) {
+      std::fill(values + c, values + std::min(c + run, cols), scale_of(input, row, col + c));
+    }
   }
 };
 
@@ -88,7 +88,8 @@ void dequantize_tile(const DequantizeProblem& problem, const DequantizeArgs& arg
   const std::int64_t cols = std::min(kBlock, problem.cols - col);
   RowScales scales{};
   for (std::int64_t row = row_begin; row < row_end; ++row) {
-    if (row == row_begin || problem.block.rows == 1) scales.read(args.input, row, col, cols);
+    const bool begins_block = problem.block.rows != kAll && row % problem.block.rows == 0;
+    if (row == row_begin || begins_block) scales.read(args.input, row, col, cols);
     dequantize_row(args, dequantize_run, row, col, cols, scales);
   }
 }

@@ -1,3 +1,4 @@
+#include "core/block_scales.hpp"
 #include "core/call.hpp"
 #include "ops/dequantize/problem.hpp"
 
@@ -11,8 +12,8 @@ constexpr std::string_view kOp = "dequantize";
 }  // namespace
 
 std::span<const DequantizeImplementation> dequantize_implementations() {
-  static const std::array<DequantizeImplementation, 2> list{kDequantizeCpuSimd,
-                                                            kDequantizeCpuReference};
+  static const std::array<DequantizeImplementation, 3> list{
+      kDequantizeCudaSm90Vectors, kDequantizeCpuSimd, kDequantizeCpuReference};
   return list;
 }
 
@@ -28,7 +29,7 @@ void check(const DequantizeProblem& problem) {
   check_fp8({kOp, "format"}, problem.format);
   check_float({kOp, "out_dtype"}, problem.out_dtype);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
-  check_block(kOp, "block", problem.block);
+  check_any_block(kOp, "block", problem.block);
   check_device(kOp, problem.device);
 }
 

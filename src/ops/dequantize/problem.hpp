@@ -11,6 +11,7 @@ namespace octet {
 
 using DequantizeImplementation = Implementation<DequantizeProblem, DequantizeArgs>;
 
+extern const DequantizeImplementation kDequantizeCudaSm90Vectors;
 extern const DequantizeImplementation kDequantizeCpuSimd;
 extern const DequantizeImplementation kDequantizeCpuReference;
 
@@ -29,5 +30,13 @@ using DequantizeRun = void (*)(const std::uint8_t* codes, const float* scales, v
 // each. Arguments are checked already.
 void dequantize_cpu_simd(const DequantizeProblem& problem, const DequantizeArgs& args,
                          const RunContext& context, InstructionSet instructions);
+
+// A tile of a block of cuda_sm90_vectors.
+inline constexpr std::int64_t kDequantizeTileRows = 32;
+inline constexpr std::int64_t kDequantizeTileCols = 256;
+
+// Queues the kernel of cuda_sm90_vectors. Arguments are checked already.
+void launch_sm90_dequantize(const DequantizeProblem& problem, const DequantizeArgs& args,
+                            const RunContext& context);
 
 }  // namespace octet

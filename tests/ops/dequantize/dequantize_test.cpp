@@ -2,6 +2,7 @@
 #include "ops/dequantize/problem.hpp"
 #include "ops/quantize/fp8_oracle.hpp"
 #include "ops/quantize/paths.hpp"
+#include "support/foreign_quantized.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -11,30 +12,14 @@
 namespace octet {
 namespace {
 
+using testing::code_of;
+using testing::ForeignQuantized;
+using testing::kAllBlocks;
+using testing::scale_number;
+
 void dequantize_by(Path path, const DequantizeProblem& problem, const DequantizeArgs& args,
                    int threads = 2) {
   run_by(path, problem, args, threads, plan_dequantize, dequantize_cpu_simd);
-}
-
-// Writes random codes and positive scales of all magnitudes into a foreign copy.
-void fill(const QuantizedView& view, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const TensorView& values = view.values;
-  for (std::int64_t r = 0; r < values.rows(); ++r) {
-    for (std::int64_t c = 0; c < values.cols(); ++c) {
-      static_cast<std::uint8_t*>(values.data)[r * values.strides[0] + c * values.strides[1]] =
-          static_cast<std::uint8_t>(random());
-    }
-  }
-  const TensorView& scales = view.scales;
-  for (std::int64_t r = 0; r < scales.rows(); ++r) {
-    for (std::int64_t c = 0; c < scales.cols(); ++c) {
-      const int exponent = static_cast<int>(random() % 60) - 40;
-      const float mantissa = 1 + static_cast<float>(random() % 1000003) / 1000003;
-      static_cast<float*>(scales.data)[r * scales.strides[0] + c * scales.strides[1]] =
-          std::ldexp(mantissa, exponent);
-    }
-  }
 }
 
 // The f32 product in f64, rounded to nearest, ties to even, in the output's dtype: divides by the
@@ -55,16 +40,10 @@ void expect_dequantized(const DequantizeProblem& problem, const QuantizedView& i
   const oracle::Fp8Table table(problem.format);
   Input out(problem.rows, problem.cols, problem.out_dtype, 5);
   dequantize_by(path, problem, {input, out.view()});
-  const TensorView& values = input.values;
-  const TensorView& scales = input.scales;
   for (std::int64_t r = 0; r < problem.rows; ++r) {
     for (std::int64_t c = 0; c < problem.cols; ++c) {
-      const std::uint8_t code = static_cast<const std::uint8_t*>(
-          values.data)[r * values.strides[0] + c * values.strides[1]];
-      const float scale =
-          static_cast<const float*>(scales.data)[r / input.block.rows * scales.strides[0] +
-                                                 c / input.block.cols * scales.strides[1]];
-      const auto product = static_cast<float>(table.decode(code) * static_cast<double>(scale));
+      const auto product =
+          static_cast<float>(table.decode(code_of(input, r, c)) * scale_number(input, r, c));
       const double wanted = rounded(product, problem.out_dtype);
       const float got = out.at(r, c);
       if (std::isnan(wanted)) {
@@ -79,15 +58,16 @@ void expect_dequantized(const DequantizeProblem& problem, const QuantizedView& i
 }
 
 TEST(Dequantize, IsTheRoundedProductForEveryFormatBlockAndOutput) {
-  constexpr std::int64_t kShapes[][2] = {{1, 1}, {3, 127}, {129, 128}, {130, 300}, {257, 1}};
+  constexpr std::int64_t kShapes[][2] = {{1, 1},     {3, 127},   {33, 65},
+                                         {129, 128}, {130, 300}, {257, 1}};
   std::uint64_t seed = 0;
   for (const auto& shape : kShapes) {
-    for (BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
+    for (BlockShape block : kAllBlocks) {
       for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
         for (Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
           const DequantizeProblem problem{shape[0], shape[1], format, block, out, kCpu};
-          const ForeignCopy input(problem.rows, problem.cols, format, block);
-          fill(input.view(), ++seed);
+          ForeignQuantized input(problem.rows, problem.cols, format, block, problem.cols + 35, 1);
+          input.fill(++seed);
           for (Path path : all_paths()) expect_dequantized(problem, input.view(), path);
         }
       }
@@ -95,21 +75,55 @@ TEST(Dequantize, IsTheRoundedProductForEveryFormatBlockAndOutput) {
   }
 }
 
+// Every code with every ue8m0 scale: subnormal products, products beyond the output, NaN scales.
+TEST(Dequantize, IsRightForEveryCodeAndMxScale) {
+  for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
+    const ForeignQuantized input(256, 256, format, kBlock1x32, 256, 1);
+    for (std::int64_t i = 0; i < 256; ++i) {
+      for (std::int64_t j = 0; j < 256; ++j) {
+        input.set_code(i, j, static_cast<std::uint8_t>(j));
+        input.set_mx_scale(i, j / 32, static_cast<std::uint8_t>(i));
+      }
+    }
+    for (Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+      const DequantizeProblem problem{256, 256, format, kBlock1x32, out, kCpu};
+      for (Path path : all_paths()) expect_dequantized(problem, input.view(), path);
+    }
+  }
+}
+
+TEST(Dequantize, MultipliesByAnyF32Scale) {
+  const float scales[] = {0,       -0.0f,    1e-45f,    1.2e-38f, -2.5f,
+                          3.4e38f, INFINITY, -INFINITY, NAN,      0x1p-140f};
+  for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
+    const ForeignQuantized input(10, 256, format, kEachRow, 256, 1);
+    for (std::int64_t i = 0; i < 10; ++i) {
+      input.set_f32_scale(i, 0, scales[i]);
+      for (std::int64_t j = 0; j < 256; ++j) input.set_code(i, j, static_cast<std::uint8_t>(j));
+    }
+    for (Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+      const DequantizeProblem problem{10, 256, format, kEachRow, out, kCpu};
+      for (Path path : all_paths()) expect_dequantized(problem, input.view(), path);
+    }
+  }
+}
+
 TEST(Dequantize, ReadsTransposedAndStridedValues) {
-  const ForeignCopy stored(150, 200, Dtype::e4m3, kBlock128x1);
-  fill(stored.view(), 9);
-  QuantizedView input = stored.view();
-  input.values = transposed(input.values);
-  input.scales = transposed(input.scales);
-  input.block = kBlock1x128;
-  const DequantizeProblem problem{200, 150, Dtype::e4m3, kBlock1x128, Dtype::f32, kCpu};
-  for (Path path : all_paths()) expect_dequantized(problem, input, path);
+  for (BlockShape block : kAllBlocks) {
+    for (const bool is_transposed : {true, false}) {
+      ForeignQuantized input(200, 150, Dtype::e4m3, block, is_transposed ? 1 : 310,
+                             is_transposed ? 211 : 2);
+      input.fill(9);
+      const DequantizeProblem problem{200, 150, Dtype::e4m3, block, Dtype::f32, kCpu};
+      for (Path path : all_paths()) expect_dequantized(problem, input.view(), path);
+    }
+  }
 }
 
 TEST(Dequantize, DoesNotWriteToGapsBetweenRows) {
   const DequantizeProblem problem{130, 200, Dtype::e5m2, kBlock1x128, Dtype::bf16, kCpu};
-  const ForeignCopy input(problem.rows, problem.cols, problem.format, problem.block);
-  fill(input.view(), 11);
+  ForeignQuantized input(problem.rows, problem.cols, problem.format, problem.block, 203, 1);
+  input.fill(11);
   for (Path path : all_paths()) {
     std::vector<std::uint16_t> memory(130 * 216 + 64, 0x7FA5);
     const TensorView out = make_matrix(memory.data() + 32, Dtype::bf16, 130, 200, 216);
@@ -149,8 +163,8 @@ TEST(Dequantize, UndoesQuantizeUpToHalfAStep) {
 
 TEST(DequantizeThreads, AnyNumberOfThreadsGivesTheSameBits) {
   const DequantizeProblem problem{700, 900, Dtype::e4m3, kBlock128x128, Dtype::f16, kCpu};
-  const ForeignCopy input(problem.rows, problem.cols, problem.format, problem.block);
-  fill(input.view(), 12);
+  ForeignQuantized input(problem.rows, problem.cols, problem.format, problem.block, 903, 1);
+  input.fill(12);
   for (Path path : all_paths()) {
     std::vector<std::uint16_t> wanted(700 * 900);
     dequantize_by(path, problem, {input.view(), make_view(wanted.data(), Dtype::f16, {700, 900})},
@@ -166,7 +180,7 @@ TEST(DequantizeThreads, AnyNumberOfThreadsGivesTheSameBits) {
 
 TEST(DequantizeRefuses, WhatItCannotMean) {
   const DequantizeProblem problem{4, 200, Dtype::e4m3, kBlock1x128, Dtype::f32, kCpu};
-  const ForeignCopy input(4, 200, Dtype::e4m3, kBlock1x128);
+  const ForeignQuantized input(4, 200, Dtype::e4m3, kBlock1x128, 200, 1, 0);
   const Input out(4, 200, Dtype::f32);
   DequantizeProblem wrong = problem;
   wrong.out_dtype = Dtype::e4m3;
@@ -174,8 +188,10 @@ TEST(DequantizeRefuses, WhatItCannotMean) {
             "dequantize: out_dtype must be f32, f16 or bf16, got e4m3");
   wrong = problem;
   wrong.block = {1, 64};
-  EXPECT_EQ(refusal([&] { plan_dequantize(wrong); }, ErrorCode::unsupported),
-            "dequantize: block must be 1x128, 128x1 or 128x128, got 1x64");
+  EXPECT_EQ(
+      refusal([&] { plan_dequantize(wrong); }, ErrorCode::unsupported),
+      "dequantize: block must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, got "
+      "1x64");
   const DequantizePlan plan = plan_dequantize(problem);
   EXPECT_EQ(refusal([&] {
               run(plan, {input.view(), transposed(out.view())});
