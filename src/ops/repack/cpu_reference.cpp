@@ -34,9 +34,10 @@ void gather_rows(const TensorView& from, const TensorView& to, std::int64_t begi
   }
 }
 
+template <class Scale>
 void copy_scales(const TensorView& from, const TensorView& to) {
-  const auto* input = static_cast<const float*>(from.data);
-  auto* out = static_cast<float*>(to.data);
+  const auto* input = static_cast<const Scale*>(from.data);
+  auto* out = static_cast<Scale*>(to.data);
   for (std::int64_t r = 0; r < from.rows(); ++r) {
     for (std::int64_t c = 0; c < from.cols(); ++c) {
       out[r * to.strides[0] + c * to.strides[1]] = input[r * from.strides[0] + c * from.strides[1]];
@@ -57,7 +58,11 @@ void run_reference(const RepackProblem& problem, const RepackArgs& args,
       gather_rows(from, to, band * kBlock, end);
     }
   });
-  copy_scales(args.input.scales, args.out.scales);
+  if (scale_dtype(problem.block) == Dtype::ue8m0) {
+    copy_scales<std::uint8_t>(args.input.scales, args.out.scales);
+  } else {
+    copy_scales<std::uint32_t>(args.input.scales, args.out.scales);
+  }
   clear_padding(args.out);
 }
 

@@ -11,6 +11,7 @@ namespace octet {
 
 using RepackImplementation = Implementation<RepackProblem, RepackArgs>;
 
+extern const RepackImplementation kRepackCudaSm90Vectors;
 extern const RepackImplementation kRepackCpuReference;
 
 // In the order they are tried.
@@ -20,5 +21,9 @@ void check(const RepackProblem& problem);
 // Checks the tensors and the workspace of a call.
 void check(const RepackProblem& problem, const RepackArgs& args, std::size_t workspace_bytes,
            const Workspace& workspace);
+
+// Queues the kernel of cuda_sm90_vectors. Arguments are checked already.
+void launch_sm90_repack(const RepackProblem& problem, const RepackArgs& args,
+                        const RunContext& context);
 
 }  // namespace octet

@@ -1,3 +1,4 @@
+#include "core/block_scales.hpp"
 #include "core/call.hpp"
 #include "ops/repack/problem.hpp"
 
@@ -11,7 +12,8 @@ constexpr std::string_view kOp = "repack";
 }  // namespace
 
 std::span<const RepackImplementation> repack_implementations() {
-  static const std::array<RepackImplementation, 1> list{kRepackCpuReference};
+  static const std::array<RepackImplementation, 2> list{kRepackCudaSm90Vectors,
+                                                        kRepackCpuReference};
   return list;
 }
 
@@ -26,7 +28,7 @@ void check(const RepackProblem& problem) {
   check_extent(kOp, "cols", problem.cols);
   check_fp8({kOp, "format"}, problem.format);
   check_size(kOp, problem.rows, problem.cols, Dtype::f32);
-  check_block(kOp, "block", problem.block);
+  check_any_block(kOp, "block", problem.block);
   check_device(kOp, problem.device);
 }
 

@@ -2,6 +2,7 @@
 // gemm.
 #include "ops/quantize/paths.hpp"
 #include "ops/repack/problem.hpp"
+#include "support/foreign_quantized.hpp"
 #include "support/refusal.hpp"
 
 #include <gtest/gtest.h>
@@ -12,50 +13,22 @@
 namespace octet {
 namespace {
 
-// FP8 with arbitrary strides at an odd address, with matching scales.
-struct Foreign {
-  std::vector<std::uint8_t> values;
-  std::vector<float> scales;
-  QuantizedView view;
-
-  Foreign(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block,
-          std::int64_t row_stride, std::int64_t col_stride)
-      : values(static_cast<std::size_t>(3 + rows * row_stride + cols * col_stride)) {
-    std::mt19937 random(1);
-    for (std::uint8_t& value : values) {  // finite in both formats
-      value = static_cast<std::uint8_t>((random() & 0x80u) | random() % 0x70u);
-    }
-    const std::int64_t scale_rows = ceil_div(rows, block.rows);
-    const std::int64_t scale_cols = ceil_div(cols, block.cols);
-    scales.resize(static_cast<std::size_t>(scale_rows * scale_cols * 3));
-    for (float& scale : scales) scale = 0.5f + static_cast<float>(random() % 1000) / 1000;
-    view = QuantizedView(make_matrix(values.data() + 3, dtype, rows, cols, row_stride),
-                         make_matrix(scales.data(), Dtype::f32, scale_rows, scale_cols, 3), block);
-    view.values.strides[1] = col_stride;
-    view.scales.strides[1] = 3 * scale_rows;
-  }
-};
-
-std::uint8_t code(const QuantizedView& view, std::int64_t r, std::int64_t c) {
-  return static_cast<const std::uint8_t*>(
-      view.values.data)[r * view.values.strides[0] + c * view.values.strides[1]];
-}
-
-float scale(const QuantizedView& view, std::int64_t r, std::int64_t c) {
-  return static_cast<const float*>(
-      view.scales.data)[r * view.scales.strides[0] + c * view.scales.strides[1]];
-}
+using testing::block_scale_number;
+using testing::code_of;
+using testing::ForeignQuantized;
+using testing::kAllBlocks;
 
 void expect_repacked(const QuantizedView& input, const QuantizedView& out,
                      const std::string& repeat) {
   for (std::int64_t r = 0; r < input.values.rows(); ++r) {
     for (std::int64_t c = 0; c < input.values.cols(); ++c) {
-      ASSERT_EQ(code(out, r, c), code(input, r, c)) << r << ", " << c << ": " << repeat;
+      ASSERT_EQ(code_of(out, r, c), code_of(input, r, c)) << r << ", " << c << ": " << repeat;
     }
   }
   for (std::int64_t r = 0; r < input.scales.rows(); ++r) {
     for (std::int64_t c = 0; c < input.scales.cols(); ++c) {
-      ASSERT_EQ(scale(out, r, c), scale(input, r, c)) << r << ", " << c << ": " << repeat;
+      ASSERT_EQ(block_scale_number(out, r, c), block_scale_number(input, r, c))
+          << r << ", " << c << ": " << repeat;
     }
   }
 }
@@ -65,12 +38,13 @@ TEST(Repack, KeepsEveryValueAndScaleOfAnyLayout) {
     for (std::int64_t cols : {1, 127, 300}) {
       const std::int64_t strides[][2] = {{cols, 1}, {cols + 7, 1}, {1, rows}, {2 * cols, 2}};
       for (const auto& stride : strides) {
-        for (BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
+        for (BlockShape block : kAllBlocks) {
           const RepackProblem problem{rows, cols, Dtype::e5m2, block, kCpu};
-          const Foreign input(rows, cols, problem.format, block, stride[0], stride[1]);
+          const ForeignQuantized input(rows, cols, problem.format, block, stride[0], stride[1]);
+          input.fill(1);
           const QuantizedTensor out(rows, cols, problem.format, block);
-          run(plan_repack(problem, {"", 3}), {input.view, out});
-          expect_repacked(input.view, out, describe(problem));
+          run(plan_repack(problem, {"", 3}), {input.view(), out});
+          expect_repacked(input.view(), out, describe(problem));
         }
       }
     }
@@ -79,7 +53,8 @@ TEST(Repack, KeepsEveryValueAndScaleOfAnyLayout) {
 
 TEST(Repack, ClearsThePaddingItOwnsAndNoOther) {
   const RepackProblem problem{130, 200, Dtype::e4m3, kBlock128x128, kCpu};
-  const Foreign input(130, 200, Dtype::e4m3, kBlock128x128, 203, 1);
+  const ForeignQuantized input(130, 200, Dtype::e4m3, kBlock128x128, 203, 1);
+  input.fill(2);
   const QuantizedLayout layout(130, 200, Dtype::e4m3, kBlock128x128);
   for (bool owns_padding : {true, false}) {
     Buffer memory(layout.bytes + 512);
@@ -87,17 +62,17 @@ TEST(Repack, ClearsThePaddingItOwnsAndNoOther) {
     auto* bytes = static_cast<std::uint8_t*>(memory.data());
     QuantizedView out = layout.view(bytes + 256);
     out.owns_padding = owns_padding;
-    run(plan_repack(problem), {input.view, out});
-    expect_repacked(input.view, out, describe(problem));
+    run(plan_repack(problem), {input.view(), out});
+    expect_repacked(input.view(), out, describe(problem));
     for (std::int64_t r = 0; r < 130; ++r) {
       for (std::int64_t c = 200; c < 256; ++c) {
-        ASSERT_EQ(code(out, r, c), owns_padding ? 0 : 0xA5) << r << ", " << c;
+        ASSERT_EQ(code_of(out, r, c), owns_padding ? 0 : 0xA5) << r << ", " << c;
       }
     }
     for (std::int64_t r = 0; r < 2; ++r) {
       const float padding = owns_padding ? 1.0f : f32_from_bits(0xA5A5A5A5u);
-      EXPECT_EQ(scale(out, r, 2), padding);
-      EXPECT_EQ(scale(out, r, 3), padding);
+      EXPECT_EQ(block_scale_number(out, r, 2), padding);
+      EXPECT_EQ(block_scale_number(out, r, 3), padding);
     }
     for (std::size_t i = 0; i < 256; ++i) {
       ASSERT_EQ(bytes[i], 0xA5);
@@ -106,9 +81,32 @@ TEST(Repack, ClearsThePaddingItOwnsAndNoOther) {
   }
 }
 
+TEST(Repack, PadsScalesOfMxBlocksWithOnes) {
+  for (BlockShape block : {kBlock1x32, kBlock32x32}) {
+    const RepackProblem problem{70, 200, Dtype::e4m3, block, kCpu};  // 7 scales in a row of 8
+    const ForeignQuantized input(70, 200, Dtype::e4m3, block, 1, 70);
+    input.fill(3);
+    const QuantizedTensor out(70, 200, Dtype::e4m3, block);
+    std::memset(out.view().scales.data, 0xA5,
+                static_cast<std::size_t>(out.view().scales.rows()) * 8);
+    run(plan_repack(problem), {input.view(), out});
+    expect_repacked(input.view(), out, describe(problem));
+    for (std::int64_t r = 0; r < out.view().scales.rows(); ++r) {
+      EXPECT_EQ(block_scale_number(out, r, 7), 1) << r;
+    }
+  }
+}
+
 // gemm refuses a foreign operand, and the way out that it suggests works.
 TEST(Repack, MakesAForeignViewFitForGemm) {
-  const Foreign a(5, 200, Dtype::e4m3, kBlock1x128, 201, 1);
+  const ForeignQuantized a(5, 200, Dtype::e4m3, kBlock1x128, 201, 1);
+  for (std::int64_t r = 0; r < 5; ++r) {
+    for (std::int64_t k = 0; k < 200; ++k) {  // finite, of both signs
+      a.set_code(r, k, static_cast<std::uint8_t>(37 * r + 11 * k) & 0xF7);
+    }
+    for (std::int64_t i = 0; i < 2; ++i)
+      a.set_f32_scale(r, i, 0.5f + static_cast<float>(r + i) / 7);
+  }
   const QuantizedTensor b(3, 200, Dtype::e4m3, kBlock128x128);
   for (std::int64_t r = 0; r < 3; ++r) {
     std::memset(static_cast<std::uint8_t*>(b.view().values.data) + r * 256, 0x38, 200);  // 1.0
@@ -120,19 +118,20 @@ TEST(Repack, MakesAForeignViewFitForGemm) {
   const Buffer memory(gemm.workspace_bytes);
   const Workspace workspace{memory.data(), memory.bytes()};
   try {
-    run(gemm, {a.view, b, d}, workspace);
+    run(gemm, {a.view(), b, d}, workspace);
     FAIL() << "gemm took a misaligned operand";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("repack"), std::string::npos) << error.what();
   }
   const QuantizedTensor packed(5, 200, Dtype::e4m3, kBlock1x128);
-  run(plan_repack({5, 200, Dtype::e4m3, kBlock1x128, kCpu}), {a.view, packed});
+  run(plan_repack({5, 200, Dtype::e4m3, kBlock1x128, kCpu}), {a.view(), packed});
   run(gemm, {packed, b, d}, workspace);
   for (std::int64_t r = 0; r < 5; ++r) {
     double wanted = 0;
     double magnitude = 0;
     for (std::int64_t k = 0; k < 200; ++k) {
-      const double value = f32_from_e4m3(code(a.view, r, k)) * scale(a.view, r, k / kBlock);
+      const double value =
+          f32_from_e4m3(code_of(a.view(), r, k)) * block_scale_number(a.view(), r, k / kBlock);
       wanted += value;
       magnitude += std::fabs(value);
     }
@@ -142,11 +141,12 @@ TEST(Repack, MakesAForeignViewFitForGemm) {
 
 TEST(RepackThreads, AnyNumberOfThreadsGivesTheSameBits) {
   const RepackProblem problem{700, 500, Dtype::e4m3, kBlock1x128, kCpu};
-  const Foreign input(700, 500, Dtype::e4m3, kBlock1x128, 1, 701);
+  const ForeignQuantized input(700, 500, Dtype::e4m3, kBlock1x128, 1, 701);
+  input.fill(4);
   for (int threads : {1, 2, 3, 7}) {
     const QuantizedTensor out(700, 500, Dtype::e4m3, kBlock1x128);
-    run(plan_repack(problem, {"", threads}), {input.view, out});
-    expect_repacked(input.view, out, text(threads, " threads: ", describe(problem)));
+    run(plan_repack(problem, {"", threads}), {input.view(), out});
+    expect_repacked(input.view(), out, text(threads, " threads: ", describe(problem)));
   }
 }
 
@@ -160,9 +160,9 @@ TEST(RepackRefuses, WhatItCannotMean) {
             }),
             "repack: format must be e4m3 or e5m2, got bf16");
   const RepackPlan plan = plan_repack({4, 200, Dtype::e4m3, kBlock1x128, kCpu});
-  const Foreign input(4, 200, Dtype::e4m3, kBlock1x128, 200, 1);
+  const ForeignQuantized input(4, 200, Dtype::e4m3, kBlock1x128, 200, 1);
   EXPECT_EQ(refusal([&] {
-              run(plan, {input.view, input.view});
+              run(plan, {input.view(), input.view()});
             }).substr(0, 53),
             "repack: rows of out must start on 16-byte boundaries,");
   const QuantizedTensor out(4, 200, Dtype::e4m3, kBlock1x128);
