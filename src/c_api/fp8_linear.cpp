@@ -11,6 +11,10 @@ constexpr const char* kBackward = "fp8_linear_backward";
 
 static_assert(equal(OCTET_WGRAD_ROWS, WgradBlocks::rows));
 static_assert(equal(OCTET_WGRAD_SQUARE, WgradBlocks::square));
+static_assert(equal(OCTET_BLOCKWISE, Granularity::blockwise));
+static_assert(equal(OCTET_TENSORWISE, Granularity::tensorwise));
+static_assert(equal(OCTET_ROWWISE, Granularity::rowwise));
+static_assert(equal(OCTET_MXFP8, Granularity::mxfp8));
 
 Fp8LinearProblem read_problem(const octet_fp8_linear_problem* given) {
   const auto c = read_struct(kOp, "problem", given);
@@ -22,6 +26,7 @@ Fp8LinearProblem read_problem(const octet_fp8_linear_problem* given) {
   problem.k = c.k;
   problem.dtype = read_dtype(kOp, "x", c.dtype);
   read_fp8_training(kOp, c, problem);
+  read_granularity(kOp, c, problem);
   problem.bias_dtype = read_optional_dtype(kOp, "bias", c.bias_dtype);
   problem.dbias_dtype = read_optional_dtype(kOp, "dbias", c.dbias_dtype);
   problem.device = read_device(kOp, "problem", c.device);

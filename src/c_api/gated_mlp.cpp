@@ -18,6 +18,7 @@ GatedMlpProblem read_problem(const octet_gated_mlp_problem* given) {
   problem.down = read_flag(kOp, "down", c.down);
   problem.fp8 = read_flag(kOp, "fp8", c.fp8);
   read_fp8_training(kOp, c, problem);
+  read_granularity(kOp, c, problem);
   problem.unfused = read_flag(kOp, "unfused", c.unfused);
   problem.device = read_device(kOp, "problem", c.device);
   return problem;

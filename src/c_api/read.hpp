@@ -138,6 +138,14 @@ void read_fp8_training(std::string_view op, const CProblem& c, Problem& problem)
   problem.max_multiprocessors = c.max_multiprocessors;
 }
 
+// Of the layers whose scales may be shared in other ways than blockwise.
+template <class CProblem, class Problem>
+void read_granularity(std::string_view op, const CProblem& c, Problem& problem) {
+  problem.granularity = static_cast<Granularity>(c.granularity);
+  problem.fast_accumulation = read_flag(op, "fast_accumulation", c.fast_accumulation);
+  problem.mx_scale = static_cast<MxScale>(c.mx_scale);
+}
+
 octet_tensor write_tensor(const TensorView& view);
 octet_quantized write_quantized(const QuantizedView& view);
 octet_quantized_layout write_layout(const QuantizedLayout& layout);

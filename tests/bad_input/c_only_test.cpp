@@ -218,7 +218,7 @@ TEST(CBadInput, RefusesFieldsOfWhatIsYetToCome) {
   expect_gemm_problem_refused(kInvalid, "gemm: reserved room of problem must be zero", problem);
   octet_fp8_linear_problem layer;
   octet_init_fp8_linear_problem(&layer);
-  layer.reserved[6] = 1;
+  layer.reserved[4] = 1;
   octet_plan* refused_plan = nullptr;
   expect_status(kInvalid, "fp8_linear: reserved room of problem must be zero",
                 octet_make_fp8_linear_forward_plan(&layer, nullptr, &refused_plan));

@@ -158,6 +158,14 @@ void set_layer_fields(const Problem& problem, CProblem& c) {
   c.device = to_c(problem.device);
 }
 
+// Of the layers whose scales may be shared in other ways than blockwise.
+template <class Problem, class CProblem>
+void set_granularity(const Problem& problem, CProblem& c) {
+  c.granularity = static_cast<octet_granularity>(problem.granularity);
+  c.fast_accumulation = problem.fast_accumulation;
+  c.mx_scale = static_cast<octet_mx_scale>(problem.mx_scale);
+}
+
 inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
   octet_fp8_linear_problem c;
   octet_init_fp8_linear_problem(&c);
@@ -165,6 +173,7 @@ inline octet_fp8_linear_problem to_c(const Fp8LinearProblem& problem) {
   c.n = problem.n;
   c.k = problem.k;
   set_layer_fields(problem, c);
+  set_granularity(problem, c);
   c.bias_dtype = to_c(problem.bias_dtype);
   c.dbias_dtype = to_c(problem.dbias_dtype);
   return c;

@@ -15,6 +15,7 @@ inline octet_gated_mlp_problem to_c(const GatedMlpProblem& problem) {
   c.down = problem.down;
   c.fp8 = problem.fp8;
   set_layer_fields(problem, c);
+  set_granularity(problem, c);
   c.unfused = problem.unfused;
   return c;
 }

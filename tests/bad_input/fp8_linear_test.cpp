@@ -105,6 +105,55 @@ TEST(Fp8LinearBadInput, RefusesBadProblems) {
                             "fp8_linear: accumulate_dw needs an f32 or bf16 dw, got f16", problem);
 }
 
+TEST(Fp8LinearBadInput, RefusesWhatAGranularityDoesNotHave) {
+  const auto refused = [](ErrorCode code, const std::string& message, const auto& change) {
+    Fp8LinearProblem problem = small_problem();
+    change(problem);
+    expect_both_plans_refused(code, "fp8_linear: " + message, problem);
+  };
+  refused(kInvalid,
+          "granularity must be blockwise (0), tensorwise (1), rowwise (2) or mxfp8 (3), got 4",
+          [](Fp8LinearProblem& problem) { problem.granularity = static_cast<Granularity>(4); });
+  refused(kInvalid,
+          "wgrad_blocks = square needs granularity blockwise or mxfp8, got rowwise, which has no "
+          "blocks of 128; leave it at rows",
+          [](Fp8LinearProblem& problem) {
+            problem.granularity = Granularity::rowwise;
+            problem.wgrad_blocks = WgradBlocks::square;
+          });
+  refused(kUnsupported,
+          "fast_accumulation needs granularity tensorwise or rowwise, whose scales are applied at "
+          "the end of a product, got mxfp8",
+          [](Fp8LinearProblem& problem) {
+            problem.granularity = Granularity::mxfp8;
+            problem.fast_accumulation = true;
+          });
+  refused(kInvalid,
+          "granularity mxfp8 has no amax_floor: its scales follow from the data alone; leave it "
+          "unset",
+          [](Fp8LinearProblem& problem) {
+            problem.granularity = Granularity::mxfp8;
+            problem.amax_floor = 1;
+          });
+  refused(kInvalid,
+          "granularity mxfp8 has no pow2_scales: its scales are powers of two; leave it unset",
+          [](Fp8LinearProblem& problem) {
+            problem.granularity = Granularity::mxfp8;
+            problem.pow2_scales = true;
+          });
+  refused(kInvalid, "mx_scale must be 0 (floor), 1 (even) or 2 (up), got -1",
+          [](Fp8LinearProblem& problem) { problem.mx_scale = static_cast<MxScale>(-1); });
+  refused(kInvalid, "mx_scale = even needs granularity mxfp8, got blockwise",
+          [](Fp8LinearProblem& problem) { problem.mx_scale = MxScale::even; });
+}
+
+TEST(Fp8LinearBadInput, RefusesSavedTensorsOfAnotherGranularity) {
+  LayerCall call;
+  call.problem.granularity = Granularity::rowwise;
+  call.forward_refused("fp8_linear_forward: saved.x_t must have 1xall blocks, got 1x128");
+  call.backward_refused("fp8_linear_backward: saved.x_t must have 1xall blocks, got 1x128");
+}
+
 TEST(Fp8LinearBadInput, RefusesADeviceThatIsNotThere) {
   Fp8LinearProblem problem = small_problem();
   const int count = cuda_device_count();

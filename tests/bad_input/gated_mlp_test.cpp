@@ -33,6 +33,15 @@ TEST(GatedMlpBadInput, RefusesBadProblems) {
   problem.unfused = true;
   refused("gated_mlp: unfused needs fp8 = true", problem);
   problem = plain_problem();
+  problem.granularity = Granularity::tensorwise;
+  refused("gated_mlp: granularity needs fp8 = true, got tensorwise", problem);
+  problem.fp8 = true;
+  problem.wgrad_blocks = WgradBlocks::square;
+  refused(
+      "gated_mlp: wgrad_blocks = square needs granularity blockwise or mxfp8, got tensorwise, "
+      "which has no blocks of 128; leave it at rows",
+      problem);
+  problem = plain_problem();
   problem.fp8 = true;
   problem.amax_floor = 1e30f;
   refused(

@@ -171,6 +171,22 @@ TEST_F(CApiLayer, BackwardHasTheSameBits) {
   expect_same_bits(Fp8LinearBackward{problem_}, [&](Arena& arena) { return backward_args(arena); });
 }
 
+TEST_F(CApiLayer, EveryGranularityHasTheSameBits) {
+  problem_.granularity = Granularity::mxfp8;
+  problem_.mx_scale = MxScale::up;
+  expect_same_bits(Fp8LinearForward{problem_}, [&](Arena& arena) { return forward_args(arena); });
+  expect_same_bits(Fp8LinearBackward{problem_}, [&](Arena& arena) { return backward_args(arena); });
+  problem_.mx_scale = MxScale::floor;
+  problem_.wgrad_blocks = WgradBlocks::rows;
+  problem_.fast_accumulation = true;
+  for (const Granularity granularity : {Granularity::tensorwise, Granularity::rowwise}) {
+    problem_.granularity = granularity;
+    expect_same_bits(Fp8LinearForward{problem_}, [&](Arena& arena) { return forward_args(arena); });
+    expect_same_bits(Fp8LinearBackward{problem_},
+                     [&](Arena& arena) { return backward_args(arena); });
+  }
+}
+
 TEST_F(CApiLayer, BiasesHaveTheSameBits) {
   problem_.bias_dtype = Dtype::f32;
   problem_.dbias_dtype = Dtype::bf16;

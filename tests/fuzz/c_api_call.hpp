@@ -172,4 +172,24 @@ Input::Grown<Problem> with_tail(void (*init)(Problem*)) {
   return grown;
 }
 
+// How scales are shared, of the layers that leave a choice.
+template <class Problem>
+void read_granularity(Input& input, Problem* p) {
+  p->granularity = input.number(OCTET_BLOCKWISE, OCTET_MXFP8);
+  if (input.coin()) p->fast_accumulation = input.flag();
+  if (input.coin()) p->mx_scale = input.number(OCTET_MX_FLOOR, OCTET_MX_UP);
+}
+
+// `block` of a layer that shares scales blockwise.
+template <class Problem>
+octet_block block_of_granularity(const Problem& p, octet_block block) {
+  if (p.granularity == OCTET_TENSORWISE) return octet_block_of(OCTET_ALL, OCTET_ALL);
+  return p.granularity == OCTET_ROWWISE ? octet_block_of(1, OCTET_ALL) : block;
+}
+
+template <class Problem>
+octet_block weight_block(const Problem& p) {
+  return block_of_granularity(p, octet_block_of(128, 128));
+}
+
 }  // namespace octet::fuzz

@@ -166,7 +166,7 @@ inline octet_quantized Input::quantized(octet_dtype dtype, std::int64_t rows, st
   view.owns_padding = flag();
   const bool padded = view.owns_padding != 0;
   view.values = tensor(dtype, rows, cols, padded);
-  if (block.rows > 0 || block.cols > 0) {
+  if (block.rows != 0 || block.cols != 0) {
     view.scales =
         tensor(OCTET_F32, blocks_of(rows, block.rows), blocks_of(cols, block.cols), padded);
   }

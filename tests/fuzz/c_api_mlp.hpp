@@ -19,6 +19,7 @@ inline octet_gated_mlp_problem mlp_problem(Input& input) {
   p.grad_format = input.fp8_dtype();
   p.weights_quantized = p.fp8 != 0 || input.spoilt() ? input.flag() : 0;
   read_training(input, &p);
+  if (p.fp8 != 0 && input.coin()) read_granularity(input, &p);
   p.unfused = p.fp8 != 0 || input.spoilt() ? input.flag() : 0;
   p.device = input.device();
   return p;
@@ -28,12 +29,13 @@ inline octet_gated_mlp_problem mlp_problem(Input& input) {
 inline octet_quantized turned_over(Input& input, const octet_gated_mlp_problem& p,
                                    std::int64_t features) {
   const std::int64_t side = p.wgrad_blocks == OCTET_WGRAD_SQUARE ? 128 : 1;
-  return input.quantized(p.format, features, p.m, octet_block_of(side, 128));
+  return input.quantized(p.format, features, p.m,
+                         block_of_granularity(p, octet_block_of(side, 128)));
 }
 
 inline octet_quantized mlp_weight(Input& input, const octet_gated_mlp_problem& p, std::int64_t rows,
                                   std::int64_t cols) {
-  return input.quantized(p.format, rows, cols, octet_block_of(128, 128));
+  return input.quantized(p.format, rows, cols, weight_block(p));
 }
 
 inline octet_gated_mlp_saved mlp_saved(Input& input, const octet_gated_mlp_problem& p) {

@@ -52,6 +52,7 @@ inline octet_fp8_linear_problem layer_problem(Input& input) {
   p.grad_format = input.fp8_dtype();
   p.weights_quantized = input.flag();
   read_training(input, &p);
+  if (input.coin()) read_granularity(input, &p);
   if (input.coin()) p.bias_dtype = input.coin() ? OCTET_F32 : p.dtype;
   if (input.coin()) p.dbias_dtype = input.float_dtype();
   p.device = input.device();
@@ -59,7 +60,8 @@ inline octet_fp8_linear_problem layer_problem(Input& input) {
 }
 
 inline octet_block x_t_block(const octet_fp8_linear_problem& p) {
-  return octet_block_of(p.wgrad_blocks == OCTET_WGRAD_SQUARE ? 128 : 1, 128);
+  return block_of_granularity(p,
+                              octet_block_of(p.wgrad_blocks == OCTET_WGRAD_SQUARE ? 128 : 1, 128));
 }
 
 inline void fuzz_layer(Input& input, Memory& memory) {
@@ -73,10 +75,9 @@ inline void fuzz_layer(Input& input, Memory& memory) {
       plan_pass(input, p, &octet_fp8_linear_options::gemm_backend,
                 octet_make_fp8_linear_forward_plan, octet_make_fp8_linear_backward_plan);
   if (pass.plan == nullptr || is_long({p.m, p.n, p.k})) return;
-  const octet_fp8_linear_saved saved = {
-      input.quantized(p.format, p.k, p.m, x_t_block(p)),
-      input.quantized(p.format, p.k, p.n, octet_block_of(128, 128)),
-      {}};
+  const octet_fp8_linear_saved saved = {input.quantized(p.format, p.k, p.m, x_t_block(p)),
+                                        input.quantized(p.format, p.k, p.n, weight_block(p)),
+                                        {}};
   octet_fp8_linear_forward_args f;
   octet_fp8_linear_backward_args b;
   OCTET_INIT(&f);
@@ -85,7 +86,7 @@ inline void fuzz_layer(Input& input, Memory& memory) {
   if (pass.forward) {
     f.x = input.tensor(p.dtype, p.m, p.k);
     f.w = input.tensor(p.dtype, p.n, p.k);
-    f.weights.w = input.quantized(p.format, p.n, p.k, octet_block_of(128, 128));
+    f.weights.w = input.quantized(p.format, p.n, p.k, weight_block(p));
     f.y = input.tensor(p.dtype, p.m, p.n);
     if (p.bias_dtype != 0 || input.spoilt()) f.bias = input.tensor(p.bias_dtype, {p.n});
   } else {

@@ -3,11 +3,19 @@
 #ifndef OCTET_C_FP8_LINEAR_H
 #define OCTET_C_FP8_LINEAR_H
 
-#include <octet/c/plan.h>
+#include <octet/c/quantize.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef int32_t octet_granularity; /* how the scales of a layer are shared */
+enum {
+  OCTET_BLOCKWISE = 0,
+  OCTET_TENSORWISE = 1,
+  OCTET_ROWWISE = 2,
+  OCTET_MXFP8 = 3,
+};
 
 typedef int32_t octet_wgrad_blocks; /* how x is quantised for the weight gradient */
 enum { OCTET_WGRAD_ROWS = 1, OCTET_WGRAD_SQUARE = 2 };
@@ -45,19 +53,23 @@ typedef struct octet_fp8_linear_problem {
   octet_device device;
   octet_dtype dbias_dtype;     /* f32, f16 or bf16; 0: backward computes no dbias */
   int32_t max_multiprocessors; /* of the products, as in octet_gemm_problem */
-  uint64_t reserved[7];
+  octet_granularity granularity;
+  int32_t fast_accumulation; /* of tensorwise and rowwise products, as in octet_gemm_problem */
+  octet_mx_scale mx_scale;   /* of OCTET_MXFP8 */
+  uint32_t reserved0;
+  uint64_t reserved[5];
 } octet_fp8_linear_problem;
 
 typedef struct octet_fp8_linear_weights {
-  octet_quantized w;   /* [N, K] 128x128 */
-  octet_quantized w_t; /* [K, N] 128x128 */
+  octet_quantized w;   /* [N, K]: 128x128 blocks, allxall if tensorwise, 1xall if rowwise */
+  octet_quantized w_t; /* [K, N]: the same */
   uint64_t reserved[4];
 } octet_fp8_linear_weights;
 
 /* What forward saves for backward. */
 typedef struct octet_fp8_linear_saved {
-  octet_quantized x_t; /* [K, M] 1x128, or 128x128 with OCTET_WGRAD_SQUARE */
-  octet_quantized w_t; /* [K, N] 128x128; the caller's own w_t with weights_quantized */
+  octet_quantized x_t; /* [K, M] 1x128, or 128x128 with OCTET_WGRAD_SQUARE; allxall; 1xall */
+  octet_quantized w_t; /* [K, N] as a weight; the caller's own w_t with weights_quantized */
   uint64_t reserved[4];
 } octet_fp8_linear_saved;
 

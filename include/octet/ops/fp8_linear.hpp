@@ -1,4 +1,4 @@
-// fp8_linear: the block-scaled FP8 linear layer, forward and backward.
+// fp8_linear: the FP8 linear layer, forward and backward.
 //
 //   forward          y[M, N]  = x[M, K] w[N, K]^T     x 1x128 along K       w 128x128
 //                    or that + bias[N], added in f32 before y is rounded
@@ -11,14 +11,31 @@
 // wgrad_blocks = square quantises x^T in 128x128 blocks instead, so that the weight gradient is a
 // 1x128 . 128x128 product too.
 //
+// These are the blocks of granularity = blockwise. The others:
+//
+//   tensorwise  allxall everywhere: one scale per tensor, which both of its copies have
+//   rowwise     1xall everywhere: every operand has a scale per row of its own orientation, so w and
+//               w^T differ in their bytes, too. Both come from the original values.
+//   mxfp8       1x32 and 32x32 mx blocks with power-of-two scales, folded to 1x128 and 128x128
+//               (fold_mx of quantize.hpp): the layouts and products of blockwise
+//
 // Forward saves what backward needs in Fp8LinearSaved: views the caller allocates, in the layouts
 // below.
 #pragma once
 
+#include <octet/ops/quantize.hpp>
 #include <octet/plan.hpp>
 #include <octet/quantized.hpp>
 
+#include <string_view>
+
 namespace octet {
+
+// How the scales of a layer are shared.
+enum class Granularity : std::int32_t { blockwise = 0, tensorwise = 1, rowwise = 2, mxfp8 = 3 };
+
+OCTET_API std::string_view name(Granularity granularity);
+OCTET_API std::optional<Granularity> parse_granularity(std::string_view text);
 
 enum class WgradBlocks : std::int32_t { rows = 1, square = 2 };  // 1x128 ("1d"), 128x128 ("2d")
 
@@ -35,19 +52,23 @@ struct Fp8LinearProblem {
   bool need_dw = true;
   Dtype dw_dtype = Dtype::bf16;  // f32, f16 or bf16
   bool accumulate_dw = false;    // dw and dbias += into an f32 or bf16 main gradient
-  WgradBlocks wgrad_blocks = WgradBlocks::rows;
-  float amax_floor = 0;
+  WgradBlocks wgrad_blocks = WgradBlocks::rows;  // of blockwise and mxfp8
+  float amax_floor = 0;                          // not of mxfp8, like pow2_scales
   bool pow2_scales = false;
   std::int32_t max_multiprocessors = 0;  // of the products, as in GemmProblem
   Device device{};
   std::optional<Dtype> bias_dtype{};   // of bias: f32 or dtype; empty: y has no bias
   std::optional<Dtype> dbias_dtype{};  // f32, f16 or bf16; empty: backward computes no dbias
+  Granularity granularity = Granularity::blockwise;
+  bool fast_accumulation = false;     // of tensorwise and rowwise products, as in GemmProblem
+  MxScale mx_scale = MxScale::floor;  // of mxfp8
 };
 
-// Weights quantised ahead of time, with quantize: block = transposed_block = 128x128.
+// Weights quantised ahead of time, with quantize: block = transposed_block = 128x128, with fold_mx
+// for mxfp8; allxall for tensorwise and 1xall for rowwise.
 struct Fp8LinearWeights {
-  QuantizedView w;    // [N, K] 128x128
-  QuantizedView w_t;  // [K, N] 128x128
+  QuantizedView w;    // [N, K]
+  QuantizedView w_t;  // [K, N]
 };
 
 struct Fp8LinearWeightsLayout {
@@ -57,8 +78,8 @@ struct Fp8LinearWeightsLayout {
 
 // What forward saves for backward.
 struct Fp8LinearSaved {
-  QuantizedView x_t;  // [K, M] 1x128, or 128x128 with wgrad_blocks = square
-  QuantizedView w_t;  // [K, N] 128x128; the caller's own w_t with weights_quantized
+  QuantizedView x_t;  // [K, M] 1x128, or 128x128 with wgrad_blocks = square; allxall; 1xall
+  QuantizedView w_t;  // [K, N], as in Fp8LinearWeights; the caller's own with weights_quantized
 };
 
 struct Fp8LinearSavedLayout {

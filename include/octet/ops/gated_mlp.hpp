@@ -12,6 +12,8 @@
 // quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward d_gate_up,
 // as FP8 directly: no 16-bit h or d_gate_up exists, and the bits are those of the chain of single
 // operators (`unfused` runs that chain).
+// The activation cannot write scales of whole rows or tensors, or folded mx blocks, in its one pass:
+// granularities other than blockwise run the chain.
 // Without `down` the FP8 layer writes h in FP8 for the products that follow, and its backward takes
 // dh in `dtype`.
 #pragma once
@@ -43,9 +45,12 @@ struct GatedMlpProblem {
   bool unfused = false;  // FP8 through 16-bit h and d_gate_up, for comparison: same bits
   std::int32_t max_multiprocessors = 0;  // of the products, as in GemmProblem
   Device device{};
+  Granularity granularity = Granularity::blockwise;  // with fp8
+  bool fast_accumulation = false;     // of tensorwise and rowwise products, as in GemmProblem
+  MxScale mx_scale = MxScale::floor;  // of mxfp8
 };
 
-// Weights quantised ahead of time, with quantize: block = transposed_block = 128x128.
+// Weights quantised ahead of time, as those of fp8_linear.
 struct GatedMlpWeights {
   Fp8LinearWeights gate_up;  // [2F, K], [K, 2F]
   Fp8LinearWeights down;     // [K, F], [F, K]; ignored without down

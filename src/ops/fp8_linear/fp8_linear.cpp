@@ -3,6 +3,7 @@
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "ops/fp8_linear/parts.hpp"
+#include "ops/quantize/forms.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,8 @@ namespace octet {
 namespace {
 
 constexpr std::string_view kOp = "fp8_linear";
+constexpr std::array kGranularities{Granularity::blockwise, Granularity::tensorwise,
+                                    Granularity::rowwise, Granularity::mxfp8};
 
 const Fp8LinearProblem& training_problem(const Fp8LinearProblem& problem) {
   check_trains(kOp, "Fp8Linear", problem.training, problem.weights_quantized);
@@ -32,6 +35,23 @@ void check_bias(const Fp8LinearProblem& problem) {
 
 }  // namespace
 
+std::string_view name(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::blockwise: return "blockwise";
+    case Granularity::tensorwise: return "tensorwise";
+    case Granularity::rowwise: return "rowwise";
+    case Granularity::mxfp8: return "mxfp8";
+  }
+  return "";
+}
+
+std::optional<Granularity> parse_granularity(std::string_view text) {
+  for (const Granularity granularity : kGranularities) {
+    if (name(granularity) == text) return granularity;
+  }
+  return std::nullopt;
+}
+
 void check(const Fp8LinearProblem& problem) {
   check_extent(kOp, "M", problem.m);
   check_extent(kOp, "N", problem.n);
@@ -45,10 +65,14 @@ void check(const Fp8LinearProblem& problem) {
 }
 
 std::string describe(const Fp8LinearProblem& problem) {
-  std::string result = text("gemm --dtype fp8 --granularity blockwise --shape ", problem.m, "x",
-                            problem.n, "x", problem.k, " --format ", name(problem.format),
-                            " --grad-format ", name(problem.grad_format), " --wgrad-blocks ",
-                            problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");
+  std::string result = text("gemm --dtype fp8 --granularity ", name(problem.granularity),
+                            " --shape ", problem.m, "x", problem.n, "x", problem.k, " --format ",
+                            name(problem.format), " --grad-format ", name(problem.grad_format));
+  if (!has_end_scales(problem)) {
+    result += text(" --wgrad-blocks ", problem.wgrad_blocks == WgradBlocks::square ? "2d" : "1d");
+  }
+  if (problem.mx_scale != MxScale::floor) result += text(" --mx-scale ", name(problem.mx_scale));
+  if (problem.fast_accumulation) result += " --fast-accumulation";
   if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
   if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
   if (problem.accumulate_dw) result += " --accumulate-dw";
@@ -69,15 +93,16 @@ Fp8LinearSavedLayout fp8_linear_saved_layout(const Fp8LinearProblem& problem) {
     layout.x_t = QuantizedLayout(problem.k, problem.m, problem.format, x_t_block(problem));
   }
   if (saves_w(problem) && !problem.weights_quantized) {
-    layout.w_t = QuantizedLayout(problem.k, problem.n, problem.format, kBlock128x128);
+    layout.w_t = QuantizedLayout(problem.k, problem.n, problem.format, weight_block(problem));
   }
   return layout;
 }
 
 Fp8LinearWeightsLayout fp8_linear_weights_layout(const Fp8LinearProblem& problem) {
   check(problem);
-  return {QuantizedLayout(problem.n, problem.k, problem.format, kBlock128x128),
-          QuantizedLayout(problem.k, problem.n, problem.format, kBlock128x128)};
+  const BlockShape block = weight_block(problem);
+  return {QuantizedLayout(problem.n, problem.k, problem.format, block),
+          QuantizedLayout(problem.k, problem.n, problem.format, block)};
 }
 
 Fp8Linear::Fp8Linear(const Fp8LinearProblem& problem, const Fp8LinearOptions& options,

@@ -3,6 +3,7 @@
 #include "core/checks.hpp"
 #include "core/message.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/quantize/forms.hpp"
 
 #include <array>
 
@@ -45,18 +46,59 @@ std::optional<BlockShape> block_if(bool wanted, BlockShape block) {
 QuantizeProblem cast_of(const Fp8LinearProblem& layer, std::int64_t rows, std::int64_t cols,
                         Dtype format, std::optional<BlockShape> block,
                         std::optional<BlockShape> transposed_block) {
-  return quantize_problem({format, block, transposed_block, layer.amax_floor, layer.pow2_scales},
-                          rows, cols, layer.dtype, layer.device);
+  QuantizeProblem cast =
+      quantize_problem({format, block, transposed_block, layer.amax_floor, layer.pow2_scales}, rows,
+                       cols, layer.dtype, layer.device);
+  cast.fold_mx = layer.granularity == Granularity::mxfp8;
+  cast.mx_scale = layer.mx_scale;
+  return cast;
+}
+
+void check_granularity(std::string_view op, const Fp8LinearProblem& layer) {
+  const Granularity granularity = layer.granularity;
+  if (name(granularity).empty()) {
+    refuse_argument(op,
+                    ": granularity must be blockwise (0), tensorwise (1), rowwise (2) or mxfp8 ",
+                    "(3), got ", static_cast<std::int32_t>(granularity));
+  }
+  if (has_end_scales(layer) && layer.wgrad_blocks != WgradBlocks::rows) {
+    refuse_argument(op, ": wgrad_blocks = square needs granularity blockwise or mxfp8, got ",
+                    name(granularity), ", which has no blocks of 128; leave it at rows");
+  }
+  if (layer.fast_accumulation && !has_end_scales(layer)) {
+    fail(ErrorCode::unsupported, op,
+         ": fast_accumulation needs granularity tensorwise or rowwise, ",
+         "whose scales are applied at the end of a product, got ", name(granularity));
+  }
+  const bool mx = granularity == Granularity::mxfp8;
+  if (mx && (layer.amax_floor != 0 || layer.pow2_scales)) {
+    refuse_argument(op, ": granularity mxfp8 has no ",
+                    layer.pow2_scales ? "pow2_scales: its scales are powers of two"
+                                      : "amax_floor: its scales follow from the data alone",
+                    "; leave it unset");
+  }
+  const auto mx_scale = static_cast<std::int32_t>(layer.mx_scale);
+  if (mx_scale < 0 || mx_scale > static_cast<std::int32_t>(MxScale::up)) {
+    refuse_argument(op, ": mx_scale must be 0 (floor), 1 (even) or 2 (up), got ", mx_scale);
+  }
+  if (layer.mx_scale != MxScale::floor && !mx) {
+    refuse_argument(op, ": mx_scale = ", name(layer.mx_scale), " needs granularity mxfp8, got ",
+                    name(granularity));
+  }
 }
 
 }  // namespace
 
 LinearProducts fp8_products(const Fp8LinearProblem& layer) {
-  const GemmOperand x{layer.format, kBlock1x128};
+  const GemmOperand x{layer.format, activation_block(layer)};
   const GemmOperand x_t{layer.format, x_t_block(layer)};
-  const GemmOperand w{layer.format, kBlock128x128};
-  const GemmOperand dy{layer.grad_format, kBlock1x128};
-  return linear_products(layer, {x, w}, {dy, w}, {dy, x_t});
+  const GemmOperand w{layer.format, weight_block(layer)};
+  const GemmOperand dy{layer.grad_format, activation_block(layer)};
+  LinearProducts products = linear_products(layer, {x, w}, {dy, w}, {dy, x_t});
+  for (GemmProblem* product : {&products.y, &products.dx, &products.dw}) {
+    product->fast_accumulation = layer.fast_accumulation;
+  }
+  return products;
 }
 
 LinearProducts plain_products(const Fp8LinearProblem& layer) {
@@ -66,18 +108,19 @@ LinearProducts plain_products(const Fp8LinearProblem& layer) {
 }
 
 QuantizeProblem cast_of_x(const Fp8LinearProblem& layer) {
-  return cast_of(layer, layer.m, layer.k, layer.format, kBlock1x128,
+  return cast_of(layer, layer.m, layer.k, layer.format, activation_block(layer),
                  block_if(saves_x(layer), x_t_block(layer)));
 }
 
 QuantizeProblem cast_of_w(const Fp8LinearProblem& layer) {
-  return cast_of(layer, layer.n, layer.k, layer.format, kBlock128x128,
-                 block_if(saves_w(layer), kBlock128x128));
+  return cast_of(layer, layer.n, layer.k, layer.format, weight_block(layer),
+                 block_if(saves_w(layer), weight_block(layer)));
 }
 
 QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer) {
-  return cast_of(layer, layer.m, layer.n, layer.grad_format, block_if(layer.need_dx, kBlock1x128),
-                 block_if(layer.need_dw, kBlock1x128));
+  const BlockShape block = activation_block(layer);
+  return cast_of(layer, layer.m, layer.n, layer.grad_format, block_if(layer.need_dx, block),
+                 block_if(layer.need_dw, block));
 }
 
 QuantizedLayout out_layout(const QuantizeProblem& cast) {
@@ -103,6 +146,7 @@ void check_numerics(std::string_view op, const Fp8LinearProblem& layer) {
                     static_cast<std::int32_t>(layer.wgrad_blocks));
   }
   check_amax_floor(op, layer.amax_floor);
+  check_granularity(op, layer);
   check_count(op, "max_multiprocessors", layer.max_multiprocessors);
 }
 

@@ -30,8 +30,20 @@ QuantizeProblem cast_of_dy(const Fp8LinearProblem& layer);
 QuantizedLayout out_layout(const QuantizeProblem& cast);
 QuantizedLayout transposed_layout(const QuantizeProblem& cast);
 
+// Whether scales are applied at the end of a product, not in every slice.
+inline bool has_end_scales(const Fp8LinearProblem& layer) {
+  return layer.granularity == Granularity::tensorwise || layer.granularity == Granularity::rowwise;
+}
+// The blocks of x, dy and dy^T, each along its own contraction.
+inline BlockShape activation_block(const Fp8LinearProblem& layer) {
+  if (!has_end_scales(layer)) return kBlock1x128;
+  return layer.granularity == Granularity::rowwise ? kEachRow : kWholeTensor;
+}
+inline BlockShape weight_block(const Fp8LinearProblem& layer) {  // of w and of w^T
+  return has_end_scales(layer) ? activation_block(layer) : kBlock128x128;
+}
 inline BlockShape x_t_block(const Fp8LinearProblem& layer) {
-  return layer.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+  return layer.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : activation_block(layer);
 }
 inline bool saves_x(const Fp8LinearProblem& layer) { return layer.training && layer.need_dw; }
 inline bool saves_w(const Fp8LinearProblem& layer) { return layer.training && layer.need_dx; }

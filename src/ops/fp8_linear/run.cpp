@@ -17,7 +17,7 @@ QuantizedForm x_t_form(const Fp8LinearProblem& problem) {
   return {problem.format, problem.k, problem.m, x_t_block(problem), "[K, M]"};
 }
 QuantizedForm w_t_form(const Fp8LinearProblem& problem) {
-  return {problem.format, problem.k, problem.n, kBlock128x128, "[K, N]"};
+  return {problem.format, problem.k, problem.n, weight_block(problem), "[K, N]"};
 }
 
 void check(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args,
@@ -28,7 +28,7 @@ void check(const Fp8LinearForwardPlan& plan, const Fp8LinearForwardArgs& args,
   call.reads("x", args.x, MatrixForm{problem.dtype, m, k, "[M, K]"});
   if (problem.weights_quantized) {
     call.reads("weights.w", args.weights.w,
-               QuantizedForm{problem.format, n, k, kBlock128x128, "[N, K]"});
+               QuantizedForm{problem.format, n, k, weight_block(problem), "[N, K]"});
   } else {
     call.reads("w", args.w, MatrixForm{problem.dtype, n, k, "[N, K]"});
   }

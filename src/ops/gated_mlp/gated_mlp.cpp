@@ -2,6 +2,7 @@
 #include "core/message.hpp"
 #include "ops/gated_activation/problem.hpp"
 #include "ops/gated_mlp/state.hpp"
+#include "ops/quantize/forms.hpp"
 
 namespace octet {
 namespace {
@@ -25,12 +26,18 @@ Fp8LinearProblem layer_of(const GatedMlpProblem& problem) {
   layer.pow2_scales = problem.pow2_scales;
   layer.max_multiprocessors = problem.max_multiprocessors;
   layer.device = problem.device;
+  layer.granularity = problem.granularity;
+  layer.fast_accumulation = problem.fast_accumulation;
+  layer.mx_scale = problem.mx_scale;
   return layer;
 }
 
 // The options of the casts that are not the default.
 std::string describe_fp8(const GatedMlpProblem& problem) {
   std::string result;
+  if (problem.granularity != Granularity::blockwise) {
+    result += text(" --granularity ", name(problem.granularity));
+  }
   if (problem.unfused) result += " --unfused";
   if (problem.dtype != Dtype::bf16) result += text(" --input ", name(problem.dtype));
   if (problem.format != Dtype::e4m3) result += text(" --format ", name(problem.format));
@@ -40,6 +47,8 @@ std::string describe_fp8(const GatedMlpProblem& problem) {
   if (problem.wgrad_blocks == WgradBlocks::square) result += " --wgrad-blocks 2d";
   if (problem.amax_floor != 0) result += " --amax-floor " + exact_text(problem.amax_floor);
   if (problem.pow2_scales) result += " --pow2-scales";
+  if (problem.mx_scale != MxScale::floor) result += text(" --mx-scale ", name(problem.mx_scale));
+  if (problem.fast_accumulation) result += " --fast-accumulation";
   return result;
 }
 
@@ -70,6 +79,9 @@ void check(const GatedMlpProblem& problem) {
     refuse_argument(kOp, ": weights_quantized needs fp8 = true");
   }
   if (problem.unfused && !problem.fp8) refuse_argument(kOp, ": unfused needs fp8 = true");
+  if (problem.granularity != Granularity::blockwise && !problem.fp8) {
+    refuse_argument(kOp, ": granularity needs fp8 = true, got ", name(problem.granularity));
+  }
   check_size(kOp, 2, problem.f, Dtype::f32);  // so that 2F does not overflow
   check_size(kOp, problem.m, problem.k, Dtype::f32);
   check_size(kOp, 2 * problem.f, problem.k, Dtype::f32);

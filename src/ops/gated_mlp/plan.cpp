@@ -32,7 +32,7 @@ void plan_activation(const GatedMlpProblem& problem, Launches& launches,
                      GatedMlpForwardState& state) {
   const QuantizeProblem cast = cast_of_x(down_layer(problem));
   state.activation = launches.activate(activation_with(problem, cast));
-  if (problem.unfused) state.quantize_h = launches.quantize(cast);
+  if (casts_apart(problem)) state.quantize_h = launches.quantize(cast);
   if (problem.fp8 && problem.down) state.h_layout = out_layout(cast);
 }
 
@@ -40,7 +40,7 @@ void plan_activation(const GatedMlpProblem& problem, Launches& launches,
                      GatedMlpBackwardState& state) {
   const QuantizeProblem cast = cast_of_dy(gate_up_layer(problem));
   state.activation = launches.activate_backward(activation_with(problem, cast));
-  if (problem.unfused) state.quantize_d_gate_up = launches.quantize(cast);
+  if (casts_apart(problem)) state.quantize_d_gate_up = launches.quantize(cast);
   if (activates_plain(problem)) {
     state.d_gate_up_bytes = dense_bytes(problem.dtype, problem.m, 2 * problem.f);
   }
@@ -82,7 +82,7 @@ GatedMlpForwardPlan plan_gated_mlp_forward(const GatedMlpProblem& problem,
   }
   plan_activation(problem, launches, *state);
   if (problem.down) state->down = launches.multiply(products(problem, down_layer(problem)).y);
-  if (problem.unfused || (!problem.fp8 && problem.down && state->saved.h_bytes == 0)) {
+  if (casts_apart(problem) || (!problem.fp8 && problem.down && state->saved.h_bytes == 0)) {
     state->h_bytes = dense_bytes(problem.dtype, problem.m, problem.f);
   }
   state->cost = launches.cost();

@@ -15,7 +15,7 @@ struct GatedMlpForwardState {
   std::optional<QuantizePlan> quantize_w_gate_up;
   GemmPlan gate_up;
   GatedActivationForwardPlan activation;
-  std::optional<QuantizePlan> quantize_h;  // only if unfused
+  std::optional<QuantizePlan> quantize_h;  // only if casts_apart()
   std::optional<QuantizePlan> quantize_w_down;
   std::optional<GemmPlan> down;
 
@@ -34,7 +34,7 @@ struct GatedMlpBackwardState {
   std::optional<GemmPlan> dh;
   std::optional<GemmPlan> dw_down;
   GatedActivationBackwardPlan activation;
-  std::optional<QuantizePlan> quantize_d_gate_up;  // only if unfused
+  std::optional<QuantizePlan> quantize_d_gate_up;  // only if casts_apart()
   std::optional<GemmPlan> dx;
   std::optional<GemmPlan> dw_gate_up;
 
@@ -68,9 +68,13 @@ inline GatedActivationProblem activation_problem(const GatedMlpProblem& problem)
 inline bool has_backward(const GatedMlpProblem& problem) {
   return problem.training && (problem.need_dx || problem.need_dw);
 }
+// Whether casts follow the activation. It writes scales of blocks alone.
+inline bool casts_apart(const GatedMlpProblem& problem) {
+  return problem.unfused || problem.granularity != Granularity::blockwise;
+}
 // Whether the activation writes 16- or 32-bit tensors: for plain products, or for separate casts.
 inline bool activates_plain(const GatedMlpProblem& problem) {
-  return !problem.fp8 || problem.unfused;
+  return !problem.fp8 || casts_apart(problem);
 }
 inline std::size_t dense_bytes(Dtype dtype, std::int64_t rows, std::int64_t cols) {
   return static_cast<std::size_t>(rows * cols * size_bytes(dtype));

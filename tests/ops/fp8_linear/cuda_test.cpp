@@ -2,6 +2,7 @@
 // kernel launches.
 #include <gtest/gtest.h>
 
+#include "ops/fp8_linear/parts.hpp"
 #include "ops/fp8_linear/random_tensor.hpp"
 #include "support/cuda_stream.hpp"
 #include "support/device_image.hpp"
@@ -83,13 +84,30 @@ struct Layer {
   }
 };
 
-TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
-  OCTET_NEEDS_HOPPER();
-  for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
-    Fp8LinearProblem problem{
-        .m = 600, .n = 770, .k = 650, .wgrad_blocks = blocks, .device = OnCuda::kDevice};
+// Every granularity, and both ways to quantise x^T where there are two.
+std::vector<Fp8LinearProblem> every_granularity() {
+  std::vector<Fp8LinearProblem> problems;
+  for (const Granularity granularity : {Granularity::blockwise, Granularity::tensorwise,
+                                        Granularity::rowwise, Granularity::mxfp8}) {
+    Fp8LinearProblem problem{.m = 600, .n = 770, .k = 650, .device = OnCuda::kDevice};
+    problem.granularity = granularity;
     problem.bias_dtype = Dtype::bf16;
     problem.dbias_dtype = Dtype::f32;
+    problems.push_back(problem);
+    if (has_end_scales(problem)) {
+      problem.fast_accumulation = true;
+    } else {
+      problem.wgrad_blocks = WgradBlocks::square;
+    }
+    problems.push_back(problem);
+  }
+  return problems;
+}
+
+TEST(Fp8LinearCuda, GivesTheSameBitsFromAGraph) {
+  OCTET_NEEDS_HOPPER();
+  for (const Fp8LinearProblem& problem : every_granularity()) {
+    SCOPED_TRACE(describe(problem));
     const Layer layer(problem);
     const Stream stream;
     layer.step(stream.handle());

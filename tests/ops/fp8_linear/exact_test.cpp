@@ -1,5 +1,6 @@
 // The whole layer, exactly: integers in [-7, 7] with a 7 in every 128-block of every row and column
-// make every scale 7 / 448 = 2^-6, so y, dx and dw equal the integer products bit for bit.
+// make every scale 7 / 448 = 2^-6, also that of a whole row or tensor; those of mx blocks are powers
+// of two anyway. So y, dx and dw equal the integer products bit for bit.
 #include <gtest/gtest.h>
 
 #include "core/numeric.hpp"
@@ -154,6 +155,28 @@ TEST(Fp8LinearExact, EqualsIntegerProductsInEveryBit) {
     for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
       Fp8LinearProblem problem{.m = shape[0], .n = shape[1], .k = shape[2], .wgrad_blocks = blocks};
       expect_exact_layer(problem);
+    }
+  }
+}
+
+TEST(Fp8LinearExact, EqualsIntegerProductsInEveryGranularity) {
+  for (const auto& [m, n, k] : kShapes) {
+    for (const Granularity granularity :
+         {Granularity::tensorwise, Granularity::rowwise, Granularity::mxfp8}) {
+      Fp8LinearProblem problem{.m = m, .n = n, .k = k};
+      problem.granularity = granularity;
+      problem.bias_dtype = Dtype::f32;
+      expect_exact_layer(problem);
+      problem.grad_format = Dtype::e5m2;
+      problem.dw_dtype = Dtype::f32;
+      problem.accumulate_dw = true;
+      expect_exact_layer(problem);
+      if (granularity != Granularity::mxfp8) continue;
+      problem.wgrad_blocks = WgradBlocks::square;
+      for (const MxScale scale : {MxScale::floor, MxScale::even, MxScale::up}) {
+        problem.mx_scale = scale;
+        expect_exact_layer(problem);
+      }
     }
   }
 }

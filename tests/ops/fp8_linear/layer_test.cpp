@@ -34,17 +34,34 @@ struct BothWays {
   QuantizedTensor out;
   QuantizedTensor transposed;
 
-  BothWays(const Tensor& input, Dtype format, BlockShape block, BlockShape transposed_block)
+  BothWays(const Tensor& input, Dtype format, BlockShape block, BlockShape transposed_block,
+           const Fp8LinearProblem& layer = {})
       : out(input.view().rows(), input.view().cols(), format, block),
         transposed(input.view().cols(), input.view().rows(), format, transposed_block) {
     QuantizeProblem problem{.rows = input.view().rows(),
                             .cols = input.view().cols(),
                             .format = format,
                             .block = block,
-                            .transposed_block = transposed_block};
+                            .transposed_block = transposed_block,
+                            .pow2_scales = layer.pow2_scales};
+    problem.fold_mx = layer.granularity == Granularity::mxfp8;
+    problem.mx_scale = layer.mx_scale;
     const QuantizePlan plan = plan_quantize(problem);
     const Buffer workspace(plan.workspace_bytes);
     run(plan, {input, out, transposed}, {workspace.data(), workspace.bytes()});
+  }
+};
+
+// The blocks of a layer's operands.
+struct Blocks {
+  BlockShape activations = kBlock1x128;
+  BlockShape weights = kBlock128x128;
+  BlockShape x_t = kBlock1x128;
+
+  explicit Blocks(const Fp8LinearProblem& layer) {
+    if (layer.wgrad_blocks == WgradBlocks::square) x_t = kBlock128x128;
+    if (layer.granularity == Granularity::tensorwise) activations = weights = x_t = kWholeTensor;
+    if (layer.granularity == Granularity::rowwise) activations = weights = x_t = kEachRow;
   }
 };
 
@@ -62,11 +79,10 @@ struct Layer {
         dw(Dtype::bf16, {given.n, given.k}) {}
 
   void run_parts() const {
-    const BlockShape x_t_block =
-        problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
-    const BothWays x_q(x, problem.format, kBlock1x128, x_t_block);
-    const BothWays w_q(w, problem.format, kBlock128x128, kBlock128x128);
-    const BothWays dy_q(dy, problem.grad_format, kBlock1x128, kBlock1x128);
+    const Blocks blocks(problem);
+    const BothWays x_q(x, problem.format, blocks.activations, blocks.x_t, problem);
+    const BothWays w_q(w, problem.format, blocks.weights, blocks.weights, problem);
+    const BothWays dy_q(dy, problem.grad_format, blocks.activations, blocks.activations, problem);
     multiply(x_q.out, w_q.out, y);
     multiply(dy_q.out, w_q.transposed, dx);
     multiply(dy_q.transposed, x_q.transposed, dw);
@@ -84,21 +100,89 @@ Fp8LinearProblem small_problem() {
   return problem;
 }
 
+void expect_bits_of_parts(const Fp8LinearProblem& problem) {
+  const Layer parts(problem);
+  const Layer whole(problem);
+  parts.run_parts();
+  whole.run_layer();
+  EXPECT_TRUE(equal(parts.y, whole.y)) << describe(problem);
+  EXPECT_TRUE(equal(parts.dx, whole.dx)) << describe(problem);
+  EXPECT_TRUE(equal(parts.dw, whole.dw)) << describe(problem);
+}
+
 TEST(Fp8Linear, IsQuantizeAndGemmInEveryBit) {
   for (const Dtype grad_format : {Dtype::e4m3, Dtype::e5m2}) {
     for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
       Fp8LinearProblem problem = small_problem();
       problem.grad_format = grad_format;
       problem.wgrad_blocks = blocks;
-      const Layer parts(problem);
-      const Layer whole(problem);
-      parts.run_parts();
-      whole.run_layer();
-      EXPECT_TRUE(equal(parts.y, whole.y)) << describe(problem);
-      EXPECT_TRUE(equal(parts.dx, whole.dx)) << describe(problem);
-      EXPECT_TRUE(equal(parts.dw, whole.dw)) << describe(problem);
+      expect_bits_of_parts(problem);
     }
   }
+}
+
+TEST(Fp8Linear, IsQuantizeAndGemmInEveryGranularity) {
+  for (const Dtype grad_format : {Dtype::e4m3, Dtype::e5m2}) {
+    Fp8LinearProblem problem = small_problem();
+    problem.grad_format = grad_format;
+    for (const Granularity granularity : {Granularity::tensorwise, Granularity::rowwise}) {
+      problem.granularity = granularity;
+      problem.pow2_scales = false;
+      expect_bits_of_parts(problem);
+      problem.fast_accumulation = true;  // which the CPU ignores
+      problem.pow2_scales = true;
+      expect_bits_of_parts(problem);
+    }
+    problem.granularity = Granularity::mxfp8;
+    problem.pow2_scales = problem.fast_accumulation = false;
+    for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
+      for (const MxScale scale : {MxScale::floor, MxScale::even, MxScale::up}) {
+        problem.wgrad_blocks = blocks;
+        problem.mx_scale = scale;
+        expect_bits_of_parts(problem);
+      }
+    }
+  }
+}
+
+// A layer that shares scales otherwise has other results: the granularity reaches the casts.
+TEST(Fp8Linear, GranularitiesDiffer) {
+  std::vector<Layer> layers;
+  for (const Granularity granularity : {Granularity::blockwise, Granularity::tensorwise,
+                                        Granularity::rowwise, Granularity::mxfp8}) {
+    Fp8LinearProblem problem = small_problem();
+    problem.granularity = granularity;
+    layers.emplace_back(problem);
+    layers.back().run_layer();
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(equal(layers[i].y, layers[j].y)) << i << ", " << j;
+      EXPECT_FALSE(equal(layers[i].dx, layers[j].dx)) << i << ", " << j;
+      EXPECT_FALSE(equal(layers[i].dw, layers[j].dw)) << i << ", " << j;
+    }
+  }
+}
+
+TEST(Fp8Linear, NamesItsGranularity) {
+  Fp8LinearProblem problem = small_problem();
+  EXPECT_EQ(describe(problem),
+            "gemm --dtype fp8 --granularity blockwise --shape 140x270x200 --format e4m3 "
+            "--grad-format e4m3 --wgrad-blocks 1d --device cpu");
+  problem.granularity = Granularity::rowwise;
+  problem.grad_format = Dtype::e5m2;
+  problem.fast_accumulation = true;
+  EXPECT_EQ(describe(problem),
+            "gemm --dtype fp8 --granularity rowwise --shape 140x270x200 --format e4m3 "
+            "--grad-format e5m2 --fast-accumulation --device cpu");
+  problem = small_problem();
+  problem.granularity = Granularity::mxfp8;
+  problem.mx_scale = MxScale::up;
+  EXPECT_EQ(describe(problem),
+            "gemm --dtype fp8 --granularity mxfp8 --shape 140x270x200 --format e4m3 "
+            "--grad-format e4m3 --wgrad-blocks 1d --mx-scale up --device cpu");
+  EXPECT_EQ(parse_granularity("tensorwise"), Granularity::tensorwise);
+  EXPECT_EQ(parse_granularity("tensor"), std::nullopt);
 }
 
 TEST(Fp8Linear, TheClassShowsItsPlansAndWhatItSaved) {
@@ -123,14 +207,17 @@ TEST(Fp8Linear, TheClassShowsItsPlansAndWhatItSaved) {
   }
 }
 
-TEST(Fp8Linear, WeightsQuantizedAheadGiveTheSameBits) {
-  const Layer on_the_fly(small_problem());
+void expect_bits_with_weights_ahead(Fp8LinearProblem problem) {
+  SCOPED_TRACE(describe(problem));
+  const Layer on_the_fly(problem);
   on_the_fly.run_layer();
 
-  Fp8LinearProblem problem = small_problem();
   problem.weights_quantized = true;
   const Layer ahead(problem);
-  const BothWays weights(ahead.w, problem.format, kBlock128x128, kBlock128x128);
+  const BlockShape block = Blocks(problem).weights;
+  EXPECT_EQ(fp8_linear_weights_layout(problem).w.block, block);
+  EXPECT_EQ(fp8_linear_weights_layout(problem).w_t.block, block);
+  const BothWays weights(ahead.w, problem.format, block, block, problem);
   const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
   EXPECT_EQ(layout.w_t.bytes, 0u);
   const Buffer x_t(layout.x_t.bytes);
@@ -150,11 +237,20 @@ TEST(Fp8Linear, WeightsQuantizedAheadGiveTheSameBits) {
   EXPECT_TRUE(equal(on_the_fly.dw, ahead.dw));
 }
 
-TEST(Fp8Linear, ComputesOnlyTheGradientsAskedFor) {
-  const Layer both(small_problem());
+TEST(Fp8Linear, WeightsQuantizedAheadGiveTheSameBits) {
+  for (const Granularity granularity : {Granularity::blockwise, Granularity::tensorwise,
+                                        Granularity::rowwise, Granularity::mxfp8}) {
+    Fp8LinearProblem problem = small_problem();
+    problem.granularity = granularity;
+    expect_bits_with_weights_ahead(problem);
+  }
+}
+
+void expect_bits_of_single_gradients(Fp8LinearProblem problem) {
+  SCOPED_TRACE(describe(problem));
+  const Layer both(problem);
   both.run_layer();
   for (const bool need_dx : {false, true}) {
-    Fp8LinearProblem problem = small_problem();
     problem.need_dx = need_dx;
     problem.need_dw = !need_dx;
     const Layer one(problem);
@@ -167,6 +263,15 @@ TEST(Fp8Linear, ComputesOnlyTheGradientsAskedFor) {
     const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
     EXPECT_EQ(layout.x_t.bytes == 0, need_dx);
     EXPECT_EQ(layout.w_t.bytes == 0, !need_dx);
+  }
+}
+
+TEST(Fp8Linear, ComputesOnlyTheGradientsAskedFor) {
+  for (const Granularity granularity : {Granularity::blockwise, Granularity::tensorwise,
+                                        Granularity::rowwise, Granularity::mxfp8}) {
+    Fp8LinearProblem problem = small_problem();
+    problem.granularity = granularity;
+    expect_bits_of_single_gradients(problem);
   }
 }
 

@@ -85,13 +85,16 @@ struct Layer {
       forward_args.w_down = w_down;
       forward_args.y = y;
     } else if (given.fp8) {
+      const BlockShape block = given.granularity == Granularity::tensorwise ? kWholeTensor
+                               : given.granularity == Granularity::rowwise  ? kEachRow
+                                                                            : kBlock1x128;
       forward_args.h_fp8.out =
-          allocate(h_fp8, QuantizedLayout(given.m, given.f, given.format, kBlock1x128));
+          allocate(h_fp8, QuantizedLayout(given.m, given.f, given.format, block));
       if (given.training && given.need_dw) {
-        const BlockShape block =
-            given.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
-        forward_args.h_fp8.transposed =
-            allocate(h_fp8_t, QuantizedLayout(given.f, given.m, given.format, block));
+        const bool square = given.wgrad_blocks == WgradBlocks::square;
+        forward_args.h_fp8.transposed = allocate(
+            h_fp8_t,
+            QuantizedLayout(given.f, given.m, given.format, square ? kBlock128x128 : block));
       }
     } else {
       forward_args.h = h;

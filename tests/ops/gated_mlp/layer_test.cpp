@@ -49,13 +49,19 @@ TEST(GatedMlp, FusedAndUnfusedGiveTheSameBits) {
 }
 
 // The chain: fp8_linear, gated_activation, fp8_linear, called one by one.
-TEST(GatedMlp, IsLinearActivationLinearInEveryBit) {
-  const GatedMlpProblem problem = small_problem();
+void expect_bits_of_chain(const GatedMlpProblem& problem) {
+  SCOPED_TRACE(describe(problem));
   const Layer whole(problem);
   whole.run();
 
-  Fp8Linear gate_up_layer({.m = problem.m, .n = 2 * problem.f, .k = problem.k});
-  Fp8Linear down_layer({.m = problem.m, .n = problem.k, .k = problem.f});
+  Fp8LinearProblem gate_up_problem{.m = problem.m, .n = 2 * problem.f, .k = problem.k};
+  gate_up_problem.granularity = problem.granularity;
+  gate_up_problem.mx_scale = problem.mx_scale;
+  Fp8LinearProblem down_problem = gate_up_problem;
+  down_problem.n = problem.k;
+  down_problem.k = problem.f;
+  Fp8Linear gate_up_layer(gate_up_problem);
+  Fp8Linear down_layer(down_problem);
   const GatedActivationProblem activation{.rows = problem.m, .cols = problem.f};
   const Layer parts(problem);
   const Tensor gate_up(Dtype::bf16, {problem.m, 2 * problem.f});
@@ -81,6 +87,41 @@ TEST(GatedMlp, IsLinearActivationLinearInEveryBit) {
   gate_up_layer.backward(d_gate_up, parts.dx, parts.dw_gate_up);
 
   expect_equal_results(whole, parts);
+}
+
+TEST(GatedMlp, IsLinearActivationLinearInEveryBit) { expect_bits_of_chain(small_problem()); }
+
+TEST(GatedMlp, IsThatChainInEveryGranularity) {
+  GatedMlpProblem problem = small_problem();
+  for (const Granularity granularity :
+       {Granularity::tensorwise, Granularity::rowwise, Granularity::mxfp8}) {
+    problem.granularity = granularity;
+    expect_bits_of_chain(problem);
+  }
+  problem.mx_scale = MxScale::even;
+  expect_bits_of_chain(problem);
+}
+
+// The activation writes no scales of whole rows: the copies of h come from a cast of their own.
+TEST(GatedMlp, OtherGranularitiesCastApartFromTheActivation) {
+  for (const Granularity granularity :
+       {Granularity::tensorwise, Granularity::rowwise, Granularity::mxfp8}) {
+    for (const bool down : {false, true}) {
+      GatedMlpProblem problem = small_problem();
+      problem.granularity = granularity;
+      problem.down = down;
+      SCOPED_TRACE(describe(problem));
+      const Layer given(problem);
+      const GatedMlpCost cost = octet::cost(plan_gated_mlp_forward(problem));
+      problem.unfused = true;
+      const Layer unfused(problem);
+      EXPECT_EQ(cost.launches, octet::cost(plan_gated_mlp_forward(problem)).launches);
+      given.run();
+      unfused.run();
+      expect_equal_outputs(given, unfused);
+      expect_equal_saved(given, unfused);
+    }
+  }
 }
 
 TEST(GatedMlp, TheConvenienceLayerGivesTheSameBits) {
