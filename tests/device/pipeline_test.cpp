@@ -166,19 +166,22 @@ Pipeline over_groups(int stages, int tiles, int warps, bool restarts, int blocks
 
 TEST(Pipeline, HoldsForTilesOfDifferentLengths) {
   std::mt19937_64 random(3);
-  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
     const bool restarts = stages_unrolled(config.gemm);
     const int warps = 4 * consumers(config.gemm);
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       std::vector<int> slices(1 + random() % 12);
       for (int& count : slices) count = std::array{1, 2, 5}[random() % 3];
-      const Pipeline pipeline =
+      Pipeline pipeline =
           over_groups(config.gemm.stages, 20, warps, restarts, config.gemm.cluster, slices);
+      pipeline.promoted = config.gemm.promotion != Promotion::none;
+      pipeline.staged = is_staged(config.gemm) && stages_in_ring(config.gemm);
       ASSERT_EQ(run_random(pipeline, seed), "") << name(config) << ", seed " << seed;
     }
     // All tiles of one slice: the producer is as many tiles ahead as there are stages.
-    const Pipeline short_tiles =
+    Pipeline short_tiles =
         over_groups(config.gemm.stages, 30, warps, restarts, config.gemm.cluster, {1});
+    short_tiles.promoted = config.gemm.promotion != Promotion::none;
     ASSERT_EQ(run_random(short_tiles, 1), "") << name(config);
     ASSERT_EQ(run_every(over_groups(config.gemm.stages, 10, 1, restarts, 1, {1})), "");
   }

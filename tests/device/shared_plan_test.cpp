@@ -112,7 +112,7 @@ TEST(SharedPlan, HasRoomForAStagedTile) {
     EXPECT_EQ(corners, wanted) << name(c);
   };
   for (const Sm90GemmConfig& config : sm90_gemm_configs()) check(config, Groups::none);
-  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
     check(config.gemm, config.groups);
   }
 }
@@ -121,7 +121,7 @@ TEST(SharedPlan, HasRoomForAStagedTile) {
 // before its second segment, not behind the start of its last, and at the start of a segment.
 TEST(SharedPlan, CrossesScaleBlocksBetweenSegments) {
   int crossing = 0;
-  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
     const Sm90GemmConfig& c = config.gemm;
     if (!crosses_scale_blocks(c)) continue;
     ++crossing;

@@ -33,7 +33,7 @@ LISTED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}",
     re.MULTILINE,
 )
-LISTED_16 = re.compile(r"config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?\)")
+LISTED_16 = re.compile(r"(?:\{Groups::(\w+), )?config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?\)")
 LISTED_GROUPED = re.compile(
     r"\{Groups::(\w+),\s*\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
@@ -79,10 +79,13 @@ def config_of(m, n, stages, promotion, a, b, columns, cluster):
 
 
 def configs16(header):
-    """The 16-bit configurations, which are listed once for both dtypes."""
+    """(groups, configuration) of 16-bit operands, which are listed once for both dtypes."""
     return {
-        (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b])
-        for a, b, m, n, stages, cluster in LISTED_16.findall(header)
+        (
+            GROUPS[kind or "none"],
+            (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b]),
+        )
+        for kind, a, b, m, n, stages, cluster in LISTED_16.findall(header)
         for dtype in (DTYPES["bf16"], DTYPES["f16"])
     }
 
@@ -92,26 +95,26 @@ def listed_configs(header):
     grouped = {
         (GROUPS[kind], config_of(*numbers)) for kind, *numbers in LISTED_GROUPED.findall(header)
     }
-    if grouped:
-        return grouped
-    dense = {config_of(*numbers) for numbers in LISTED.findall(header)} | configs16(header)
-    return {(GROUPS["none"], config) for config in dense}
+    dense = set() if grouped else {(GROUPS["none"], config_of(*numbers)) for numbers in LISTED.findall(header)}
+    return grouped | dense | configs16(header)
 
 
 def loads_of_operand(rows, major):
     return rows // 64 if major == MAJORS["mn"] else 1
 
 
-def unpromoted_counts(config, waves, elected):
+def unpromoted_counts(config, waves, elected, over):
     tile_m, tile_n, stages, _, dtype, _, _, cluster, a_major, b_major = config
     loads = loads_of_operand(tile_m // cluster, a_major) + loads_of_operand(tile_n, b_major)
     is_fp8 = dtype >= DTYPES["e4m3"]
-    products = {"QGMMA": 4 * waves * stages, "HGMMA": 0}
+    # Both waves of 128x256 are one of m64n256, which spills over groups.
+    batches = 1 if tile_m == 128 and over == GROUPS["none"] else waves
+    products = {"QGMMA": 4 * batches * stages, "HGMMA": 0}
     return {
         "QGMMA": products["QGMMA" if is_fp8 else "HGMMA"],
         "HGMMA": products["HGMMA" if is_fp8 else "QGMMA"],
         "QGMMA_RS": 0,
-        "WARPGROUP": 2 * stages + waves,  # serialised, it would be 2 x QGMMA
+        "WARPGROUP": 2 * stages + batches,  # serialised, it would be 2 x QGMMA
         "FFMA": 0,
         "SETMAXNREG": 2,
         "LANE_LOOP": 0 if elected and a_major == MAJORS["k"] else loads,
@@ -135,7 +138,7 @@ def gemm_counts(config, over):
     staged_early = tile_m == 256
     elected = promotion != ONE_BY_ONE and waves == 1
     if promotion == NONE:
-        counts = unpromoted_counts(config, waves, elected)
+        counts = unpromoted_counts(config, waves, elected, over)
         if dtype >= DTYPES["e4m3"]:
             counts["FMUL"] = end_scale_products(waves, per_wave, staged_early, 1)
         return counts

@@ -29,6 +29,15 @@ __device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* ma
 
 // The same of a 5-D tensor, such as heads, dense or ragged (cuda/tensor_map.hpp).
 __device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* map, int x, int y,
+                                         int z, int w, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+
+__device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap* map, int x, int y,
                                          int z, int w, int v, std::uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "

@@ -145,6 +145,9 @@ GroupedGemmProblem problem_of(const Sm90GroupedGemmConfig& config, std::int64_t 
   problem.a.dtype = config.gemm.a;
   problem.b.dtype = config.gemm.b;
   problem.b.block = config.gemm.promotion == Promotion::one_by_one ? kBlock1x128 : kBlock128x128;
+  if (!is_fp8(config.gemm.a)) problem.a.block = problem.b.block = kUnscaled;
+  problem.a.major = config.gemm.a_major;
+  problem.b.major = config.gemm.b_major;
   problem.out_dtype = way.out;
   problem.accumulate = way.accumulate;
   return problem;
@@ -153,6 +156,10 @@ GroupedGemmProblem problem_of(const Sm90GroupedGemmConfig& config, std::int64_t 
 class GroupedGemmCudaConfigs : public ::testing::TestWithParam<Sm90GroupedGemmConfig> {
  protected:
   bool over_rows() const { return GetParam().groups == Groups::rows; }
+  // 16-bit lines have a multiple of 16 bytes.
+  std::int64_t extent(std::int64_t any) const {
+    return is_fp8(GetParam().gemm.a) ? any : round_up(any, 8);
+  }
   // Two columns of tiles, or of clusters, whose last tile then lies beyond d.
   std::int64_t across() const { return GetParam().gemm.cluster * GetParam().gemm.tile_n + 48; }
 };
@@ -170,8 +177,8 @@ TEST_P(GroupedGemmCudaConfigs, GiveTheCpusBitsWhicheverWayTilesLeave) {
   for (const Way& way : kWays) {
     if (over_rows() && way.accumulate) continue;
     for (const std::int64_t slices : {1, gemm.stages + 1}) {
-      const std::int64_t n = over_rows() ? across() : 2 * m + 37;
-      const std::int64_t k = over_rows() ? slices * 128 - 28 : across();
+      const std::int64_t n = over_rows() ? across() : extent(2 * m + 37);
+      const std::int64_t k = over_rows() ? extent(slices * 128 - 28) : across();
       GroupedGemmProblem problem = problem_of(GetParam(), sum + 29, n, k, way);
       if (++seed % 2 == 0) problem.tail = GroupTail::untouched;
       if (seed % 3 == 0) problem.max_multiprocessors = 3;
@@ -194,8 +201,9 @@ TEST_P(GroupedGemmCudaConfigs, GiveTheCpusBitsTileAfterTile) {
       size = random() % 4 == 0 ? 0 : static_cast<std::int64_t>(1 + random() % 700);
     }
     const std::int64_t sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-    GroupedGemmProblem problem = over_rows() ? problem_of(GetParam(), sum + 600, 1000, 300, way)
-                                             : problem_of(GetParam(), sum + 600, 800, 496, way);
+    GroupedGemmProblem problem = over_rows()
+                                     ? problem_of(GetParam(), sum + 600, 1000, extent(300), way)
+                                     : problem_of(GetParam(), sum + 600, 800, 496, way);
     problem.max_multiprocessors = multiprocessors;
     const GroupedCase grouped(problem, sizes, Numbers::integers, 6, Padding::zero);
     EXPECT_TRUE(by_cuda(grouped, way, name(GetParam())) == by_cpu(grouped, way))
@@ -209,10 +217,11 @@ TEST_P(GroupedGemmCudaConfigs, EqualTheDenseProductOfEachGroup) {
   std::uint64_t seed = 10;
   for (const Way& way : kWays) {
     if (over_rows() && way.accumulate) continue;
-    const Sizes sizes{200, 0, 33, 515, 1, 128, 300};
-    const std::int64_t extent = 400 + static_cast<std::int64_t>(seed % 3) * 16;
-    const GroupedCase grouped(over_rows() ? problem_of(GetParam(), 1400, extent, 700, way)
-                                          : problem_of(GetParam(), 1400, 300, extent, way),
+    // Sizes are the contraction of a dense product.
+    const Sizes sizes{200, 0, extent(33), extent(515), extent(1), 128, extent(300)};
+    const std::int64_t cols = 400 + static_cast<std::int64_t>(seed % 3) * 16;
+    const GroupedCase grouped(over_rows() ? problem_of(GetParam(), 1400, cols, extent(700), way)
+                                          : problem_of(GetParam(), 1400, extent(300), cols, way),
                               sizes, Numbers::random, ++seed, Padding::zero);
     EXPECT_TRUE(by_cuda(grouped, way, name(GetParam())) == by_dense_products(grouped, way))
         << name(GetParam()) << ", " << way.name << ": " << grouped.command();
@@ -227,8 +236,8 @@ std::string test_name(const ::testing::TestParamInfo<Sm90GroupedGemmConfig>& inf
   return text;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GroupedGemmCudaConfigs, ::testing::ValuesIn(kSm90GroupedGemmConfigs),
-                         test_name);
+INSTANTIATE_TEST_SUITE_P(All, GroupedGemmCudaConfigs,
+                         ::testing::ValuesIn(sm90_grouped_gemm_configs()), test_name);
 
 // What the plan takes, for sizes of every kind: all in one group, none, more than the buffers have, negative.
 TEST(GroupedGemmCuda, GivesTheCpusBitsForEverySizes) {
@@ -266,7 +275,7 @@ TEST(GroupedGemmCuda, EndsAnywhere) {
   OCTET_NEEDS_HOPPER();
   Sizes sizes(40);
   std::iota(sizes.begin(), sizes.end(), 0);
-  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
     const Way way{"16-bit boxes", Dtype::bf16};
     const GroupedCase grouped(problem_of(config, 1000, 160, 272, way), sizes, Numbers::integers, 3,
                               Padding::zero);

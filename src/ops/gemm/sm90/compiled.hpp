@@ -66,12 +66,6 @@ inline constexpr Sm90GemmConfig kSm90UnpromotedConfigs[] = {
     {128, 128, 6, Promotion::none, Dtype::e5m2, Dtype::e5m2},
 };
 
-// A 16-bit configuration.
-constexpr Sm90GemmConfig config16(Dtype dtype, Major a, Major b, int tile_m, int tile_n, int stages,
-                                  int cluster = 1) {
-  return {tile_m, tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order, cluster, a, b};
-}
-
 // Those of one 16-bit dtype. Few rows are those of a forward product or a data gradient.
 template <Dtype kDtype>
 inline constexpr Sm90GemmConfig kSm90Configs16[] = {

@@ -42,6 +42,12 @@ struct Sm90GemmConfig {
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
 
+// A 16-bit configuration.
+constexpr Sm90GemmConfig config16(Dtype dtype, Major a, Major b, int tile_m, int tile_n, int stages,
+                                  int cluster = 1) {
+  return {tile_m, tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order, cluster, a, b};
+}
+
 // What the tiles of a launch belong to: one product, or those of groups, which cut d's rows or the
 // contraction (ops/grouped_gemm). A launch over groups has the main loop and the stores of the dense one.
 enum class Groups { none, rows, contraction };
@@ -101,6 +107,10 @@ constexpr int wave_n(const Sm90GemmConfig& c) {
   return consumer_cols(c) % kWaveN == 0 ? kWaveN : consumer_cols(c);
 }
 constexpr int waves_n(const Sm90GemmConfig& c) { return consumer_cols(c) / wave_n(c); }
+// Whether one wgmma of m64n256 computes both waves of a stage, which reads a once. Promotion has no registers for it.
+constexpr bool joins_waves(const Sm90GemmConfig& c) {
+  return c.promotion == Promotion::none && waves_n(c) == 2;
+}
 
 // Tiles of 160 or 192 columns are one wave, which crosses from one 128-column block of b's scales into the next.
 // Where it does depends on the tile, but always between segments of so many columns.

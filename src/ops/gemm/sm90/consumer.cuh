@@ -5,7 +5,7 @@
 #include "device/ptx/barrier.cuh"
 #include "device/ptx/registers.cuh"
 #include "device/ptx/shared_memory.cuh"
-#include "device/ptx/wgmma16.cuh"
+#include "device/ptx/wgmma_n256.cuh"
 #include "ops/gemm/sm90/group_tiles.cuh"
 
 namespace octet::sm90 {
@@ -159,12 +159,13 @@ struct Consumer {
                                         int wave_col) {
     ptx::pin(slice);
     ptx::wgmma_fence();
-    issue_steps(slice, stage, wave_m, wave_col, 0);
+    issue_steps(stage, wave_m, wave_col, 0, slice);
   }
 
-  // The four steps of a stage, added to what `sum` has if `keep`.
-  __device__ __forceinline__ void issue_steps(float (&sum)[kValues], int stage, int wave_m,
-                                              int wave_col, int keep) {
+  // The four steps of a stage, added to what `sums` have if `keep`: one array, or two of m64n256.
+  template <class... Sums>
+  __device__ __forceinline__ void issue_steps(int stage, int wave_m, int wave_col, int keep,
+                                              Sums&... sums) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const std::uint32_t a_at = a_low + stage * (c.tile_m * kSliceBytes / 16) +
@@ -174,13 +175,29 @@ struct Consumer {
       const std::uint64_t a = ptx::join64(a_at, kDescriptorHigh);
       const std::uint64_t b = ptx::join64(b_at, kDescriptorHigh);
       if constexpr (is_fp8(c.a)) {
-        ptx::wgmma<c.a, c.b>(sum, a, b, k == 0 ? keep : 1);
+        ptx::wgmma<c.a, c.b>(sums..., a, b, k == 0 ? keep : 1);
       } else {
         ptx::wgmma16<c.a, static_cast<ptx::Major>(c.a_major), static_cast<ptx::Major>(c.b_major)>(
-            sum, a, b, k == 0 ? keep : 1);
+            sums..., a, b, k == 0 ? keep : 1);
       }
     }
     ptx::wgmma_commit();
+  }
+
+  // All waves of a stage, added to the accumulators if `keep`. They are this many batches of products. Over groups
+  // m64n256 spills.
+  static constexpr bool kJoinsWaves = joins_waves(c) && kGroups<C> == Groups::none;
+  static constexpr int kBatches = kJoinsWaves ? 1 : kWaves;
+  __device__ __forceinline__ void issue_stage(int stage, int keep) {
+    ptx::wgmma_fence();
+    if constexpr (kJoinsWaves) {
+      issue_steps(stage, 0, 0, keep, acc[0], acc[1]);
+    } else {
+#pragma unroll
+      for (int wave = 0; wave < kWaves; ++wave) {
+        issue_steps(stage, wave / kWavesN, wave % kWavesN, keep, acc[wave]);
+      }
+    }
   }
 
   // The scale of a column in a wave that crosses blocks of scales. The first segment lies in the first block and
@@ -238,7 +255,7 @@ struct Consumer {
   }
 
   // Waits for the ring's first stage, before the first tile. Without promotion a stage is waited for where it is
-  // multiplied, under the products of the one before.
+  // multiplied, under the products of the one before, and a tile's first where the tile begins.
   __device__ __forceinline__ void begin() {
     phases = is_staged(c) ? kStoredPhase : 0;
     if constexpr (c.promotion == Promotion::none) return;

@@ -27,17 +27,28 @@ struct GroupedGemmParams : GemmParams {
   int paired_apart;             // and groups of 16 features from one token block of b to the next
 };
 
+// The same over the contraction of 16-bit operands, which have no token blocks: where the rows of each group begin.
+struct PlainContractionParams : GroupedGemmParams<ContractionTiles> {
+  const std::int32_t* first_rows;  // [groups + 1], of the table
+};
+template <class C>
+inline constexpr bool kHasPlainContraction =
+    kGroups<C> == Groups::contraction && !is_fp8(C::value.a);
+
 // Whether the scales of a stage begin up to three before those of the tile, or of the slice.
 template <class C>
-inline constexpr bool kHasShift = kGroups<C> == Groups::rows ||
-                                  (kGroups<C> == Groups::contraction &&
-                                   C::value.promotion == Promotion::product_of_scales);
+inline constexpr bool kHasShift = has_slice_scales(C::value) &&
+                                  (kGroups<C> == Groups::rows ||
+                                   (kGroups<C> == Groups::contraction &&
+                                    C::value.promotion == Promotion::product_of_scales));
 
 template <class C>
 using Params = std::conditional_t<
     kGroups<C> == Groups::none,
     std::conditional_t<has_end_scales(C::value), EndScaledParams, GemmParams>,
-    GroupedGemmParams<std::conditional_t<kGroups<C> == Groups::rows, RowTiles, ContractionTiles>>>;
+    std::conditional_t<kHasPlainContraction<C>, PlainContractionParams,
+                       GroupedGemmParams<std::conditional_t<kGroups<C> == Groups::rows, RowTiles,
+                                                            ContractionTiles>>>>;
 
 // Whether it is one of the widths of a kernel.
 template <class C>
@@ -118,6 +129,12 @@ class GroupTileFinder : GroupTiles<C> {
     if (more) copy_entry(params, round + 1);
     GroupedTile tile = params.tiles.tile(this->index(params, round), entry);
     tile.more = more ? 1 : 0;
+    if constexpr (kHasPlainContraction<C>) {
+      const std::int32_t* rows = params.first_rows + tile.group;
+      tile.block = rows[0];
+      constexpr int kSlice = slice_elements(C::value);
+      tile.slices = max(1, (rows[1] - rows[0] + kSlice - 1) / kSlice);
+    }
     if constexpr (C::value.cluster > 1) {
       tile.col += static_cast<int>(ptx::cluster_rank()) * C::value.tile_n;
     }

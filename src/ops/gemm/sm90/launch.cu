@@ -57,20 +57,6 @@ bool are_aligned16(const GemmArgs& args, bool slice_scales) {
          (!slice_scales || (is_aligned16(args.a.scales) && is_aligned16(args.b.scales)));
 }
 
-// Rows of FP8 operands are checked with the call; those of 16-bit ones may start anywhere where they are not
-// loaded through tensor maps.
-void check_rows16(const char* argument, const TensorView& values, Major major) {
-  const int contiguous = major == Major::k ? 1 : 0;
-  const int other = 1 - contiguous;
-  if (sm90::is_aligned16(values) &&
-      (values.shape[other] == 1 || values.strides[other] * size_bytes(values.dtype) % 16 == 0)) {
-    return;
-  }
-  refuse_argument(kOp, ": cuda_sm90_wgmma needs ", argument,
-                  " on 16-byte boundaries, address and stride, got address ", values.data, " and ",
-                  describe(values), "; the backend cublaslt takes any");
-}
-
 // From one scale to the next along the rows of an operand.
 std::int64_t scale_step(const QuantizedView& operand) {
   return operand.block == kWholeTensor ? 0 : operand.scales.strides[0];
@@ -158,8 +144,8 @@ class Sm90GemmRun {
                               : sm90::panel_map(operand.values, slice_elements(config_)));
     };
     if (!is_fp8(config_.a)) {
-      check_rows16("a", args.a.values, config_.a_major);
-      check_rows16("b", args.b.values, config_.b_major);
+      sm90::check_lines16(kOp, "a", args.a.values, "; the backend cublaslt takes any");
+      sm90::check_lines16(kOp, "b", args.b.values, "; the backend cublaslt takes any");
     }
     const auto rows_of_last = static_cast<int>((problem_.m - 1) % config_.tile_m + 1);
     maps.a.values = values_map(args.a, config_.a_major, config_.tile_m / config_.cluster);

@@ -24,7 +24,11 @@ class StageLoader {
     if constexpr (kGroups<C> == Groups::rows) matrix_ = tile.group;
     if constexpr (kGroups<C> == Groups::contraction) {
       matrix_ = tile.block;
-      paired_apart_ = params.paired_apart;
+      if constexpr (kHasPlainContraction<C>) {
+        end_ = params.first_rows[tile.group + 1];
+      } else {
+        paired_apart_ = params.paired_apart;
+      }
     }
     if constexpr (kScalesByPointer) {
       const float* scales = params.b_scales;
@@ -45,7 +49,7 @@ class StageLoader {
   __device__ __forceinline__ void load(int stage, int slice) const {
     const std::uint32_t full = Storage::full_at(base_, stage);
     if constexpr (kHasShift<C>) store_shift(stage, slice);
-    constexpr int kMore = kGroups<C> == Groups::rows ? kScalesAtOnce * 4 : 0;
+    constexpr int kMore = kGroups<C> == Groups::rows && has_slice_scales(c) ? kScalesAtOnce * 4 : 0;
     ptx::barrier_expect_bytes(
         full, stage_bytes(c) + kMore - bytes_beyond_m(beyond_m_, has_slice_scales(C::value)));
     const OperandMaps& a_maps = beyond_m_ > 0 ? maps_.a_last : maps_.a;
@@ -99,18 +103,23 @@ class StageLoader {
   }
 
   // Panels of an mn-major operand: 64 of its rows by the 64 of the contraction in a slice. One load has 128 bytes
-  // along the contiguous dimension at most.
+  // along the contiguous dimension at most. Over the contraction of groups, tokens behind the group are zeros.
   template <int kPanels, bool kForAll = false>
-  static __device__ __forceinline__ void load_panels(std::uint32_t to, const CUtensorMap& map,
-                                                     int first, int slice, std::uint32_t full) {
+  __device__ __forceinline__ void load_panels(std::uint32_t to, const CUtensorMap& map, int first,
+                                              int slice, std::uint32_t full) const {
 #pragma unroll
     for (int panel = 0; panel < kPanels; ++panel) {
+      const std::uint32_t at = to + panel * kPanelBytes;
       const int x = first * 2 + panel * kSliceBytes;
       const int y = slice * slice_elements(c);
-      if constexpr (kForAll) {
-        ptx::load_box_for((1 << c.cluster) - 1, to + panel * kPanelBytes, &map, x, y, full);
+      if constexpr (kGroups<C> == Groups::contraction) {
+        ptx::load_box(at, &map, x, ragged_row(matrix_ + y, end_), end_, kRaggedExtent, full);
+      } else if constexpr (kGroups<C> == Groups::rows) {
+        ptx::load_box(at, &map, x, y, matrix_, full);
+      } else if constexpr (kForAll) {
+        ptx::load_box_for((1 << c.cluster) - 1, at, &map, x, y, full);
       } else {
-        ptx::load_box(to + panel * kPanelBytes, &map, x, y, full);
+        ptx::load_box(at, &map, x, y, full);
       }
     }
   }
@@ -119,7 +128,7 @@ class StageLoader {
                                          std::uint32_t full) const {
     if constexpr (c.a_major == Major::mn) {
       constexpr int kRows = c.tile_m / c.cluster;
-      static_assert(kRows % kWaveM == 0 && kGroups<C> == Groups::none);
+      static_assert(kRows % kWaveM == 0 && kGroups<C> != Groups::rows);
       const int row = c.cluster > 1 ? kRows * static_cast<int>(ptx::cluster_rank()) : 0;
       load_panels<kRows / kWaveM, (c.cluster > 1)>(a + row * kSliceBytes, a_maps.values, m0_ + row,
                                                    slice, full);
@@ -138,7 +147,7 @@ class StageLoader {
 
   __device__ __forceinline__ void load_b(std::uint32_t b, int slice, std::uint32_t full) const {
     if constexpr (c.b_major == Major::mn) {
-      static_assert(c.tile_n % kWaveM == 0 && kGroups<C> == Groups::none);
+      static_assert(c.tile_n % kWaveM == 0);
       load_panels<c.tile_n / kWaveM>(b, maps_.b.values, n0_, slice, full);
     } else if constexpr (c.columns == Columns::paired) {
       if constexpr (kGroups<C> == Groups::contraction) {
@@ -162,7 +171,8 @@ class StageLoader {
   int n0_;
   int beyond_m_;      // rows of the tile beyond M, where they are skipped
   int slices_;        // over groups: of this tile
-  int matrix_;        // over groups: weights of b, or first token block
+  int matrix_;        // over groups: weights of b, first token block, or first token
+  int end_;           // over the contraction of 16-bit operands: the token behind the group's last
   int paired_apart_;  // groups of paired rows from one token block to the next
   const float* b_scales_[b_scale_blocks(c)];  // of 128x128 blocks
 };

@@ -34,6 +34,25 @@ inline cuda::MatrixMap panel_map(const TensorView& values, int box_k) {
           CU_TENSOR_MAP_SWIZZLE_128B};
 }
 
+inline bool is_aligned16(const TensorView& view) {
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
+}
+
+// Lines of FP8 operands are checked with the call; those of 16-bit ones may start anywhere where they are not loaded
+// through tensor maps. One of the last two dimensions is contiguous.
+inline void check_lines16(std::string_view op, const char* argument, const TensorView& values,
+                          std::string_view way_out = "") {
+  bool aligned = is_aligned16(values);
+  for (int i = 0; i < values.rank; ++i) {
+    aligned = aligned && (values.shape[i] == 1 || values.strides[i] == 1 ||
+                          values.strides[i] * size_bytes(values.dtype) % 16 == 0);
+  }
+  if (aligned) return;
+  refuse_argument(op, ": cuda_sm90_wgmma needs ", argument,
+                  " on 16-byte boundaries, address and strides, got address ", values.data, " and ",
+                  describe(values), way_out);
+}
+
 // 1x128 scales as the kernel reads them: [slice][row].
 inline CUtensorMap scale_map(std::string_view op, const char* argument, const TensorView& scales,
                              int box_rows) {
@@ -111,9 +130,5 @@ class MapCache {
   };
   std::atomic<const Entry*> kept_{nullptr};  // set once, by whichever run is first
 };
-
-inline bool is_aligned16(const TensorView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
-}
 
 }  // namespace octet::sm90

@@ -119,31 +119,26 @@ __device__ __forceinline__ void multiply_unpromoted(Consumer<C>& consumer, int s
   int last = 0;
   const auto step = [&](auto stage) {
     constexpr int kStage = decltype(stage)::value;
-    consumer.await_unrolled(kStage);
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int wave = 0; wave < Consumer::kWaves; ++wave) {
-      consumer.issue_steps(consumer.acc[wave], kStage, wave / Consumer::kWavesN,
-                           wave % Consumer::kWavesN, slice);
-    }
+    if (kStage > 0 || slice > 0) consumer.await_unrolled(kStage);  // else it has been waited for
+    consumer.issue_stage(kStage, slice);
     if constexpr (kStage == 0) {
       if (slice == 0) at_begin();
     }
-    ptx::wgmma_wait<Consumer::kWaves>();
+    ptx::wgmma_wait<Consumer::kBatches>();
     if (slice > 0) consumer.release(kStage == 0 ? C::value.stages - 1 : kStage - 1);
     last = kStage;
     return ++slice < slices;
   };
   while ((step(std::integral_constant<int, kStages>()) && ...)) {
   }
-  if constexpr (Consumer::kWaves == 2) {
+  if constexpr (Consumer::kBatches == 2) {
     ptx::wgmma_wait<1>();
     ptx::pin(consumer.acc[0]);
     at_end();
   }
   ptx::wgmma_wait();
 #pragma unroll
-  for (int wave = Consumer::kWaves - 1; wave < Consumer::kWaves; ++wave)
+  for (int wave = Consumer::kBatches - 1; wave < Consumer::kWaves; ++wave)
     ptx::pin(consumer.acc[wave]);
   consumer.release(last);
 }
@@ -175,6 +170,7 @@ inline constexpr bool kSkipsAbsentRows = kGroups<C> == Groups::rows && !stages_e
 
 template <class C>
 __device__ __forceinline__ void skip_tile(Consumer<C>& consumer, int slices, bool more_tiles) {
+  constexpr bool kAwaitsNextTile = C::value.promotion != Promotion::none;
   int stage = 0;
 #pragma unroll 1
   for (int slice = 1; slice < slices; ++slice) {
@@ -184,8 +180,10 @@ __device__ __forceinline__ void skip_tile(Consumer<C>& consumer, int slices, boo
     consumer.phases ^= 1u << stage;
   }
   consumer.release(stage);
-  if (more_tiles) consumer.await_unrolled(0, 0);
-  consumer.take_next_scales();
+  if constexpr (kAwaitsNextTile) {
+    if (more_tiles) consumer.await_unrolled(0, 0);
+    consumer.take_next_scales();
+  }
   // Else the compiler makes a second epilogue, of zeros.
 #pragma unroll
   for (int wave = 0; wave < Consumer<C>::kWaves; ++wave) ptx::pin(consumer.acc[wave]);
@@ -195,6 +193,8 @@ __device__ __forceinline__ void skip_tile(Consumer<C>& consumer, int slices, boo
 template <class C>
 __device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Params<C>& params,
                                               const TileReader<C>& tiles) {
+  // What a tile of groups is can be read once its first stage is full.
+  if constexpr (C::value.promotion == Promotion::none) consumer.await_unrolled(0);
   const bool more_tiles = tiles.more(params);
   if constexpr (C::value.promotion != Promotion::none) consumer.clear();
   if constexpr (crosses_scale_blocks(C::value)) {

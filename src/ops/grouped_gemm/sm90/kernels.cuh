@@ -21,15 +21,15 @@ Sm90GroupedGemmKernel grouped_kernel() {
   return {function, shared_bytes(kConfig)};
 }
 
-// A null kernel where none of this kind has the configuration, or one that has several does.
-template <Groups kGroups, std::size_t... kIndex>
+// A null kernel where none of these has the configuration, or one that has several does.
+template <const auto& kConfigs, bool (*kIsOfThese)(const Sm90GroupedGemmConfig&),
+          std::size_t... kIndex>
 Sm90GroupedGemmKernel find_grouped_kernel(const Sm90GroupedGemmConfig& config,
                                           std::index_sequence<kIndex...>) {
   Sm90GroupedGemmKernel found;
   const auto look = [&](auto index) {
-    constexpr Sm90GroupedGemmConfig kConfig = kSm90GroupedGemmConfigs[decltype(index)::value];
-    if constexpr (kConfig.groups == kGroups && kConfig.width == Width::fixed &&
-                  !is_row_width(kConfig)) {
+    constexpr Sm90GroupedGemmConfig kConfig = kConfigs[decltype(index)::value];
+    if constexpr (kIsOfThese(kConfig) && kConfig.width == Width::fixed && !is_row_width(kConfig)) {
       if (kConfig == config) found = grouped_kernel<kConfig>();
     }
   };
@@ -37,10 +37,18 @@ Sm90GroupedGemmKernel find_grouped_kernel(const Sm90GroupedGemmConfig& config,
   return found;
 }
 
-template <Groups kGroups>
+constexpr bool is_over_rows(const Sm90GroupedGemmConfig& config) {
+  return config.groups == Groups::rows;
+}
+constexpr bool is_over_contraction(const Sm90GroupedGemmConfig& config) {
+  return config.groups == Groups::contraction;
+}
+constexpr bool is_any(const Sm90GroupedGemmConfig&) { return true; }
+
+template <const auto& kConfigs, bool (*kIsOfThese)(const Sm90GroupedGemmConfig&)>
 Sm90GroupedGemmKernel find_grouped_kernel(const Sm90GroupedGemmConfig& config) {
-  return find_grouped_kernel<kGroups>(
-      config, std::make_index_sequence<std::size(kSm90GroupedGemmConfigs)>());
+  return find_grouped_kernel<kConfigs, kIsOfThese>(config,
+                                                   std::make_index_sequence<std::size(kConfigs)>());
 }
 
 }  // namespace octet

@@ -48,7 +48,7 @@ __global__ __launch_bounds__(kThreads, 1) void gemm_widths_kernel(
 }  // namespace sm90
 
 Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config) {
-  return find_grouped_kernel<Groups::rows>(config);
+  return find_grouped_kernel<kSm90GroupedGemmConfigs, is_over_rows>(config);
 }
 
 Sm90GroupedGemmKernel sm90_kernel_of_row_widths() {

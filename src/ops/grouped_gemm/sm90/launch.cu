@@ -53,9 +53,15 @@ Store store_of(const GroupedGemmProblem& problem, const TensorView& d,
 
 // The matrices of a batch [batch, rows, cols], one box at a time.
 CUtensorMap batch_map(const TensorView& batch, const cuda::MatrixMap& matrix) {
-  const std::int64_t apart = batch.shape[0] > 1 ? batch.strides[0] * matrix.element_bytes
+  const std::int64_t apart = batch.shape[0] > 1 ? batch.strides[0] * size_bytes(batch.dtype)
                                                 : round_up(matrix.rows * matrix.pitch_bytes, 16);
   return cuda::encode_batch(matrix, batch.shape[0], apart);
+}
+
+// Tokens of 16-bit operands [T, features] as boxes of 64 features that end with a group.
+CUtensorMap token_map(const TensorView& tokens, const Sm90GemmConfig& config) {
+  cuda::MatrixMap matrix = sm90::panel_map(transposed(tokens), slice_elements(config));
+  return cuda::encode_ragged_rows(matrix);
 }
 
 // Scales [block, feature, 1] of token blocks as a matrix [feature, block].
@@ -130,6 +136,7 @@ class TilesOfProblem {
     params.d_apart = kOverRows ? 0 : args.d.strides[0];
     set_table(params, args.table);
     maps = maps_of(args, params.store);
+    if (!has_slice_scales(config_)) return;
     if constexpr (kOverRows) {
       params.b_scales = static_cast<const float*>(args.b.scales.data);
       params.b_scale_pitch = args.b.scales.strides[1];
@@ -152,7 +159,7 @@ class TilesOfProblem {
       params_.m = static_cast<int>(problem_.rows);
       params_.n = static_cast<int>(problem_.n);
       tiles.across = Divisor(static_cast<int>(ceil_div(problem_.n, cluster_n)));
-      tiles.slices = static_cast<int>(ceil_div(problem_.k, kBlock));
+      tiles.slices = static_cast<int>(ceil_div(problem_.k, slice_elements(config_)));
       tiles.zeros = problem_.tail == GroupTail::zero;
     } else {
       params_.m = static_cast<int>(problem_.n);
@@ -176,7 +183,7 @@ class TilesOfProblem {
     params.entries = reinterpret_cast<const typename Tiles::Entry*>(words + list);
   }
 
-  bool has_scale_map_of_b() const { return !kOverRows; }
+  bool has_scale_maps() const { return has_slice_scales(config_); }
 
   GemmMaps maps_of(const GroupedGemmArgs& args, Store store) const {
     const Strides strides(args, store);
@@ -184,12 +191,18 @@ class TilesOfProblem {
     if (const GemmMaps* kept = kept_.find(strides); kept != nullptr && aligned) {
       GemmMaps maps = *kept;
       cuda::replace_address(maps.a.values, args.a.values.data);
-      cuda::replace_address(maps.a.scales, args.a.scales.data);
-      if (kOverRows) cuda::replace_address(maps.a_last.scales, args.a.scales.data);
       cuda::replace_address(maps.b.values, args.b.values.data);
-      if (has_scale_map_of_b()) cuda::replace_address(maps.b.scales, args.b.scales.data);
+      if (has_scale_maps()) {
+        cuda::replace_address(maps.a.scales, args.a.scales.data);
+        cuda::replace_address(kOverRows ? maps.a_last.scales : maps.b.scales,
+                              kOverRows ? args.a.scales.data : args.b.scales.data);
+      }
       if (sm90::stores_boxes(store)) cuda::replace_address(maps.d, args.d.data);
       return maps;
+    }
+    if (!is_fp8(config_.a)) {
+      sm90::check_lines16(kOp, "a", args.a.values);
+      sm90::check_lines16(kOp, "b", args.b.values);
     }
     const GemmMaps maps = kOverRows ? encode_rows(args, store) : encode_contraction(args, store);
     kept_.keep(strides, maps);
@@ -201,24 +214,39 @@ class TilesOfProblem {
     GemmMaps maps{};
     const int a_rows = config_.tile_m / config_.cluster;
     maps.a.values = cuda::encode(sm90::operand_map(args.a.values, a_rows));
-    maps.a.scales = sm90::scale_map(kOp, "a", args.a.scales, config_.tile_m);
-    maps.a_last.scales = sm90::scale_map(kOp, "a", args.a.scales, kScalesAtOnce);
     const TensorView weights = matrix_of(args.b.values, 0);
-    maps.b.values = batch_map(args.b.values, sm90::operand_map(weights, config_.tile_n));
-    sm90::check_square_scales(kOp, matrix_of(args.b.scales, 0));
-    if (problem_.groups > 1 && args.b.scales.strides[0] % 4 != 0) {
-      refuse_argument(
-          kOp, ": scales of b must be a multiple of 16 bytes apart from group to group, got ",
-          describe(args.b.scales));
-    }
+    maps.b.values =
+        batch_map(args.b.values, config_.b_major == Major::k
+                                     ? sm90::operand_map(weights, config_.tile_n)
+                                     : sm90::panel_map(weights, slice_elements(config_)));
+    if (has_scale_maps()) encode_row_scales(args, maps);
     if (sm90::stores_boxes(store)) {
       maps.d = cuda::encode_ragged_rows(sm90::output_map(args.d, config_, box_rows(store)));
     }
     return maps;
   }
 
+  void encode_row_scales(const GroupedGemmArgs& args, GemmMaps& maps) const {
+    maps.a.scales = sm90::scale_map(kOp, "a", args.a.scales, config_.tile_m);
+    maps.a_last.scales = sm90::scale_map(kOp, "a", args.a.scales, kScalesAtOnce);
+    sm90::check_square_scales(kOp, matrix_of(args.b.scales, 0));
+    if (problem_.groups > 1 && args.b.scales.strides[0] % 4 != 0) {
+      refuse_argument(
+          kOp, ": scales of b must be a multiple of 16 bytes apart from group to group, got ",
+          describe(args.b.scales));
+    }
+  }
+
   GemmMaps encode_contraction(const GroupedGemmArgs& args, Store store) const {
     GemmMaps maps{};
+    if (sm90::stores_boxes(store)) {
+      maps.d = batch_map(args.d, sm90::output_map(matrix_of(args.d, 0), config_, box_rows(store)));
+    }
+    if (!is_fp8(config_.a)) {
+      maps.a.values = token_map(args.a.values, config_);
+      maps.b.values = token_map(args.b.values, config_);
+      return maps;
+    }
     const int a_rows = config_.tile_m / config_.cluster;
     const TensorView a = matrix_of(args.a.values, 0);
     maps.a.values = batch_map(args.a.values, sm90::operand_map(a, a_rows));
@@ -230,9 +258,6 @@ class TilesOfProblem {
     maps.b.scales = config_.promotion == Promotion::one_by_one
                         ? sm90::scale_map(kOp, "b", scales_by_block(args.b.scales), config_.tile_n)
                         : square_scale_map(args.b.scales);
-    if (sm90::stores_boxes(store)) {
-      maps.d = batch_map(args.d, sm90::output_map(matrix_of(args.d, 0), config_, box_rows(store)));
-    }
     return maps;
   }
 
@@ -250,8 +275,8 @@ class OneTileRun {
   OneTileRun(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
              int multiprocessors)
       : device_(problem.device.index),
-        kernel_(config.groups == Groups::rows ? sm90_kernel_over_rows(config)
-                                              : sm90_kernel_over_contraction(config)),
+        kernel_(kernel_of(config)),
+        table_{problem.groups, problem.rows},
         tiles_(problem, config, multiprocessors) {
     if (kernel_.function == nullptr) {
       fail(ErrorCode::internal, kOp, ": configuration ", name(config), " was not compiled");
@@ -261,15 +286,30 @@ class OneTileRun {
   void run(const GroupedGemmArgs& args, const RunContext& context) const {
     const cuda::DeviceScope scope(device_);
     GemmMaps maps;
-    GroupedGemmParams<Tiles> params;
+    AnyParams params;
     tiles_.prepare(args, maps, params);
+    if constexpr (!kOverRows) {
+      params.first_rows = static_cast<const std::int32_t*>(args.table.data) + table_.first_row();
+    }
     void* arguments[] = {&maps, &params};
     launch_kernel(kernel_, tiles_.blocks(), context, arguments);
   }
 
  private:
+  static constexpr bool kOverRows = std::is_same_v<Tiles, RowTiles>;
+  // A kernel of FP8 operands takes the front of it.
+  using AnyParams =
+      std::conditional_t<kOverRows, GroupedGemmParams<Tiles>, sm90::PlainContractionParams>;
+
+  static Sm90GroupedGemmKernel kernel_of(const Sm90GroupedGemmConfig& config) {
+    if (config.gemm.a == Dtype::bf16) return sm90_grouped_kernel_bf16(config);
+    if (config.gemm.a == Dtype::f16) return sm90_grouped_kernel_f16(config);
+    return kOverRows ? sm90_kernel_over_rows(config) : sm90_kernel_over_contraction(config);
+  }
+
   int device_;
   Sm90GroupedGemmKernel kernel_;
+  GroupTableLayout table_;
   TilesOfProblem<Tiles> tiles_;
 };
 

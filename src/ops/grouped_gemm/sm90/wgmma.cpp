@@ -7,13 +7,32 @@
 namespace octet {
 namespace {
 
+// Lines of 16-bit operands are loaded through tensor maps, which need multiples of 16 bytes.
+std::string refuse_lines16(const GroupedGemmProblem& problem) {
+  const auto refuse_extent = [](const char* extent, std::int64_t given) {
+    return given % 8 == 0 ? "" : text(extent, " must be a multiple of 8, got ", given);
+  };
+  if (problem.over == GroupedOver::rows && problem.a.major != Major::k) {
+    return "16-bit rows of a must be contiguous";
+  }
+  if (std::string refusal = refuse_extent("K", problem.k); !refusal.empty()) return refusal;
+  if (problem.over == GroupedOver::rows && problem.b.major == Major::k) return "";
+  return refuse_extent("N", problem.n);
+}
+
 std::string refuse(const GroupedGemmProblem& problem, const Machine& machine) {
   if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
-  if (!is_fp8(problem.a.dtype)) return "operands that are not FP8 have no CUDA kernel yet";
-  if (!(problem.a.block == kBlock1x128)) return "blocks of a must be 1x128";
-  if (problem.over == GroupedOver::rows && !(problem.b.block == kBlock128x128)) {
+  if (is_16bit(problem.a.dtype)) {
+    if (std::string refusal = refuse_lines16(problem); !refusal.empty()) return refusal;
+  } else if (!is_fp8(problem.a.dtype)) {
+    return text("operands are ", name(problem.a.dtype), "; FP8, bf16 and f16 are taken");
+  } else if (!(problem.a.block == kBlock1x128)) {
+    return "blocks of a must be 1x128";
+  }
+  if (is_fp8(problem.a.dtype) && problem.over == GroupedOver::rows &&
+      !(problem.b.block == kBlock128x128)) {
     return "over rows, blocks of b must be 128x128";
   }
   constexpr std::int64_t kLargest = std::int64_t{1} << 30;
@@ -44,7 +63,7 @@ Planned<GroupedGemmArgs> plan(const GroupedGemmProblem& problem, const Machine& 
 
 std::string fitting_configs(const GroupedGemmProblem& problem, int multiprocessors) {
   std::string result;
-  for (const Sm90GroupedGemmConfig& config : kSm90GroupedGemmConfigs) {
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
     if (sm90_grouped_gemm_fits(problem, config, multiprocessors)) result += "\n    " + name(config);
   }
   return result;

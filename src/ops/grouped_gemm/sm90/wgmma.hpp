@@ -45,6 +45,22 @@ inline constexpr Sm90GroupedGemmConfig kSm90GroupedGemmConfigs[] = {
     {Groups::contraction, {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2}},
 };
 
+// Of one 16-bit dtype. a has rows of tokens over rows, b either major; over the contraction both are read as they lie.
+template <Dtype kDtype>
+inline constexpr Sm90GroupedGemmConfig kSm90GroupedConfigs16[] = {
+    {Groups::rows, config16(kDtype, Major::k, Major::k, 256, 128, 4, 2)},
+    {Groups::rows, config16(kDtype, Major::k, Major::k, 128, 256, 4)},
+    {Groups::rows, config16(kDtype, Major::k, Major::k, 128, 128, 6)},
+    {Groups::rows, config16(kDtype, Major::k, Major::mn, 256, 128, 4, 2)},
+    {Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 256, 4)},
+    {Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 128, 6)},
+    {Groups::contraction, config16(kDtype, Major::mn, Major::mn, 256, 128, 4)},
+    {Groups::contraction, config16(kDtype, Major::mn, Major::mn, 128, 128, 6)},
+};
+
+// Every configuration that is compiled.
+std::span<const Sm90GroupedGemmConfig> sm90_grouped_gemm_configs();
+
 // Whether it is one of the widths that by_sizes chooses from.
 constexpr bool is_row_width(const Sm90GroupedGemmConfig& c) {
   return c.groups == Groups::rows && is_row_width(c.gemm) && c.width == Width::fixed;
@@ -93,6 +109,8 @@ struct Sm90GroupedGemmKernel {
 };
 Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config);
 Sm90GroupedGemmKernel sm90_kernel_over_contraction(const Sm90GroupedGemmConfig& config);
+Sm90GroupedGemmKernel sm90_grouped_kernel_bf16(const Sm90GroupedGemmConfig& config);
+Sm90GroupedGemmKernel sm90_grouped_kernel_f16(const Sm90GroupedGemmConfig& config);
 // The one of all widths over rows, which is launched with row_widths.cuh.
 Sm90GroupedGemmKernel sm90_kernel_of_row_widths();
 

@@ -1,0 +1,10 @@
+// The kernels of bf16 operands over groups.
+#include "ops/grouped_gemm/sm90/kernels.cuh"
+
+namespace octet {
+
+Sm90GroupedGemmKernel sm90_grouped_kernel_bf16(const Sm90GroupedGemmConfig& config) {
+  return find_grouped_kernel<kSm90GroupedConfigs16<Dtype::bf16>, is_any>(config);
+}
+
+}  // namespace octet
