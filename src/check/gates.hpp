@@ -8,6 +8,7 @@
 //   G4  products of f32, f16 and bf16 operands            allclose 1e-2, > 45 dB; all f32 > 100 dB
 //   G5  the same call twice                               equal bits
 //   G6  outputs poisoned with NaN, guard bands around     every element written, none outside
+//   M   products of mx operands, folded and not          > 90 dB in f64, whatever the kernel does
 //   Q   quantised tensors, values and scales              the bits of an independent quantiser, for
 //                                                         each matrix of a batch and each group alone
 //   D   every group of a layer over groups                the bits of the dense layer on its rows; on CUDA,
@@ -29,12 +30,18 @@
 // - A wrong cast cannot excuse the wrong product that follows from it: the dequantised operands of
 //   G2 and G3 come from quantize_oracle on the CPU. On CUDA they come from the device quantiser;
 //   each has a Q of its own, and what the layer saves must equal them in every bit.
-// - SNRs need 1,024 zero-mean outputs, and G1 also as many elements in each operand: with fewer, a
-//   few roundings decide the result. With fewer, and on one-signed data, G1, G2 and G4 check the
-//   bound per element instead. For G1 it follows from the formats: a cast changes a normal value by
+// - SNRs need 1,024 zero-mean outputs, and G1 also as many elements in each operand, of data with
+//   outliers 64 times as many: with fewer, a few roundings decide the result. With fewer, and on
+//   one-signed data, G1, G2 and G4 check the bound per element instead. For G1 it follows from the formats: a cast changes a normal value by
 //   at most 2^-4 of it (e4m3; 2^-3 e5m2) and a subnormal by half its step, so the product of two is
-//   off by at most ((1 + ea)(1 + eb) - 1) sum |a b| plus the share of the subnormals. This is a
-//   worst case, and weak for long sums; G2 and G3 judge the kernel there.
+//   off by at most ((1 + ea)(1 + eb) - 1) sum |a b| plus the share of the subnormals. Of mx blocks
+//   the largest values may be off by 2^-3 in e4m3, too: they saturate where the scale, a power of
+//   two, is too small for them. This is a worst case, and weak for long sums; G2 and G3 judge the
+//   kernel there.
+// - G2 of mx operands takes them as they are folded. M says what folding them costs, on the first 512
+//   rows of each: the product of folded operands beside that of the mx ones. With fewer outputs than
+//   SNRs need, its bound per element is the subnormals' share of G1's.
+// - fast_accumulation does not loosen G2: from K near 13,000 it fails on CUDA, and the value says why.
 // - The bound per element has c = 2^-20 on the CPU, 2^-9 on CUDA. It catches what SNRs average
 //   away, such as one element off by 2^-6, so G3 applies it to every element. Half an ulp is taken
 //   at |ref| + c sum |a b|, where a correct result may lie. If all operands are zero, the output

@@ -130,6 +130,52 @@ TEST(CorrectOperators, ALayerOfSeveralTilesPassesWithEveryOption) {
   }
 }
 
+// Every way to share scales, on odd shapes, data of every distribution, with every format.
+TEST(CorrectOperators, LayersOfEveryGranularityPass) {
+  constexpr Distribution kData[] = {Distribution::normal, Distribution::skewed,
+                                    Distribution::outliers, Distribution::one_signed};
+  constexpr Granularity kOthers[] = {Granularity::tensorwise, Granularity::rowwise,
+                                     Granularity::mxfp8};
+  for (std::uint64_t seed = 0; seed < 48; ++seed) {
+    for (const ProductShape shape : {ProductShape{1, 129, 127}, {33, 34, 35}, {130, 140, 270}}) {
+      Fp8LinearProblem problem = layer_of(shape);
+      problem.granularity = kOthers[seed % 3];
+      problem.format = seed % 8 == 1 ? Dtype::e5m2 : Dtype::e4m3;
+      problem.grad_format = seed % 4 < 2 ? Dtype::e5m2 : Dtype::e4m3;
+      problem.dtype = seed % 5 == 0 ? Dtype::f32 : Dtype::bf16;
+      problem.weights_quantized = seed % 7 == 0;
+      problem.accumulate_dw = seed % 6 == 1;
+      const bool mx = problem.granularity == Granularity::mxfp8;
+      if (mx && seed % 2 == 0) problem.wgrad_blocks = WgradBlocks::square;
+      if (mx) problem.mx_scale = static_cast<MxScale>(seed / 3 % 3);
+      if (!mx && seed % 5 == 2) problem.pow2_scales = true;
+      if (!mx) problem.fast_accumulation = seed % 2 == 1;  // which the CPU ignores
+      DataOptions options = options_of_seed(seed);
+      options.distribution = kData[seed / 3 % 4];
+      const GateReport report = check_fp8_linear(problem, options);
+      ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
+                                 << describe(report.results);
+      EXPECT_EQ(count(report, "M"), mx ? 3 : 0);
+      EXPECT_EQ(count(report, "G2"), 3);
+    }
+  }
+}
+
+TEST(CorrectOperators, ProductsOfWholeRowsAndTensorsPass) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    GemmProblem problem{.m = 1 + static_cast<std::int64_t>(seed * 7 % 90),
+                        .n = 1 + static_cast<std::int64_t>(seed * 13 % 150),
+                        .k = 1 + static_cast<std::int64_t>(seed * 29 % 300),
+                        .out_dtype = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16,
+                        .accumulate = seed % 3 == 0};
+    problem.a.block = seed % 4 < 2 ? kEachRow : kWholeTensor;
+    problem.b.block = seed % 3 < 2 ? kEachRow : kWholeTensor;
+    const GateReport report = check_gemm(problem, options_of_seed(seed));
+    ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
+                               << describe(report.results);
+  }
+}
+
 TEST(CorrectOperators, ALayerForInferenceIsJudgedOnlyByItsOutput) {
   Fp8LinearProblem problem = layer_of({50, 60, 70});
   problem.training = false;

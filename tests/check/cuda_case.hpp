@@ -24,6 +24,7 @@ inline const char* name(Distribution distribution) {
   switch (distribution) {
     case Distribution::normal: return "normal";
     case Distribution::skewed: return "skewed";
+    case Distribution::outliers: return "outliers";
     default: return "one_signed";
   }
 }

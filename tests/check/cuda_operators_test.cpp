@@ -35,6 +35,26 @@ TEST_P(CorrectCudaOperators, TheLayerPassesWithBothBlocksOfTheWeightGradient) {
   }
 }
 
+TEST_P(CorrectCudaOperators, TheLayerPassesInEveryGranularity) {
+  OCTET_NEEDS_HOPPER();
+  for (const Granularity granularity :
+       {Granularity::tensorwise, Granularity::rowwise, Granularity::mxfp8}) {
+    Fp8LinearProblem problem{
+        .m = GetParam().shape.m, .n = GetParam().shape.n, .k = GetParam().shape.k, .device = kCuda};
+    problem.granularity = granularity;
+    expect_pass(check_fp8_linear(problem, options()), describe(problem));
+    problem.grad_format = Dtype::e5m2;
+    problem.dw_dtype = Dtype::f32;
+    problem.accumulate_dw = true;
+    problem.bias_dtype = Dtype::bf16;
+    if (granularity == Granularity::mxfp8) {
+      problem.wgrad_blocks = WgradBlocks::square;
+      problem.mx_scale = MxScale::even;
+    }
+    expect_pass(check_fp8_linear(problem, options()), describe(problem));
+  }
+}
+
 TEST_P(CorrectCudaOperators, TheLayerPassesWithQuantisedWeightsAndHybridFormats) {
   OCTET_NEEDS_HOPPER();
   Fp8LinearProblem problem{.m = GetParam().shape.m,

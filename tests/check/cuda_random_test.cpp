@@ -37,7 +37,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CudaRandom,
                                            RandomCase{Dtype::f16, Distribution::one_signed},
                                            RandomCase{Dtype::bf16, Distribution::normal},
                                            RandomCase{Dtype::bf16, Distribution::skewed},
-                                           RandomCase{Dtype::bf16, Distribution::one_signed}),
+                                           RandomCase{Dtype::bf16, Distribution::one_signed},
+                                           RandomCase{Dtype::bf16, Distribution::outliers}),
                          [](const auto& test) {
                            return std::string(name(test.param.dtype)) + "_" +
                                   name(test.param.distribution);

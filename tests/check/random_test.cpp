@@ -109,8 +109,8 @@ TEST(Random, AnElementDependsOnlyOnItsIndex) {
 TEST(RandomThreads, ShapeStridesAndThreadsChangeNoBit) {
   constexpr std::int64_t kRows = 301;
   constexpr std::int64_t kCols = 1003;
-  for (const Distribution distribution :
-       {Distribution::normal, Distribution::skewed, Distribution::one_signed}) {
+  for (const Distribution distribution : {Distribution::normal, Distribution::skewed,
+                                          Distribution::one_signed, Distribution::outliers}) {
     std::vector<float> dense(kRows * kCols);
     std::vector<float> pitched(kRows * (kCols + 9), -77.0f);
     fill_random(make_view(dense.data(), Dtype::f32, {kRows, kCols}), distribution, {1, 2}, 1);
@@ -161,6 +161,25 @@ TEST(Random, OneSignedNumbersAreTheMagnitudesOfTheNormalOnes) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     ASSERT_EQ(magnitudes[i], std::fabs(values[i]));
   }
+}
+
+TEST(Random, OneOfEverySixtyFourNumbersIsAnOutlier) {
+  const std::vector<float> plain = numbers({9, 4}, 6400);
+  const std::vector<float> given = numbers({9, 4}, 6400, Distribution::outliers);
+  std::set<std::size_t> places;
+  for (std::size_t run = 0; run < given.size(); run += 64) {
+    int found = 0;
+    for (std::size_t i = run; i < run + 64; ++i) {
+      const float factor = outlier({9, 4}, i);
+      ASSERT_EQ(given[i], plain[i] * factor);
+      if (factor == 1) continue;
+      EXPECT_EQ(factor, 100);
+      places.insert(i - run);
+      ++found;
+    }
+    EXPECT_EQ(found, 1) << run;
+  }
+  EXPECT_GT(places.size(), 30u);  // of 64, drawn 100 times
 }
 
 TEST(Random, RefusesWhatIsNotAFloatMatrix) {

@@ -90,6 +90,26 @@ TEST(ToolBench, TheCommandOfARowRepeatsIt) {
   EXPECT_EQ(b.at("Wgrad Blocks"), "2d");
 }
 
+TEST(ToolBench, ARowOfEveryGranularityRepeats) {
+  for (const std::string granularity : {"tensorwise", "rowwise", "mxfp8"}) {
+    const BenchRun run("gemm --device cpu --shape 33x40x130 --format hybrid --granularity " +
+                       granularity + " --distribution outliers --warmup 1 --iters 3");
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    const Fields& record = run.row();
+    EXPECT_EQ(record.at("Granularity"), granularity);
+    EXPECT_EQ(record.at("Check"), "PASS");
+    EXPECT_EQ(record.at("Wgrad Blocks"), granularity == "mxfp8" ? "1d" : "");
+    const std::string command = record.at("Command");
+    EXPECT_NE(command.find("--grad-format e5m2"), std::string::npos) << command;
+    const BenchRun again(command.substr(std::string("octet bench ").size()));
+    ASSERT_EQ(again.outcome.status, 0) << again.text();
+    EXPECT_EQ(again.row().at("Command"), command);
+    EXPECT_EQ(again.row().at("dW G2 SNR (dB)"), record.at("dW G2 SNR (dB)"));
+    EXPECT_EQ(record.at("Device Sources"),
+              octet_device_sources(granularity == "mxfp8" ? "fp8_linear_mx" : "fp8_linear_whole"));
+  }
+}
+
 TEST(ToolBench, PutsThePeersTimeOverOurs) {
   const BenchRun run(
       "gemm --device cpu --shape 32x64x64 --prequantized --baseline openblas "

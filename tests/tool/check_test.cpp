@@ -130,6 +130,10 @@ std::vector<std::string> described_problems() {
   product.bias_dtype = Dtype::f32;
   product.max_multiprocessors = 64;
   lines.push_back(describe(product));
+  product.a = {Dtype::e4m3, kEachRow, Major::k};
+  product.b = {Dtype::e5m2, kWholeTensor, Major::k};
+  product.fast_accumulation = true;
+  lines.push_back(describe(product));
 
   Fp8LinearProblem layer;
   layer.m = 40;
@@ -147,6 +151,20 @@ std::vector<std::string> described_problems() {
   layer.bias_dtype = Dtype::f32;
   layer.dbias_dtype = Dtype::bf16;
   layer.max_multiprocessors = 64;
+  lines.push_back(describe(layer));
+  layer = {};
+  layer.m = 40;
+  layer.n = 33;
+  layer.k = 130;
+  for (const Granularity granularity : {Granularity::tensorwise, Granularity::rowwise}) {
+    layer.granularity = granularity;
+    layer.fast_accumulation = granularity == Granularity::rowwise;
+    lines.push_back(describe(layer));
+  }
+  layer.granularity = Granularity::mxfp8;
+  layer.fast_accumulation = false;
+  layer.wgrad_blocks = WgradBlocks::square;
+  layer.mx_scale = MxScale::even;
   lines.push_back(describe(layer));
   lines.emplace_back("gemm --dtype bf16 --shape 9x33x40 --max-multiprocessors 64 --device cpu");
 

@@ -36,6 +36,8 @@ std::vector<GateResult> reported_gates() {
       layer.format = format;
       layer.dtype = layer.dw_dtype = dtype;
       add(check_fp8_linear(layer, data));
+      layer.granularity = Granularity::mxfp8;
+      add(check_fp8_linear(layer, data));
       GatedMlpProblem mlp;
       mlp.m = mlp.f = mlp.k = 64;
       mlp.down = true;

@@ -30,6 +30,10 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   EXPECT_EQ(digest_of("octet bench quantize --shape 8x16 --batch 2"), "quantize_experts");
   EXPECT_EQ(digest_of("octet bench gated-activation --groups 2"), "gated-activation_experts");
   EXPECT_EQ(digest_of("octet bench grouped-gemm --groups 2"), "grouped-gemm");
+  EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity blockwise"), "gemm");
+  EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity tensorwise"), "fp8_linear_whole");
+  EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity rowwise"), "fp8_linear_whole");
+  EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity mxfp8"), "fp8_linear_mx");
   const Folder folder;
   const std::string path = folder.file("x.csv");
   ASSERT_EQ(run_tool("bench quantize --device cpu --shape 8x16 --groups 2 --warmup 1 --iters 3 "

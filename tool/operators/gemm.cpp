@@ -23,7 +23,7 @@ namespace {
 // Options of a layer, which have no meaning for a product.
 constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
                                    "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
-                                   "--amax-floor",  "--pow2-scales",  "--dbias"};
+                                   "--amax-floor",  "--pow2-scales",  "--dbias", "--mx-scale"};
 
 constexpr double kCpuSecondsOfAShape = 5;  // from the command line
 constexpr const char* kUsualSuite = "quick";
@@ -118,11 +118,18 @@ class Gemm : public Operator {
                      fmt::format("{}; {} with --model, --mbs or --seq", kUsualSuite, kModelSuite)));
     option_group(app, kNumericOptions);
     add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
-    add_choice(app, "--granularity", granularity_, {"blockwise"},
-               "How FP8 scales are shared; there is one way.");
+    add_choice(app, "--granularity", granularity_, {"blockwise", "tensorwise", "rowwise", "mxfp8"},
+               "How FP8 scales are shared: blocks of 128, one per tensor, one per row of every "
+               "operand, or mx blocks of 32 folded to 128.");
     add_dtype(app, "--input", input_, kFloats,
               with_default("Data type of x, w, dy, y and dx of an FP8 layer.", usual.dtype));
-    add_dtype(app, "--format", format_, kFp8, with_default("FP8 format of x and w.", usual.format));
+    add_choice(app, "--format", {"e4m3", "e5m2", "hybrid"},
+               with_default("FP8 format of x and w; hybrid is --format e4m3 --grad-format e5m2.",
+                            usual.format),
+               [this](const std::string& name) {
+                 hybrid_ = name == "hybrid";
+                 format_ = parse_dtype(hybrid_ ? "e4m3" : name);
+               });
     add_dtype(app, "--grad-format", grad_format_, kFp8,
               with_default("FP8 format of the output gradient dy.", usual.grad_format));
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
@@ -139,6 +146,12 @@ class Gemm : public Operator {
               with_default("Data type of the gradient of a bias, the column sums of dy.",
                            "it is not computed"));
     add_scale_options(app, amax_floor_, pow2_scales_);
+    add_choice(app, "--mx-scale", mx_scale_, {"floor", "even", "up"},
+               "Exponent of the scale of an mx block: floor(log2(amax)) less that of the format, "
+               "with amax rounded first (even), or large enough that nothing saturates (up).");
+    add_flag(app, "--fast-accumulation", fast_accumulation_,
+             "Leave the sums of tensorwise and rowwise products in the tensor cores, which keep "
+             "about 14 bits: on a GPU the gates fail from K near 13000.");
     if (!timed) add_product_options(app);
     option_group(app, kMachineOptions);
     add_max_multiprocessors(app, max_multiprocessors_);
@@ -253,12 +266,18 @@ class Gemm : public Operator {
   }
 
   void check_layer_options() const {
+    if (hybrid_ && grad_format_.value_or(Dtype::e5m2) != Dtype::e5m2) {
+      refuse_usage("--format hybrid has gradients in e5m2, got --grad-format {}",
+                   octet::name(*grad_format_));
+    }
     if (is_fp8()) return;
     if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || dbias_ ||
-        wgrad_blocks_ != "1d" || !data_.quantize_backend.empty()) {
+        wgrad_blocks_ != "1d" || granularity_ != "blockwise" || mx_scale_ != "floor" ||
+        fast_accumulation_ || !data_.quantize_backend.empty()) {
       refuse_usage(
-          "--input, --format, --grad-format, --wgrad-blocks, --amax-floor, --pow2-scales, --dbias "
-          "and --quantize-backend go with --dtype fp8, got --dtype {}",
+          "--input, --format, --grad-format, --granularity, --wgrad-blocks, --amax-floor, "
+          "--pow2-scales, --mx-scale, --fast-accumulation, --dbias and --quantize-backend go with "
+          "--dtype fp8, got --dtype {}",
           dtype_);
     }
   }
@@ -270,7 +289,12 @@ class Gemm : public Operator {
     problem.k = layer.k;
     problem.dtype = is_fp8() ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
     problem.format = format_.value_or(problem.format);
-    problem.grad_format = grad_format_.value_or(problem.grad_format);
+    problem.grad_format = grad_format_.value_or(hybrid_ ? Dtype::e5m2 : problem.grad_format);
+    problem.granularity = parse_granularity(granularity_).value_or(problem.granularity);
+    problem.mx_scale = mx_scale_ == "even" ? MxScale::even
+                       : mx_scale_ == "up" ? MxScale::up
+                                           : MxScale::floor;
+    problem.fast_accumulation = fast_accumulation_;
     problem.dw_dtype = dw_.value_or(is_fp8() ? problem.dw_dtype : problem.dtype);
     problem.accumulate_dw = accumulate_dw_;
     problem.bias_dtype = bias_;
@@ -353,6 +377,7 @@ class Gemm : public Operator {
       problem.out_dtype = out_.value_or(problem.out_dtype);
       problem.accumulate = accumulate_;
       problem.bias_dtype = bias_;
+      problem.fast_accumulation = fast_accumulation_;
       problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       return problem;
@@ -379,8 +404,11 @@ class Gemm : public Operator {
   std::optional<Dtype> input_, format_, grad_format_, dw_, bias_, dbias_;
   std::string wgrad_blocks_ = "1d";
   bool accumulate_dw_ = false;
+  bool hybrid_ = false;  // --format hybrid
   std::optional<float> amax_floor_;
   bool pow2_scales_ = false;
+  std::string mx_scale_ = "floor";
+  bool fast_accumulation_ = false;
   std::int32_t max_multiprocessors_ = 0;
   // Only octet bench.
   bool prequantized_ = false;

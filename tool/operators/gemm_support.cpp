@@ -31,10 +31,9 @@ void add_outputs(std::vector<Support>& result, const std::string& blocks, const 
 }
 
 std::vector<Support> probe_gemm() {
-  const BlockShape pairs[][2] = {{kBlock1x128, kBlock128x128},
-                                 {kBlock128x128, kBlock1x128},
-                                 {kBlock1x128, kBlock1x128},
-                                 {kBlock128x128, kBlock128x128}};
+  const BlockShape pairs[][2] = {{kBlock1x128, kBlock128x128}, {kBlock128x128, kBlock1x128},
+                                 {kBlock1x128, kBlock1x128},   {kBlock128x128, kBlock128x128},
+                                 {kEachRow, kEachRow},         {kWholeTensor, kWholeTensor}};
   std::vector<Support> result;
   for (const auto& [a_block, b_block] : pairs) {
     for (const Dtype a : kProbeFp8) {
@@ -70,22 +69,35 @@ std::vector<std::string> layer_answers(const Fp8LinearForwardState& forward,
   return result;
 }
 
+struct LayerProbe {
+  const char* text;
+  Granularity granularity;
+  WgradBlocks blocks;
+};
+constexpr LayerProbe kLayerProbes[] = {
+    {"blockwise, wgrad 1d", Granularity::blockwise, WgradBlocks::rows},
+    {"blockwise, wgrad 2d", Granularity::blockwise, WgradBlocks::square},
+    {"tensorwise", Granularity::tensorwise, WgradBlocks::rows},
+    {"rowwise", Granularity::rowwise, WgradBlocks::rows},
+    {"mxfp8, wgrad 1d", Granularity::mxfp8, WgradBlocks::rows},
+    {"mxfp8, wgrad 2d", Granularity::mxfp8, WgradBlocks::square}};
+
 std::vector<Support> probe_fp8_linear() {
   std::vector<Support> result;
-  for (const WgradBlocks blocks : {WgradBlocks::rows, WgradBlocks::square}) {
+  for (const LayerProbe& probe : kLayerProbes) {
     for (const Dtype input : kProbeFloats) {
       for (const Dtype grad_format : kProbeFp8) {
         Fp8LinearProblem problem;
         problem.m = problem.n = problem.k = kProbeExtent;
         problem.dtype = input;
         problem.grad_format = grad_format;
-        problem.wgrad_blocks = blocks;
+        problem.granularity = probe.granularity;
+        problem.wgrad_blocks = probe.blocks;
         const Fp8LinearForwardPlan forward = plan_fp8_linear_forward(problem);
         const Fp8LinearBackwardPlan backward = plan_fp8_linear_backward(problem);
         result.push_back(
-            {"fp8_linear",
-             blocks == WgradBlocks::rows ? "blockwise, wgrad 1d" : "blockwise, wgrad 2d",
-             std::string(name(input)), fmt::format("e4m3 (dy {})", name(grad_format)),
+            {"fp8_linear", probe.text, std::string(name(input)),
+             fmt::format("e4m3 (dy {})", name(grad_format)),
              layer_answers(*static_cast<const Fp8LinearForwardState*>(forward.state.get()),
                            *static_cast<const Fp8LinearBackwardState*>(backward.state.get()))});
       }

@@ -44,7 +44,9 @@ std::string Operator::data_arguments() const {
   if (!data_.quantize_backend.empty()) result += " --quantize-backend " + data_.quantize_backend;
   if (data_.threads != 0) result += fmt::format(" --threads {}", data_.threads);
   if (data_.seed != 1) result += fmt::format(" --seed {}", data_.seed);
-  if (data_.distribution == Distribution::skewed) result += " --distribution skewed";
+  if (data_.distribution != Distribution::normal) {
+    result += " --distribution " + distribution_name(data_.distribution);
+  }
   return result;
 }
 

@@ -22,6 +22,7 @@ const std::vector<GateText>& gate_texts() {
       {"G5", "The same call twice, into dense and into pitched memory.", "equal bits."},
       {"G6", "Outputs filled with NaN beforehand, with guard bands around them.",
        "0 elements not written, 0 written outside."},
+      {"M", "mxfp8: the product of folded operands against that of the mx blocks.", "> 90 dB."},
       {"Q", "Quantised values and scales against an independent quantiser.", "equal bits."},
       {"E1", "Output of an elementwise or row-wise operator.", "> 45 dB, f32 > 100 dB."},
       {"E2", "Every element of it.",

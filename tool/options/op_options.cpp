@@ -90,13 +90,22 @@ void add_data_options(CLI::App& app, DataOptions& data) {
   option_group(app, "Data");
   add_whole(app, "--seed", data.seed, 0, std::numeric_limits<std::int64_t>::max(),
             "Seed of the random data.");
-  add_choice(app, "--distribution", {"normal", "skewed"},
+  add_choice(app, "--distribution", {"normal", "skewed", "outliers"},
              with_default("Distribution of the data: normal is N(0,1), skewed is N(0,1) times 2^-3 "
-                          "to 2^3 per block.",
-                          data.distribution == Distribution::skewed ? "skewed" : "normal"),
+                          "to 2^3 per block, outliers is N(0,1) with one of 64 numbers times 100.",
+                          distribution_name(data.distribution)),
              [&data](const std::string& name) {
-               data.distribution = name == "skewed" ? Distribution::skewed : Distribution::normal;
+               for (const Distribution one :
+                    {Distribution::normal, Distribution::skewed, Distribution::outliers}) {
+                 if (distribution_name(one) == name) data.distribution = one;
+               }
              });
+}
+
+std::string distribution_name(Distribution distribution) {
+  return distribution == Distribution::skewed     ? "skewed"
+         : distribution == Distribution::outliers ? "outliers"
+                                                  : "normal";
 }
 
 void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& pow2_scales) {
@@ -279,8 +288,9 @@ GateActivation chosen_activation(const std::string& given, const ShapeCase& shap
 
 GemmOperand parse_operand(const std::string& option, const std::string& text) {
   const auto refuse = [&]() {
-    refuse_usage("{} must be e4m3|e5m2:1x128|128x128 or bf16|f16|f32[:mn], got \"{}\"", option,
-                 text);
+    refuse_usage(
+        "{} must be e4m3|e5m2:1x128|128x128|1xall|allxall or bf16|f16|f32[:mn], got \"{}\"", option,
+        text);
   };
   const std::size_t colon = text.find(':');
   const auto dtype = parse_dtype(text.substr(0, colon));

@@ -24,6 +24,7 @@ std::optional<std::int64_t> number_of(const std::optional<std::int64_t>& given,
 
 // Options of every operator: --threads, --seed, --distribution.
 void add_data_options(CLI::App& app, DataOptions& data);
+std::string distribution_name(Distribution distribution);  // as --distribution takes it
 // How scales are computed: --amax-floor, --pow2-scales.
 void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& pow2_scales);
 // What products leave to others on a GPU: --max-multiprocessors.

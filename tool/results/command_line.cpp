@@ -72,6 +72,11 @@ std::string operator_of(const std::string& command) {
 
 std::string digest_of(const std::string& command) {
   const std::string op = operator_of(command);
+  const std::string granularity = option_of(command, "--granularity");
+  if (op == "gemm" && (granularity == "tensorwise" || granularity == "rowwise")) {
+    return "fp8_linear_whole";
+  }
+  if (op == "gemm" && granularity == "mxfp8") return "fp8_linear_mx";
   const bool both = op == "quantize" || op == "gated-activation";
   const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
   return both && experts ? op + "_experts" : op;

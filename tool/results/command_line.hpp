@@ -14,7 +14,8 @@ namespace octet::tool {
 // command names no operator.
 std::string operator_of(const std::string& command);
 // The name of the digest of the kernels that a command runs: its operator, and with groups or a
-// batch, whose kernels are others, "quantize_experts" or "gated-activation_experts".
+// batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for layers with
+// scales of whole rows or tensors "fp8_linear_whole", for folded mx blocks "fp8_linear_mx".
 std::string digest_of(const std::string& command);
 
 // The value of an option; empty if it is not given.

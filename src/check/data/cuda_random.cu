@@ -31,6 +31,9 @@ __device__ void place(const Target& target, std::int64_t number, float value) {
   const std::int64_t row = number / target.cols;
   const std::int64_t col = number % target.cols;
   if (target.distribution == Distribution::one_signed) value = fabsf(value);
+  if (target.distribution == Distribution::outliers) {
+    value *= outlier(target.stream, static_cast<std::uint64_t>(number));
+  }
   if (target.distribution == Distribution::skewed) {
     const std::int64_t blocks_per_row = (target.cols + 127) / 128;
     value *=

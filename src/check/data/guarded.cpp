@@ -186,12 +186,18 @@ Rectangle GuardedQuantized::scale_lines() const {
   const LineDimensions lines = scale_dimensions();
   std::int64_t count = 1;
   for (int i = 0; i < scales.rank; ++i) count *= i == lines.along ? 1 : scales.shape[i];
-  const std::int64_t line_bytes = scales.strides[lines.across] * 4;
+  const std::int64_t line_bytes = scales.strides[lines.across] * size_bytes(scales.dtype);
   return {scales.data, count, line_bytes, line_bytes, scales.device};
 }
 
 std::int64_t GuardedQuantized::scale_line_bytes() const {
-  return view_.scales.shape[scale_dimensions().along] * 4;
+  return view_.scales.shape[scale_dimensions().along] * size_bytes(view_.scales.dtype);
+}
+
+std::int64_t GuardedQuantized::not_finite(const Rectangle& scales) const {
+  // NaN of ue8m0 has the bits of the poison.
+  return view_.scales.dtype == Dtype::ue8m0 ? count_equal(scales, kPoison, 1)
+                                            : count_not_finite(scales);
 }
 
 GuardFindings GuardedQuantized::inspect(std::int64_t written) const {
@@ -204,7 +210,8 @@ GuardFindings GuardedQuantized::inspect(std::int64_t written) const {
   // What is written comes first: rows of values, and scales in every line or whole lines.
   const std::int64_t parts = view_.values.shape[0];
   const std::int64_t value_rows_written = rows.rows / parts * written;
-  const bool along_parts = scale_dimensions().along == 0;
+  // Where all parts are written all scales are, also one that they share.
+  const bool along_parts = scale_dimensions().along == 0 && written != parts;
   const std::int64_t bytes_written =
       along_parts ? scales.row_bytes / parts * written : scales.row_bytes;
   const std::int64_t lines_written =
@@ -219,7 +226,7 @@ GuardFindings GuardedQuantized::inspect(std::int64_t written) const {
   GuardFindings findings;
   findings.unwritten =
       count_equal(columns(first_rows(rows, value_rows_written), 0, cols), kPoison, 1) +
-      count_not_finite(columns(first_rows(scales, lines_written), 0, bytes_written));
+      not_finite(columns(first_rows(scales, lines_written), 0, bytes_written));
   findings.outside = changed_bytes(memory_.before()) +
                      changed_bytes({memory_.data() + between, 1, scales_offset_ - between,
                                     scales_offset_ - between, rows.device}) +
@@ -227,7 +234,7 @@ GuardFindings GuardedQuantized::inspect(std::int64_t written) const {
                      changed_bytes(values_left, kPoison) + changed_bytes(scales_left, kPoison);
   if (view_.owns_padding) {
     findings.bad_padding = value_padding.rows * value_padding.row_bytes -
-                           count_equal(value_padding, 0, 1) + count_not_finite(scale_padding);
+                           count_equal(value_padding, 0, 1) + not_finite(scale_padding);
   } else {
     findings.outside +=
         changed_bytes(padding_of(rows, cols)) + changed_bytes(padding_of(lines, scales.row_bytes));

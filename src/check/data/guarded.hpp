@@ -92,7 +92,8 @@ class GuardedQuantized {
   Rectangle value_rows() const;  // whole pitches, of all matrices
   Rectangle scale_lines() const;
   LineDimensions scale_dimensions() const { return octet::scale_lines(view_.scales); }
-  std::int64_t scale_line_bytes() const;  // of a line's scales, without padding
+  std::int64_t scale_line_bytes() const;                   // of a line's scales, without padding
+  std::int64_t not_finite(const Rectangle& scales) const;  // how many of these
 
   std::int64_t scales_offset_;
   GuardedMemory memory_;

@@ -82,6 +82,14 @@ void place(const TensorView& matrix, Distribution distribution, RandomStream str
   }
 }
 
+// The numbers of a run that begins at `first`, a multiple of kOutlierRun.
+void enlarge_outliers(RandomStream stream, std::int64_t first, float (&numbers)[kRun]) {
+  for (std::uint64_t at = 0; at < kRun; at += kOutlierRun) {
+    const std::uint64_t run = (static_cast<std::uint64_t>(first) + at) / kOutlierRun;
+    numbers[at + random_below(stream, RandomUse::outlier, run, std::uint32_t{kOutlierRun})] *= 100;
+  }
+}
+
 void fill_task(const TensorView& matrix, Distribution distribution, RandomStream stream,
                std::int64_t begin, std::int64_t end) {
   alignas(64) float numbers[kRun];
@@ -92,6 +100,7 @@ void fill_task(const TensorView& matrix, Distribution distribution, RandomStream
     if (distribution == Distribution::one_signed) {
       for (float& number : numbers) number = std::fabs(number);
     }
+    if (distribution == Distribution::outliers) enlarge_outliers(stream, i, numbers);
     place(matrix, distribution, stream, i, run_end, numbers);
   }
 }

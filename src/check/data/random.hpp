@@ -104,6 +104,7 @@ enum class Distribution {
   normal,      // N(0, 1)
   skewed,      // N(0, 1) times 2^u per 128x128 block, u drawn from -3..3
   one_signed,  // |N(0, 1)|
+  outliers,    // N(0, 1), and one drawn number of every 64 times 100
 };
 
 struct RandomStream {
@@ -112,7 +113,7 @@ struct RandomStream {
 };
 
 // The purpose of a stream's numbers; each purpose has random words of its own.
-enum class RandomUse : std::uint32_t { value = 0, block_exponent = 1, sample = 2 };
+enum class RandomUse : std::uint32_t { value = 0, block_exponent = 1, sample = 2, outlier = 3 };
 
 OCTET_HOST_DEVICE constexpr PhiloxBlock random_words(RandomStream stream, RandomUse use,
                                                      std::uint64_t counter) {
@@ -133,6 +134,15 @@ OCTET_HOST_DEVICE constexpr std::uint32_t random_below(RandomStream stream, Rand
 OCTET_HOST_DEVICE constexpr float skew(RandomStream stream, std::uint64_t block) {
   const std::uint32_t u = random_below(stream, RandomUse::block_exponent, block, 7);
   return f32_from_bits((u + 124u) << 23);  // 2^(u - 3)
+}
+
+inline constexpr std::uint64_t kOutlierRun = 64;
+
+// What Distribution::outliers multiplies number `index` with.
+OCTET_HOST_DEVICE constexpr float outlier(RandomStream stream, std::uint64_t index) {
+  const std::uint32_t drawn =
+      random_below(stream, RandomUse::outlier, index / kOutlierRun, std::uint32_t{kOutlierRun});
+  return drawn == index % kOutlierRun ? 100.0f : 1.0f;
 }
 
 // Element `index` of N(0, 1), within +-6.

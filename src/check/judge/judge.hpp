@@ -18,6 +18,8 @@ inline constexpr std::int64_t kSnrOutputs = 1024;
 
 struct JudgeOptions {
   bool zero_mean = true;  // false: one-signed data, judged by the bounds per element
+  // Elements that each operand needs for the SNR of G1.
+  std::int64_t snr_operand = kSnrOutputs;
   DeviceType device = DeviceType::cpu;
   std::int64_t sample_beyond = kSampleBeyond;
   std::uint64_t seed = 1;  // of the sample
@@ -30,6 +32,7 @@ struct QuantizedFormats {
   Dtype b = Dtype::e4m3;
   float amax_floor = 0;
   bool pow2_scales = false;
+  bool mx = false;  // folded mx blocks
 };
 
 // `claim` has the operands before quantisation.
@@ -38,6 +41,14 @@ GateResult judge_g1(const std::string& tensor, const ProductClaim& claim,
 // G2 and G3. `claim` has the quantised operands.
 std::vector<GateResult> judge_kernel(const std::string& tensor, const ProductClaim& claim,
                                      const JudgeOptions& options);
+// Says in the G2 and G3 that failed on CUDA what fast_accumulation has to do with it.
+void explain_fast_accumulation(const JudgeOptions& options, GateReport& report);
+// M: what folding mx operands to blocks of 128 costs, in f64 and whatever the kernel does. `claim` has
+// the operands before quantisation, `a` and `b` say how they are folded. Judges at most the first
+// kFoldedRows rows of each.
+inline constexpr std::int64_t kFoldedRows = 512;
+GateResult judge_folding(const std::string& tensor, const ProductClaim& claim, const OracleRules& a,
+                         const OracleRules& b, const JudgeOptions& options);
 // G4 and G3, for operands that are not quantised.
 std::vector<GateResult> judge_float_product(const std::string& tensor, const ProductClaim& claim,
                                             const JudgeOptions& options);
@@ -59,7 +70,9 @@ inline constexpr std::int64_t kJudgedTiles = 256;
 
 // Q of a quantised tensor whose input is known, against quantize_oracle: the whole tensor on the
 // CPU; on CUDA 128x128 tiles, which the oracle can quantise one by one because no block crosses
-// their edges. `given`: [R, C]; `input`: the same shape, one dimension contiguous.
+// their edges, or the scale is that of the largest element, which the device finds; whole rows (or
+// columns) where each has a scale. `given`: [R, C]; `input`: the same shape, one dimension
+// contiguous.
 GateResult judge_quantizer(const std::string& tensor, const QuantizedView& given,
                            const TensorView& input, const OracleRules& rules,
                            const JudgeOptions& options);

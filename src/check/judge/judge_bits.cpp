@@ -1,6 +1,8 @@
 // G5, G6 and Q: gates that ask for equal bits.
+#include "check/cuda_gates.hpp"
 #include "check/judge/compare_outputs.hpp"
 #include "check/judge/judge.hpp"
+#include "check/reference/decode.hpp"
 #include "check/reference/on_host.hpp"
 #include "core/checks.hpp"
 #include "core/message.hpp"
@@ -17,9 +19,14 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // Distinct from the streams that make data and draw strips.
 constexpr std::uint32_t kTileStream = 0x71;
 
+// The first block that begins in a part, which begins with a block, and how many follow.
+std::int64_t first_block(std::int64_t at, std::int64_t block) {
+  return block == kAll ? 0 : at / block;
+}
+
 Part scales_of(const Part& part, BlockShape block) {
-  return {part.row / block.rows, ceil_div(part.rows, block.rows), part.col / block.cols,
-          ceil_div(part.cols, block.cols)};
+  return {first_block(part.row, block.rows), blocks_along(part.rows, block.rows),
+          first_block(part.col, block.cols), blocks_along(part.cols, block.cols)};
 }
 
 std::int64_t differences_of_tile(const QuantizedView& given, const TensorView& input,
@@ -29,6 +36,24 @@ std::int64_t differences_of_tile(const QuantizedView& given, const TensorView& i
   const PartOnHost scales(given.scales, scales_of(part, rules.block));
   const OracleTensor wanted = quantize_oracle(x.view(), rules, 1);
   return count_differences({values.view(), scales.view(), rules.block}, wanted.view());
+}
+
+// Whole rows of a tensor on CUDA, each with its scale.
+GateResult judge_rows(const std::string& tensor, const QuantizedView& given,
+                      const TensorView& input, const OracleRules& rules,
+                      const JudgeOptions& options) {
+  const std::vector<std::int64_t> rows = judged_rows(input.rows(), input.cols(), options);
+  const RowsOnHost x(input, rows);
+  const RowsOnHost values(given.values, rows);
+  const RowsOnHost scales(given.scales, rows);
+  const OracleTensor wanted = quantize_oracle(x.view(), rules, options.threads);
+  const std::int64_t differences =
+      count_differences({values.view(), scales.view(), rules.block}, wanted.view());
+  std::string value = text(differences, " differ");
+  if (static_cast<std::int64_t>(rows.size()) < input.rows()) {
+    value += text(" in ", rows.size(), " sampled rows");
+  }
+  return {"Q", tensor, differences == 0, value, "equal bits", kNaN};
 }
 
 }  // namespace
@@ -85,11 +110,18 @@ std::vector<std::int64_t> judged_tiles(std::int64_t row_tiles, std::int64_t col_
 }
 
 GateResult judge_quantizer(const std::string& tensor, const QuantizedView& given,
-                           const TensorView& input, const OracleRules& rules,
+                           const TensorView& input, const OracleRules& given_rules,
                            const JudgeOptions& options) {
+  OracleRules rules = given_rules;
   if (input.device.type == DeviceType::cpu) {
     return judge_quantized(tensor, given, quantize_oracle(input, rules, options.threads).view());
   }
+  if (rules.block == kEachColumn) {
+    rules.block = kEachRow;
+    return judge_rows(tensor, transposed(given), transposed(input), rules, options);
+  }
+  if (rules.block == kEachRow) return judge_rows(tensor, given, input, rules, options);
+  if (rules.block == kWholeTensor) rules.amax = static_cast<float>(cuda::largest_finite(input));
   const std::int64_t row_tiles = ceil_div(input.rows(), kBlock);
   const std::int64_t col_tiles = ceil_div(input.cols(), kBlock);
   const std::vector<std::int64_t> tiles = judged_tiles(row_tiles, col_tiles, options.seed);

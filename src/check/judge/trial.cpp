@@ -64,6 +64,10 @@ double GateReport::snr_db(const std::string& gate, const std::string& tensor) co
 JudgeOptions judge_options(const DataOptions& options, Device device) {
   JudgeOptions result;
   result.zero_mean = options.distribution != Distribution::one_signed;
+  // Outliers have nearly all of the energy: there must be as many of them.
+  if (options.distribution == Distribution::outliers) {
+    result.snr_operand = kSnrOutputs * static_cast<std::int64_t>(kOutlierRun);
+  }
   result.device = device.type;
   if (device.type == DeviceType::cuda) result.sample_beyond = kSampleBeyondOnCuda;
   result.seed = options.seed;
@@ -120,6 +124,8 @@ void QuantizedOperand::write_on_cuda(const TensorView& input, Transpose transpos
   problem.format = rules.format;
   problem.amax_floor = rules.amax_floor;
   problem.pow2_scales = rules.pow2_scales;
+  problem.fold_mx = rules.fold_mx;
+  problem.mx_scale = rules.mx_scale;
   problem.device = input.device;
   problem.block.reset();
   (is_transposed ? problem.transposed_block : problem.block) = rules.block;
@@ -134,7 +140,11 @@ void QuantizedOperand::write_on_cuda(const TensorView& input, Transpose transpos
 
 void copy_elements(const QuantizedView& from, const QuantizedView& to) {
   copy_wherever<std::uint8_t>(from.values, to.values);
-  copy_wherever<float>(from.scales, to.scales);
+  if (from.scales.dtype == Dtype::ue8m0) {
+    copy_wherever<std::uint8_t>(from.scales, to.scales);
+  } else {
+    copy_wherever<float>(from.scales, to.scales);
+  }
 }
 
 QuantizedTensor in_our_layout(const QuantizedView& view) {

@@ -35,33 +35,69 @@ struct Inputs {
   }
 };
 
+// How the tensors of a layer are quantised, each in the orientation of its product.
+struct LayerRules {
+  OracleRules x;
+  OracleRules w;  // and w^T
+  OracleRules dy;
+  OracleRules x_t;
+
+  explicit LayerRules(const Fp8LinearProblem& problem) {
+    BlockShape strips = kBlock1x128;
+    BlockShape squares = kBlock128x128;
+    if (problem.granularity == Granularity::tensorwise) strips = squares = kWholeTensor;
+    if (problem.granularity == Granularity::rowwise) strips = squares = kEachRow;
+    const auto rules = [&](Dtype format, BlockShape block) {
+      return OracleRules{format,
+                         block,
+                         problem.amax_floor,
+                         problem.pow2_scales,
+                         problem.granularity == Granularity::mxfp8,
+                         problem.mx_scale,
+                         {}};
+    };
+    x = rules(problem.format, strips);
+    w = rules(problem.format, squares);
+    dy = rules(problem.grad_format, strips);
+    x_t = rules(problem.format, problem.wgrad_blocks == WgradBlocks::square ? squares : strips);
+  }
+};
+
 // The quantised operands of the three products, made by the oracle or judged by it.
 struct Operands {
-  QuantizedOperand x;     // [M, K] 1x128
-  QuantizedOperand w;     // [N, K] 128x128
-  QuantizedOperand dy;    // [M, N] 1x128
-  QuantizedOperand dy_t;  // [N, M] 1x128
-  QuantizedOperand x_t;   // [K, M] 1x128 or 128x128
+  LayerRules rules;
+  QuantizedOperand x;     // [M, K]
+  QuantizedOperand w;     // [N, K]
+  QuantizedOperand dy;    // [M, N]
+  QuantizedOperand dy_t;  // [N, M]
+  QuantizedOperand x_t;   // [K, M]
+  QuantizedView w_t;      // [K, N]: the bytes and scales of w, unless each row has a scale
 
   Operands(const Fp8LinearProblem& problem, const Inputs& inputs, const DataOptions& options,
-           GateReport& report) {
+           GateReport& report)
+      : rules(problem) {
     const auto cast = [&](const char* tensor, const Tensor& input, Transpose transpose,
-                          Dtype format, BlockShape block) {
-      const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
-      return QuantizedOperand(tensor, input, transpose, rules, options, report);
+                          const OracleRules& operand) {
+      return QuantizedOperand(tensor, input, transpose, operand, options, report);
     };
-    const BlockShape x_t_block =
-        problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
-    x = cast("quantised x", inputs.x, Transpose::no, problem.format, kBlock1x128);
-    w = cast("quantised w", inputs.w, Transpose::no, problem.format, kBlock128x128);
+    x = cast("quantised x", inputs.x, Transpose::no, rules.x);
+    w = cast("quantised w", inputs.w, Transpose::no, rules.w);
+    w_t = transposed(w.view());
     if (!problem.training) return;
     if (problem.need_dx) {
-      dy = cast("quantised dy", inputs.dy, Transpose::no, problem.grad_format, kBlock1x128);
+      dy = cast("quantised dy", inputs.dy, Transpose::no, rules.dy);
+      if (rules.w.block == kEachRow) {
+        w_rows_ = cast("quantised w^T", inputs.w, Transpose::yes, rules.w);
+        w_t = w_rows_.view();
+      }
     }
     if (!problem.need_dw) return;
-    dy_t = cast("quantised dy^T", inputs.dy, Transpose::yes, problem.grad_format, kBlock1x128);
-    x_t = cast("quantised x^T", inputs.x, Transpose::yes, problem.format, x_t_block);
+    dy_t = cast("quantised dy^T", inputs.dy, Transpose::yes, rules.dy);
+    x_t = cast("quantised x^T", inputs.x, Transpose::yes, rules.x_t);
   }
+
+ private:
+  QuantizedOperand w_rows_;  // w^T with scales of its own
 };
 
 // The outputs of one call of forward and backward.
@@ -99,7 +135,7 @@ struct Weights {
   Weights(const Fp8LinearProblem& problem, const Operands& operands) {
     if (!problem.weights_quantized) return;
     w = in_our_layout(operands.w.view());
-    w_t = in_our_layout(transposed(operands.w.view()));
+    w_t = in_our_layout(operands.w_t);
   }
 };
 
@@ -127,13 +163,30 @@ void run_layer(const Fp8LinearProblem& problem, const DataOptions& options, cons
   run_once(plan_fp8_linear_backward(problem, plan_options), backward, problem.device);
 }
 
-void judge_matrix(const char* tensor, const GuardedMatrix& first, const GuardedMatrix& second,
-                  ProductClaim exact, ProductClaim quantized, const QuantizedFormats& formats,
-                  const JudgeOptions& options, GateReport& report) {
-  exact.out = quantized.out = first.view();
-  report.results.push_back(judge_g1(tensor, exact, formats, options));
-  add(report, judge_kernel(tensor, quantized, options));
-  judge_memory(tensor, first, second, report);
+// The tensors of one product, and how its operands were quantised.
+struct Product {
+  const char* tensor;
+  const GuardedMatrix& first;
+  const GuardedMatrix& second;
+  ProductClaim exact;
+  ProductClaim quantized;
+  OracleRules a;
+  OracleRules b;
+};
+
+void judge_product(const Fp8LinearProblem& problem, Product product, const JudgeOptions& options,
+                   GateReport& report) {
+  product.exact.out = product.quantized.out = product.first.view();
+  const QuantizedFormats formats{product.a.format, product.b.format, problem.amax_floor,
+                                 problem.pow2_scales, product.a.fold_mx};
+  report.results.push_back(judge_g1(product.tensor, product.exact, formats, options));
+  add(report, judge_kernel(product.tensor, product.quantized, options));
+  if (problem.fast_accumulation) explain_fast_accumulation(options, report);
+  if (product.a.fold_mx) {
+    report.results.push_back(
+        judge_folding(product.tensor, product.exact, product.a, product.b, options));
+  }
+  judge_memory(product.tensor, product.first, product.second, report);
 }
 
 void judge_saved(const char* tensor, const GuardedQuantized& first, const GuardedQuantized& second,
@@ -164,23 +217,39 @@ std::vector<double> reference_dbias(const Inputs& inputs) {
 void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const Operands& operands,
                    const Outputs& first, const Outputs& second, const JudgeOptions& options,
                    GateReport& report) {
-  const QuantizedFormats forward{problem.format, problem.format, problem.amax_floor,
-                                 problem.pow2_scales};
-  const QuantizedFormats backward{problem.grad_format, problem.format, problem.amax_floor,
-                                  problem.pow2_scales};
+  const LayerRules& rules = operands.rules;
   const TensorView bias = repeated(inputs.bias.view(), problem.m);
-  judge_matrix("y", first.y, second.y, {{}, inputs.x.view(), inputs.w.view(), bias},
-               {{}, operands.x.view(), operands.w.view(), bias}, forward, options, report);
+  judge_product(problem,
+                {"y",
+                 first.y,
+                 second.y,
+                 {{}, inputs.x.view(), inputs.w.view(), bias},
+                 {{}, operands.x.view(), operands.w.view(), bias},
+                 rules.x,
+                 rules.w},
+                options, report);
   if (first.dx) {
-    judge_matrix("dx", *first.dx, *second.dx, {{}, inputs.dy.view(), transposed(inputs.w.view())},
-                 {{}, operands.dy.view(), transposed(operands.w.view())}, backward, options,
-                 report);
+    judge_product(problem,
+                  {"dx",
+                   *first.dx,
+                   *second.dx,
+                   {{}, inputs.dy.view(), transposed(inputs.w.view())},
+                   {{}, operands.dy.view(), operands.w_t},
+                   rules.dy,
+                   rules.w},
+                  options, report);
   }
   if (first.dw) {
     const TensorView old = inputs.old_dw.view();
-    judge_matrix("dw", *first.dw, *second.dw,
-                 {{}, transposed(inputs.dy.view()), transposed(inputs.x.view()), old},
-                 {{}, operands.dy_t.view(), operands.x_t.view(), old}, backward, options, report);
+    judge_product(problem,
+                  {"dw",
+                   *first.dw,
+                   *second.dw,
+                   {{}, transposed(inputs.dy.view()), transposed(inputs.x.view()), old},
+                   {{}, operands.dy_t.view(), operands.x_t.view(), old},
+                   rules.dy,
+                   rules.x_t},
+                  options, report);
   }
   if (first.dbias) {
     const std::vector<double> sums = reference_dbias(inputs);
@@ -189,7 +258,7 @@ void judge_outputs(const Fp8LinearProblem& problem, const Inputs& inputs, const 
   }
   if (first.x_t) judge_saved("x_t", *first.x_t, *second.x_t, operands.x_t.view(), report);
   if (first.w_t) {
-    judge_saved("w_t", *first.w_t, *second.w_t, transposed(operands.w.view()), report);
+    judge_saved("w_t", *first.w_t, *second.w_t, operands.w_t, report);
   }
 }
 

@@ -70,6 +70,7 @@ GateReport judge_gemm(const GemmProblem& problem, const DataOptions& options,
     report.results.push_back(judge_g1("d", {first.view(), a.exact, b.exact, added},
                                       {problem.a.dtype, problem.b.dtype}, judge));
     add(report, judge_kernel("d", {first.view(), a.given, b.given, added}, judge));
+    if (problem.fast_accumulation) explain_fast_accumulation(judge, report);
   } else {
     add(report, judge_float_product("d", {first.view(), a.given, b.given, added}, judge));
   }

@@ -19,6 +19,7 @@ constexpr int kDepth = 16;                     // elements of K at a time
 constexpr int kThreadsAcross = 16;             // 16x16 threads
 constexpr int kEach = kSide / kThreadsAcross;  // 4x4 outputs per thread
 constexpr int kBlockThreads = kThreadsAcross * kThreadsAcross;
+constexpr int kAllShift = 62;  // no tensor has as many rows
 
 // One operand as the kernel sees it: [rows, K].
 struct Operand {
@@ -29,7 +30,7 @@ struct Operand {
   const float* scales;  // or null
   std::int64_t scale_row_stride;
   std::int64_t scale_k_stride;
-  int block_row_shift;  // a block has 2^shift rows
+  int block_row_shift;  // a block has 2^shift rows, kAllShift: all
   int block_k_shift;
   const double* fp8_values;  // [256]
 };
@@ -143,6 +144,7 @@ __global__ void __launch_bounds__(kBlockThreads) reference_product(Params p) {
 }
 
 int shift_of(std::int64_t extent) {
+  if (extent == kAll) return kAllShift;
   if (extent < 1 || !std::has_single_bit(static_cast<std::uint64_t>(extent))) {
     refuse_argument("reference product: extents of a block must be powers of two, got ", extent);
   }
@@ -157,6 +159,10 @@ Operand operand_of(const QuantizedView& view, const double* fp8_values) {
   operand.k_stride = view.values.strides[1];
   operand.fp8_values = fp8_values;
   if (view.scales.data == nullptr) return operand;
+  if (view.scales.dtype != Dtype::f32) {
+    refuse_argument("reference product: scales on a CUDA device must be f32, got ",
+                    name(view.scales.dtype));
+  }
   operand.scales = static_cast<const float*>(view.scales.data);
   operand.scale_row_stride = view.scales.strides[0];
   operand.scale_k_stride = view.scales.strides[1];

@@ -114,16 +114,27 @@ void read_panel(const Reader& reader, const TensorView& values, const std::int64
   }
 }
 
+// The index of the block that holds a row or column.
+std::int64_t block_of(std::int64_t at, std::int64_t block) {
+  return block == kAll ? 0 : at / block;
+}
+
+double decode_scale(const TensorView& scales, std::int64_t index) {
+  if (scales.dtype != Dtype::ue8m0) return static_cast<const float*>(scales.data)[index];
+  const int exponent = static_cast<const std::uint8_t*>(scales.data)[index];
+  return exponent == 255 ? kNaN : std::ldexp(1, exponent - 127);
+}
+
 void scale_panel(const QuantizedView& view, const std::int64_t* rows, int count, int width,
                  std::int64_t first, int depth, double* out) {
-  const auto* scales = static_cast<const float*>(view.scales.data);
   constexpr int kMaxWidth = 128;
   double scale[kMaxWidth];
   for (int k = 0; k < depth; ++k) {
-    if (k == 0 || (first + k) % view.block.cols == 0) {
-      const std::int64_t column = (first + k) / view.block.cols * view.scales.strides[1];
+    if (k == 0 || (view.block.cols != kAll && (first + k) % view.block.cols == 0)) {
+      const std::int64_t column = block_of(first + k, view.block.cols) * view.scales.strides[1];
       for (int i = 0; i < count; ++i) {
-        scale[i] = scales[rows[i] / view.block.rows * view.scales.strides[0] + column];
+        scale[i] = decode_scale(
+            view.scales, block_of(rows[i], view.block.rows) * view.scales.strides[0] + column);
       }
     }
     for (int i = 0; i < count; ++i) out[k * width + i] *= scale[i];

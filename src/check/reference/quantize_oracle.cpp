@@ -106,6 +106,22 @@ Scales scales_of_block(float amax, const OracleRules& rules) {
   return {1 / inverse, inverse};
 }
 
+// The exponent of an mx block: a / 2^exponent is below twice the largest power of two of the format.
+int mx_exponent(double a, const OracleRules& rules) {
+  if (a == 0) return -127;
+  const double limit = rounding_of(rules.format).limit;
+  const int limit_exponent = std::ilogb(limit);
+  int exponent = std::ilogb(a) - limit_exponent;
+  if (rules.mx_scale == MxScale::even) {
+    // Rounded to the mantissa bits of the format, a may reach the next power of two.
+    const double step = std::ldexp(1, std::ilogb(a) - (rules.format == Dtype::e4m3 ? 3 : 2));
+    exponent = std::ilogb(std::round(a / step) * step) - limit_exponent;
+  } else if (rules.mx_scale == MxScale::up) {
+    while (std::ldexp(a, -exponent) > limit) ++exponent;
+  }
+  return std::clamp(exponent, -127, 127);
+}
+
 std::uint8_t code_of_special(float x, Dtype format) {
   if (std::isnan(x) || format == Dtype::e4m3) return 0x7F;
   return x > 0 ? 0x7C : 0xFC;
@@ -143,45 +159,171 @@ struct Block {
   }
 };
 
+// The part of the input that begins at (row, col) and has at most `shape`.
+LargestBits read_block(const TensorView& input, BlockShape shape, Block& block) {
+  block.rows = static_cast<int>(std::min(shape.rows, input.rows() - block.row));
+  block.cols = static_cast<int>(std::min(shape.cols, input.cols() - block.col));
+  block.read(input);
+  return largest_bits(block.x.data(), block.rows * block.cols);
+}
+
+// Casts the block with the scale of an mx block and returns its exponent.
+int cast_mx_block(const TensorView& input, BlockShape shape, OracleTensor& out, Block& block) {
+  const LargestBits largest = read_block(input, shape, block);
+  const int exponent = mx_exponent(std::bit_cast<float>(largest.finite), out.rules);
+  block.cast(std::ldexp(1.0f, -exponent), out.rules.format, largest.any < kInfinityBits, out);
+  return exponent;
+}
+
+// Rounds the codes of a block of the output to those of its values times 2^exponent.
+void shift_codes(const Block& block, int exponent, OracleTensor& out) {
+  const double* values = fp8_values(out.rules.format);
+  const Rounding& rounding = rounding_of(out.rules.format);
+  for (int r = 0; r < block.rows; ++r) {
+    std::uint8_t* codes = out.values.data() + (block.row + r) * out.cols + block.col;
+    for (int c = 0; c < block.cols; ++c) {
+      if (!std::isfinite(values[codes[c]])) continue;
+      const auto value = static_cast<float>(std::ldexp(values[codes[c]], exponent));
+      std::int32_t code = 0;
+      cast_finite(&value, 1, 1, rounding, &code);
+      codes[c] = static_cast<std::uint8_t>(code);
+    }
+  }
+}
+
+// A block of 128 whose elements were cast as mx blocks, which are folded to the largest scale.
+float fold_block(const TensorView& input, OracleTensor& out, const Block& whole) {
+  const BlockShape mx = out.rules.block == kBlock1x128 ? kBlock1x32 : kBlock32x32;
+  const std::int64_t end_row = std::min(whole.row + out.rules.block.rows, out.rows);
+  const std::int64_t end_col = std::min(whole.col + kBlock, out.cols);
+  Block part;
+  const auto for_each_part = [&](const auto& use) {
+    for (part.row = whole.row; part.row < end_row; part.row += mx.rows) {
+      for (part.col = whole.col; part.col < end_col; part.col += mx.cols) use();
+    }
+  };
+  std::vector<int> exponents;
+  for_each_part([&] { exponents.push_back(cast_mx_block(input, mx, out, part)); });
+  const int largest = *std::max_element(exponents.begin(), exponents.end());
+  std::size_t next = 0;
+  for_each_part([&] {
+    part.rows = static_cast<int>(std::min(mx.rows, out.rows - part.row));
+    part.cols = static_cast<int>(std::min(mx.cols, out.cols - part.col));
+    const int shift = exponents[next++] - largest;
+    if (shift != 0) shift_codes(part, shift, out);
+  });
+  return std::ldexp(1.0f, largest);
+}
+
 void quantize_block(const TensorView& input, OracleTensor& out, Block& block) {
   const OracleRules& rules = out.rules;
-  block.rows = static_cast<int>(std::min(rules.block.rows, out.rows - block.row));
-  block.cols = static_cast<int>(std::min(rules.block.cols, out.cols - block.col));
-  block.read(input);
-  const LargestBits largest = largest_bits(block.x.data(), block.rows * block.cols);
+  const std::int64_t block_cols = blocks_along(out.cols, rules.block.cols);
+  const auto at = static_cast<std::size_t>(block.row / rules.block.rows * block_cols +
+                                           block.col / rules.block.cols);
+  if (rules.fold_mx) {
+    out.scales[at] = fold_block(input, out, block);
+    return;
+  }
+  if (is_mx(rules.block)) {
+    const int exponent = cast_mx_block(input, rules.block, out, block);
+    out.mx_scales[at] = static_cast<std::uint8_t>(exponent + 127);
+    return;
+  }
+  const LargestBits largest = read_block(input, rules.block, block);
   const Scales scales = scales_of_block(std::bit_cast<float>(largest.finite), rules);
-  const std::int64_t block_cols = (out.cols + rules.block.cols - 1) / rules.block.cols;
-  const std::int64_t at = block.row / rules.block.rows * block_cols + block.col / rules.block.cols;
-  out.scales[static_cast<std::size_t>(at)] = scales.inverse;
+  out.scales[at] = scales.inverse;
   block.cast(scales.forward, rules.format, largest.any < kInfinityBits, out);
+}
+
+// Calls use(block, bits) for every 1x128 part of rows [first, end), read into `block`.
+template <class Use>
+void for_each_run(const TensorView& input, std::int64_t first, std::int64_t end, const Use& use) {
+  Block block;
+  for (block.row = first; block.row < end; ++block.row) {
+    for (block.col = 0; block.col < input.cols(); block.col += kBlock) {
+      use(block, read_block(input, kBlock1x128, block));
+    }
+  }
+}
+
+// A scale for every row, or one for all rows.
+void quantize_rows(const TensorView& input, OracleTensor& out, int threads) {
+  const std::int64_t tasks = (out.rows + kBlock - 1) / kBlock;
+  const auto in_tasks = [&](const auto& use) {
+    parallel_for(threads, tasks, [&](std::int64_t task) {
+      for_each_run(input, task * kBlock, std::min((task + 1) * kBlock, out.rows), use);
+    });
+  };
+  std::vector<std::int32_t> largest(static_cast<std::size_t>(out.rows));
+  in_tasks([&](const Block& run, LargestBits bits) {
+    std::int32_t& row = largest[static_cast<std::size_t>(run.row)];
+    row = std::max(row, bits.finite);
+  });
+  const bool one = out.rules.block == kWholeTensor;
+  if (one) {
+    const float amax = out.rules.amax.value_or(
+        std::bit_cast<float>(*std::max_element(largest.begin(), largest.end())));
+    std::fill(largest.begin(), largest.end(), std::bit_cast<std::int32_t>(amax));
+  }
+  const auto scales_of_row = [&](std::int64_t row) {
+    return scales_of_block(std::bit_cast<float>(largest[static_cast<std::size_t>(row)]), out.rules);
+  };
+  for (std::size_t i = 0; i < out.scales.size(); ++i) {
+    out.scales[i] = scales_of_row(static_cast<std::int64_t>(i)).inverse;
+  }
+  in_tasks([&](const Block& run, LargestBits bits) {
+    run.cast(scales_of_row(run.row).forward, out.rules.format, bits.any < kInfinityBits, out);
+  });
+}
+
+// A scale for every column: the rows of the transposed input.
+OracleTensor quantize_columns(const TensorView& input, const OracleRules& rules, int threads) {
+  OracleRules of_rows = rules;
+  of_rows.block = kEachRow;
+  const OracleTensor rows = quantize_oracle(transposed(input), of_rows, threads);
+  OracleTensor out{input.rows(), input.cols(), rules, rows.values, rows.scales, {}};
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    for (std::int64_t c = 0; c < out.cols; ++c) {
+      out.values[static_cast<std::size_t>(r * out.cols + c)] =
+          rows.values[static_cast<std::size_t>(c * out.rows + r)];
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
 QuantizedView OracleTensor::view() const {
-  const std::int64_t block_cols = (cols + rules.block.cols - 1) / rules.block.cols;
-  const std::int64_t block_rows = (rows + rules.block.rows - 1) / rules.block.rows;
+  const std::int64_t block_rows = blocks_along(rows, rules.block.rows);
+  const std::int64_t block_cols = blocks_along(cols, rules.block.cols);
+  const bool mx = is_mx(rules.block);
+  const void* data = mx ? static_cast<const void*>(mx_scales.data()) : scales.data();
   return {make_view(values.data(), rules.format, {rows, cols}),
-          make_view(scales.data(), Dtype::f32, {block_rows, block_cols}), rules.block};
+          make_view(data, scale_dtype(rules.block), {block_rows, block_cols}), rules.block};
 }
 
 OracleTensor quantize_oracle(const TensorView& input, const OracleRules& rules, int threads) {
-  OracleTensor out{input.rows(), input.cols(), rules, {}, {}};
-  const std::int64_t block_rows = (out.rows + rules.block.rows - 1) / rules.block.rows;
-  const std::int64_t block_cols = (out.cols + rules.block.cols - 1) / rules.block.cols;
+  if (threads == 0) threads = default_threads();
+  if (rules.block == kEachColumn) return quantize_columns(input, rules, threads);
+  OracleTensor out{input.rows(), input.cols(), rules, {}, {}, {}};
   out.values.resize(static_cast<std::size_t>(out.rows * out.cols));
-  out.scales.resize(static_cast<std::size_t>(block_rows * block_cols));
+  const auto blocks = static_cast<std::size_t>(blocks_along(out.rows, rules.block.rows) *
+                                               blocks_along(out.cols, rules.block.cols));
+  (is_mx(rules.block) ? out.mx_scales.resize(blocks) : out.scales.resize(blocks));
+  if (is_whole_row(rules.block)) {
+    quantize_rows(input, out, threads);
+    return out;
+  }
   // A task has 128 rows for every block shape, so that 1x128 blocks do not get a task per row.
-  parallel_for(threads != 0 ? threads : default_threads(), (out.rows + kBlock - 1) / kBlock,
-               [&](std::int64_t task) {
-                 Block block;
-                 const std::int64_t end = std::min((task + 1) * kBlock, out.rows);
-                 for (block.row = task * kBlock; block.row < end; block.row += rules.block.rows) {
-                   for (block.col = 0; block.col < out.cols; block.col += rules.block.cols) {
-                     quantize_block(input, out, block);
-                   }
-                 }
-               });
+  parallel_for(threads, (out.rows + kBlock - 1) / kBlock, [&](std::int64_t task) {
+    Block block;
+    const std::int64_t end = std::min((task + 1) * kBlock, out.rows);
+    for (block.row = task * kBlock; block.row < end; block.row += rules.block.rows) {
+      for (block.col = 0; block.col < out.cols; block.col += rules.block.cols) {
+        quantize_block(input, out, block);
+      }
+    }
+  });
   return out;
 }
 

@@ -3,9 +3,11 @@
 // midpoints between neighbouring values of the format, taken from its definition (decode.hpp).
 #pragma once
 
+#include <octet/ops/quantize.hpp>
 #include <octet/quantized.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace octet {
@@ -15,6 +17,11 @@ struct OracleRules {
   BlockShape block = kBlock1x128;
   float amax_floor = 0;
   bool pow2_scales = false;
+  bool fold_mx = false;               // 1x128 and 128x128 blocks of folded mx blocks
+  MxScale mx_scale = MxScale::floor;  // of mx blocks, folded or not
+  // With allxall blocks, the largest finite magnitude of the tensor that the input is a part of;
+  // empty: of the input.
+  std::optional<float> amax{};
 };
 
 // Values [rows, cols] and scales, both dense.
@@ -24,6 +31,7 @@ struct OracleTensor {
   OracleRules rules;
   std::vector<std::uint8_t> values;
   std::vector<float> scales;
+  std::vector<std::uint8_t> mx_scales;  // ue8m0, of mx blocks, instead of `scales`
 
   QuantizedView view() const;
 };
