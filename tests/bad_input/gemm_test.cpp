@@ -105,21 +105,25 @@ TEST(GemmBadInput, RefusesBlocksItCannotScale) {
   problem.b.scale_dtype = Dtype::ue8m0;
   expect_plan_refused(kUnsupported, "gemm: scales of b must be f32, got ue8m0", problem);
   problem = small_problem();
-  problem.a.block = kUnscaled;
-  expect_plan_refused(kUnsupported,
-                      "gemm: blocks of a must be 1x128, 128x128, 1xall or allxall, got unscaled",
-                      problem);
+  for (BlockShape block : {kUnscaled, kBlock128x1, kEachColumn, BlockShape{1, 64}}) {
+    problem.a.block = block;
+    expect_plan_refused(
+        kUnsupported,
+        "gemm: blocks of a must be 1x128, 128x128, 1xall, allxall, 1x32 or 32x32, got " +
+            name(block),
+        problem);
+  }
   problem.a.block = kWholeTensor;
   expect_plan_refused(
       kUnsupported,
       "gemm: a and b must both have blocks along the contraction or both have none, "
       "got allxall and 128x128",
       problem);
-  problem = small_problem();
-  problem.a.block = {1, 64};
-  expect_plan_refused(kUnsupported,
-                      "gemm: blocks of a must be 1x128, 128x128, 1xall or allxall, got 1x64",
-                      problem);
+  problem.a.block = kBlock1x32;
+  expect_plan_refused(
+      kUnsupported,
+      "gemm: a and b must both have mx blocks, 1x32 or 32x32, or neither, got 1x32 and 128x128",
+      problem);
   problem = small_problem();
   problem.fast_accumulation = true;
   expect_plan_refused(kUnsupported, "gemm: fast_accumulation needs 1xall or allxall blocks",
@@ -129,6 +133,9 @@ TEST(GemmBadInput, RefusesBlocksItCannotScale) {
   expect_plan_refused(kUnsupported,
                       "gemm: a and b have both 128x128 blocks; at least one must have 1x128",
                       problem);
+  problem.a.block = problem.b.block = kBlock32x32;
+  expect_plan_refused(kUnsupported,
+                      "gemm: a and b have both 32x32 blocks; at least one must have 1x32", problem);
 }
 
 TEST(GemmBadInput, RefusesWhatIsYetToCome) {

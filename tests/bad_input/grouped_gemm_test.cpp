@@ -76,8 +76,11 @@ TEST(GroupedGemmBadInput, RefusesFormatsThatHaveNoProduct) {
   refused(kUnsupported,
           "grouped_gemm: a and b have both 128x128 blocks; at least one must have 1x128",
           over_contraction(), [](auto& p) { p.a.block = kBlock128x128; });
-  refused(kUnsupported, "grouped_gemm: blocks of b must be 1x128 or 128x128, got 128x1",
-          over_rows(), [](auto& p) { p.b.block = kBlock128x1; });
+  for (BlockShape block : {kBlock128x1, kEachRow, kWholeTensor, kBlock1x32, kBlock32x32}) {
+    refused(kUnsupported,
+            "grouped_gemm: blocks of b must be 1x128 or 128x128 over groups, got " + name(block),
+            over_rows(), [&](auto& p) { p.b.block = block; });
+  }
   refused(kUnsupported,
           "grouped_gemm: over the contraction, bf16 operands are read as they are, with contiguous "
           "columns: major of b must be mn, got k",

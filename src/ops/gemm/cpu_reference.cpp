@@ -1,5 +1,5 @@
-// The frozen arithmetic, one output at a time: slices of 128 along K, each a chain of f32 FMAs,
-// promoted with the scales of its blocks in slice order. Scales of whole rows are applied at the end.
+// The frozen arithmetic, one output at a time: slices of 128 along K, or 32 with mx blocks, each a
+// chain of f32 FMAs, promoted with the scales of its blocks in slice order. Scales of whole rows are applied at the end.
 #include "core/checks.hpp"
 #include "core/numeric.hpp"
 #include "cpu/threads.hpp"
@@ -18,10 +18,11 @@ float element(const OperandLines& operand, std::int64_t line, std::int64_t k) {
 
 float contraction(const CpuProduct& product, std::int64_t m, std::int64_t n) {
   float acc = 0;
-  for (std::int64_t slice = 0; slice * kBlock < product.k; ++slice) {
-    const std::int64_t k_end = std::min((slice + 1) * kBlock, product.k);
+  const std::int64_t length = product.slice();
+  for (std::int64_t slice = 0; slice * length < product.k; ++slice) {
+    const std::int64_t k_end = std::min((slice + 1) * length, product.k);
     float sum = 0;
-    for (std::int64_t k = slice * kBlock; k < k_end; ++k) {
+    for (std::int64_t k = slice * length; k < k_end; ++k) {
       sum = std::fma(element(product.a, m, k), element(product.b, n, k), sum);
     }
     const float sa = product.a.scale(m, slice);
@@ -53,7 +54,9 @@ OperandLines lines_of(const QuantizedView& matrix) {
     lines.end_scale_stride = matrix.block == kWholeTensor ? 0 : matrix.scales.strides[0];
     return lines;
   }
-  lines.scales = static_cast<const float*>(matrix.scales.data);
+  if (is_mx(matrix.block)) lines.slice = kMxBlock;
+  lines.scales = matrix.scales.data;
+  lines.scale_dtype = matrix.scales.dtype;
   lines.lines_per_scale = matrix.block.rows;
   lines.scale_line_stride = matrix.scales.strides[0];
   lines.scale_slice_stride = matrix.scales.strides[1];

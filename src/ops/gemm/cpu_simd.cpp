@@ -178,10 +178,10 @@ class ChunkedProducts {
         chunk.product->scales_one_by_one() ? kernels_.multiply_one_by_one : kernels_.multiply;
     const float* a_values = a_panel(chunk, a);
     const float* b_values = b_panel(chunk, b);
-    const std::int64_t slice = cut_.depth + offset / kBlock;  // scales follow the values
+    const std::int64_t slice = cut_.depth + offset / cut_.slice;  // scales follow the values
     multiply({a_values + offset * kernels_.rows, b_values + offset * kernels_.cols,
               a_values + slice * kernels_.rows, b_values + slice * kernels_.cols, tile(chunk, a, b),
-              depth, first});
+              depth, cut_.slice, first});
   }
 
   void store_tile(const Chunk& chunk, std::int64_t a, std::int64_t b) const {
@@ -215,7 +215,7 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
 
 Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
   const GemmKernels& kernels = best_gemm_kernels(machine);
-  const GemmChunks cut = gemm_chunks({problem.m, problem.n, problem.k}, kernels);
+  const GemmChunks cut = gemm_chunks(product_bounds(problem), kernels);
   return {describe(cut, kernels, machine.threads), cut.bytes(),
           [problem, cut, &kernels](const GemmArgs& args, const RunContext& context) {
             const CpuProduct product = cpu_product(problem, args);
@@ -245,6 +245,7 @@ GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels) 
   }
   const std::int64_t fitting = kPackedFloats / cut.lines / kDepth * kDepth;
   cut.depth = std::min(std::max(fitting, kDepth), round_up(bounds.k, kBlock));
+  cut.slice = bounds.slice;
   return cut;
 }
 

@@ -37,7 +37,8 @@ struct MultiplyTask {
   const float* b_scales;  // [slices][cols]
   float* acc;             // [rows][cols]
   std::int64_t depth;
-  bool first;  // acc starts at zero
+  std::int64_t slice;  // of the contraction
+  bool first;          // acc starts at zero
 };
 
 // A finished micro-tile, rounded to d.
@@ -71,9 +72,10 @@ struct GemmChunks {
   std::int64_t depth = 0;  // contraction packed at a time, whole slices
   std::int64_t lines = 0;  // of all panels of a and b that are packed at once
   std::int64_t acc = 0;    // floats of the chunks that are computed at once
+  std::int64_t slice = kBlock;
 
   // Floats of a line, scales included.
-  std::int64_t line_floats() const { return depth + depth / kBlock; }
+  std::int64_t line_floats() const { return depth + depth / slice; }
   std::size_t bytes() const {
     return static_cast<std::size_t>(lines * line_floats() + acc) * sizeof(float);
   }

@@ -134,9 +134,10 @@ void pack_values(const PackTask& task, std::int64_t valid) {
 // One scale per line and slice, whatever the block; 1 if unscaled.
 template <std::int64_t kPanelLines>
 void pack_scales(const PackTask& task, std::int64_t valid, float* to) {
-  for (std::int64_t k = 0; k < task.depth; k += kBlock) {
+  const std::int64_t slice = task.operand->slice;
+  for (std::int64_t k = 0; k < task.depth; k += slice) {
     for (std::int64_t line = 0; line < kPanelLines; ++line, ++to) {
-      *to = line < valid ? task.operand->scale(task.line + line, (task.k + k) / kBlock) : 1;
+      *to = line < valid ? task.operand->scale(task.line + line, (task.k + k) / slice) : 1;
     }
   }
 }
@@ -162,12 +163,12 @@ void multiply(const MultiplyTask& task) {
   using V = hn::Vec<F32>;
   const float* HWY_RESTRICT a = task.a;
   const float* HWY_RESTRICT b = task.b;
-  for (std::int64_t k = 0; k < task.depth; k += kBlock) {
+  for (std::int64_t k = 0; k < task.depth; k += task.slice) {
     V slice[kRows][kVectors];
     for (auto& row : slice) {
       for (V& sum : row) sum = hn::Zero(kF32);
     }
-    for (std::int64_t i = std::min(kBlock, task.depth - k); i > 0; --i) {
+    for (std::int64_t i = std::min(task.slice, task.depth - k); i > 0; --i) {
       const V b0 = hn::LoadU(kF32, b);
       const V b1 = hn::LoadU(kF32, b + kLanes);
       const V b2 = hn::LoadU(kF32, b + 2 * kLanes);
@@ -181,8 +182,8 @@ void multiply(const MultiplyTask& task) {
       a += kRows;
       b += kCols;
     }
-    const float* a_scales = task.a_scales + k / kBlock * kRows;
-    const float* b_scales = task.b_scales + k / kBlock * kCols;
+    const float* a_scales = task.a_scales + k / task.slice * kRows;
+    const float* b_scales = task.b_scales + k / task.slice * kCols;
     const bool first = task.first && k == 0;
     for (std::int64_t row = 0; row < kRows; ++row) {
       const V sa = hn::Set(kF32, a_scales[row]);

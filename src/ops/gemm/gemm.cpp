@@ -26,11 +26,11 @@ void check_operand(std::string_view op, const char* argument, const GemmOperand&
          argument, " is not; quantize writes a transposed copy");
   }
   if (!(operand.block == kBlock1x128 || operand.block == kBlock128x128 ||
-        is_whole_row(operand.block))) {
+        is_whole_row(operand.block) || is_mx(operand.block))) {
     fail(ErrorCode::unsupported, op, ": blocks of ", argument,
-         " must be 1x128, 128x128, 1xall or allxall, got ", name(operand.block));
+         " must be 1x128, 128x128, 1xall, allxall, 1x32 or 32x32, got ", name(operand.block));
   }
-  if (operand.scale_dtype != Dtype::f32) {
+  if (operand.scale_dtype != Dtype::f32 && !is_mx(operand.block)) {
     fail(ErrorCode::unsupported, op, ": scales of ", argument, " must be f32, got ",
          name(operand.scale_dtype));
   }
@@ -75,9 +75,14 @@ void check_operands(std::string_view op, const GemmOperand& a, const GemmOperand
          ": a and b must both have blocks along the contraction or both have none, got ",
          name(a.block), " and ", name(b.block));
   }
-  if (a.block == kBlock128x128 && b.block == kBlock128x128) {
+  if (is_mx(a.block) != is_mx(b.block)) {
     fail(ErrorCode::unsupported, op,
-         ": a and b have both 128x128 blocks; at least one must have 1x128");
+         ": a and b must both have mx blocks, 1x32 or 32x32, or neither, got ", name(a.block),
+         " and ", name(b.block));
+  }
+  if (a.block == b.block && (a.block == kBlock128x128 || a.block == kBlock32x32)) {
+    fail(ErrorCode::unsupported, op, ": a and b have both ", name(a.block),
+         " blocks; at least one must have ", is_mx(a.block) ? "1x32" : "1x128");
   }
 }
 

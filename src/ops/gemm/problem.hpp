@@ -57,6 +57,13 @@ inline CpuProduct cpu_product(const GemmProblem& problem, const GemmArgs& args) 
           lines_of(args.b), args.d,    args.bias, problem.accumulate};
 }
 
+inline ProductBounds product_bounds(const GemmProblem& problem) {
+  return {.m = problem.m,
+          .n = problem.n,
+          .k = problem.k,
+          .slice = is_mx(problem.a.block) ? kMxBlock : kBlock};
+}
+
 // The workspace of cuBLASLt: NVIDIA's recommendation for Hopper.
 inline constexpr std::size_t kCublasLtWorkspaceBytes = std::size_t{32} << 20;
 

@@ -13,6 +13,15 @@ constexpr std::string_view kOp = "grouped_gemm";
 
 bool over_rows(const GroupedGemmProblem& problem) { return problem.over == GroupedOver::rows; }
 
+// Groups of rows have a scale per block of 128, whatever they hold.
+void check_block_over_groups(const char* argument, const GemmOperand& operand) {
+  if (!is_fp8(operand.dtype) || operand.block == kBlock1x128 || operand.block == kBlock128x128) {
+    return;
+  }
+  fail(ErrorCode::unsupported, kOp, ": blocks of ", argument,
+       " must be 1x128 or 128x128 over groups, got ", name(operand.block));
+}
+
 void check_blocks_of_groups(const GroupedGemmProblem& problem) {
   if (over_rows(problem)) {
     if (problem.a.block == kBlock128x128) {
@@ -72,15 +81,6 @@ void read_tokens(Call& call, const GroupedGemmProblem& problem, const char* argu
              MatrixForm{operand.dtype, problem.rows, features, is_a ? "[rows, N]" : "[rows, K]"});
 }
 
-// Those of gemm that groups leave.
-void check_fp8_blocks(const char* argument, const GemmOperand& operand) {
-  if (!is_fp8(operand.dtype) || operand.block == kBlock1x128 || operand.block == kBlock128x128) {
-    return;
-  }
-  fail(ErrorCode::unsupported, kOp, ": blocks of ", argument, " must be 1x128 or 128x128, got ",
-       name(operand.block));
-}
-
 }  // namespace
 
 std::span<const GroupedGemmImplementation> grouped_gemm_implementations() {
@@ -128,8 +128,8 @@ void check(const GroupedGemmProblem& problem) {
   check_groups(kOp, problem.groups, problem.rows);
   check_extent(kOp, "N", problem.n);
   check_extent(kOp, "K", problem.k);
-  check_fp8_blocks("a", problem.a);
-  check_fp8_blocks("b", problem.b);
+  check_block_over_groups("a", problem.a);
+  check_block_over_groups("b", problem.b);
   check_operands(kOp, problem.a, problem.b);
   check_blocks_of_groups(problem);
   check_output(kOp, problem.out_dtype, problem.accumulate);

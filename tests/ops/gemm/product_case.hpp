@@ -57,7 +57,7 @@ inline Runner through_the_api(const std::string& backend) {
 
 inline Runner with_kernels(const GemmKernels& kernels) {
   return {kernels.name, [&kernels](const GemmProblem& problem, const GemmArgs& args, int threads) {
-            const GemmChunks cut = gemm_chunks({problem.m, problem.n, problem.k}, kernels);
+            const GemmChunks cut = gemm_chunks(product_bounds(problem), kernels);
             const Buffer workspace(cut.bytes());
             const CpuProduct product = cpu_product(problem, args);
             run_products({&product, 1}, cut, kernels, workspace.data(), threads);

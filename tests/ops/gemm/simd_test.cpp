@@ -184,7 +184,7 @@ TEST(GemmSimdChunks, MemoryIsBoundedWhateverTheProblem) {
                         .n = random_extent(random, i % 3 ? 100 : 1 << 20),
                         .k = random_extent(random, i % 5 ? 100 : 1 << 20)};
     for (const GemmKernels* kernels : {&gemm_kernels_avx2(), &gemm_kernels_avx512()}) {
-      const GemmChunks chunks = gemm_chunks({problem.m, problem.n, problem.k}, *kernels);
+      const GemmChunks chunks = gemm_chunks(product_bounds(problem), *kernels);
       EXPECT_LE(chunks.bytes(), std::size_t{26} << 20) << describe(problem);
       EXPECT_EQ(chunks.rows % kernels->rows, 0);
       EXPECT_EQ(chunks.cols % kernels->cols, 0);
