@@ -117,6 +117,7 @@ struct DataOptions {
   // Of attention: lengths where the problem has offsets, and where heads lie where it has none.
   SequenceSpread sequence_spread{};
   HeadLayout head_layout = HeadLayout::bshd;
+  bool transposed_source = false;  // of repack: columns are contiguous instead of rows
 };
 
 // Each makes its own data, runs the operator and judges every output.
@@ -127,6 +128,8 @@ GateReport check_grouped_gemm(const GroupedGemmProblem& problem, const DataOptio
 GateReport check_fp8_grouped_linear(const Fp8GroupedLinearProblem& problem,
                                     const DataOptions& options);
 GateReport check_quantize(const QuantizeProblem& problem, const DataOptions& options);
+GateReport check_dequantize(const DequantizeProblem& problem, const DataOptions& options);
+GateReport check_repack(const RepackProblem& problem, const DataOptions& options);
 GateReport check_attention(const AttentionProblem& problem, const DataOptions& options);
 GateReport check_adamw(const AdamWProblem& problem, const DataOptions& options);
 GateReport check_gated_mlp(const GatedMlpProblem& problem, const DataOptions& options);

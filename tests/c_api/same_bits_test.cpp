@@ -77,6 +77,28 @@ TEST(CApiSameBits, Gemm) {
   });
 }
 
+TEST(CApiSameBits, GemmOfMxOperands) {
+  GemmProblem problem{.m = 9, .n = 140, .k = 150, .out_dtype = Dtype::f32};
+  problem.a.block = kBlock1x32;
+  problem.b.block = kBlock32x32;
+  expect_same_bits(problem, [&](Arena& arena) {
+    const auto cast = [&](std::int64_t rows, BlockShape block, int seed) {
+      const TensorView x = arena.matrix(Dtype::f32, rows, 150);
+      fill(x, seed);
+      const QuantizedView out = arena.quantized(rows, 150, Dtype::e4m3, block);
+      run_cpp(QuantizeProblem{.rows = rows, .cols = 150, .input_dtype = Dtype::f32, .block = block},
+              QuantizeArgs{x, out, {}});
+      return out;
+    };
+    GemmArgs args;
+    args.a = cast(9, kBlock1x32, 1);
+    args.b = cast(140, kBlock32x32, 2);
+    args.d = arena.matrix(Dtype::f32, 9, 140);
+    fill(args.d, 3);
+    return args;
+  });
+}
+
 TEST(CApiSameBits, GemmWithABias) {
   GemmProblem problem{.m = 9, .n = 140, .k = 300, .bias_dtype = Dtype::f32};
   problem.a = problem.b = {Dtype::f32};
@@ -93,34 +115,41 @@ TEST(CApiSameBits, GemmWithABias) {
   });
 }
 
-QuantizeArgs quantized_input(Arena& arena) {
-  QuantizeProblem cast{.rows = 20, .cols = 150, .input_dtype = Dtype::f32};
+constexpr BlockShape kReadBlocks[] = {kBlock1x128, kBlock128x1,  kBlock128x128, kEachRow,
+                                      kEachColumn, kWholeTensor, kBlock1x32,    kBlock32x32};
+
+QuantizeArgs quantized_input(Arena& arena, BlockShape block) {
+  QuantizeProblem cast{.rows = 20, .cols = 150, .input_dtype = Dtype::f32, .block = block};
   QuantizeArgs args;
   args.input = arena.matrix(Dtype::f32, 20, 150);
   fill(args.input, 4);
-  args.out = arena.quantized(20, 150, Dtype::e4m3, kBlock1x128);
+  args.out = arena.quantized(20, 150, Dtype::e4m3, block);
   run_cpp(cast, args);
   return args;
 }
 
 TEST(CApiSameBits, Dequantize) {
-  DequantizeProblem problem{.rows = 20, .cols = 150};
-  expect_same_bits(problem, [&](Arena& arena) {
-    DequantizeArgs args;
-    args.input = quantized_input(arena).out;
-    args.out = arena.matrix(Dtype::f32, 20, 150);
-    return args;
-  });
+  for (BlockShape block : kReadBlocks) {
+    DequantizeProblem problem{.rows = 20, .cols = 150, .block = block};
+    expect_same_bits(problem, [&](Arena& arena) {
+      DequantizeArgs args;
+      args.input = quantized_input(arena, block).out;
+      args.out = arena.matrix(Dtype::f32, 20, 150);
+      return args;
+    });
+  }
 }
 
 TEST(CApiSameBits, Repack) {
-  RepackProblem problem{.rows = 20, .cols = 150};
-  expect_same_bits(problem, [&](Arena& arena) {
-    RepackArgs args;
-    args.input = quantized_input(arena).out;
-    args.out = arena.quantized(20, 150, Dtype::e4m3, kBlock1x128);
-    return args;
-  });
+  for (BlockShape block : kReadBlocks) {
+    RepackProblem problem{.rows = 20, .cols = 150, .block = block};
+    expect_same_bits(problem, [&](Arena& arena) {
+      RepackArgs args;
+      args.input = quantized_input(arena, block).out;
+      args.out = arena.quantized(20, 150, Dtype::e4m3, block);
+      return args;
+    });
+  }
 }
 
 class CApiLayer : public testing::Test {

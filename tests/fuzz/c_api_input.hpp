@@ -53,8 +53,9 @@ class Input {
   }
   octet_block block() {
     if (spoilt()) return {extent(), extent()};
-    constexpr octet_block kBlocks[] = {{1, 128}, {128, 1}, {128, 128}, {-2, -2}, {0, 0}, {-1, -1}};
-    return kBlocks[choice(6)];
+    constexpr octet_block kBlocks[] = {{1, 128}, {128, 1}, {128, 128}, {-2, -2}, {0, 0},
+                                       {-1, -1}, {1, -1},  {-1, 1},    {1, 32},  {32, 32}};
+    return kBlocks[choice(10)];
   }
 
   // The tensor that an operator expects, or a similar one.
@@ -167,8 +168,9 @@ inline octet_quantized Input::quantized(octet_dtype dtype, std::int64_t rows, st
   const bool padded = view.owns_padding != 0;
   view.values = tensor(dtype, rows, cols, padded);
   if (block.rows != 0 || block.cols != 0) {
-    view.scales =
-        tensor(OCTET_F32, blocks_of(rows, block.rows), blocks_of(cols, block.cols), padded);
+    const bool mx = block.cols == 32 && (block.rows == 1 || block.rows == 32);
+    view.scales = tensor(mx ? OCTET_UE8M0 : OCTET_F32, blocks_of(rows, block.rows),
+                         blocks_of(cols, block.cols), padded);
   }
   return view;
 }

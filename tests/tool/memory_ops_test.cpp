@@ -230,6 +230,32 @@ TEST(ToolAdamW, CountsTheFp8Copies) {
   EXPECT_EQ(number_in(run.row(), "Bytes"), 128 * 256 * 16 + 2 * 2 * 4);
 }
 
+TEST(ToolDequantize, IsTimedBesideACopy) {
+  for (const auto& [options, bytes] :
+       {std::pair<std::string, int>("", 64 * 256 * 3 + 64 * 2 * 4),
+        {" --block 1x32 --out f32", 64 * 256 * 5 + 64 * 8},
+        {" --format e5m2 --block allxall --out f16", 64 * 256 * 3 + 4}}) {
+    const BenchRun run("dequantize --shape 64x256 --device cpu --warmup 1 --iters 3" + options);
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    EXPECT_EQ(run.row().at("Check"), "PASS");
+    EXPECT_EQ(run.row().at("Dtype"), has_text(options, "e5m2") ? "e5m2" : "e4m3");
+    EXPECT_EQ(number_in(run.row(), "Bytes"), bytes) << options;
+    EXPECT_GT(number_in(run.row(), "Copy Ratio"), 0);
+  }
+}
+
+TEST(ToolRepack, IsTimedBesideACopy) {
+  for (const std::string options : {"", " --transposed-source"}) {
+    const BenchRun run("repack --shape 100x250 --block 32x32 --device cpu --warmup 1 --iters 3" +
+                       options);
+    ASSERT_EQ(run.outcome.status, 0) << run.text();
+    EXPECT_EQ(run.row().at("Check"), "PASS");
+    EXPECT_EQ(run.row().at("Options"), "--format e4m3 --block 32x32" + options);
+    EXPECT_EQ(number_in(run.row(), "Bytes"), 2 * (100 * 250 + 4 * 8));
+    EXPECT_GT(number_in(run.row(), "Copy Ratio"), 0);
+  }
+}
+
 TEST(ToolMoeMaps, AreTimedBesideACopy) {
   const BenchRun run(
       "moe-maps --shape 24x2 --experts 5 --first-expert 1 --capacity 9 --device cpu --warmup 1 "

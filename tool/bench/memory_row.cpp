@@ -74,8 +74,10 @@ bench::Row cast_fields(const CaseResult& result) {
 bench::Row update_fields(const CaseResult& result) {
   const std::string& arguments = result.chosen.arguments;
   bench::Row fields = place_fields(result);
+  const std::string dtype = option_of(arguments, "--dtype");
   append(fields, {result.chosen.name, result.op, result.chosen.shape(),
-                  option_of(arguments, "--dtype"), other_options(arguments), result.check});
+                  dtype.empty() ? option_of(arguments, "--format") : dtype,
+                  other_options(arguments), result.check});
   append(fields, cast_time_fields(result));
   append(fields, {number(least_snr_db(result.gates, false))});
   append(fields, run_fields(result));

@@ -113,6 +113,8 @@ std::vector<Case> ShapeOperator::chosen_cases() const {
 // Each is defined in its operator's file.
 std::unique_ptr<Operator> make_gemm_operator();
 std::unique_ptr<Operator> make_quantize_operator();
+std::unique_ptr<Operator> make_dequantize_operator();
+std::unique_ptr<Operator> make_repack_operator();
 std::unique_ptr<Operator> make_rms_norm_operator();
 std::unique_ptr<Operator> make_rope_operator();
 std::unique_ptr<Operator> make_rms_norm_rope_operator();
@@ -131,6 +133,7 @@ std::unique_ptr<Operator> make_attention_operator();
 const std::vector<MakeOperator>& operators() {
   static const std::vector<MakeOperator> makers{
       make_gemm_operator,          make_quantize_operator,
+      make_dequantize_operator,    make_repack_operator,
       make_rms_norm_operator,      make_rope_operator,
       make_rms_norm_rope_operator, make_gated_activation_operator,
       make_gated_mlp_operator,     make_linear_cross_entropy_operator,

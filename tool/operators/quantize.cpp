@@ -2,11 +2,9 @@
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
 
-#include "ops/dequantize/problem.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/group_table/problem.hpp"
 #include "ops/quantize/problem.hpp"
-#include "ops/repack/problem.hpp"
 
 #include <limits>
 
@@ -55,31 +53,9 @@ std::vector<Support> probe_quantize() {
   return result;
 }
 
-// dequantize, repack and group_table, which have no benchmark.
-std::vector<Support> probe_copies() {
-  const auto for_each_layout = [](const auto& visit) {
-    for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128}) {
-      for (const Dtype format : kProbeFp8) visit(block, format);
-    }
-  };
+// group_table, which has no benchmark.
+std::vector<Support> probe_group_table() {
   std::vector<Support> result;
-  for_each_layout([&](BlockShape block, Dtype format) {
-    for (const Dtype out : kProbeFloats) {
-      const DequantizeProblem problem{.rows = kProbeExtent,
-                                      .cols = kProbeExtent,
-                                      .format = format,
-                                      .block = block,
-                                      .out_dtype = out};
-      result.push_back({"dequantize", name(block), std::string(name(format)),
-                        std::string(name(out)), answers(dequantize_implementations(), problem)});
-    }
-  });
-  for_each_layout([&](BlockShape block, Dtype format) {
-    const RepackProblem problem{
-        .rows = kProbeExtent, .cols = kProbeExtent, .format = format, .block = block};
-    result.push_back({"repack", name(block), std::string(name(format)), "the same",
-                      answers(repack_implementations(), problem)});
-  });
   for (const Dtype sizes : {Dtype::i32, Dtype::i64}) {
     const GroupTableProblem problem{.groups = 2, .rows = kProbeExtent, .sizes_dtype = sizes};
     result.push_back({"group_table", "none", std::string(name(sizes)), "i32",
@@ -101,7 +77,7 @@ class Quantize : public ShapeOperator {
 
   std::vector<Support> support() const override {
     std::vector<Support> result = probe_quantize();
-    for (Support& copy : probe_copies()) result.push_back(std::move(copy));
+    for (Support& table : probe_group_table()) result.push_back(std::move(table));
     return result;
   }
 

@@ -289,8 +289,9 @@ GateActivation chosen_activation(const std::string& given, const ShapeCase& shap
 GemmOperand parse_operand(const std::string& option, const std::string& text) {
   const auto refuse = [&]() {
     refuse_usage(
-        "{} must be e4m3|e5m2:1x128|128x128|1xall|allxall or bf16|f16|f32[:mn], got \"{}\"", option,
-        text);
+        "{} must be e4m3|e5m2:1x128|128x128|1xall|allxall|1x32|32x32 or bf16|f16|f32[:mn], got "
+        "\"{}\"",
+        option, text);
   };
   const std::size_t colon = text.find(':');
   const auto dtype = parse_dtype(text.substr(0, colon));

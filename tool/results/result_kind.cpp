@@ -316,6 +316,8 @@ const std::vector<ResultKind>& result_kinds() {
   static const std::vector<ResultKind> kinds{
       gemm_kind(),
       quantize_kind(),
+      update_kind("dequantize", "FP8 to 16 or 32 bits"),
+      update_kind("repack", "a quantised tensor into octet's layout"),
       memory_kind("rms-norm"),
       memory_kind("rope"),
       memory_kind("rms-norm-rope"),

@@ -17,13 +17,9 @@ void copy(const Tensor& from, const Tensor& to) {
   copy_bytes(to.data(), from.data(), from.bytes(), from.view().device);
 }
 
-std::size_t quantized_bytes(Dtype format, std::int64_t rows, std::int64_t cols,
-                            const std::optional<BlockShape>& block) {
-  if (!block) return 0;
-  const QuantizedLayout layout(rows, cols, format, *block);
-  const auto values = static_cast<std::size_t>(rows * cols);
-  const auto scales = static_cast<std::size_t>(layout.scale_shape[0] * layout.scale_shape[1]);
-  return values + scales * sizeof(float);
+std::size_t bytes_of_copy(Dtype format, std::int64_t rows, std::int64_t cols,
+                          const std::optional<BlockShape>& block) {
+  return block ? quantized_bytes(format, rows, cols, *block) : 0;
 }
 
 }  // namespace
@@ -71,9 +67,15 @@ std::size_t LayerOutputs::bytes(const Fp8LinearProblem& layer, std::size_t works
          (layer.dbias_dtype ? tensor_bytes(*layer.dbias_dtype, {layer.n}) : 0) + workspace_bytes;
 }
 
+std::size_t quantized_bytes(Dtype format, std::int64_t rows, std::int64_t cols, BlockShape block) {
+  const QuantizedLayout layout(rows, cols, format, block);
+  return tensor_bytes(format, {rows, cols}) +
+         tensor_bytes(scale_dtype(block), {layout.scale_shape[0], layout.scale_shape[1]});
+}
+
 std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols) {
-  return quantized_bytes(fp8.format, rows, cols, fp8.block) +
-         quantized_bytes(fp8.format, cols, rows, fp8.transposed_block);
+  return bytes_of_copy(fp8.format, rows, cols, fp8.block) +
+         bytes_of_copy(fp8.format, cols, rows, fp8.transposed_block);
 }
 
 Fp8Tensors::Fp8Tensors(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device) {
@@ -88,9 +90,9 @@ std::size_t grouped_fp8_bytes(const Fp8Output& fp8, const std::vector<std::int64
   std::int64_t blocks = 0;
   for (const std::int64_t size : sizes) blocks += ceil_div(size, kBlock);
   std::size_t bytes = 0;
-  if (rows > 0) bytes += quantized_bytes(fp8.format, rows, cols, fp8.block);
+  if (rows > 0) bytes += bytes_of_copy(fp8.format, rows, cols, fp8.block);
   if (blocks > 0) {
-    bytes += quantized_bytes(fp8.format, cols, blocks * kBlock, fp8.transposed_block);
+    bytes += bytes_of_copy(fp8.format, cols, blocks * kBlock, fp8.transposed_block);
   }
   return bytes;
 }

@@ -44,7 +44,9 @@ struct LayerOutputs {
   Workspace scratch() const { return {workspace.data(), workspace.bytes()}; }
 };
 
-// Bytes of values and scales of both copies of [rows, cols], without padding.
+// Bytes of values and scales, without padding.
+std::size_t quantized_bytes(Dtype format, std::int64_t rows, std::int64_t cols, BlockShape block);
+// The same of both copies of [rows, cols].
 std::size_t fp8_bytes(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols);
 // The same of groups of these sizes: `rows` rows are written, and the token blocks of the groups.
 std::size_t grouped_fp8_bytes(const Fp8Output& fp8, const std::vector<std::int64_t>& sizes,

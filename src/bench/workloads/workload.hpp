@@ -71,6 +71,9 @@ std::unique_ptr<Workload> make_workload(const Fp8LinearProblem& problem,
 std::unique_ptr<Workload> make_workload(const Fp8GroupedLinearProblem& problem,
                                         const DataOptions& options);
 std::unique_ptr<Workload> make_workload(const QuantizeProblem& problem, const DataOptions& options);
+std::unique_ptr<Workload> make_workload(const DequantizeProblem& problem,
+                                        const DataOptions& options);
+std::unique_ptr<Workload> make_workload(const RepackProblem& problem, const DataOptions& options);
 // Forward and backward, without a peer.
 std::unique_ptr<Workload> make_workload(const AttentionProblem& problem,
                                         const DataOptions& options);
