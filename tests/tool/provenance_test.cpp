@@ -28,6 +28,10 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   EXPECT_EQ(digest_of("octet bench quantize --shape 8x16"), "quantize");
   EXPECT_EQ(digest_of("octet bench quantize --shape 8x16 --groups 2"), "quantize_experts");
   EXPECT_EQ(digest_of("octet bench quantize --shape 8x16 --batch 2"), "quantize_experts");
+  EXPECT_EQ(digest_of("octet bench quantize --shape 8x16 --block 1xall"), "quantize_lines");
+  EXPECT_EQ(digest_of("octet bench quantize --transposed-block 128x1"), "quantize_lines");
+  EXPECT_EQ(digest_of("octet bench quantize --block 32x32"), "quantize_mx");
+  EXPECT_EQ(digest_of("octet bench quantize --block 1x128 --fold-mx"), "quantize_mx");
   EXPECT_EQ(digest_of("octet bench gated-activation --groups 2"), "gated-activation_experts");
   EXPECT_EQ(digest_of("octet bench grouped-gemm --groups 2"), "grouped-gemm");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity blockwise"), "gemm");

@@ -95,6 +95,8 @@ class Record(unittest.TestCase):
                 "src/CMakeFiles/octet_objects.dir/ops/gemm/sm90/kernels_bf16.cu.o",
                 "ops/gemm/sm90/kernels_bf16",
             ),
+            ("src/CMakeFiles/octet_objects.dir/ops/quantize/cuda_sm90_tile.cu.o", "ops/quantize"),
+            ("src/CMakeFiles/octet_objects.dir/ops/quantize/mx/cuda_sm90_mx.cu.o", "ops/quantize/mx"),
             ("src/CMakeFiles/octet_check.dir/check/data/cuda_random.cu.o", "check"),
         ):
             self.assertEqual(digest.folder_of(pathlib.Path(path)), folder)

@@ -70,6 +70,21 @@ std::string operator_of(const std::string& command) {
   return {};
 }
 
+namespace {
+
+// Blocks of 128 have the kernels of "quantize"; whole lines, 128x1 and mx have their own.
+std::string digest_of_cast(const std::string& command) {
+  if (has_option(command, "--fold-mx")) return "quantize_mx";
+  for (const char* option : {"--block", "--transposed-block"}) {
+    const std::string block = option_of(command, option);
+    if (block == "1x32" || block == "32x32") return "quantize_mx";
+    if (block == "128x1" || block.find("all") != std::string::npos) return "quantize_lines";
+  }
+  return has_option(command, "--given-scales") ? "quantize_lines" : "quantize";
+}
+
+}  // namespace
+
 std::string digest_of(const std::string& command) {
   const std::string op = operator_of(command);
   const std::string granularity = option_of(command, "--granularity");
@@ -79,7 +94,8 @@ std::string digest_of(const std::string& command) {
   if (op == "gemm" && granularity == "mxfp8") return "fp8_linear_mx";
   const bool both = op == "quantize" || op == "gated-activation";
   const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
-  return both && experts ? op + "_experts" : op;
+  if (both && experts) return op + "_experts";
+  return op == "quantize" ? digest_of_cast(command) : op;
 }
 
 std::string option_of(const std::string& command, std::string_view option) {

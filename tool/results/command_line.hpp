@@ -15,7 +15,8 @@ namespace octet::tool {
 std::string operator_of(const std::string& command);
 // The name of the digest of the kernels that a command runs: its operator, and with groups or a
 // batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for layers with
-// scales of whole rows or tensors "fp8_linear_whole", for folded mx blocks "fp8_linear_mx".
+// scales of whole rows or tensors "fp8_linear_whole", for folded mx blocks "fp8_linear_mx"; for casts with
+// other kernels "quantize_lines" and "quantize_mx".
 std::string digest_of(const std::string& command);
 
 // The value of an option; empty if it is not given.

@@ -1,5 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/quantize/problem.hpp"
+#include "ops/quantize/launches.hpp"
 
 namespace octet {
 
@@ -13,6 +13,8 @@ namespace {
 
 void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
 void launch_sm90_batch(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
+void launch_sm90_lines(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
+void launch_sm90_mx(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
 void launch_sm90_groups(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
   refuse();
 }

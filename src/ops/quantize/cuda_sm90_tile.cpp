@@ -3,7 +3,6 @@
 #include "ops/quantize/problem.hpp"
 
 #include "core/checks.hpp"
-#include "ops/fp8_output/checks.hpp"
 #include "ops/quantize/experts/token_tile.hpp"
 
 namespace octet {
@@ -26,7 +25,7 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
     return "takes blocks of 128, without given scales and without mx inside";
   }
   if (problem.block == kBlock128x1 || problem.transposed_block == kBlock128x1) {
-    return kNo128x1Kernel;
+    return "takes 1x128 and 128x128 blocks, the problem has 128x1";
   }
   if (rows_of_tiles(problem) > (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {
     return "more than 2^31 tiles of 128x128";

@@ -1,6 +1,7 @@
 #include "ops/fp8_output/checks.hpp"
 #include "ops/group_table/problem.hpp"
 #include "ops/quantize/forms.hpp"
+#include "ops/quantize/launches.hpp"
 #include "ops/quantize/problem.hpp"
 
 #include <array>
@@ -233,8 +234,9 @@ std::string_view name(MxScale scale) {
 }
 
 std::span<const QuantizeImplementation> quantize_implementations() {
-  static const std::array<QuantizeImplementation, 3> list{kQuantizeCudaSm90Tile, kQuantizeCpuSimd,
-                                                          kQuantizeCpuReference};
+  static const std::array<QuantizeImplementation, 5> list{
+      kQuantizeCudaSm90Tile, kQuantizeCudaSm90Mx, kQuantizeCudaSm90Lines, kQuantizeCpuSimd,
+      kQuantizeCpuReference};
   return list;
 }
 

@@ -208,18 +208,5 @@ INSTANTIATE_TEST_SUITE_P(Variants, QuantizeCudaLarge,
                                            Variant{"rows_and_squares", kBlock1x128, kBlock128x128}),
                          [](const auto& variant) { return variant.param.name; });
 
-TEST(QuantizeCuda, RefusesBlocksItHasNoKernelFor) {
-  OCTET_NEEDS_HOPPER();
-  QuantizeProblem problem{
-      .rows = 256, .cols = 256, .block = kBlock128x1, .device = DeviceImage::kDevice};
-  try {
-    plan_quantize(problem);
-    FAIL() << "a plan was made";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("128x1 blocks have no CUDA kernel"), std::string::npos)
-        << error.what();
-  }
-}
-
 }  // namespace
 }  // namespace octet::testing

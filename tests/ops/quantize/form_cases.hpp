@@ -118,10 +118,12 @@ class PaddedCopy {
   static constexpr std::uint8_t kPoison = 0xA5;
   static constexpr std::size_t kGuard = 256;
 
-  PaddedCopy(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block)
+  PaddedCopy(std::int64_t rows, std::int64_t cols, Dtype dtype, BlockShape block,
+             bool owns_padding = true)
       : layout_(rows, cols, dtype, block), memory_(layout_.bytes + 2 * kGuard) {
     std::memset(memory_.data(), kPoison, memory_.bytes());
     view_ = layout_.view(bytes() + kGuard);
+    view_.owns_padding = owns_padding;
   }
 
   const QuantizedView& view() const { return view_; }
@@ -181,10 +183,13 @@ struct PaddedCopies {
   std::optional<PaddedCopy> out;
   std::optional<PaddedCopy> transposed;
 
-  explicit PaddedCopies(const QuantizeProblem& problem) {
-    if (problem.block) out.emplace(problem.rows, problem.cols, problem.format, *problem.block);
+  explicit PaddedCopies(const QuantizeProblem& problem, bool owns_padding = true) {
+    if (problem.block) {
+      out.emplace(problem.rows, problem.cols, problem.format, *problem.block, owns_padding);
+    }
     if (problem.transposed_block) {
-      transposed.emplace(problem.cols, problem.rows, problem.format, *problem.transposed_block);
+      transposed.emplace(problem.cols, problem.rows, problem.format, *problem.transposed_block,
+                         owns_padding);
     }
     for (const auto* copy : {&out, &transposed}) {
       if (*copy && problem.given_scales) (*copy)->give_scales();

@@ -1,0 +1,43 @@
+// Which problems the Hopper kernels for scales of lines take. Compiled with and without CUDA.
+#include "core/checks.hpp"
+#include "ops/quantize/forms.hpp"
+#include "ops/quantize/launches.hpp"
+#include "ops/quantize/whole/lines.hpp"
+
+namespace octet {
+namespace {
+
+std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
+  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (problem.batch > 0 || problem.groups > 0 || problem.fold_mx) {
+    return "takes one matrix, without mx inside";
+  }
+  for (const auto& block : {problem.block, problem.transposed_block}) {
+    if (block && !line_form(*block, false, false)) {
+      return text("takes blocks of 1xall, allx1, allxall, 1x128 and 128x1, the problem has ",
+                  octet::name(*block), ": cast one copy per call");
+    }
+  }
+  if (!is_16bit(problem.input_dtype)) {
+    return text("takes bf16 and f16, the problem has ", name(problem.input_dtype));
+  }
+  if (ceil_div(problem.rows, kBlock) >
+      (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {
+    return "more than 2^31 tiles of 128x128";
+  }
+  return "";
+}
+
+}  // namespace
+
+constinit const QuantizeImplementation kQuantizeCudaSm90Lines{
+    "cuda_sm90_lines", refuse, [](const QuantizeProblem& problem, const Machine&) {
+      const std::int64_t words = line_maxima(problem).words();
+      return planned<QuantizeArgs>(problem, words > 0 ? "128x128 passes=2" : "128x128 passes=1",
+                                   static_cast<std::size_t>(words) * sizeof(std::uint32_t),
+                                   launch_sm90_lines);
+    }};
+
+}  // namespace octet
