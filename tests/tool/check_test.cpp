@@ -253,6 +253,21 @@ TEST(ToolCheck, NamesTheShapeOfTheBuffersWhereRowsAreLeftBehindTheLastGroup) {
   EXPECT_EQ(outcome.out.find("--shape"), std::string::npos) << outcome.out;  // the label has it
 }
 
+TEST(ToolCheck, TakesEveryFormOfQuantize) {
+  for (const char* options :
+       {"--block 1xall --transposed-block 1xall", "--block allxall --transposed-block allxall",
+        "--block allx1 --given-scales", "--block 1x32 --transposed-block 32x32 --mx-scale even",
+        "--block 1x128 --transposed-block 128x128 --mx-scale up --fold-mx"}) {
+    const Outcome outcome =
+        run_tool(std::string("check quantize --shape 140x150 ") + options + " --device cpu");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(std::string("--format e4m3 ") + options + " --device cpu"),
+              std::string::npos)
+        << outcome.out;
+    EXPECT_NE(outcome.out.find("1 PASS, 0 FAIL"), std::string::npos) << outcome.out;
+  }
+}
+
 TEST(ToolOps, NamesEveryImplementation) {
   const Outcome outcome = run_tool("ops --wide");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -274,7 +289,7 @@ TEST(ToolOps, FitsATerminalAndGivesTheReasonsBelow) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("quantize +128x1 .* no \\(1\\)\n")))
       << outcome.out;
-  EXPECT_NE(outcome.out.find("\n(1) 128x1 blocks have no CUDA kernel"), std::string::npos);
+  EXPECT_NE(outcome.out.find("\n(1) takes bf16 and f16, the problem has f32"), std::string::npos);
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line) && line.rfind("(1)", 0) != 0;) {
     EXPECT_LE(bench::width_of(line), 100u) << line;

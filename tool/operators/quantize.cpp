@@ -26,7 +26,7 @@ std::string blocks_of(const Layout& layout) {
 
 // For every dtype and format; `what` goes before the blocks: "batch of ".
 void probe_layout(const char* what, const Layout& layout, std::int64_t batch, std::int64_t groups,
-                  std::vector<Support>& result) {
+                  std::vector<Support>& result, bool fold_mx = false) {
   for (const Dtype format : kProbeFp8) {
     for (const Dtype input : kProbeFloats) {
       const Fp8Output output{
@@ -34,6 +34,7 @@ void probe_layout(const char* what, const Layout& layout, std::int64_t batch, st
       QuantizeProblem problem = quantize_problem(output, kProbeExtent, kProbeExtent, input, kCpu);
       problem.batch = batch;
       problem.groups = groups;
+      problem.fold_mx = fold_mx;
       result.push_back({"quantize", what + blocks_of(layout), std::string(name(input)),
                         std::string(name(format)), answers(quantize_implementations(), problem)});
     }
@@ -47,6 +48,12 @@ std::vector<Support> probe_quantize() {
                             {kBlock1x128, kBlock128x128}};
   std::vector<Support> result;
   for (const Layout& layout : layouts) probe_layout("", layout, 0, 0, result);
+  const Layout wider[] = {{kEachRow, {}},           {kEachRow, kEachRow},         {kEachColumn, {}},
+                          {kWholeTensor, {}},       {kWholeTensor, kWholeTensor}, {kBlock1x32, {}},
+                          {kBlock1x32, kBlock1x32}, {kBlock32x32, kBlock32x32}};
+  for (const Layout& layout : wider) probe_layout("", layout, 0, 0, result);
+  probe_layout("mx in ", {kBlock1x128, kBlock1x128}, 0, 0, result, true);
+  probe_layout("mx in ", {kBlock128x128, kBlock128x128}, 0, 0, result, true);
   probe_layout("batch of ", {kBlock128x128, kBlock128x128}, 2, 0, result);
   probe_layout("groups of ", {kBlock1x128, kBlock1x128}, 0, 2, result);
   probe_layout("groups of ", {kBlock1x128, kBlock128x128}, 0, 2, result);
@@ -84,6 +91,11 @@ class Quantize : public ShapeOperator {
  private:
   void add_own_options(CLI::App& app, bool /*timed*/) override {
     add_cast_options(app, fp8_);
+    add_flag(app, "--given-scales", given_scales_, "Read the scales instead of finding them.");
+    add_choice(app, "--mx-scale", mx_scale_, {"floor", "even", "up"},
+               "How the scale of an mx block follows from its largest magnitude.");
+    add_flag(app, "--fold-mx", fold_mx_,
+             "Quantise in 1x32 and 32x32 mx blocks, folded into 1x128 and 128x128 ones.");
     option_group(app, "Batch");
     add_whole(app, "--batch", batch_, 1, std::numeric_limits<std::int32_t>::max(),
               "Matrices of the shape, such as the weights of experts. [default: one, no batch]");
@@ -110,6 +122,11 @@ class Quantize : public ShapeOperator {
       for (const ShapeCase& shape : shapes_on(device)) {
         QuantizeProblem problem =
             quantize_problem(output, shape.extents[0], shape.extents[1], dtype(), device);
+        problem.given_scales = given_scales_;
+        problem.mx_scale = mx_scale_ == "even" ? MxScale::even
+                           : mx_scale_ == "up" ? MxScale::up
+                                               : MxScale::floor;
+        problem.fold_mx = fold_mx_;
         problem.batch = batch_.value_or(0);
         problem.groups = groups.count;
         problem.source_rows = source_rows_.value_or(0);
@@ -123,6 +140,9 @@ class Quantize : public ShapeOperator {
   }
 
   Fp8Options fp8_;
+  bool given_scales_ = false;
+  std::string mx_scale_ = "floor";
+  bool fold_mx_ = false;
   GroupOptions groups_;
   std::optional<std::int64_t> batch_;
   std::optional<std::int64_t> source_rows_;

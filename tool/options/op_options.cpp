@@ -23,7 +23,10 @@ OptionalBlock parse_optional_block(const std::string& option, const std::string&
   if (text.empty()) return otherwise;
   if (text == "none") return std::nullopt;
   const auto block = parse_block(text);
-  if (!block) refuse_usage("{} must be 1x128, 128x1, 128x128 or none, got \"{}\"", option, text);
+  if (!block) {
+    refuse_usage("{} must be a block such as 1x128, 128x128, 1xall or 1x32, or none, got \"{}\"",
+                 option, text);
+  }
   return block;
 }
 
@@ -48,10 +51,11 @@ Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) 
 }
 
 // `otherwise`: the default, as the help prints it.
-void add_block_options(CLI::App& app, Fp8Options& options, const std::string& otherwise) {
-  add_text(app, "--block", options.block, "1x128|128x1|128x128|none",
+void add_block_options(CLI::App& app, Fp8Options& options, const std::string& otherwise,
+                       const std::string& blocks = "1x128|128x1|128x128|none") {
+  add_text(app, "--block", options.block, blocks,
            with_default("Scale block of the row-major copy; none leaves it out.", otherwise));
-  add_text(app, "--transposed-block", options.transposed_block, "1x128|128x1|128x128|none",
+  add_text(app, "--transposed-block", options.transposed_block, blocks,
            with_default("Scale block of the transposed copy; none leaves it out.", otherwise));
   add_scale_options(app, options.amax_floor, options.pow2_scales);
 }
@@ -127,7 +131,8 @@ void add_cast_options(CLI::App& app, Fp8Options& options) {
             with_default("FP8 format of the output.", Fp8Output{}.format));
   add_block_options(app, options,
                     "none if only the other is given; without both, a case of 1x128 and one of "
-                    "128x128");
+                    "128x128",
+                    "1x128|128x1|128x128|1xall|allx1|allxall|1x32|32x32|none");
 }
 
 void add_fp8_options(CLI::App& app, Fp8Options& options, const std::string& format_help) {

@@ -1,4 +1,5 @@
 #include "bench/workloads/memory_workload.hpp"
+#include "check/data/guarded.hpp"
 #include "core/checks.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/quantize/problem.hpp"
@@ -103,6 +104,18 @@ class QuantizeWorkload : public MemoryWorkload {
     const QuantizeProblem& problem = plan_.problem;
     sets_.push_back({random_tensor(problem.input_dtype, tensors_.input_rows(), problem.cols, 0),
                      tensors_.out(), tensors_.transposed(), tensors_.table(), tensors_.source()});
+    if (!problem.given_scales) return;
+    if (problem.block) give_scales(sets_.back().out);
+    if (problem.transposed_block) give_scales(sets_.back().transposed);
+  }
+
+  // Scales are contiguous in our own layout, padding included.
+  static void give_scales(const QuantizedView& copy) {
+    TensorView scales = copy.scales;
+    const int across = scale_lines(scales).across;
+    const std::int64_t bytes =
+        scales.shape[across] * scales.strides[across] * size_bytes(scales.dtype);
+    fill({scales.data, 1, bytes, bytes, scales.device}, kGivenScaleByte);
   }
 
   void run(std::size_t /*call*/, std::size_t set, Workspace workspace, void* stream) override {

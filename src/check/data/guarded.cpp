@@ -173,6 +173,11 @@ void GuardedQuantized::poison() {
   fill(view_.owns_padding ? lines : columns(lines, 0, scale_line_bytes()), kPoison);
 }
 
+void GuardedQuantized::give_scales() {
+  const Rectangle lines = scale_lines();
+  fill(view_.owns_padding ? lines : columns(lines, 0, scale_line_bytes()), kGivenScaleByte);
+}
+
 // Matrices of a batch follow one another without a gap, in values and in scales.
 Rectangle GuardedQuantized::value_rows() const {
   const TensorView& values = view_.values;

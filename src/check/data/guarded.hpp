@@ -9,6 +9,7 @@
 #include <octet/buffer.hpp>
 #include <octet/quantized.hpp>
 
+#include <bit>
 #include <cstdint>
 
 namespace octet {
@@ -74,6 +75,10 @@ class GuardedMatrix {
   bool poisoned_ = true;
 };
 
+// What scales that are given to an operator hold: all of them kGivenScale, 0.0115.
+inline constexpr unsigned char kGivenScaleByte = 0x3C;
+inline constexpr float kGivenScale = std::bit_cast<float>(0x3C3C3C3Cu);
+
 // A quantised tensor, or a batch of them, in our own layout in guarded memory.
 class GuardedQuantized {
  public:
@@ -82,6 +87,8 @@ class GuardedQuantized {
   GuardedQuantized(const QuantizedBatchLayout& layout, bool owns_padding, Device device = kCpu);
 
   const QuantizedView& view() const { return view_; }
+  // For calls that read scales. They are no longer poisoned.
+  void give_scales();
   GuardFindings inspect() const { return inspect(view_.values.shape[0]); }
   // Of a tensor whose first `written` rows, or matrices of a batch, must be written and the others
   // must not. The padding of the others may hold anything.

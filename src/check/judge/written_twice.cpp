@@ -82,9 +82,19 @@ void IntegersTwice::judge(const std::string& tensor, std::span<const std::int32_
 }
 
 Fp8WrittenTwice::Fp8WrittenTwice(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols,
-                                 Device device) {
-  if (fp8.block) out_.emplace(fp8, *fp8.block, rows, cols, device);
-  if (fp8.transposed_block) transposed_.emplace(fp8, *fp8.transposed_block, cols, rows, device);
+                                 Device device, const OracleRules& rules) {
+  const auto rules_of = [&](BlockShape block) {
+    OracleRules own = rules;
+    own.format = fp8.format;
+    own.block = block;
+    own.amax_floor = fp8.amax_floor;
+    own.pow2_scales = fp8.pow2_scales;
+    return own;
+  };
+  if (fp8.block) out_.emplace(rules_of(*fp8.block), rows, cols, device);
+  if (fp8.transposed_block) {
+    transposed_.emplace(rules_of(*fp8.transposed_block), cols, rows, device);
+  }
 }
 
 Fp8Copies Fp8WrittenTwice::copies(int call) const {
@@ -102,11 +112,15 @@ void Fp8WrittenTwice::judge(const std::string& prefix, const TensorView& output,
   }
 }
 
-Fp8WrittenTwice::Copy::Copy(const Fp8Output& fp8, BlockShape block, std::int64_t rows,
-                            std::int64_t cols, Device device)
-    : rules{fp8.format, block, fp8.amax_floor, fp8.pow2_scales},
-      first(QuantizedLayout(rows, cols, fp8.format, block), true, device),
-      second(QuantizedLayout(rows, cols, fp8.format, block), false, device) {}
+Fp8WrittenTwice::Copy::Copy(const OracleRules& rules_, std::int64_t rows, std::int64_t cols,
+                            Device device)
+    : rules(rules_),
+      first(QuantizedLayout(rows, cols, rules.format, rules.block), true, device),
+      second(QuantizedLayout(rows, cols, rules.format, rules.block), false, device) {
+  if (rules.given_scale == 0) return;
+  first.give_scales();
+  second.give_scales();
+}
 
 void Fp8WrittenTwice::Copy::judge(const std::string& tensor, const TensorView& output,
                                   const JudgeOptions& options, GateReport& report) const {

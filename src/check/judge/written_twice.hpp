@@ -65,7 +65,9 @@ inline TensorView view_of(const std::optional<WrittenTwice>& output, int call) {
 // memory that is not theirs.
 class Fp8WrittenTwice {
  public:
-  Fp8WrittenTwice(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device);
+  // `rules`: how scales are found beyond the options of an FP8 output.
+  Fp8WrittenTwice(const Fp8Output& fp8, std::int64_t rows, std::int64_t cols, Device device,
+                  const OracleRules& rules = {});
 
   Fp8Copies copies(int call) const;
 
@@ -80,8 +82,7 @@ class Fp8WrittenTwice {
     GuardedQuantized first;
     GuardedQuantized second;
 
-    Copy(const Fp8Output& fp8, BlockShape block, std::int64_t rows, std::int64_t cols,
-         Device device);
+    Copy(const OracleRules& rules, std::int64_t rows, std::int64_t cols, Device device);
     void judge(const std::string& tensor, const TensorView& output, const JudgeOptions& options,
                GateReport& report) const;
   };

@@ -26,7 +26,12 @@ GateReport judge_matrix(const QuantizeProblem& problem, const DataOptions& optio
                         const QuantizePlan& plan) {
   const Tensor input =
       random_matrix(problem.input_dtype, problem.rows, problem.cols, 0, options, problem.device);
-  const Fp8WrittenTwice written(options_of(problem), problem.rows, problem.cols, problem.device);
+  OracleRules rules;
+  if (problem.given_scales) rules.given_scale = kGivenScale;
+  rules.mx_scale = problem.mx_scale;
+  rules.fold_mx = problem.fold_mx;
+  const Fp8WrittenTwice written(options_of(problem), problem.rows, problem.cols, problem.device,
+                                rules);
   run_twice(plan, written, {input, {}, {}});
   GateReport report;
   written.judge("", input, judge_options(options, problem.device), report);

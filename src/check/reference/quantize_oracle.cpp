@@ -95,6 +95,7 @@ struct Scales {
 };
 
 Scales scales_of_block(float amax, const OracleRules& rules) {
+  if (rules.given_scale != 0) return {1 / rules.given_scale, rules.given_scale};
   const auto limit = static_cast<float>(rounding_of(rules.format).limit);
   float a = std::max(amax, rules.amax_floor);
   if (a == 0) return {1, 1};

@@ -11,6 +11,9 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
   if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
+  if (!is_16bit(problem.input_dtype)) {
+    return text("takes bf16 and f16, the problem has ", name(problem.input_dtype));
+  }
   if (problem.batch > 0 || problem.groups > 0 || problem.fold_mx) {
     return "takes one matrix, without mx inside";
   }
@@ -19,9 +22,6 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
       return text("takes blocks of 1xall, allx1, allxall, 1x128 and 128x1, the problem has ",
                   octet::name(*block), ": cast one copy per call");
     }
-  }
-  if (!is_16bit(problem.input_dtype)) {
-    return text("takes bf16 and f16, the problem has ", name(problem.input_dtype));
   }
   if (ceil_div(problem.rows, kBlock) >
       (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {
