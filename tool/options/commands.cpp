@@ -45,6 +45,7 @@ void add_commands(CLI::App& octet, Chosen& chosen) {
   command_group(octet, "Measure");
   add_bench(octet, chosen);
   add_check(octet, chosen);
+  add_advise(octet, chosen);
   command_group(octet, "Read results");
   add_summarize(octet, chosen);
   add_compare(octet, chosen);

@@ -58,6 +58,18 @@ std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+// The build, the time and the command of a document.
+Json origin_of(const std::string& op) {
+  Json json;
+  json["octet"] =
+      fmt::format("{}.{}.{}", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR, OCTET_VERSION_PATCH);
+  json["commit"] = commit();
+  json["device_sources"] = device_sources(op);
+  json["time"] = utc_now();
+  json["op"] = op;
+  return json;
+}
+
 void require_json_or_nothing(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
@@ -102,6 +114,7 @@ JsonFile::~JsonFile() {
 void JsonFile::write(const ResultKind& kind, const bench::Row& header,
                      const std::vector<std::optional<bench::Row>>& rows) {
   if (path_.empty()) return;
+  Json json = origin_of(kind.op);
   std::vector<double> rates;
   Json list = Json::array();
   for (const auto& row : rows) {
@@ -111,18 +124,24 @@ void JsonFile::write(const ResultKind& kind, const bench::Row& header,
     const double rate = rate_of(kind, record);
     if (record.at("Check") == "PASS" && !std::isnan(rate)) rates.push_back(rate);
   }
-  Json json;
-  json["octet"] =
-      fmt::format("{}.{}.{}", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR, OCTET_VERSION_PATCH);
-  json["commit"] = commit();
-  json["device_sources"] = device_sources(kind.op);
-  json["time"] = utc_now();
-  json["op"] = kind.op;
   json["score"] = bench::geometric_mean(rates);  // NaN becomes null
   json["score_unit"] = kind.unit;
   json["score_column"] = kind.rates.back().column;
   json["rows"] = std::move(list);
-  const std::string text = dump(json, 2) + "\n";
+  put(dump(json, 2) + "\n");
+}
+
+void JsonFile::write(const std::string& op, const bench::Row& header,
+                     const std::vector<bench::Row>& rows) {
+  if (path_.empty()) return;
+  Json json = origin_of(op);
+  Json list = Json::array();
+  for (const bench::Row& row : rows) list.push_back(row_object(header, row));
+  json["rows"] = std::move(list);
+  put(dump(json, 2) + "\n");
+}
+
+void JsonFile::put(const std::string& text) {
   const int reason = to_stdout() ? bench::write_all(stdout_, text)
                                  : bench::replace_file(bench::link_target(path_), beside_, text);
   if (reason != 0) refuse_usage("--json {}: {}", path_, std::strerror(reason));

@@ -31,8 +31,12 @@ class JsonFile {
   // Throws UsageError if writing fails.
   void write(const ResultKind& kind, const bench::Row& header,
              const std::vector<std::optional<bench::Row>>& rows);
+  // Rows that have no score.
+  void write(const std::string& op, const bench::Row& header, const std::vector<bench::Row>& rows);
 
  private:
+  void put(const std::string& text);
+
   std::string path_;    // empty: no --json
   std::string beside_;  // temporary file; empty once renamed to path_
   int stdout_ = -1;     // of --json -: the standard output as the process got it
