@@ -77,7 +77,9 @@ class Problem(Structure):
         ("amax_floor", c_float),
         *[(name, c_int32) for name in ("pow2_scales", "bias", "activation", "determinism")],
         ("device", Device),
-        ("reserved", c_uint64 * 8),
+        *[(name, c_int32) for name in ("dbias", "max_multiprocessors", "granularity", "fast_accumulation", "mx_scale")],
+        ("reserved0", c_uint32),
+        ("reserved", c_uint64 * 5),
     ]
 
 
@@ -154,7 +156,9 @@ def run(name: str, problem: Problem, args: Structure) -> None:
     library.octet_destroy_plan(plan)
 
 
-def linear(x: Tensor, w: Tensor, dy: Tensor, format: int, grad_format: int, wgrad: int) -> list[Tensor]:
+def linear(
+    x: Tensor, w: Tensor, dy: Tensor, format: int, grad_format: int, wgrad: int, granularity: int = 0
+) -> list[Tensor]:
     """y, x^T as bytes (padding included), dx and dw. w^T is the copy that forward saves."""
     (m, k), n, dtype = x.shape, w.shape[0], DTYPES[x.dtype]
     problem = sized(
@@ -170,6 +174,7 @@ def linear(x: Tensor, w: Tensor, dy: Tensor, format: int, grad_format: int, wgra
         need_dw=1,
         dw_dtype=dtype,
         wgrad_blocks=wgrad,
+        granularity=granularity,
         device=Device(1, 0),
     )
     layouts, saved, memory = sized(SavedLayout), Saved(), {}

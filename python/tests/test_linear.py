@@ -285,7 +285,7 @@ def test_a_failed_allocation_is_out_of_memory():
 
 
 def test_what_no_implementation_takes_is_a_value_error():
-    q = [t for t in (*ops.quantize(exact(40, 256), 4, 128, 1, False, False, 0.0),)]
+    q = [t for t in (*ops.quantize(exact(40, 256), 4, 128, 1, False, False, 0.0, False),)]
     with pytest.raises(ValueError, match="must"):
         call(ops.dequantize, *q, 40, 256, 4, 64, 64, 1)
     with pytest.raises(ValueError, match="octet: dtype number 5 is not"):

@@ -21,9 +21,9 @@ def x_and_w(dtype):
 def quantized_weight(w):
     """w and w^T in FP8, by the operator that refreshes cached weights."""
     w = w.detach()
-    out = [t for shape, block in ((w, False), (w, True)) for t in ops.quantize(shape, 4, 128, 128, block, False, 0.0)]
+    out = [t for turned in (False, True) for t in ops.quantize(w, 4, 128, 128, turned, False, 0.0, False)]
     buffers = [torch.zeros_like(t) for t in out]
-    ops.cast_weight_(w, *buffers, 4)
+    ops.cast_weight_(w, *buffers, 4, 1)
     assert all(map(torch.equal, buffers, out))
     return buffers
 
@@ -104,15 +104,32 @@ def test_linear_backward(wgrad, dtype):
         opcheck(ops.linear_backward_main_grad.default, args)
 
 
+@pytest.mark.parametrize("block", [(1, -1), (-1, 1), (-1, -1), (1, 32), (32, 32)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_quantize_in_other_granularities(transposed, block):
+    opcheck(ops.quantize.default, (normal(40, 300), 4, *block, transposed, False, 0.0, False))
+
+
+@pytest.mark.parametrize("scaling", [3, 4, 5, 6])
+def test_layers_in_other_granularities(scaling):
+    x, w = x_and_w(torch.bfloat16)
+    opcheck(ops.cast_activation.default, (x.detach(), 4, scaling, True))
+    opcheck(ops.linear_forward.default, (*linear_inputs(x, w), 4, 5, scaling, True, *PLAIN))
+    _, x_t, x_t_scales = ops.linear_forward(*linear_inputs(x, w), 4, 5, scaling, True, *PLAIN)
+    dy = normal(40, 130, dtype=torch.bfloat16)
+    operands = (dy, x_t.detach(), x_t_scales.detach(), w.detach(), None, None)
+    opcheck(ops.linear_backward.default, (*operands, 4, 5, scaling, True, True))
+
+
 @pytest.mark.parametrize("block", [(1, 128), (128, 1), (128, 128)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_quantize_and_dequantize(transposed, block):
     x = normal(40, 300)
-    args = (x, 4, *block, transposed, False, 0.0)
+    args = (x, 4, *block, transposed, False, 0.0, False)
     opcheck(ops.quantize.default, args)
     opcheck(ops.cast_activation.default, (x, 4, 2, True))
     opcheck(ops.cast_activation.default, (x, 5, 1, False))
-    opcheck(ops.cast_weight_.default, (x, *quantized_weight(x), 4))
+    opcheck(ops.cast_weight_.default, (x, *quantized_weight(x), 4, 1))
     extents = (300, 40) if transposed else (40, 300)
     opcheck(ops.dequantize.default, (*ops.quantize(*args), *extents, 4, *block, 3))
 
@@ -187,7 +204,7 @@ def test_adamw_cast(dtype, format):
         masters = [None if master is None else master.clone() for _ in range(2)]
         ops.adamw_cast_(*given, masters[0], scale, *factors, *given_copies, format)
         ops.adamw_(*apart, masters[1], scale, *factors)
-        ops.cast_weight_(apart[0], *wanted_copies, format)
+        ops.cast_weight_(apart[0], *wanted_copies, format, 1)
         assert same(given, apart) and same(given_copies, wanted_copies)
         assert master is None or torch.equal(*masters)
         opcheck(ops.adamw_cast_.default, (*tensors(), master, scale, *factors, *copies(given[0]), format))

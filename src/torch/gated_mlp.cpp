@@ -3,6 +3,8 @@
 // gate | up = x W_gate_up^T is one product with Wg above Wu, and stays in the dtype of x for
 // backward. h = silu(gate) * up is only written in FP8, and so is the gradient of gate | up: neither
 // is read again by a cast. h^T is saved, or made again in backward from gate | up.
+// Scales of whole rows and folded mx blocks need casts of their own: there h and that gradient exist in
+// the dtype of x as well.
 #include "torch/error.hpp"
 #include "torch/swiglu.hpp"
 
@@ -39,6 +41,29 @@ struct Weights {
   }
 };
 
+// h in FP8; octet_no_copy() for an orientation that is not needed.
+Copies activated(const Halves& halves, const Tensor& like, const Recipe& recipe, octet_block block,
+                 octet_block transposed) {
+  if (recipe.scaling().is_blockwise()) {
+    return swiglu_in_fp8(halves, like, recipe.format, block, transposed);
+  }
+  if (halves.gate.shape[0] == 0) {  // no tokens
+    return empty_copies(0, halves.gate.shape[1], recipe.format, block, transposed, like);
+  }
+  return cast(swiglu_of(halves, like), "h", recipe.encoding(), block, transposed, Returned::both);
+}
+
+// The gradient of gate | up in FP8.
+Copies activated_backward(const Tensor& dh, const Halves& halves, const Tensor& like,
+                          const Recipe& recipe, bool row, bool column) {
+  const Scaling scaling = recipe.scaling();
+  if (scaling.is_blockwise()) {
+    return swiglu_backward_in_fp8(dh, halves, like, recipe.grad_format, row, column);
+  }
+  return cast(swiglu_backward_of(dh, halves, like), "d_gate_up", recipe.grad_encoding(),
+              row ? scaling.rows() : octet_no_copy(), column ? scaling.rows() : octet_no_copy());
+}
+
 // (x, x_values, x_scales, x_t, x_t_scales, w_gate_up, w_gate_up_values, w_gate_up_scales,
 //  w_gate_up_t, w_gate_up_t_scales, w_down, w_down_values, w_down_scales, w_down_t,
 //  w_down_t_scales, main_grad_gate_up, main_grad_down, accumulate, format, grad_format, wgrad, save,
@@ -64,23 +89,23 @@ void gated_mlp_forward(StackValue* stack) {
   const octet_tensor x_view = view_of(x, "x", 2);
   const std::int64_t m = x_view.shape[0], f = weights.f, k = weights.k;
   check_shape(x_view, "x", "[M, K]", m, k);
-  const octet_block t_block = transposed_block(recipe.wgrad);
+  const Scaling scaling = recipe.scaling();
+  const octet_block t_block = scaling.transposed(), w_block = scaling.weights();
   Copies in;
-  in.row = given_fp8(std::move(given_x), m, k, recipe.format, row_block(), "x");
+  in.row = given_fp8(std::move(given_x), m, k, recipe.format, scaling.rows(), "x");
   if (!in.row) {
-    in = cast(x, "x", recipe.format, row_block(), save_x ? t_block : octet_no_copy(),
+    in = cast(x, "x", recipe.encoding(), scaling.rows(), save_x ? t_block : octet_no_copy(),
               Returned::column);
   }
-  Fp8 w = given_fp8(std::move(given_gate_up), 2 * f, k, recipe.format, square_block(), "w_gate_up");
-  if (!w)
-    w = cast(weights.gate_up, "w_gate_up", recipe.format, square_block(), octet_no_copy()).row;
+  Fp8 w = given_fp8(std::move(given_gate_up), 2 * f, k, recipe.format, w_block, "w_gate_up");
+  if (!w) w = cast(weights.gate_up, "w_gate_up", recipe.encoding(), w_block, octet_no_copy()).row;
   const std::int32_t dtype = torch_dtype(x_view.dtype);
   Tensor gate_up = empty({m, 2 * f}, dtype, x);
   multiply(in.row, w, view_of(gate_up, "gate_up"), {}, x);
-  Copies h = swiglu_in_fp8(halves_of(gate_up, "gate_up"), x, recipe.format, row_block(),
-                           save_h ? t_block : octet_no_copy());
-  w = given_fp8(std::move(given_down), k, f, recipe.format, square_block(), "w_down");
-  if (!w) w = cast(weights.down, "w_down", recipe.format, square_block(), octet_no_copy()).row;
+  Copies h = activated(halves_of(gate_up, "gate_up"), x, recipe, scaling.rows(),
+                       save_h ? t_block : octet_no_copy());
+  w = given_fp8(std::move(given_down), k, f, recipe.format, w_block, "w_down");
+  if (!w) w = cast(weights.down, "w_down", recipe.encoding(), w_block, octet_no_copy()).row;
   Tensor y = empty({m, k}, dtype, x);
   multiply(h.row, w, view_of(y, "y"), {}, x);
   if (!save) gate_up = absent(dtype, x);
@@ -111,7 +136,8 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accum
   check_shape(dy_view, "dy", "[M, K]", m, k);
   check_shape(view_of(gate_up, "gate_up", 2), "gate_up", "[M, 2 F]", m, 2 * f);
   const Halves halves = halves_of(gate_up, "gate_up");
-  const octet_block t_block = transposed_block(recipe.wgrad);
+  const Scaling scaling = recipe.scaling();
+  const octet_block t_block = scaling.transposed(), w_block = scaling.weights();
   const std::int32_t dtype = torch_dtype(dy_view.dtype);
   const bool fresh = need_dw && main_grads == nullptr;
   Gradients out{need_dx ? empty({m, k}, dtype, dy) : absent(dtype, dy),
@@ -136,27 +162,25 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accum
     return out;
   }
 
-  Copies cast_dy =
-      cast(dy, "dy", recipe.grad_format, row_block(), need_dw ? row_block() : octet_no_copy());
+  Copies cast_dy = cast(dy, "dy", recipe.grad_encoding(), scaling.rows(),
+                        need_dw ? scaling.rows() : octet_no_copy());
   Tensor dh = empty({m, f}, dtype, dy);
   {
-    Fp8 w_t = given_fp8(std::move(given_down_t), f, k, recipe.format, square_block(), "w_down_t");
+    Fp8 w_t = given_fp8(std::move(given_down_t), f, k, recipe.format, w_block, "w_down_t");
     if (!w_t)
-      w_t = cast(weights.down, "w_down", recipe.format, octet_no_copy(), square_block()).column;
+      w_t = cast(weights.down, "w_down", recipe.encoding(), octet_no_copy(), w_block).column;
     multiply(cast_dy.row, w_t, view_of(dh, "dh"), {}, dy);
   }
   if (need_dw) {
-    if (!h_t) h_t = swiglu_in_fp8(halves, dy, recipe.format, octet_no_copy(), t_block).column;
+    if (!h_t) h_t = activated(halves, dy, recipe, octet_no_copy(), t_block).column;
     multiply(cast_dy.column, h_t, dw_down, {.accumulate = accumulate}, dy);
   }
-  const Copies d_gate_up =
-      swiglu_backward_in_fp8(dh, halves, dy, recipe.grad_format, need_dx, need_dw);
+  const Copies d_gate_up = activated_backward(dh, halves, dy, recipe, need_dx, need_dw);
   if (need_dx) {
-    Fp8 w_t = given_fp8(std::move(given_gate_up_t), k, 2 * f, recipe.format, square_block(),
-                        "w_gate_up_t");
+    Fp8 w_t =
+        given_fp8(std::move(given_gate_up_t), k, 2 * f, recipe.format, w_block, "w_gate_up_t");
     if (!w_t) {
-      w_t =
-          cast(weights.gate_up, "w_gate_up", recipe.format, octet_no_copy(), square_block()).column;
+      w_t = cast(weights.gate_up, "w_gate_up", recipe.encoding(), octet_no_copy(), w_block).column;
     }
     multiply(d_gate_up.row, w_t, view_of(out.dx, "dx"), {}, dy);
   }

@@ -37,6 +37,25 @@ octet_gemm_operand operand_of(const Fp8& matrix) {
 
 }  // namespace
 
+Scaling::Scaling(std::int64_t number) {
+  constexpr octet_granularity kGranularities[] = {
+      OCTET_BLOCKWISE, OCTET_BLOCKWISE, OCTET_TENSORWISE, OCTET_ROWWISE, OCTET_MXFP8, OCTET_MXFP8};
+  if (number < 1 || number > 6) {
+    refuse("octet: wgrad must be 1 to 6, got " + std::to_string(number));
+  }
+  granularity_ = kGranularities[number - 1];
+  square_ = number == 2 || number == 6;
+}
+
+octet_block Scaling::or_whole(octet_block block) const {
+  if (granularity_ == OCTET_TENSORWISE) return octet_block_of(OCTET_ALL, OCTET_ALL);
+  return granularity_ == OCTET_ROWWISE ? octet_block_of(1, OCTET_ALL) : block;
+}
+
+octet_block Scaling::rows() const { return or_whole(row_block()); }
+octet_block Scaling::weights() const { return or_whole(square_block()); }
+octet_block Scaling::transposed() const { return square_ ? square_block() : rows(); }
+
 octet_block transposed_block(octet_wgrad_blocks wgrad) {
   if (wgrad == OCTET_WGRAD_SQUARE) return square_block();
   if (wgrad == OCTET_WGRAD_ROWS) return row_block();
@@ -83,17 +102,18 @@ Fp8 given_fp8(Quantized tensors, std::int64_t rows, std::int64_t cols, octet_dty
   return {std::move(tensors), view};
 }
 
-Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block block,
+Copies cast(const Tensor& x, const char* name, Encoding encoding, octet_block block,
             octet_block transposed_block, Returned returned) {
   const octet_tensor input = view_of(x, name, 2);
   const std::int64_t rows = input.shape[0], cols = input.shape[1];
+  const octet_dtype format = encoding.format;
   Copies out{empty_fp8(rows, cols, format, block, returned == Returned::both, x),
              empty_fp8(cols, rows, format, transposed_block, returned != Returned::none, x)};
-  cast_into(x, name, format, out);
+  cast_into(x, name, encoding, out);
   return out;
 }
 
-void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copies& out) {
+void cast_into(const Tensor& x, const char* name, Encoding encoding, const Copies& out) {
   octet_quantize_args args;
   OCTET_INIT(&args);
   args.input = view_of(x, name, 2);
@@ -102,7 +122,8 @@ void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copi
   problem.input_dtype = args.input.dtype;
   problem.rows = args.input.shape[0];
   problem.cols = args.input.shape[1];
-  problem.format = format;
+  problem.format = encoding.format;
+  problem.fold_mx = encoding.fold_mx ? 1 : 0;
   problem.block = block_of(out.row);
   problem.transposed_block = block_of(out.column);
   problem.device = args.input.device;

@@ -6,11 +6,41 @@
 
 namespace octet_torch {
 
+// How the scales of a layer are shared, by the number that the schemas call wgrad: blockwise with x^T
+// in 1x128 (1) or 128x128 (2) blocks, tensorwise (3), rowwise (4), mxfp8 with x^T as blockwise (5, 6).
+class Scaling {
+ public:
+  explicit Scaling(std::int64_t number);
+
+  octet_block rows() const;        // of x, dy and dy^T
+  octet_block weights() const;     // of w and w^T
+  octet_block transposed() const;  // of x^T
+  bool folds_mx() const { return granularity_ == OCTET_MXFP8; }
+  // What one pass of an activation or a norm can write.
+  bool is_blockwise() const { return granularity_ == OCTET_BLOCKWISE; }
+
+ private:
+  octet_block or_whole(octet_block block) const;
+
+  octet_granularity granularity_;
+  bool square_;
+};
+
+// An FP8 format, and whether blocks of 128 hold folded mx blocks.
+struct Encoding {
+  octet_dtype format;
+  bool fold_mx = false;
+};
+
 // The three options of a layer, as they stand in the schemas.
 struct Recipe {
   octet_dtype format;        // of activations and weights
   octet_dtype grad_format;   // of gradients
-  octet_wgrad_blocks wgrad;  // blocks of transposed activations
+  octet_wgrad_blocks wgrad;  // the number of its Scaling
+
+  Scaling scaling() const { return Scaling(wgrad); }
+  Encoding encoding() const { return {format, scaling().folds_mx()}; }
+  Encoding grad_encoding() const { return {grad_format, scaling().folds_mx()}; }
 
   Recipe(const StackValue* stack, int first)
       : format(static_cast<octet_dtype>(int_at(stack, first))),
@@ -18,6 +48,7 @@ struct Recipe {
         wgrad(static_cast<octet_wgrad_blocks>(int_at(stack, first + 2))) {}
 };
 
+// Of operators that write blocks of 128 alone, without mx inside.
 octet_block transposed_block(octet_wgrad_blocks wgrad);
 inline octet_block row_block() { return octet_block_of(1, 128); }
 inline octet_block square_block() { return octet_block_of(128, 128); }
@@ -59,10 +90,10 @@ Fp8 given_fp8(Quantized tensors, std::int64_t rows, std::int64_t cols, octet_dty
 enum class Returned { none, column, both };
 
 // x [rows, cols] in FP8; octet_no_copy() for an orientation that is not needed.
-Copies cast(const Tensor& x, const char* name, octet_dtype format, octet_block block,
+Copies cast(const Tensor& x, const char* name, Encoding encoding, octet_block block,
             octet_block transposed_block, Returned returned = Returned::none);
 // The same into memory that is there.
-void cast_into(const Tensor& x, const char* name, octet_dtype format, const Copies& out);
+void cast_into(const Tensor& x, const char* name, Encoding encoding, const Copies& out);
 
 struct ProductOptions {
   bool accumulate = false;       // d +=

@@ -23,6 +23,7 @@ void linear_forward(StackValue* stack) {
   const Quantized given_w_t{optional_at(stack, 8), optional_at(stack, 9)};  // for backward
   const Tensor main_grad = optional_at(stack, 10);                          // for backward
   const Recipe recipe(stack, 12);
+  const Scaling scaling = recipe.scaling();
   const bool save_x = bool_at(stack, 15);
   const Tensor bias = optional_at(stack, 16);
   const Tensor source = optional_at(stack, 17), g = optional_at(stack, 18);  // for backward
@@ -32,13 +33,13 @@ void linear_forward(StackValue* stack) {
   check_shape(w_view, "w", "[N, K]", n, k);
   if (main_grad.get() != nullptr) main_grad_view(main_grad, "main_grad", "[N, K]", w_view);
   Copies cast_x;
-  cast_x.row = given_fp8(std::move(given_x), m, k, recipe.format, row_block(), "x");
+  cast_x.row = given_fp8(std::move(given_x), m, k, recipe.format, scaling.rows(), "x");
   if (!cast_x.row) {
-    cast_x = cast(x, "x", recipe.format, row_block(),
-                  save_x ? transposed_block(recipe.wgrad) : octet_no_copy(), Returned::column);
+    cast_x = cast(x, "x", recipe.encoding(), scaling.rows(),
+                  save_x ? scaling.transposed() : octet_no_copy(), Returned::column);
   }
-  Fp8 cast_w = given_fp8(std::move(given_w), n, k, recipe.format, square_block(), "w");
-  if (!cast_w) cast_w = cast(w, "w", recipe.format, square_block(), octet_no_copy()).row;
+  Fp8 cast_w = given_fp8(std::move(given_w), n, k, recipe.format, scaling.weights(), "w");
+  if (!cast_w) cast_w = cast(w, "w", recipe.encoding(), scaling.weights(), octet_no_copy()).row;
   Tensor y = empty({m, n}, torch_dtype(x_view.dtype), x);
   multiply(cast_x.row, cast_w, view_of(y, "y"), {.bias = &bias}, x);
   stack[0] = y.release();
@@ -60,6 +61,7 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, bool accumu
   const octet_tensor dy_view = view_of(dy, "dy", 2), w_view = view_of(w, "w", 2);
   const std::int64_t m = dy_view.shape[0], n = w_view.shape[0], k = w_view.shape[1];
   check_shape(dy_view, "dy", "[M, N]", m, n);
+  const Scaling scaling = recipe.scaling();
   const std::int32_t dtype = torch_dtype(dy_view.dtype);
   Gradients out{need_dx ? empty({m, k}, dtype, dy) : absent(dtype, dy),
                 need_dw && main_grad == nullptr ? empty({n, k}, dtype, dy) : absent(dtype, dy)};
@@ -69,18 +71,18 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, bool accumu
   if (need_dw) {
     dw = main_grad != nullptr ? main_grad_view(*main_grad, "main_grad", "[N, K]", w_view)
                               : view_of(out.dw, "dw");
-    x_t =
-        given_fp8(std::move(given_x_t), k, m, recipe.format, transposed_block(recipe.wgrad), "x_t");
+    x_t = given_fp8(std::move(given_x_t), k, m, recipe.format, scaling.transposed(), "x_t");
   }
   if (m == 0) {  // no tokens
     if (need_dw && !accumulate) set_to_zero(main_grad != nullptr ? *main_grad : out.dw);
     return out;
   }
-  const Copies cast_dy = cast(dy, "dy", recipe.grad_format, need_dx ? row_block() : octet_no_copy(),
-                              need_dw ? row_block() : octet_no_copy());
+  const Copies cast_dy =
+      cast(dy, "dy", recipe.grad_encoding(), need_dx ? scaling.rows() : octet_no_copy(),
+           need_dw ? scaling.rows() : octet_no_copy());
   if (need_dx) {
-    Fp8 w_t = given_fp8(std::move(given_w_t), k, n, recipe.format, square_block(), "w_t");
-    if (!w_t) w_t = cast(w, "w", recipe.format, octet_no_copy(), square_block()).column;
+    Fp8 w_t = given_fp8(std::move(given_w_t), k, n, recipe.format, scaling.weights(), "w_t");
+    if (!w_t) w_t = cast(w, "w", recipe.encoding(), octet_no_copy(), scaling.weights()).column;
     multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), {}, dy);
   }
   if (need_dw) multiply(cast_dy.column, x_t, dw, {.accumulate = accumulate}, dy);
@@ -104,7 +106,7 @@ void linear_backward_main_grad(StackValue* stack) {
 }
 
 // accumulate: dw is added to main_grad; otherwise it overwrites it.
-// format, grad_format: e4m3 (4) or e5m2 (5). wgrad: x^T in 1x128 (1) or 128x128 (2) blocks.
+// format, grad_format: e4m3 (4) or e5m2 (5). wgrad: how scales are shared, the number of a Scaling.
 constexpr Operator kOperators[] = {
     {"linear_forward(Tensor x, Tensor? x_values, Tensor? x_scales, Tensor? x_t, "
      "Tensor? x_t_scales, Tensor w, Tensor? w_values, Tensor? w_scales, Tensor? w_t, "

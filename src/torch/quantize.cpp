@@ -7,7 +7,7 @@ namespace octet_torch {
 
 namespace {
 
-// (x, format, block_rows, block_cols, transposed, pow2_scales, amax_floor) -> values, scales
+// (x, format, block_rows, block_cols, transposed, pow2_scales, amax_floor, fold_mx) -> values, scales
 void quantize(StackValue* stack) {
   const Tensor x(stack[0]);
   const octet_tensor input = view_of(x, "x", 2);
@@ -24,6 +24,7 @@ void quantize(StackValue* stack) {
   problem.transposed_block = transposed ? block : octet_no_copy();
   problem.pow2_scales = bool_at(stack, 5) ? 1 : 0;
   problem.amax_floor = static_cast<float>(double_at(stack, 6));
+  problem.fold_mx = bool_at(stack, 7) ? 1 : 0;
   problem.device = input.device;
   const auto layout = transposed ? layout_of(problem.cols, problem.rows, format, block)
                                  : layout_of(problem.rows, problem.cols, format, block);
@@ -71,35 +72,36 @@ void dequantize(StackValue* stack) {
 // (x, format, wgrad, save_x) -> values, scales, t_values, t_scales
 void cast_activation(StackValue* stack) {
   const Tensor x(stack[0]);
-  const octet_block transposed =
-      transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 2)));
-  Copies out = cast(x, "x", static_cast<octet_dtype>(int_at(stack, 1)), row_block(),
-                    bool_at(stack, 3) ? transposed : octet_no_copy(), Returned::both);
+  const Scaling scaling(int_at(stack, 2));
+  Copies out =
+      cast(x, "x", {static_cast<octet_dtype>(int_at(stack, 1)), scaling.folds_mx()}, scaling.rows(),
+           bool_at(stack, 3) ? scaling.transposed() : octet_no_copy(), Returned::both);
   out.row.release(&stack[0], &stack[1], x);
   out.column.release(&stack[2], &stack[3], x);
 }
 
-// (w, values, scales, t_values, t_scales, format) -> (): w [N, K] and w^T, into buffers
+// (w, values, scales, t_values, t_scales, format, wgrad) -> (): w [N, K] and w^T, into buffers
 void cast_weight_(StackValue* stack) {
   const Tensor w(stack[0]);
   const auto format = static_cast<octet_dtype>(int_at(stack, 5));
   Quantized row{Tensor(stack[1]), Tensor(stack[2])}, column{Tensor(stack[3]), Tensor(stack[4])};
+  const Scaling scaling(int_at(stack, 6));
   const octet_tensor view = view_of(w, "w", 2);
   const std::int64_t n = view.shape[0], k = view.shape[1];
-  cast_into(w, "w", format,
-            {given_fp8(std::move(row), n, k, format, square_block(), "w"),
-             given_fp8(std::move(column), k, n, format, square_block(), "w_t")});
+  cast_into(w, "w", {format, scaling.folds_mx()},
+            {given_fp8(std::move(row), n, k, format, scaling.weights(), "w"),
+             given_fp8(std::move(column), k, n, format, scaling.weights(), "w_t")});
 }
 
 constexpr Operator kOperators[] = {
     {"quantize(Tensor x, int format, int block_rows, int block_cols, bool transposed, "
-     "bool pow2_scales, float amax_floor) -> (Tensor values, Tensor scales)",
+     "bool pow2_scales, float amax_floor, bool fold_mx) -> (Tensor values, Tensor scales)",
      &boxed<quantize>},
     {"cast_activation(Tensor x, int format, int wgrad, bool save_x) -> "
      "(Tensor values, Tensor scales, Tensor t_values, Tensor t_scales)",
      &boxed<cast_activation>},
     {"cast_weight_(Tensor w, Tensor(a!) values, Tensor(b!) scales, Tensor(c!) t_values, "
-     "Tensor(d!) t_scales, int format) -> ()",
+     "Tensor(d!) t_scales, int format, int wgrad) -> ()",
      &boxed<cast_weight_>},
     {"dequantize(Tensor values, Tensor scales, SymInt rows, SymInt cols, int format, "
      "int block_rows, int block_cols, int dtype) -> Tensor",

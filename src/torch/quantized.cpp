@@ -23,6 +23,9 @@ Extents physical_scales(const octet_quantized_layout& layout) {
   return {layout.scale_shape[1 - contiguous], layout.scale_strides[1 - contiguous]};
 }
 
+// Blocks of 32, whose scales are ue8m0: a byte each.
+bool has_mx_scales(const octet_quantized_layout& layout) { return layout.block.cols == 32; }
+
 std::string text_of(Extents extents) {
   return "[" + std::to_string(extents.rows) + ", " + std::to_string(extents.cols) + "]";
 }
@@ -69,11 +72,11 @@ octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dty
   };
   if (rows == 0) {
     layout.rows = 0;
-    remove(0);
+    if (block.rows != OCTET_ALL) remove(0);
   }
   if (cols == 0) {
     layout.cols = layout.pitch = 0;
-    remove(1);
+    if (block.cols != OCTET_ALL) remove(1);
   }
   return layout;
 }
@@ -81,7 +84,7 @@ octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dty
 Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like) {
   const Extents values = physical_values(layout), scales = physical_scales(layout);
   return {empty({values.rows, values.cols}, shim.u8, like),
-          empty({scales.rows, scales.cols}, shim.f32, like)};
+          empty({scales.rows, scales.cols}, has_mx_scales(layout) ? shim.u8 : shim.f32, like)};
 }
 
 octet_quantized view_of(const Quantized& quantized, const octet_quantized_layout& layout,
@@ -89,14 +92,16 @@ octet_quantized view_of(const Quantized& quantized, const octet_quantized_layout
   const std::string text = name;
   void* const values =
       dense_data(quantized.values, shim.u8, physical_values(layout), text + ".values", "uint8");
+  const bool mx = has_mx_scales(layout);
   void* const scales =
-      dense_data(quantized.scales, shim.f32, physical_scales(layout), text + ".scales", "float32");
-  const octet_device device = view_of(quantized.scales, name).device;
+      dense_data(quantized.scales, mx ? shim.u8 : shim.f32, physical_scales(layout),
+                 text + ".scales", mx ? "uint8" : "float32");
+  const octet_device device = device_of(quantized.scales);
   octet_quantized view{};
   view.values = octet_matrix(values, layout.dtype, layout.rows, layout.cols, device);
   view.values.strides[0] = layout.pitch;
-  view.scales =
-      octet_matrix(scales, OCTET_F32, layout.scale_shape[0], layout.scale_shape[1], device);
+  view.scales = octet_matrix(scales, mx ? OCTET_UE8M0 : OCTET_F32, layout.scale_shape[0],
+                             layout.scale_shape[1], device);
   std::copy_n(layout.scale_strides, 2, view.scales.strides);
   view.block = layout.block;
   view.owns_padding = 1;

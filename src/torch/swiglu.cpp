@@ -62,13 +62,7 @@ struct Input {
 // (gate, up) -> y
 void swiglu(StackValue* stack) {
   const Input in(stack, 0);
-  const octet_gated_activation_problem problem = problem_of(in.halves.gate);
-  Tensor y = empty({problem.rows, problem.cols}, torch_dtype(problem.dtype), in.gate);
-  octet_gated_activation_forward_args args;
-  OCTET_INIT(&args);
-  args.y = view_of(y, "y");
-  run_forward(problem, args, in.halves, in.gate);
-  stack[0] = y.release();
+  stack[0] = swiglu_of(in.halves, in.gate).release();
 }
 
 // (gate, up, format, wgrad, save_x) -> carrier, values, scales, t_values, t_scales
@@ -155,6 +149,28 @@ Copies swiglu_backward_in_fp8(const Tensor& dy, const Halves& in, const Tensor& 
   args.fp8 = views_of(out);
   run_backward(problem, args, dy, in, like);
   return out;
+}
+
+Tensor swiglu_of(const Halves& in, const Tensor& like) {
+  const octet_gated_activation_problem problem = problem_of(in.gate);
+  Tensor y = empty({problem.rows, problem.cols}, torch_dtype(problem.dtype), like);
+  octet_gated_activation_forward_args args;
+  OCTET_INIT(&args);
+  args.y = view_of(y, "y");
+  run_forward(problem, args, in, like);
+  return y;
+}
+
+Tensor swiglu_backward_of(const Tensor& dy, const Halves& in, const Tensor& like) {
+  const octet_gated_activation_problem problem = problem_of(in.gate);
+  Tensor d_gate_up = empty({problem.rows, 2 * problem.cols}, torch_dtype(problem.dtype), like);
+  const Halves out = halves_of(d_gate_up, "d_gate_up");
+  octet_gated_activation_backward_args args;
+  OCTET_INIT(&args);
+  args.dgate = out.gate;
+  args.dup = out.up;
+  run_backward(problem, args, dy, in, like);
+  return d_gate_up;
 }
 
 Operators swiglu_operators() { return kOperators; }

@@ -20,4 +20,8 @@ Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format, o
 Copies swiglu_backward_in_fp8(const Tensor& dy, const Halves& in, const Tensor& like,
                               octet_dtype format, bool row, bool column);
 
+// Both as tensors of the dtype of gate, for casts of their own.
+Tensor swiglu_of(const Halves& in, const Tensor& like);
+Tensor swiglu_backward_of(const Tensor& dy, const Halves& in, const Tensor& like);  // gate | up
+
 }  // namespace octet_torch

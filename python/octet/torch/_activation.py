@@ -8,14 +8,18 @@ from torch import Tensor
 from torch.utils import _pytree
 
 from octet.torch._formats import (
+    BLOCK_NAMES,
     DEFAULT_WGRAD,
+    FOLDED,
     FORMATS,
+    ROW_BLOCKS,
+    SCALINGS,
     WGRAD_BLOCKS,
-    WGRADS,
     check_dtype,
     empty_quantized,
     number,
     rows_of,
+    scaling_of,
 )
 from octet.torch._operators import call, is_plain, ops
 from octet.torch._quantize import Quantized
@@ -24,7 +28,7 @@ from octet.torch._quantize import Quantized
 def empty_copies(x: Tensor, format: int, wgrad: int, save_x: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Row and transposed copy of x [rows, cols]: what the operators return, for their fake kernels."""
     rows, cols = x.shape
-    row = empty_quantized(rows, cols, (1, 128), x)
+    row = empty_quantized(rows, cols, ROW_BLOCKS[wgrad], x)
     if not save_x:
         return *row, x.new_empty(0, dtype=torch.uint8), x.new_empty(0, dtype=torch.float32)
     return *row, *empty_quantized(cols, rows, WGRAD_BLOCKS[wgrad], x)
@@ -52,7 +56,7 @@ class Source(NamedTuple):
         assert self.x is not None
         if self.g is not None:
             return ops.rms_norm_transposed(self.x, self.g, self.eps, format, wgrad)
-        return ops.quantize(self.x, format, *WGRAD_BLOCKS[wgrad], True, False, 0.0)
+        return ops.quantize(self.x, format, *WGRAD_BLOCKS[wgrad], True, False, 0.0, wgrad in FOLDED)
 
 
 def no_source() -> Source:
@@ -92,7 +96,7 @@ class _OtherDtype(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class QuantizedActivation:
-    """An activation ``[..., K]`` in FP8: in 1x128 blocks for forward, and transposed for the weight gradient.
+    """An activation ``[..., K]`` in FP8: with scales along K for forward, and transposed for the weight gradient.
 
     Made by :func:`quantize_activation`, or by :func:`rms_norm` and :func:`swiglu` with ``quantized=True``; read by
     :func:`linear`, :func:`gated_mlp` and the modules, any number of times. Gradients flow through it. A layer whose
@@ -111,10 +115,17 @@ class QuantizedActivation:
     format: str
     wgrad: str
     source_bits: tuple[Bits, Bits | None, float] | None = None  # see source
+    granularity: str = "blockwise"
 
     @staticmethod
     def make(
-        carrier: Tensor, copies: Any, shape: torch.Size, format: str, wgrad: str, source: Source | None = None
+        carrier: Tensor,
+        copies: Any,
+        shape: torch.Size,
+        format: str,
+        wgrad: str,
+        source: Source | None = None,
+        granularity: str = "blockwise",
     ) -> "QuantizedActivation":
         """Of the four tensors of an operator: values, scales, t_values, t_scales."""
         values, scales, t_values, t_scales = copies
@@ -122,7 +133,7 @@ class QuantizedActivation:
         if source is not None and source.x is not None:
             kept = (_bits(source.x), None if source.g is None else _bits(source.g), source.eps)
         return QuantizedActivation(
-            carrier, values, _bits(scales), t_values, _bits(t_scales), shape, format, wgrad, kept
+            carrier, values, _bits(scales), t_values, _bits(t_scales), shape, format, wgrad, kept, granularity
         )
 
     @property
@@ -155,20 +166,23 @@ class QuantizedActivation:
             return self
         carrier = _OtherDtype.apply(self.carrier, dtype) if is_plain(self.carrier) else self.carrier.to(dtype)
         bits = (self.values, self.scale_bits, self.t_values, self.t_scale_bits)
-        return QuantizedActivation(carrier, *bits, self.shape, self.format, self.wgrad, self.source_bits)
+        shape, format, wgrad = self.shape, self.format, self.wgrad
+        return QuantizedActivation(carrier, *bits, shape, format, wgrad, self.source_bits, self.granularity)
 
     def row(self) -> Quantized:
-        """The matrix that forward reads, ``[rows, K]`` in 1x128 blocks."""
+        """The matrix that forward reads, ``[rows, K]``: in 1x128 blocks, with a scale per row or one for all."""
         rows, cols = self.carrier.shape
-        return Quantized(self.values, self.scales, rows, cols, self.format, "1x128")
+        block = ROW_BLOCKS[scaling_of(self.granularity, self.wgrad)]
+        return Quantized(self.values, self.scales, rows, cols, self.format, BLOCK_NAMES[block])
 
     def transposed(self) -> Quantized | None:
-        """What the weight gradient reads, ``[K, rows]`` in 1x128 or, with wgrad "2d", 128x128 blocks."""
+        """What the weight gradient reads, ``[K, rows]``: in 1x128 blocks or, with wgrad "2d", 128x128 ones; with a
+        scale per row or one for all."""
         if self.t_values.dim() != 2:
             return None
         rows, cols = self.carrier.shape
-        block = "1x128" if self.wgrad == "1d" else "128x128"
-        return Quantized(self.t_values, self.t_scales, cols, rows, self.format, block)
+        block = WGRAD_BLOCKS[scaling_of(self.granularity, self.wgrad)]
+        return Quantized(self.t_values, self.t_scales, cols, rows, self.format, BLOCK_NAMES[block])
 
 
 # For the FSDP2 of older versions of torch, torch.export and others, which look into pytrees.
@@ -177,16 +191,17 @@ def _flatten(q: QuantizedActivation) -> tuple[list[Any], Any]:
     bits = (q.scale_bits, q.t_scale_bits, x, g)
     leaves = [q.carrier, q.values, q.t_values, *(None if b is None else b.integers for b in bits)]
     dtypes = tuple(None if b is None else b.dtype for b in bits)
-    return leaves, (dtypes, eps, tuple(q.shape), q.format, q.wgrad)
+    return leaves, (dtypes, eps, tuple(q.shape), q.format, q.wgrad, q.granularity)
 
 
 def _unflatten(leaves: Any, context: Any) -> QuantizedActivation:
     carrier, values, t_values, *integers = leaves
-    dtypes, eps, shape, format, wgrad = context
+    dtypes, eps, shape, format, wgrad, granularity = context
     bits: list[Any] = [None if d is None else Bits(t, d) for t, d in zip(integers, dtypes, strict=True)]
     scales, t_scales, x, g = bits
     source = None if eps is None else (x, g, eps)
-    return QuantizedActivation(carrier, values, scales, t_values, t_scales, torch.Size(shape), format, wgrad, source)
+    copies = (values, scales, t_values, t_scales)
+    return QuantizedActivation(carrier, *copies, torch.Size(shape), format, wgrad, source, granularity)
 
 
 _pytree.register_pytree_node(
@@ -194,18 +209,23 @@ _pytree.register_pytree_node(
 )
 
 
-_RECIPES = {(format, wgrad): (FORMATS[format], WGRADS[wgrad]) for format in FORMATS for wgrad in WGRADS}
+_RECIPES = {(format, *shared): (FORMATS[format], n) for format in FORMATS for shared, n in SCALINGS.items()}
 
 
-def recipe_of(format: str, wgrad: str) -> tuple[int, int]:
+def recipe_of(format: str, wgrad: str, granularity: str = "blockwise") -> tuple[int, int]:
     """The numbers of the operators."""
-    if (format, wgrad) in _RECIPES:
-        return _RECIPES[format, wgrad]
-    return number("format", format, FORMATS), number("wgrad", wgrad, WGRADS)
+    if (format, granularity, wgrad) in _RECIPES:
+        return _RECIPES[format, granularity, wgrad]
+    return number("format", format, FORMATS), scaling_of(granularity, wgrad)
 
 
 def quantize_activation(
-    x: Tensor, *, wgrad: str = DEFAULT_WGRAD, format: str = "e4m3", recompute: bool = False
+    x: Tensor,
+    *,
+    wgrad: str = DEFAULT_WGRAD,
+    format: str = "e4m3",
+    recompute: bool = False,
+    granularity: str = "blockwise",
 ) -> QuantizedActivation:
     """x in FP8, both ways in one launch, for several layers that read it. Differentiable.
 
@@ -214,6 +234,7 @@ def quantize_activation(
         wgrad: blocks of the transposed copy, ``"1d"`` or ``"2d"``; see :func:`octet.torch.linear`.
         format: ``"e4m3"`` or ``"e5m2"``.
         recompute: keep x and cast x^T in backward, once per layer. Saves memory where something else keeps x as well.
+        granularity: that of the layers; see :func:`octet.torch.linear`.
 
     Without gradients (``torch.no_grad``) no transposed copy is made.
     """
@@ -223,6 +244,6 @@ def quantize_activation(
     flat = rows_of(x)
     recompute = recompute and is_plain(x)
     save_x = torch.is_grad_enabled() and not recompute
-    copies = call(ops.cast_activation, flat.detach(), *recipe_of(format, wgrad), save_x)
+    copies = call(ops.cast_activation, flat.detach(), *recipe_of(format, wgrad, granularity), save_x)
     source = Source(flat, None, 0.0) if recompute and torch.is_grad_enabled() else None
-    return QuantizedActivation.make(flat, copies, x.shape, format, wgrad, source)
+    return QuantizedActivation.make(flat, copies, x.shape, format, wgrad, source, granularity)

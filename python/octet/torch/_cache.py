@@ -7,7 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from octet.torch._formats import DTYPES, FORMATS, empty_quantized, number
+from octet.torch._formats import (
+    DEFAULT_WGRAD,
+    DTYPES,
+    FORMATS,
+    WEIGHT_BLOCKS,
+    empty_quantized,
+    number,
+    scaling_of,
+)
 from octet.torch._linear import QuantizedWeight
 from octet.torch._operators import call, ops
 
@@ -23,8 +31,9 @@ def _state(w: Tensor) -> tuple[Any, ...]:
 class CachedWeight:
     """One weight in FP8, and the parameter and its state that it was cast from."""
 
-    def __init__(self, w: Tensor, format: str, dtype: torch.dtype) -> None:
+    def __init__(self, w: Tensor, format: str, dtype: torch.dtype, granularity: str = "blockwise") -> None:
         self.format = number("format", format, FORMATS)
+        self.scaling = scaling_of(granularity, DEFAULT_WGRAD)
         self.dtype = dtype
         self.weight: QuantizedWeight | None = None
         self._parameter: Callable[[], Tensor | None] = lambda: None
@@ -37,9 +46,10 @@ class CachedWeight:
         # Where the buffers fit they are written again: graphs and compiled code know their addresses.
         if self.weight is None or (w.device, w.shape) != self._state[2:4]:
             n, k = w.shape
-            row, column = (empty_quantized(*extents, (128, 128), w) for extents in ((n, k), (k, n)))
+            block = WEIGHT_BLOCKS[self.scaling]
+            row, column = (empty_quantized(*extents, block, w) for extents in ((n, k), (k, n)))
             self.weight = QuantizedWeight(*row, *column)
-        call(ops.cast_weight_, w.detach().to(self.dtype), *self.weight, self.format)
+        call(ops.cast_weight_, w.detach().to(self.dtype), *self.weight, self.format, self.scaling)
         self.mark_fresh(w)
 
     def mark_fresh(self, w: Tensor) -> None:
@@ -47,9 +57,10 @@ class CachedWeight:
         self._parameter, self._state = weakref.ref(w), _state(w)
 
     def fits(self, w: Tensor) -> bool:
-        """Whether a kernel that writes w can write the buffers too."""
+        """Whether a kernel that writes w can write the buffers too: it has scales of 128x128 blocks."""
         return (
             self.weight is not None
+            and self.scaling == scaling_of("blockwise", DEFAULT_WGRAD)
             and (w.dtype, w.device, w.shape) == (self.dtype, *self._state[2:4])
             and type(w.data) is Tensor
             and w.is_contiguous()
@@ -173,7 +184,10 @@ def cache_weights(
                 )
         if weights:
             format: Any = module.format
-            cache = {name: CachedWeight(w, format, dtype or product_dtype(w)) for name, w in weights.items()}
+            granularity = getattr(module, "granularity", "blockwise")
+            cache = {
+                name: CachedWeight(w, format, dtype or product_dtype(w), granularity) for name, w in weights.items()
+            }
             setattr(module, _ATTRIBUTE, cache)
             found += 1
     if found == 0:

@@ -9,12 +9,40 @@ from octet.torch._dtensor import flattened
 
 FORMATS = {"e4m3": 4, "e5m2": 5}
 FLOAT8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-BLOCKS = {"1x128": (1, 128), "128x1": (128, 1), "128x128": (128, 128)}
+ALL = -1  # as rows or columns of a block: all of the matrix's
+BLOCKS = {
+    "1x128": (1, 128),
+    "128x1": (128, 1),
+    "128x128": (128, 128),
+    "1xall": (1, ALL),
+    "allx1": (ALL, 1),
+    "allxall": (ALL, ALL),
+    "1x32": (1, 32),
+    "32x32": (32, 32),
+}
+BLOCK_NAMES = {block: name for name, block in BLOCKS.items()}
 WGRADS = {"1d": 1, "2d": 2}
+GRANULARITIES = {"blockwise": 0, "tensorwise": 1, "rowwise": 2, "mxfp8": 3}
+# How a layer's scales are shared, by the number that the operators call wgrad (src/torch/layer.hpp). tensorwise and
+# rowwise layers have one for either wgrad.
+SCALINGS = {
+    ("blockwise", "1d"): 1,
+    ("blockwise", "2d"): 2,
+    ("tensorwise", "1d"): 3,
+    ("tensorwise", "2d"): 3,
+    ("rowwise", "1d"): 4,
+    ("rowwise", "2d"): 4,
+    ("mxfp8", "1d"): 5,
+    ("mxfp8", "2d"): 6,
+}
+# The blocks of x (and dy), of w and of x^T by that number.
+ROW_BLOCKS = {1: (1, 128), 2: (1, 128), 3: (ALL, ALL), 4: (1, ALL), 5: (1, 128), 6: (1, 128)}
+WEIGHT_BLOCKS = {**dict.fromkeys((1, 2, 5, 6), (128, 128)), 3: (ALL, ALL), 4: (1, ALL)}
+FOLDED = (5, 6)  # blocks of 128 hold folded mx blocks
 # Over 500 steps of a Llama with 4 layers its loss is that of bf16 within 0.5 %, and its step is the faster one
 # (docs/training.md).
 DEFAULT_WGRAD = "2d"
-WGRAD_BLOCKS = {1: (1, 128), 2: (128, 128)}
+WGRAD_BLOCKS = {**ROW_BLOCKS, 2: (128, 128), 6: (128, 128)}
 DTYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
 
 
@@ -25,6 +53,20 @@ def number(argument: str, name: Any, table: dict[Any, Any]) -> Any:
     except (KeyError, TypeError):
         choices = ", ".join(str(key) if isinstance(key, torch.dtype) else repr(key) for key in table)
         raise ValueError(f"octet: {argument} must be one of {choices}, got {name!r}") from None
+
+
+def scaling_of(granularity: str, wgrad: str) -> int:
+    number("granularity", granularity, GRANULARITIES)
+    return SCALINGS[granularity, ("1d", "2d")[number("wgrad", wgrad, WGRADS) - 1]]
+
+
+def formats_of(format: str | None, grad_format: str | None) -> tuple[str | None, str]:
+    """The formats of x and w and of dy: "hybrid" is e4m3 with gradients in e5m2."""
+    if format != "hybrid":
+        return format, grad_format or "e4m3"
+    if grad_format not in (None, "e5m2"):
+        raise ValueError(f"octet: format='hybrid' has gradients in e5m2, got grad_format={grad_format!r}")
+    return "e4m3", "e5m2"
 
 
 def check_dtype(argument: str, tensor: Tensor) -> None:
@@ -39,13 +81,26 @@ def round_up(n: Any, to: int) -> Any:
     return (n + to - 1) // to * to
 
 
+def blocks_along(n: Any, block: int) -> Any:
+    return 1 if block == ALL else (n + block - 1) // block
+
+
+def scales_by_column(block: tuple[int, int]) -> bool:
+    """Whether the scales of such blocks lie column by column."""
+    return block in ((1, 128), (1, ALL), (ALL, ALL))
+
+
+def is_mx(block: tuple[int, int]) -> bool:
+    return block[1] == 32
+
+
 def empty_quantized(rows: Any, cols: Any, block: tuple[int, int], like: Tensor) -> tuple[Tensor, Tensor]:
     """Values and scales in octet's layout (docs/numerics.md): what the operators return, for their fake kernels."""
-    blocks = ((rows + block[0] - 1) // block[0], (cols + block[1] - 1) // block[1])
-    # Scales of 1x128 blocks lie column by column.
-    lines, length = (blocks[1], blocks[0]) if block == (1, 128) else blocks
+    blocks = (blocks_along(rows, block[0]), blocks_along(cols, block[1]))
+    lines, length = (blocks[1], blocks[0]) if scales_by_column(block) else blocks
     values = like.new_empty((rows, round_up(cols, 128)), dtype=torch.uint8)
-    return values, like.new_empty((lines, round_up(length, 4)), dtype=torch.float32)
+    dtype = torch.uint8 if is_mx(block) else torch.float32
+    return values, like.new_empty((lines, round_up(length, 4)), dtype=dtype)
 
 
 def rows_of(x: Tensor) -> Tensor:

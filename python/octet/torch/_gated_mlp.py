@@ -8,7 +8,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from octet.torch._activation import QuantizedActivation, Source
 from octet.torch._dtensor import shaped
-from octet.torch._formats import FORMATS, WGRAD_BLOCKS, empty_quantized, number, rows_of
+from octet.torch._formats import FORMATS, WGRAD_BLOCKS, empty_quantized, formats_of, number, rows_of
 from octet.torch._linear import NO_WEIGHT, QuantizedWeight, activation_arguments, checked_operands
 from octet.torch._operators import differentiable, ops, positions
 
@@ -119,19 +119,21 @@ def gated_mlp(
     *,
     wgrad: str | None = None,
     format: str | None = None,
-    grad_format: str = "e4m3",
+    grad_format: str | None = None,
+    granularity: str | None = None,
     recompute: bool = False,
     main_grads: tuple[Tensor, Tensor] | None = None,
     accumulate: bool = True,
     quantized_weights: tuple[QuantizedWeight, QuantizedWeight] | None = None,
 ) -> Tensor:
-    """``(silu(x Wg^T) * (x Wu^T)) Wd^T`` in FP8; between the layers, h and the gradient of gate | up exist in FP8 only.
+    """``(silu(x Wg^T) * (x Wu^T)) Wd^T`` in FP8; between the layers, h and the gradient of gate | up exist in FP8 only,
+    unless granularity is another than ``"blockwise"``: their scales need a cast of its own.
 
     Args:
         x: ``[..., K]``, or an activation that is quantised already.
         w_gate_up: ``[2 F, K]``, Wg above Wu.
         w_down: ``[K, F]``.
-        wgrad, format, grad_format: as in :func:`linear`.
+        wgrad, format, grad_format, granularity: as in :func:`linear`.
         recompute: make h^T again in backward instead of saving it: one byte per token and hidden feature less, for
             one more read of gate | up.
         main_grads, accumulate: of w_gate_up and w_down, as in :func:`linear`.
@@ -142,6 +144,7 @@ def gated_mlp(
 
     Saved for backward: gate | up in the dtype of x, x^T and, unless recomputed, h^T in FP8, and the weights themselves.
     """
+    format, grad_format = formats_of(format, grad_format)
     x, w_gate_up, w_down = checked_operands(x, ("w_gate_up", "w_down"), w_gate_up, w_down)
     needs = (w_gate_up.requires_grad, w_down.requires_grad)
     if needs[0] != needs[1]:
@@ -152,7 +155,7 @@ def gated_mlp(
     if w_gate_up.numel() == 0 and isinstance(x, Tensor):  # nothing to quantise
         gate, up = torch.nn.functional.linear(x, w_gate_up).chunk(2, -1)
         return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
-    activation = activation_arguments(x, wgrad, format, need_dw)
+    activation = activation_arguments(x, wgrad, format, need_dw, granularity=granularity)
     gate_up_cache, down_cache = quantized_weights or (NO_WEIGHT, NO_WEIGHT)
     y = _forward(
         *activation.operands,

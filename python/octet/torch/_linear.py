@@ -16,6 +16,7 @@ from octet.torch._formats import (
     WGRAD_BLOCKS,
     check_dtype,
     empty_quantized,
+    formats_of,
     number,
     rows_of,
 )
@@ -23,7 +24,8 @@ from octet.torch._operators import differentiable, is_plain, ops, positions
 
 
 class QuantizedWeight(NamedTuple):
-    """A weight ``[N, K]`` and its transpose in FP8 with 128x128 blocks, in octet's layout; see cache_weights."""
+    """A weight ``[N, K]`` and its transpose in FP8, in octet's layout: with 128x128 blocks, with a scale per row of
+    either, or with one for both; see cache_weights."""
 
     values: Tensor
     scales: Tensor
@@ -204,17 +206,26 @@ class Activation(NamedTuple):
 
 
 def activation_arguments(
-    x: Tensor | QuantizedActivation, wgrad: str | None, format: str | None, need_dw: bool, recompute: bool = False
+    x: Tensor | QuantizedActivation,
+    wgrad: str | None,
+    format: str | None,
+    need_dw: bool,
+    recompute: bool = False,
+    granularity: str | None = None,
 ) -> Activation:
     if not isinstance(x, QuantizedActivation):
         flat = rows_of(x)
         source = Source(flat, None, 0.0) if recompute and need_dw and is_plain(x) else no_source()
-        numbers = recipe_of(format or "e4m3", wgrad or DEFAULT_WGRAD)
+        numbers = recipe_of(format or "e4m3", wgrad or DEFAULT_WGRAD, granularity or "blockwise")
         return Activation((flat, *NO_WEIGHT), *numbers, need_dw and source.x is None, source)
-    for option, given, made in (("wgrad", wgrad, x.wgrad), ("format", format, x.format)):
+    for option, given, made in (
+        ("wgrad", wgrad, x.wgrad),
+        ("format", format, x.format),
+        ("granularity", granularity, x.granularity),
+    ):
         if given is not None and given != made:
             raise ValueError(f"octet: x was quantised with {option}={made!r}, got {option}={given!r}")
-    numbers = recipe_of(x.format, x.wgrad)
+    numbers = recipe_of(x.format, x.wgrad, x.granularity)
     if need_dw and x.source is not None:
         return Activation((x.carrier, x.values, x.scales, None, None), *numbers, False, x.source)
     if need_dw and x.transposed() is None:
@@ -230,26 +241,32 @@ def linear(
     *,
     wgrad: str | None = None,
     format: str | None = None,
-    grad_format: str = "e4m3",
+    grad_format: str | None = None,
+    granularity: str | None = None,
     recompute: bool = False,
     main_grad: Tensor | None = None,
     accumulate: bool = True,
     quantized_w: QuantizedWeight | None = None,
 ) -> Tensor:
-    """``x w^T + bias`` with all three products of training in block-scaled FP8.
+    """``x w^T + bias`` with all three products of training in FP8.
 
     x and w are float32, float16 or bfloat16, both the same; under autocast both are cast to its dtype. Any K, N and
     number of tokens.
 
     Args:
-        x: ``[..., K]``, activations. Quantised in 1x128 blocks, or quantised already.
-        w: ``[N, K]``, weights. Quantised in 128x128 blocks.
+        x: ``[..., K]``, activations. Quantised here, or quantised already.
+        w: ``[N, K]``, weights.
         bias: ``[N]``. Added in f32 before y is rounded.
         wgrad: how x^T is quantised for the weight gradient: ``"2d"``, 128x128 blocks, or ``"1d"``, 1x128 blocks, whose
             product is slower on a GPU and whose error is smaller where tokens differ in magnitude. Default: ``"2d"``,
             or what a quantised x was made with.
-        format: of x and w, ``"e4m3"`` (default) or ``"e5m2"``.
-        grad_format: of dy, ``"e4m3"`` or ``"e5m2"``.
+        format: of x and w, ``"e4m3"`` (default) or ``"e5m2"``; ``"hybrid"`` is e4m3 with dy in e5m2.
+        grad_format: of dy, ``"e4m3"`` (default) or ``"e5m2"``.
+        granularity: how scales are shared. ``"blockwise"`` (default): x and dy in 1x128 blocks along each product's
+            contraction, w in 128x128 ones. ``"tensorwise"``: one scale per tensor. ``"rowwise"``: one per row of every
+            operand as its product reads it, so w, x and dy are cast twice, each time from the original values.
+            ``"mxfp8"``: mx blocks of 32 with power-of-two scales, folded to the blocks of blockwise. wgrad is of
+            blockwise and mxfp8; the others have no such blocks.
         recompute: keep x and cast x^T in backward, which saves memory where something else keeps x as well.
         main_grad: ``[N, K]``, float32 or bfloat16. Backward adds the weight gradient to it, and ``w.grad`` stays None.
         accumulate: False: backward overwrites main_grad.
@@ -267,12 +284,14 @@ def linear(
     """
     if torch._C._is_any_autocast_enabled() or not _plainly_fit(x, w):
         x, w = checked_operands(x, ("w",), w)
+    if format == "hybrid" or grad_format is None:
+        format, grad_format = formats_of(format, grad_format)
     grad_format_number = number("grad_format", grad_format, FORMATS)
     need_dw = torch.is_grad_enabled() and w.requires_grad
     if w.shape[1] == 0 and isinstance(x, Tensor):  # nothing to quantise
         y = F.linear(x, w)
         return y if bias is None else y + bias.to(y.dtype)
-    activation = activation_arguments(x, wgrad, format, need_dw, recompute)
+    activation = activation_arguments(x, wgrad, format, need_dw, recompute, granularity)
     if main_grad is not None and need_dw:
         check_dtype("main_grad", main_grad)
     else:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from octet.torch._activation import QuantizedActivation
 from octet.torch._cache import cached_weight
 from octet.torch._cross_entropy import PRECISIONS, REDUCTIONS, linear_cross_entropy
-from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, number
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, GRANULARITIES, WGRADS, formats_of, number
 from octet.torch._linear import linear
 from octet.torch._main_grad import main_grad_of
 from octet.torch._norm import rms_norm
@@ -22,10 +22,34 @@ def check_recipe(wgrad: str, format: str, grad_format: str) -> None:
     number("grad_format", grad_format, FORMATS)
 
 
-def set_recipe(module: Any, wgrad: str, format: str, grad_format: str, recompute: bool) -> None:
-    """The options of a layer, as attributes."""
-    check_recipe(wgrad, format, grad_format)
-    module.wgrad, module.format, module.grad_format, module.recompute = wgrad, format, grad_format, recompute
+class Recipe(NamedTuple):
+    """The options of a layer, checked: its attributes."""
+
+    wgrad: str
+    format: str
+    grad_format: str
+    recompute: bool
+    granularity: str
+
+    @staticmethod
+    def of(wgrad: str, format: str, grad_format: str | None, recompute: bool, granularity: str) -> "Recipe":
+        of_x, of_dy = formats_of(format, grad_format)
+        assert of_x is not None
+        check_recipe(wgrad, of_x, of_dy)
+        number("granularity", granularity, GRANULARITIES)
+        return Recipe(wgrad, of_x, of_dy, recompute, granularity)
+
+    def set(self, module: Any) -> None:
+        for name, value in self._asdict().items():
+            setattr(module, name, value)
+
+    @staticmethod
+    def text_of(module: Any) -> str:
+        """What extra_repr says of it."""
+        shared = module.granularity
+        if shared in ("blockwise", "mxfp8"):
+            shared += f", wgrad={module.wgrad}"
+        return f"granularity={shared}, format={module.format}, grad_format={module.grad_format}"
 
 
 class Linear(nn.Linear):
@@ -43,6 +67,7 @@ class Linear(nn.Linear):
     format: str = "e4m3"
     grad_format: str = "e4m3"
     recompute: bool = False
+    granularity: str = "blockwise"
 
     def __init__(
         self,
@@ -54,11 +79,12 @@ class Linear(nn.Linear):
         *,
         wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
-        grad_format: str = "e4m3",
+        grad_format: str | None = None,
         recompute: bool = False,
+        granularity: str = "blockwise",
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        set_recipe(self, wgrad, format, grad_format, recompute)
+        Recipe.of(wgrad, format, grad_format, recompute, granularity).set(self)
 
     def forward(self, x: Tensor | QuantizedActivation) -> Tensor:
         given = isinstance(x, QuantizedActivation)
@@ -70,6 +96,7 @@ class Linear(nn.Linear):
             wgrad=None if given else self.wgrad,
             format=None if given else self.format,
             grad_format=self.grad_format,
+            granularity=self.granularity,
             recompute=self.recompute,
             main_grad=main_grad,
             accumulate=accumulate,
@@ -77,7 +104,7 @@ class Linear(nn.Linear):
         )
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, wgrad={self.wgrad}, format={self.format}, grad_format={self.grad_format}"
+        return f"{super().extra_repr()}, {Recipe.text_of(self)}"
 
 
 class RMSNorm(nn.RMSNorm):
@@ -183,8 +210,9 @@ def convert(
     *,
     wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
-    grad_format: str = "e4m3",
+    grad_format: str | None = None,
     recompute: bool = False,
+    granularity: str = "blockwise",
 ) -> nn.Module:
     """Makes every nn.Linear of the model an :class:`Linear`, in place, and returns the model.
 
@@ -194,16 +222,16 @@ def convert(
     Args:
         filter: called with the qualified name and the module; False leaves it as it is. By default everything is
             converted but a module called ``lm_head``.
-        wgrad, format, grad_format, recompute: of every layer; see :func:`octet.torch.linear`.
+        wgrad, format, grad_format, recompute, granularity: of every layer; see :func:`octet.torch.linear`.
 
     Each layer casts its own x and keeps its own x^T, also where q, k and v read the same x. Layers that share them read
     a :class:`QuantizedActivation`, as :func:`octet.torch.patch_transformers` has it.
     """
-    check_recipe(wgrad, format, grad_format)
+    recipe = Recipe.of(wgrad, format, grad_format, recompute, granularity)
     for name, module in model.named_modules():
         if type(module) is not nn.Linear:
             continue
         if filter(name, module) if filter is not None else name.rpartition(".")[2] != "lm_head":
             module.__class__ = Linear
-            set_recipe(module, wgrad, format, grad_format, recompute)
+            recipe.set(module)
     return model

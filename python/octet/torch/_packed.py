@@ -16,7 +16,7 @@ from octet.torch._cache import cached_weight
 from octet.torch._formats import DEFAULT_WGRAD
 from octet.torch._gated_mlp import gated_mlp
 from octet.torch._main_grad import main_grad_of
-from octet.torch._modules import Linear, set_recipe
+from octet.torch._modules import Linear, Recipe
 
 
 class _Packed(nn.Module):
@@ -26,6 +26,7 @@ class _Packed(nn.Module):
     format: str
     grad_format: str
     recompute: bool
+    granularity: str
 
     def _parts(self) -> dict[str, dict[str, int]]:
         """For each parameter the names of its parts in other checkpoints, and their rows."""
@@ -62,13 +63,14 @@ class QKV(_Packed):
         *,
         wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
-        grad_format: str = "e4m3",
+        grad_format: str | None = None,
         recompute: bool = False,
+        granularity: str = "blockwise",
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        set_recipe(self, wgrad, format, grad_format, recompute)
+        Recipe.of(wgrad, format, grad_format, recompute, granularity).set(self)
         kv_heads = heads if kv_heads is None else kv_heads
         if head_dim is None:
             if dim % heads != 0:
@@ -95,7 +97,7 @@ class QKV(_Packed):
     def extra_repr(self) -> str:
         return (
             f"dim={self.dim}, heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim}, "
-            f"bias={self.bias is not None}, wgrad={self.wgrad}"
+            f"bias={self.bias is not None}, {Recipe.text_of(self)}"
         )
 
 
@@ -115,13 +117,14 @@ class GatedMLP(_Packed):
         *,
         wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
-        grad_format: str = "e4m3",
+        grad_format: str | None = None,
         recompute: bool = False,
+        granularity: str = "blockwise",
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        set_recipe(self, wgrad, format, grad_format, recompute)
+        Recipe.of(wgrad, format, grad_format, recompute, granularity).set(self)
         self.dim, self.hidden = dim, hidden
         self.w_gate_up = nn.Parameter(torch.empty(2 * hidden, dim, device=device, dtype=dtype))
         self.w_down = nn.Parameter(torch.empty(dim, hidden, device=device, dtype=dtype))
@@ -150,6 +153,7 @@ class GatedMLP(_Packed):
             wgrad=None if given else self.wgrad,
             format=None if given else self.format,
             grad_format=self.grad_format,
+            granularity=self.granularity,
             recompute=self.recompute,
             main_grads=None
             if gate_up.main_grad is None or down.main_grad is None
@@ -159,7 +163,7 @@ class GatedMLP(_Packed):
         )
 
     def extra_repr(self) -> str:
-        return f"dim={self.dim}, hidden={self.hidden}, wgrad={self.wgrad}, recompute={self.recompute}"
+        return f"dim={self.dim}, hidden={self.hidden}, {Recipe.text_of(self)}, recompute={self.recompute}"
 
 
 def _packed_parameters(model: nn.Module, state_dict: dict[str, Any]) -> Iterator[tuple[str, dict[str, int]]]:

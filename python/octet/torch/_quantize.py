@@ -1,4 +1,4 @@
-"""Block-scaled FP8 tensors."""
+"""FP8 tensors and their scales: of blocks, rows, columns and whole tensors."""
 
 from typing import Any
 
@@ -6,20 +6,40 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from octet.torch._formats import BLOCKS, DTYPES, FLOAT8, FORMATS, check_dtype, empty_quantized, number, rows_of
+from octet.torch._formats import (
+    ALL,
+    BLOCKS,
+    DTYPES,
+    FLOAT8,
+    FORMATS,
+    blocks_along,
+    check_dtype,
+    empty_quantized,
+    is_mx,
+    number,
+    rows_of,
+    scales_by_column,
+)
 from octet.torch._operators import call, ops
 
 
 @torch.library.register_fake("octet::quantize")
 def _(
-    x: Tensor, format: int, block_rows: int, block_cols: int, transposed: bool, pow2_scales: bool, amax_floor: float
+    x: Tensor,
+    format: int,
+    block_rows: int,
+    block_cols: int,
+    transposed: bool,
+    pow2_scales: bool,
+    amax_floor: float,
+    fold_mx: bool,
 ) -> tuple[Tensor, Tensor]:
     rows, cols = (x.shape[1], x.shape[0]) if transposed else x.shape
     return empty_quantized(rows, cols, (block_rows, block_cols), x)
 
 
 @torch.library.register_fake("octet::cast_weight_")
-def _(w: Tensor, values: Tensor, scales: Tensor, t_values: Tensor, t_scales: Tensor, format: int) -> None:
+def _(w: Tensor, values: Tensor, scales: Tensor, t_values: Tensor, t_scales: Tensor, format: int, wgrad: int) -> None:
     return None
 
 
@@ -38,7 +58,7 @@ def _(
 
 
 class Quantized:
-    """A matrix ``[rows, cols]`` in FP8 with one f32 scale per block: ``x = value * scale``.
+    """A matrix ``[rows, cols]`` in FP8 with one scale per block: ``x = value * scale``.
 
     ``data`` and ``scale_data`` are what octet's operators read and write, padding included (docs/numerics.md);
     ``values`` and ``scales`` are views of the logical extents.
@@ -47,7 +67,7 @@ class Quantized:
     def __init__(
         self,
         data: Tensor,  # uint8 [rows, cols padded to 128]
-        scale_data: Tensor,  # float32
+        scale_data: Tensor,  # float32; uint8, the exponents plus 127, of mx blocks
         rows: int,
         cols: int,
         format: str,
@@ -66,21 +86,23 @@ class Quantized:
 
     @property
     def scales(self) -> Tensor:
-        """``[ceil(rows / block rows), ceil(cols / block cols)]``, float32."""
-        block_rows, block_cols = BLOCKS[self.block]
-        shape = (-(-self.rows // block_rows), -(-self.cols // block_cols))
-        logical = self.scale_data.t() if self.block == "1x128" else self.scale_data
-        return logical[: shape[0], : shape[1]]
+        """``[ceil(rows / block rows), ceil(cols / block cols)]``, float32; float8_e8m0fnu of mx blocks."""
+        block = BLOCKS[self.block]
+        shape = (blocks_along(self.rows, block[0]), blocks_along(self.cols, block[1]))
+        scales = self.scale_data.view(torch.float8_e8m0fnu) if is_mx(block) else self.scale_data
+        return (scales.t() if scales_by_column(block) else scales)[: shape[0], : shape[1]]
 
 
 # The scales are leaves as integers: what casts the floats of a pytree to another dtype would cast them.
 def _flatten(q: Quantized) -> tuple[list[Any], Any]:
-    return [q.data, q.scale_data.view(torch.int32)], (q.rows, q.cols, q.format, q.block)
+    scales = q.scale_data if q.scale_data.dtype == torch.uint8 else q.scale_data.view(torch.int32)
+    return [q.data, scales], (q.rows, q.cols, q.format, q.block)
 
 
 def _unflatten(leaves: Any, context: Any) -> Quantized:
     data, scales = leaves
-    return Quantized(data, scales.view(torch.float32) if isinstance(scales, Tensor) else scales, *context)
+    is_f32 = isinstance(scales, Tensor) and scales.dtype == torch.int32
+    return Quantized(data, scales.view(torch.float32) if is_f32 else scales, *context)
 
 
 _pytree.register_pytree_node(Quantized, _flatten, _unflatten, serialized_type_name="octet.torch.Quantized")
@@ -99,7 +121,9 @@ def quantize(
 
     Args:
         x: ``[rows, cols]``, float32, float16 or bfloat16.
-        block: that shares a scale: ``"1x128"``, ``"128x1"`` or ``"128x128"``, in the coordinates of the result.
+        block: that shares a scale, in the coordinates of the result: ``"1x128"``, ``"128x1"``, ``"128x128"``; a row,
+            column or the tensor, ``"1xall"``, ``"allx1"``, ``"allxall"``; or an mx block with its power of two,
+            ``"1x32"``, ``"32x32"``.
         format: ``"e4m3"`` or ``"e5m2"``.
         transposed: quantise x^T ``[cols, rows]``, as the weight gradient reads it.
         pow2_scales: round scales up to powers of two.
@@ -120,14 +144,20 @@ def quantize(
         transposed,
         pow2_scales,
         amax_floor,
+        False,
     )
     rows, cols = (x.shape[1], x.shape[0]) if transposed else (x.shape[0], x.shape[1])
     return Quantized(data, scale_data, rows, cols, format, block)
 
 
+_DEQUANTIZED = ("1x128", "128x1", "128x128")
+
+
 def _dequantize_with_torch(q: Quantized) -> Tensor:
-    block_rows, block_cols = BLOCKS[q.block]
-    scales = q.scales.repeat_interleave(block_rows, 0).repeat_interleave(block_cols, 1)
+    scales = q.scales.float()
+    for dim, block in enumerate(BLOCKS[q.block]):
+        if block != ALL:
+            scales = scales.repeat_interleave(block, dim)
     return q.values.float() * scales[: q.rows, : q.cols]
 
 
@@ -136,7 +166,7 @@ def dequantize(q: Quantized, dtype: torch.dtype = torch.float32) -> Tensor:
     if not isinstance(q, Quantized):
         raise TypeError(f"octet: q must be an octet.torch.Quantized, got {type(q).__name__}")
     dtype_number = number("dtype", dtype, DTYPES)
-    if q.data.is_cuda:  # octet has no kernel for it
+    if q.data.is_cuda or q.block not in _DEQUANTIZED:  # octet has no kernel for it
         return _dequantize_with_torch(q).to(dtype)
     return call(
         ops.dequantize,

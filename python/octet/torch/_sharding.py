@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from torch.distributed.tensor import Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
+from octet.torch._formats import ALL, ROW_BLOCKS, WGRAD_BLOCKS
 from octet.torch._operators import ops, positions
 
 Sharding = Placement | None  # None: not a tensor
@@ -52,24 +53,32 @@ class Copies(NamedTuple):
 WHOLE_COPIES = Copies(WHOLE, WHOLE, WHOLE, WHOLE)
 
 
+def is_1d(wgrad: int) -> bool:
+    """Whether x^T has 1x128 blocks."""
+    return WGRAD_BLOCKS[wgrad] == (1, 128)
+
+
 def copies_sharded_along_k(wgrad: int) -> Copies:
     """1x128 scales lie column by column, 128x128 scales row by row."""
-    return Copies(COLUMNS, ROWS, ROWS, COLUMNS if wgrad == 1 else ROWS)
+    return Copies(COLUMNS, ROWS, ROWS, COLUMNS if is_1d(wgrad) else ROWS)
 
 
 def copies_sharded_along_tokens(wgrad: int) -> Copies:
-    return Copies(ROWS, COLUMNS, COLUMNS, ROWS if wgrad == 1 else COLUMNS)
+    return Copies(ROWS, COLUMNS, COLUMNS, ROWS if is_1d(wgrad) else COLUMNS)
 
 
 def may_shard(x: Any, wgrad: int, *, row: bool, transposed: bool, shape: Any = None) -> tuple[bool, bool]:
     """Whether K may be sharded, and whether the tokens may, where the row copy of x [tokens, K] is kept, the transposed
-    one or both. Lines of values are padded to 128 elements, lines of scales to 4."""
+    one or both. Lines of values are padded to 128 elements, lines of scales to 4. A scale that a whole row or tensor
+    shares cannot be put together from those of the ranks: DTensor gathers x there."""
+    if ROW_BLOCKS[wgrad][1] == ALL:
+        return False, False
     tokens, k = x.shape if shape is None else shape
     unit_k, unit_tokens = 1, 1
     if row:
         unit_k, unit_tokens = 128, 4
     if transposed:
-        unit_k, unit_tokens = max(unit_k, 4 if wgrad == 1 else 128), 128 if wgrad == 1 else 512
+        unit_k, unit_tokens = max(unit_k, 4 if is_1d(wgrad) else 128), 128 if is_1d(wgrad) else 512
     ranks = x.mesh.size()
     return k % (unit_k * ranks) == 0, tokens % (unit_tokens * ranks) == 0
 

@@ -39,6 +39,9 @@ def _fp8_for(*layers: Any) -> dict[str, Any]:
     if not layers or not all(isinstance(layer, Linear) and _is_plain(layer) for layer in layers):
         return {}
     recipes = {(layer.wgrad, layer.format) for layer in layers}
+    # No norm or activation writes the scales of whole rows or folds mx blocks.
+    if any(layer.granularity != "blockwise" for layer in layers):
+        return {}
     # Under autocast the layers cast x to its dtype first.
     if len(recipes) != 1 or torch.is_autocast_enabled(layers[0].weight.device.type):
         return {}
