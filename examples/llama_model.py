@@ -2,7 +2,7 @@
 
     bf16         torch operators, which torch.compile fuses
     fp8_rowwise  the same with torchao's "rowwise" recipe in the linear layers, through torch._scaled_mm
-    octet        octet.torch: block-scaled FP8 products, and octet's norms, rotations and activations
+    octet        octet.torch: FP8 products, and octet's norms, rotations and activations
 
 A layer takes and returns two tensors whose sum is the residual stream, so that the sum is made inside the next norm.
 """
@@ -70,6 +70,7 @@ class Recipe:
 
     precision: str = "bf16"
     wgrad: str = "2d"
+    granularity: str = "blockwise"
     head: str = "bf16"
     fused_loss: bool = True
     fast_accum: str = "forward"
@@ -85,6 +86,9 @@ PRECISIONS = {
     "octet": Recipe("octet"),
     "octet-1d": Recipe("octet", wgrad="1d"),
     "octet-2d": Recipe("octet"),
+    "octet-tensorwise": Recipe("octet", granularity="tensorwise"),
+    "octet-rowwise": Recipe("octet", granularity="rowwise"),
+    "octet-mxfp8": Recipe("octet", granularity="mxfp8"),
 }
 
 
@@ -110,7 +114,10 @@ def parse_contender(name: str, args: Any) -> Contender:
     flags = {key: getattr(args, key) for key in ("head", "fused_loss", "recompute", "checkpointing", "attention")}
     if "attention" in parts:
         flags["attention"] = "octet"
-    recipe = replace(PRECISIONS[precision], **flags)
+    recipe = PRECISIONS[precision]
+    if recipe.precision == "octet" and recipe.granularity == "blockwise":  # it names no other
+        flags["granularity"] = args.granularity
+    recipe = replace(recipe, **flags)
     return Contender(name, recipe, int(order or 0), "octet" if "adamw" in parts else "torch")
 
 
@@ -222,18 +229,20 @@ class RowwiseLayer(Layer):
 
 
 class OctetLayer(nn.Module):
-    """The same layer of octet's modules. The norms write FP8 only, which the projections read."""
+    """The same layer of octet's modules. The norms write FP8 only, which the projections read; scales of whole rows and
+    mx blocks no norm writes, so there the projections cast what they read."""
 
     def __init__(self, shape: Shape, recipe: Recipe) -> None:
         super().__init__()
         self.recipe, self.heads, self.kv_heads = recipe, shape.heads, shape.kv_heads
-        norm = {"quantized": True, "wgrad": recipe.wgrad, "recompute": recipe.recompute}
+        norm = {"wgrad": recipe.wgrad, "recompute": recipe.recompute}
+        layer = {**norm, "granularity": recipe.granularity}
+        norm["quantized"] = recipe.granularity == "blockwise"
         self.attention_norm = ot.RMSNorm(shape.dim, EPS, **norm)
-        self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, wgrad=recipe.wgrad)
-        self.out = ot.Linear(shape.dim, shape.dim, bias=False)
-        self.out.wgrad, self.out.recompute = recipe.wgrad, recipe.recompute
+        self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, **layer)
+        self.out = ot.Linear(shape.dim, shape.dim, bias=False, **layer)
         self.mlp_norm = ot.RMSNorm(shape.dim, EPS, **norm)
-        self.mlp = ot.GatedMLP(shape.dim, shape.hidden, wgrad=recipe.wgrad, recompute=recipe.recompute)
+        self.mlp = ot.GatedMLP(shape.dim, shape.hidden, **layer)
 
     def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         if residual is None:
@@ -261,7 +270,7 @@ class Head(nn.Module):
             return F.linear(normed, self.weight)
         if self.recipe.precision == "fp8_rowwise":
             return rowwise_linear(normed, self.weight, self.recipe.fast_accum)
-        return ot.linear(normed, self.weight, wgrad=self.recipe.wgrad)
+        return ot.linear(normed, self.weight, wgrad=self.recipe.wgrad, granularity=self.recipe.granularity)
 
     def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
         """x and residual ``[batch, seq, dim]``, targets ``[batch, seq]`` to a f32 scalar."""

@@ -11,6 +11,8 @@
     fp8_rowwise        torchao's rowwise recipe: fast accumulation in forward
     fp8_rowwise-fast   the same with fast accumulation in all three products
     octet-1d, octet-2d octet.torch, x^T for the weight gradient in 1x128 or 128x128 blocks; octet is octet-2d
+    octet-tensorwise, octet-rowwise, octet-mxfp8
+                       octet.torch with that granularity in its linear layers; the fused head stays blockwise
 
 +adamw steps with octet.torch.AdamW instead of torch's fused AdamW. +attention is --attention octet for this run alone:
 octet-2d,octet-2d+attention are one step without and with octet.torch.attention.
@@ -402,6 +404,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         model.add_argument(f"--{name}", type=int)
     model.add_argument("--precision", default="bf16", help="comma list of NAME[+...][@ORDER], see above [bf16]")
     model.add_argument("--head", choices=("bf16", "fp8"), default="bf16", help="products of the head [bf16]")
+    choices = ("blockwise", "tensorwise", "rowwise", "mxfp8")
+    what = "of octet, octet-1d and octet-2d in --precision: how scales are shared"
+    model.add_argument("--granularity", choices=choices, default="blockwise", help=f"{what} [blockwise]")
     what = "octet's head as that of the others: logits whole, norm and loss by torch"
     model.add_argument("--no-fused-loss", dest="fused_loss", action="store_false", help=what)
     model.add_argument("--cache-weights", action="store_true", help="of octet: weights cast once per step")

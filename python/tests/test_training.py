@@ -85,6 +85,18 @@ def test_every_precision_trains_alike_for_a_few_steps(tmp_path):
     assert list(loss.values()) == pytest.approx([loss["bf16"]] * 4, rel=0.01)
 
 
+def test_every_granularity_trains_alike_for_a_few_steps(tmp_path):
+    names = "bf16,octet,octet-tensorwise,octet-rowwise,octet-mxfp8+adamw"
+    flags = [*SMALL, "--steps", "6", "--last", "2", "--cache-weights", "--recompute"]
+    assert main([*flags, "--precision", names, "--out", str(tmp_path / "names")]) == 0
+    loss = summary_of(tmp_path / "names")
+    assert list(loss) == names.split(",") and loss["bf16"] < 5.4
+    assert list(loss.values()) == pytest.approx([loss["bf16"]] * 5, rel=0.01)
+    flag = ["--precision", "octet-1d", "--granularity", "rowwise", "--out", str(tmp_path / "flag")]
+    assert main([*flags, *flag]) == 0
+    assert summary_of(tmp_path / "flag")["octet-1d"] == loss["octet-rowwise"]  # which knows no wgrad
+
+
 def test_rowwise_products_of_exact_values_are_exact():
     x, w, dy = exact(32, 128, seed=1), exact(48, 128, seed=2), exact(32, 48, seed=3)
     got, want = [], []
