@@ -95,7 +95,7 @@ class Repack : public QuantizedInput {
   const char* name() const override { return "repack"; }
   const char* about() const override { return "FP8 of any strides into octet's layout."; }
   std::array<const char*, 2> examples(bool /*timed*/) const override {
-    return {"--shape 256x512", "--shape 256x512 --block 128x1 --transposed-source"};
+    return {"--shape 256x512 --block 1x32", "--shape 256x512 --transposed-source"};
   }
 
   std::vector<Support> support() const override {

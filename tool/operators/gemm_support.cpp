@@ -31,9 +31,10 @@ void add_outputs(std::vector<Support>& result, const std::string& blocks, const 
 }
 
 std::vector<Support> probe_gemm() {
-  const BlockShape pairs[][2] = {{kBlock1x128, kBlock128x128}, {kBlock128x128, kBlock1x128},
-                                 {kBlock1x128, kBlock1x128},   {kBlock128x128, kBlock128x128},
-                                 {kEachRow, kEachRow},         {kWholeTensor, kWholeTensor}};
+  const BlockShape pairs[][2] = {
+      {kBlock1x128, kBlock128x128},   {kBlock128x128, kBlock1x128}, {kBlock1x128, kBlock1x128},
+      {kBlock128x128, kBlock128x128}, {kEachRow, kEachRow},         {kWholeTensor, kWholeTensor},
+      {kBlock1x32, kBlock1x32},       {kBlock1x32, kBlock32x32},    {kBlock32x32, kBlock1x32}};
   std::vector<Support> result;
   for (const auto& [a_block, b_block] : pairs) {
     for (const Dtype a : kProbeFp8) {

@@ -32,7 +32,7 @@ struct QuantizedFormats {
   Dtype b = Dtype::e4m3;
   float amax_floor = 0;
   bool pow2_scales = false;
-  bool mx = false;  // folded mx blocks
+  bool mx = false;  // mx blocks, folded or not
 };
 
 // `claim` has the operands before quantisation.

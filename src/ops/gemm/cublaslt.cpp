@@ -73,6 +73,10 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
   if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
     return refusal;
   }
+  if (is_mx(problem.a.block)) {
+    return "mx blocks have no tensor cores on Hopper; quantize folds them into 1x128 and 128x128 "
+           "(fold_mx)";
+  }
   if (!machine.cublaslt) return "libcublasLt was not found (libcublasLt.so.13 or .12)";
   if (problem.accumulate && problem.out_dtype != Dtype::f32) {
     return text("accumulating into ", name(problem.out_dtype),
