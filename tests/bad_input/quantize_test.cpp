@@ -171,7 +171,7 @@ TEST(QuantizeBadInput, RefusesGivenScalesThatAreNone) {
   auto* scales = static_cast<float*>(call.args.out.scales.data);
   std::fill_n(scales, 132, 1.0f);
   *static_cast<float*>(call.args.transposed.scales.data) = 1;
-  EXPECT_NO_THROW(run(plan_quantize(problem), call.args));
+  EXPECT_NO_THROW(run(plan_quantize(problem), call.args, call.workspace));
   scales[129] = 0;
   call.refused("quantize: scale of out at [129, 0] must be a positive, normal number, got 0");
   scales[129] = -1;

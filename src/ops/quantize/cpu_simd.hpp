@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/instruction_set.hpp"
+#include "ops/quantize/mx_scale.hpp"
 
 #include <octet/ops/quantize.hpp>
 
@@ -20,7 +21,9 @@ struct TileCopy {
   std::int64_t pitch = 0;
   float* scales = nullptr;      // first scale of the tile
   std::int64_t scale_step = 0;  // elements from one scale of the tile to the next
-  bool stream = false;          // past the caches: rows start on 64-byte boundaries
+  const float* forward =
+      nullptr;          // factors of the tile's rows or columns, known; null: to be found
+  bool stream = false;  // past the caches: rows start on 64-byte boundaries
   // Of a transposed copy: 128 columns are written, with zeros behind the rows of the tile.
   bool fills_columns = false;
 };
@@ -35,12 +38,18 @@ struct Tile {
   const void* next = nullptr;  // the tile that follows in the same rows, to be prefetched; or null
   float amax_floor = 0;
   bool pow2_scales = false;
+  const MxRule* mx_rule = nullptr;  // mx blocks are folded into those of the copies; or null
+  bool saturates = false;           // factors are given: values may be beyond the limit
   TileCopy out;
   TileCopy transposed;
 };
 
 using QuantizeTile = void (*)(const Tile& tile);
 
+// The largest finite magnitudes of the rows and columns of a tile; arrays of 128.
+using FindTileAmax = void (*)(const Tile& tile, float* rows, float* columns);
+
+FindTileAmax amax_kernel(InstructionSet instructions, Dtype input);
 QuantizeTile quantize_kernel(InstructionSet instructions, Dtype input, Dtype format);
 
 // Arguments are checked already.

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu/byte_transpose-inl.hpp"
-#include "ops/quantize/tile_cast-inl.hpp"
+#include "ops/quantize/tile_fold-inl.hpp"
 
 #include <cstring>
 
@@ -64,6 +64,14 @@ HWY_INLINE void prefetch_rows(const Tile& tile, int begin, int end) {
 template <class Lanes, class Format>
 HWY_INLINE void scales_of(const TileAmax<Lanes>& amax, const Tile& tile, const TileCopy& copy,
                           TileScales& scales) {
+  if (copy.forward != nullptr) {
+    const bool rows = copy.shared == SharedScale::row;
+    const int count = rows ? tile.rows : tile.cols;
+    std::copy_n(copy.forward, count, scales.forward);
+    std::fill(scales.forward + count, scales.forward + kTile, 0.0f);
+    if (!rows) split_runs(scales.forward, scales.split);
+    return;
+  }
   if (copy.shared != SharedScale::tile) {
     const bool rows = copy.shared == SharedScale::row;
     find_scales<Lanes, Format>(rows ? amax.row : amax.column, tile, scales);
@@ -129,14 +137,72 @@ HWY_INLINE void clear_columns(TransposedTile& transposed, int rows, int used) {
   }
 }
 
+// The transposed copy of a tile, from its buffer.
+HWY_INLINE void store_transposed(const Tile& tile, TransposedTile& transposed) {
+  int columns = tile.rows;
+  if (tile.transposed.fills_columns) {
+    clear_columns(transposed, tile.cols, tile.rows);
+    columns = kTile;
+  }
+  store_rows(transposed.codes[0], tile.cols, columns, tile.transposed.values, tile.transposed.pitch,
+             tile.transposed.stream);
+}
+
+template <class Lanes, class Format>
+HWY_INLINE void fold_scales_of(const MxAmax<Lanes>& amax, const Tile& tile, const TileCopy& copy,
+                               FoldLines& lines) {
+  const bool columns = copy.shared == SharedScale::column;
+  const bool square = copy.shared == SharedScale::tile;
+  find_fold_lines<Lanes, Format>(columns ? amax.column : amax.row, square, *tile.mx_rule, lines);
+  const int count = square ? 1 : columns ? tile.cols : tile.rows;
+  for (int i = 0; i < count; ++i) copy.scales[i * copy.scale_step] = power_of_two(lines.most[i]);
+}
+
+template <class Lanes, class Format>
+HWY_NOINLINE void fold_one_tile(const Tile& tile) {
+  CopiedTile<Lanes> copied;
+  const TileSource<Lanes> source = source_of<Lanes>(tile, copied);
+  MxAmax<Lanes> amax;
+  find_mx_amax<Lanes, true>(source, amax);
+  FoldLines lines;
+  FoldLines transposed_lines;
+  if (tile.out.wanted) fold_scales_of<Lanes, Format>(amax, tile, tile.out, lines);
+  if (tile.transposed.wanted) {
+    fold_scales_of<Lanes, Format>(amax, tile, tile.transposed, transposed_lines);
+  }
+  const FoldTable& table =
+      fold_table(Format::kNumbers.mantissa_bits == 2 ? Dtype::e5m2 : Dtype::e4m3);
+  Strip strip;
+  if (tile.rows % kStrip != 0) strip = {};
+  TransposedTile transposed;
+  for (int begin = 0; begin < tile.rows; begin += kStrip) {
+    const int end = std::min(begin + kStrip, tile.rows);
+    prefetch_rows<Lanes>(tile, begin, end);
+    if (tile.out.wanted) {
+      cast_folded<Lanes, Format>(source, tile.out.shared == SharedScale::column, lines, begin, end,
+                                 table, strip);
+      store_rows(strip.codes[0], end - begin, tile.cols, tile.out.values + begin * tile.out.pitch,
+                 tile.out.pitch, tile.out.stream);
+    }
+    if (tile.transposed.wanted) {
+      cast_folded<Lanes, Format>(source, tile.transposed.shared == SharedScale::column,
+                                 transposed_lines, begin, end, table, strip);
+      transpose_strip(strip, begin, transposed);
+    }
+  }
+  if (tile.transposed.wanted) store_transposed(tile, transposed);
+}
+
 template <class Lanes, class Format>
 void quantize_one_tile(const Tile& tile) {
+  if (tile.mx_rule != nullptr) return fold_one_tile<Lanes, Format>(tile);
   CopiedTile<Lanes> copied;
   const TileSource<Lanes> source = source_of<Lanes>(tile, copied);
   TileAmax<Lanes> amax;
   find_amax<Lanes, false>(source, amax);
-  const bool non_finite = amax.tile >= Lanes::kInfinity;
-  if (non_finite) find_amax<Lanes, true>(source, amax);
+  const bool has_non_finite = amax.tile >= Lanes::kInfinity;
+  if (has_non_finite) find_amax<Lanes, true>(source, amax);
+  const bool non_finite = has_non_finite || tile.saturates;
 
   TileScales scales;
   TileScales transposed_scales;
@@ -144,8 +210,9 @@ void quantize_one_tile(const Tile& tile) {
   if (tile.transposed.wanted) {
     scales_of<Lanes, Format>(amax, tile, tile.transposed, transposed_scales);
   }
-  const bool same_codes =
-      tile.out.wanted && tile.transposed.wanted && tile.out.shared == tile.transposed.shared;
+  const bool same_codes = tile.out.wanted && tile.transposed.wanted &&
+                          tile.out.shared == tile.transposed.shared &&
+                          tile.out.forward == tile.transposed.forward;
 
   Strip strip;
   if (tile.rows % kStrip != 0) strip = {};
@@ -166,16 +233,27 @@ void quantize_one_tile(const Tile& tile) {
       transpose_strip(strip, begin, transposed);
     }
   }
-  if (tile.transposed.wanted) {
-    int columns = tile.rows;
-    if (tile.transposed.fills_columns) {
-      clear_columns(transposed, tile.cols, tile.rows);
-      columns = kTile;
-    }
-    store_rows(transposed.codes[0], tile.cols, columns, tile.transposed.values,
-               tile.transposed.pitch, tile.transposed.stream);
+  if (tile.transposed.wanted) store_transposed(tile, transposed);
+}
+
+template <class Lanes>
+void find_tile_amax(const Tile& tile, float* rows, float* columns) {
+  CopiedTile<Lanes> copied;
+  const TileSource<Lanes> source = source_of<Lanes>(tile, copied);
+  TileAmax<Lanes> amax;
+  find_amax<Lanes, false>(source, amax);
+  if (amax.tile >= Lanes::kInfinity) find_amax<Lanes, true>(source, amax);
+  const F32 d;
+  for (int i = 0; i < kTile; i += static_cast<int>(hn::Lanes(d))) {
+    hn::StoreU(Lanes::load_f32(amax.row + i), d, rows + i);
+    hn::StoreU(Lanes::load_f32(amax.column + i), d, columns + i);
   }
 }
+
+// By dtype of the input, f32, f16, bf16.
+extern const FindTileAmax kFindTileAmax[3];
+const FindTileAmax kFindTileAmax[3] = {find_tile_amax<F32Lanes>, find_tile_amax<F16Lanes>,
+                                       find_tile_amax<Bf16Lanes>};
 
 // By dtype of the input, f32, f16, bf16, and by format, e4m3, e5m2.
 extern const QuantizeTile kQuantizeTile[3][2];
@@ -191,6 +269,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace octet {
+
+FindTileAmax amax_kernel(InstructionSet instructions, Dtype input) {
+  const auto& kernels =
+      instructions == InstructionSet::avx512 ? N_AVX3::kFindTileAmax : N_AVX2::kFindTileAmax;
+  return kernels[kernel_index(input)];
+}
 
 QuantizeTile quantize_kernel(InstructionSet instructions, Dtype input, Dtype format) {
   const auto& kernels =

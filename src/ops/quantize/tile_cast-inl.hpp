@@ -79,8 +79,15 @@ HWY_INLINE hn::Vec<U16> cast_run(const typename Lanes::Element* from, const Fact
   const Pair x = Lanes::load_pair(from);
   const Factors by = factor.at(row, column);
   // A finite x is at most its block's amax, so the product rounds to at most the limit: nothing
-  // saturates.
-  auto codes = codes_of<Format>(hn::Mul(x.even, by.even), hn::Mul(x.odd, by.odd));
+  // saturates, except where factors are given.
+  auto even = hn::Mul(x.even, by.even);
+  auto odd = hn::Mul(x.odd, by.odd);
+  if (kNonFinite) {
+    const auto limit = hn::Set(F32(), Format::kNumbers.limit);
+    even = hn::Min(even, limit);
+    odd = hn::Min(odd, limit);
+  }
+  auto codes = codes_of<Format>(even, odd);
   signs = x.signs;
   if (kNonFinite) mark_non_finite<Format>(x, codes, signs);
   return codes;

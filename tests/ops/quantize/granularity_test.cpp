@@ -21,6 +21,7 @@ TEST(QuantizeGranularity, FollowsTheRulesInEveryForm) {
           Input input(rows, cols, dtype, 5);
           for (const Data data : {Data::normal, Data::some_non_finite, Data::any_bits}) {
             fill(input, data, random);
+            expect_follows_rules(problem, input, "cpu_reference");
             expect_follows_rules(problem, input, "");
           }
         }
@@ -43,6 +44,37 @@ TEST(QuantizeGranularity, TakesHardDataInEveryForm) {
       }
     }
   }
+}
+
+// Forms that the SIMD kernels take, by each instruction set of the machine.
+TEST(QuantizeGranularity, GivesTheSameBitsOnEveryInstructionSet) {
+  Machine machine;
+  machine.avx2 = true;
+  Random random(6);
+  int runs = 0;
+  for (const Form& form : all_forms()) {
+    QuantizeProblem problem = form.problem(150, 290, Dtype::e4m3);
+    if (!kQuantizeCpuSimd.refuse(problem, machine).empty()) continue;
+    for (Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
+      for (Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+        problem.format = format;
+        problem.input_dtype = dtype;
+        Input input(150, 290, dtype, 3);
+        fill(input, any_of({Data::normal, Data::some_non_finite, Data::any_bits}, random), random);
+        const PaddedCopies wanted(problem);
+        run(plan_quantize(problem, {"cpu_reference", 2}), wanted.args(input.view()));
+        const Buffer workspace(kQuantizeCpuSimd.plan(problem, machine).workspace_bytes);
+        for (const InstructionSet instructions : instruction_sets()) {
+          const PaddedCopies given(problem);
+          quantize_cpu_simd(problem, given.args(input.view()),
+                            {{workspace.data(), workspace.bytes()}, 3}, instructions);
+          given.expect_equal(wanted, describe(problem));
+          ++runs;
+        }
+      }
+    }
+  }
+  EXPECT_GT(runs, 300);
 }
 
 // A block of each pattern in a row of mx blocks, and the bytes by hand.
@@ -170,7 +202,9 @@ TEST(QuantizeGiven, CopiesMayShareTheirScale) {
   QuantizeArgs args{input.view(), out, transposed};
   args.transposed.scales = args.out.scales;
   *static_cast<float*>(args.out.scales.data) = 0x1p-120f;
-  run(plan_quantize(problem), args);
+  const QuantizePlan plan = plan_quantize(problem);
+  const Buffer workspace(plan.workspace_bytes);
+  run(plan, args, {workspace.data(), workspace.bytes()});
   const std::uint8_t wanted[] = {0x7E, 0x7E, 0xFE, 0x7E, 0x7F, 0x7F, 0};
   for (int c = 0; c < 7; ++c) {
     EXPECT_EQ(static_cast<const std::uint8_t*>(args.out.values.data)[c], wanted[c]) << c;
