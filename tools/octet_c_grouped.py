@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from octet_c import (ALIGNMENT, DTYPES, E4M3, F32, I32, MAJOR_K, Block, Device, Operand, Plan,
+from octet_c import (ALIGNMENT, DTYPES, E4M3, F32, I32, MAJOR_K, MAJOR_MN, Block, Device, Operand, Plan,
                      Quantized, QuantizedTensor, Tensor, check, device_of, library, quantize_plan,
                      sized, view)
 
@@ -147,15 +147,22 @@ def quantize_batch(w, block):
 
 
 def grouped_gemm_plan(a, b, d, groups, accumulate=False, backend=None):
-    """d[t] = b_g a[t] for d [T, N]; d_g = a_g^T b_g over token blocks for d [groups, N, K]."""
+    """d[t] = b_g a[t] for d [T, N]; d_g = a_g^T b_g for d [groups, N, K], over token blocks or plain tokens."""
     def operand(tensor):
+        if isinstance(tensor, torch.Tensor):
+            major = MAJOR_K if over_rows and tensor.stride(-1) == 1 else MAJOR_MN
+            return sized(Operand(dtype=DTYPES[tensor.dtype], major=major, scale_dtype=F32))
         return sized(Operand(dtype=E4M3, block=tensor.view.block, major=MAJOR_K, scale_dtype=F32))
 
+    def quantized(tensor):
+        return Quantized(view(tensor)) if isinstance(tensor, torch.Tensor) else tensor.view
+
     over_rows = d.dim() == 2
-    n, k = b.values.shape[1:] if over_rows else d.shape[1:]
+    values = b if isinstance(b, torch.Tensor) else b.values
+    n, k = values.shape[1:] if over_rows else d.shape[1:]
     problem = sized(GroupedGemmProblem(
         over=OVER_ROWS if over_rows else OVER_CONTRACTION, groups=len(groups), rows=groups.rows,
         n=n, k=k, a=operand(a), b=operand(b), out_dtype=DTYPES[d.dtype],
         accumulate=int(accumulate), tail=TAIL_ZERO, device=device_of(d)))
-    args = sized(GroupedGemmArgs(a=a.view, b=b.view, d=view(d), table=view(groups.table)))
+    args = sized(GroupedGemmArgs(a=quantized(a), b=quantized(b), d=view(d), table=view(groups.table)))
     return Plan("grouped_gemm", problem, args, d.device, backend)

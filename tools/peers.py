@@ -95,10 +95,12 @@ def open_table(options, octet_c, builds, properties, gpu):
     versions["cublaslt"] = libraries.cublaslt_version()
     versions["torch cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
-        versions[name] = f"device sources {wrapper.device_sources(options.op)}"
+        versions[name] = f"device sources {wrapper.device_sources(peers_options.digest_of(options))}"
     provenance = peers_table.Provenance(
         octet_c.library_path, options.op, octet_c.device_sources(options.op), properties.name,
         gpu.driver())
+    # The tool beside the library names the kernels of whole operators, a row those that it ran.
+    provenance.device_sources = octet_c.device_sources(peers_options.digest_of(options))
     return peers_table.Table(options.op, options.output, provenance, versions,
                              peers_options.repeats(options))
 

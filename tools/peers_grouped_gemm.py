@@ -46,7 +46,54 @@ def contenders(a, b, groups, accumulate=False):
     return makers
 
 
-def cases(shape, compare, _options, _l2_bytes, device="cuda"):
+def plain_call(a, b, groups, shape, dtype=torch.bfloat16, accumulate=False):
+    d = torch.zeros(shape, dtype=dtype, device=a.device)
+    plan = grouped_gemm_plan(a, b, d, groups, accumulate)
+
+    def call():
+        plan()
+        return d
+
+    return noted(call, f"{plan.implementation}: {plan.configuration}")
+
+
+def torch_call(left, right, groups):
+    return lambda: torch.nn.functional.grouped_mm(left, right, offs=groups.ends)
+
+
+def plain_cases(shape, compare, device="cuda"):
+    """The same products of bf16, on the tensors as they lie."""
+    count, rows, n, k, spread = shape
+    generator = torch.Generator(device).manual_seed(1)
+
+    def randn(*extents):
+        return torch.randn(extents, generator=generator, dtype=torch.bfloat16, device=device)
+
+    groups = Groups(group_sizes(spread, count, rows), device)
+    x, dy, w = randn(rows, k), randn(rows, n), randn(count, n, k)
+    same = grouped.agree(groups)
+
+    def compared(product, a, b, result, **more):
+        case = Case(shape, product, "bf16", 2.0 * rows * n * k)
+        makers = {OURS: functools.partial(plain_call, a, b, groups, result, **more)}
+        if not more:
+            left, right = (a, b.mT) if b.dim() == 3 else (a.mT, b)
+            makers["torch bf16"] = functools.partial(torch_call, left, right, groups)
+        return compare(case, makers, same)
+
+    yield compared("forward", x, w, (rows, n))
+    yield compared("dgrad", dy, w.mT, (rows, k))
+    yield compared("wgrad", dy, x, (count, n, k))
+    yield compared("wgrad f32 +=", dy, x, (count, n, k), dtype=torch.float32, accumulate=True)
+
+
+def cases(shape, compare, options, _l2_bytes, device="cuda"):
+    if options.dtype == "bf16":
+        return plain_cases(shape, compare, device)
+    return fp8_cases(shape, compare, device)
+
+
+def fp8_cases(shape, compare, device="cuda"):
     """Results, one product after the other; the weight gradient in each of its forms."""
     count, rows, n, k, spread = shape
     generator = torch.Generator(device).manual_seed(1)

@@ -61,7 +61,7 @@ def make_parser(description):
         formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--op", choices=SHAPES, default="gemm")
     parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
-                        help="of the operands of gemm (fp8)")
+                        help="of the operands of gemm, or fp8 and bf16 of grouped-gemm (fp8)")
     parser.add_argument("--granularity", choices=GRANULARITIES,
                         help="of the scales of FP8 operands of gemm (blockwise)")
     parser.add_argument("--fast-accumulation", action="store_true",
@@ -167,8 +167,10 @@ def parse_arguments(arguments, description=None):
     options = parser.parse_args(arguments)
     set_shapes(options, parser)
     check_heads(options, parser)
-    if options.op != "gemm" and options.dtype:
-        parser.error(f"--dtype goes with gemm: {options.op} reads bf16")
+    if options.op not in ("gemm", "grouped-gemm") and options.dtype:
+        parser.error(f"--dtype goes with gemm and grouped-gemm: {options.op} reads bf16")
+    if options.op == "grouped-gemm" and options.dtype == "f16":
+        parser.error("--dtype of grouped-gemm is fp8 or bf16")
     check_granularity(options, parser)
     if options.op not in COMPILED and options.compile_mode:
         parser.error(f"--compile-mode does not go with {options.op}: no product here is compiled")
@@ -186,6 +188,15 @@ def parse_arguments(arguments, description=None):
     return options
 
 
+def digest_of(options):
+    """The name of the digest of octet's kernels, as `octet bench` has it."""
+    if options.dtype != "fp8":
+        return f"{options.op}_{options.dtype}"
+    if options.granularity != "blockwise":
+        return "fp8_linear_fast" if options.fast_accumulation else "fp8_linear_whole"
+    return options.op
+
+
 def repeats(options):
     """The command that repeats a row."""
     more = []
@@ -201,7 +212,8 @@ def repeats(options):
     more += [f"--library '{text}'" for text in options.library or []]
 
     def command(case):
-        dtype = f" --dtype {options.dtype}" if options.op == "gemm" else ""
+        named = options.op == "gemm" or options.dtype != "fp8"
+        dtype = f" --dtype {options.dtype}" if named else ""
         if options.granularity != "blockwise":
             dtype += f" --granularity {options.granularity}"
         if options.fast_accumulation:

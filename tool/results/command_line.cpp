@@ -88,8 +88,11 @@ std::string digest_of_cast(const std::string& command) {
 std::string digest_of(const std::string& command) {
   const std::string op = operator_of(command);
   const std::string granularity = option_of(command, "--granularity");
+  const std::string dtype = option_of(command, "--dtype");
+  const bool is_product = op == "gemm" || op == "grouped-gemm";
+  if (is_product && (dtype == "bf16" || dtype == "f16")) return op + "_" + dtype;
   if (op == "gemm" && (granularity == "tensorwise" || granularity == "rowwise")) {
-    return "fp8_linear_whole";
+    return has_option(command, "--fast-accumulation") ? "fp8_linear_fast" : "fp8_linear_whole";
   }
   if (op == "gemm" && granularity == "mxfp8") return "fp8_linear_mx";
   const bool both = op == "quantize" || op == "gated-activation";

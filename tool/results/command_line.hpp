@@ -14,9 +14,10 @@ namespace octet::tool {
 // command names no operator.
 std::string operator_of(const std::string& command);
 // The name of the digest of the kernels that a command runs: its operator, and with groups or a
-// batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for layers with
-// scales of whole rows or tensors "fp8_linear_whole", for folded mx blocks "fp8_linear_mx"; for casts with
-// other kernels "quantize_lines" and "quantize_mx".
+// batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for 16-bit products
+// "gemm_bf16" and the like; for layers with scales of whole rows or tensors "fp8_linear_whole" or, not promoted,
+// "fp8_linear_fast", for folded mx blocks "fp8_linear_mx"; for casts with other kernels "quantize_lines" and
+// "quantize_mx".
 std::string digest_of(const std::string& command);
 
 // The value of an option; empty if it is not given.

@@ -17,12 +17,12 @@ struct OracleRules {
   BlockShape block = kBlock1x128;
   float amax_floor = 0;
   bool pow2_scales = false;
-  float given_scale = 0;              // of every block; 0: scales follow from the elements
   bool fold_mx = false;               // 1x128 and 128x128 blocks of folded mx blocks
   MxScale mx_scale = MxScale::floor;  // of mx blocks, folded or not
   // With allxall blocks, the largest finite magnitude of the tensor that the input is a part of;
   // empty: of the input.
   std::optional<float> amax{};
+  float given_scale = 0;  // of every block; 0: scales follow from the elements
 };
 
 // Values [rows, cols] and scales, both dense.
