@@ -176,6 +176,46 @@ TEST(CorrectOperators, ProductsOfWholeRowsAndTensorsPass) {
   }
 }
 
+TEST(CorrectOperators, ProductsOfMxOperandsPass) {
+  constexpr BlockShape kPairs[][2] = {
+      {kBlock1x32, kBlock1x32}, {kBlock1x32, kBlock32x32}, {kBlock32x32, kBlock1x32}};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    GemmProblem problem{.m = 1 + static_cast<std::int64_t>(seed * 7 % 90),
+                        .n = 1 + static_cast<std::int64_t>(seed * 13 % 150),
+                        .k = 1 + static_cast<std::int64_t>(seed * 29 % 300),
+                        .out_dtype = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16,
+                        .accumulate = seed % 3 == 0};
+    problem.a = {seed % 5 < 3 ? Dtype::e4m3 : Dtype::e5m2, kPairs[seed % 3][0]};
+    problem.b = {seed % 4 < 2 ? Dtype::e4m3 : Dtype::e5m2, kPairs[seed % 3][1]};
+    const GateReport report = check_gemm(problem, options_of_seed(seed));
+    ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
+                               << describe(report.results);
+  }
+}
+
+TEST(CorrectOperators, DequantizeAndRepackPassInEveryBlock) {
+  std::uint64_t seed = 0;
+  for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128, kEachRow, kEachColumn,
+                                 kWholeTensor, kBlock1x32, kBlock32x32}) {
+    for (const Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
+      for (const Dtype out : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+        const DequantizeProblem problem{133, 270, format, block, out, kCpu};
+        const GateReport report = check_dequantize(problem, options_of_seed(++seed));
+        ASSERT_TRUE(report.pass()) << describe(problem) << "\n" << describe(report.results);
+        EXPECT_EQ(count(report, "E2"), 1);
+      }
+      for (const bool transposed : {false, true}) {
+        const RepackProblem problem{133, 270, format, block, kCpu};
+        DataOptions options = options_of_seed(++seed);
+        options.transposed_source = transposed;
+        const GateReport report = check_repack(problem, options);
+        ASSERT_TRUE(report.pass()) << describe(problem) << "\n" << describe(report.results);
+        EXPECT_EQ(count(report, "Q"), 1);
+      }
+    }
+  }
+}
+
 TEST(CorrectOperators, ALayerForInferenceIsJudgedOnlyByItsOutput) {
   Fp8LinearProblem problem = layer_of({50, 60, 70});
   problem.training = false;

@@ -99,6 +99,22 @@ TEST_P(CorrectCudaOperators, QuantisersPass) {
   }
 }
 
+TEST_P(CorrectCudaOperators, DequantizeAndRepackPass) {
+  OCTET_NEEDS_HOPPER();
+  for (const BlockShape block : {kBlock1x128, kBlock128x1, kBlock128x128, kEachRow, kEachColumn,
+                                 kWholeTensor, kBlock1x32, kBlock32x32}) {
+    const ProductShape& shape = GetParam().shape;
+    const DequantizeProblem problem{shape.m, shape.k, Dtype::e4m3, block, Dtype::bf16, kCuda};
+    expect_pass(check_dequantize(problem, options()), describe(problem));
+    const RepackProblem packed{shape.m, shape.k, Dtype::e5m2, block, kCuda};
+    for (const bool transposed : {false, true}) {
+      DataOptions source = options();
+      source.transposed_source = transposed;
+      expect_pass(check_repack(packed, source), describe(packed));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, CorrectCudaOperators,
                          ::testing::Values(OperatorCase{{1, 1, 1}, Distribution::normal},
                                            OperatorCase{{1, 129, 127}, Distribution::normal},
