@@ -56,7 +56,7 @@ void fill_scales(const TensorView& scales, std::uint64_t seed) {
 
 RandomCodes::RandomCodes(std::int64_t rows, std::int64_t cols, Dtype format, BlockShape block,
                          const CodesLayout& layout, const DataOptions& options, Device device)
-    : format_(format), layout_(layout), own_(rows, cols, format, block) {
+    : layout_(layout), own_(rows, cols, format, block) {
   const std::int64_t lines = layout.transposed ? cols : rows;
   if (layout_.pitch == 0) layout_.pitch = round_up(layout.transposed ? rows : cols, kBlock);
   scales_at_ = round_up(layout_.offset + lines * layout_.pitch, kAlignment);

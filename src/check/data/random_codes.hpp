@@ -31,7 +31,6 @@ class RandomCodes {
  private:
   QuantizedView view_in(void* memory, Device device) const;
 
-  Dtype format_;
   CodesLayout layout_;
   QuantizedLayout own_;  // octet's, whose scales these are
   std::int64_t scales_at_ = 0;
