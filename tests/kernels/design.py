@@ -103,12 +103,11 @@ def loads_of_operand(rows, major):
     return rows // 64 if major == MAJORS["mn"] else 1
 
 
-def unpromoted_counts(config, waves, elected, over):
+def unpromoted_counts(config, waves, elected):
     tile_m, tile_n, stages, _, dtype, _, _, cluster, a_major, b_major = config
     loads = loads_of_operand(tile_m // cluster, a_major) + loads_of_operand(tile_n, b_major)
     is_fp8 = dtype >= DTYPES["e4m3"]
-    # Both waves of 128x256 are one of m64n256, which spills over groups.
-    batches = 1 if tile_m == 128 and over == GROUPS["none"] else waves
+    batches = 1 if tile_m == 128 else waves  # both waves of 128x256 are one of m64n256
     products = {"QGMMA": 4 * batches * stages, "HGMMA": 0}
     return {
         "QGMMA": products["QGMMA" if is_fp8 else "HGMMA"],
@@ -138,7 +137,7 @@ def gemm_counts(config, over):
     staged_early = tile_m == 256
     elected = promotion != ONE_BY_ONE and waves == 1
     if promotion == NONE:
-        counts = unpromoted_counts(config, waves, elected, over)
+        counts = unpromoted_counts(config, waves, elected)
         if dtype >= DTYPES["e4m3"]:
             counts["FMUL"] = end_scale_products(waves, per_wave, staged_early, 1)
         return counts

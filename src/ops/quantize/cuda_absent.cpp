@@ -14,6 +14,7 @@ namespace {
 void launch_sm90_tile(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
 void launch_sm90_batch(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
 void launch_sm90_lines(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
+void launch_sm90_rows(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
 void launch_sm90_mx(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) { refuse(); }
 void launch_sm90_groups(const QuantizeProblem&, const QuantizeArgs&, const RunContext&) {
   refuse();

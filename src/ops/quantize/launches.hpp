@@ -11,6 +11,8 @@ extern const QuantizeImplementation kQuantizeCudaSm90Mx;
 
 void launch_sm90_lines(const QuantizeProblem& problem, const QuantizeArgs& args,
                        const RunContext& context);
+void launch_sm90_rows(const QuantizeProblem& problem, const QuantizeArgs& args,
+                      const RunContext& context);
 void launch_sm90_mx(const QuantizeProblem& problem, const QuantizeArgs& args,
                     const RunContext& context);
 

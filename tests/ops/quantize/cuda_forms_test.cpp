@@ -197,6 +197,29 @@ TEST(QuantizeCudaMx, EqualsTheReferenceOnLargeTensors) {
   }
 }
 
+// Rows that a block holds in registers take one pass: every number of vectors, up to the last
+// element, aligned and not.
+TEST(QuantizeCudaLines, TakesLongRowsInOnePass) {
+  OCTET_NEEDS_HOPPER();
+  std::uint64_t seed = 0;
+  for (const std::int64_t cols :
+       {1024, 1030, 2047, 2048, 2049, 4100, 8192, 8193, 16000, 16384, 16385}) {
+    for (const std::int64_t rows : {1, 3, 150}) {
+      for (const Dtype format : {Dtype::e4m3, Dtype::e5m2}) {
+        Random random(++seed);
+        QuantizeProblem problem = Form{kEachRow, {}}.problem(rows, cols, format);
+        problem.input_dtype = any_of({Dtype::bf16, Dtype::f16}, random);
+        problem.amax_floor = any_of({0.0f, 1e-4f}, random);
+        const Source source(problem, any_of({0, 1, 8}, random),
+                            any_of({cols, round_up(cols, 8), cols + 5}, random));
+        source.fill(any_of(kData, random), random);
+        expect_like_cpu(problem, source, random() % 2 == 0, "cuda_sm90_lines", text("seed ", seed));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 // Maxima of the first pass are cleared on the device: a captured call runs on other data.
 TEST(QuantizeCudaLines, IsReplayedOnOtherData) {
   OCTET_NEEDS_HOPPER();
@@ -286,6 +309,23 @@ TEST(QuantizeLines, AreThoseOfTheInput) {
   EXPECT_EQ(maxima.offset(LineAxis::tensor), 30);
   EXPECT_EQ(line_maxima({.rows = 30, .cols = 50, .block = kEachRow, .given_scales = true}).words(),
             0);
+}
+
+TEST(QuantizeLines, OfARowAreHeldByTheFewestVectors) {
+  const auto vectors = [](std::int64_t cols) {
+    return vectors_of_a_row({.rows = 3, .cols = cols, .block = kEachRow});
+  };
+  EXPECT_EQ(vectors(1023), 0);
+  EXPECT_EQ(vectors(1024), 1);
+  EXPECT_EQ(vectors(2048), 1);
+  EXPECT_EQ(vectors(2049), 2);
+  EXPECT_EQ(vectors(16384), 8);
+  EXPECT_EQ(vectors(16385), 0);
+  EXPECT_EQ(vectors_of_a_row({.rows = 3, .cols = 4096, .block = kEachRow, .given_scales = true}),
+            0);
+  EXPECT_EQ(
+      vectors_of_a_row({.rows = 3, .cols = 4096, .block = kEachRow, .transposed_block = kEachRow}),
+      0);
 }
 
 }  // namespace

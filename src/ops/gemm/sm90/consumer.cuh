@@ -184,13 +184,11 @@ struct Consumer {
     ptx::wgmma_commit();
   }
 
-  // All waves of a stage, added to the accumulators if `keep`. They are this many batches of products. Over groups
-  // m64n256 spills.
-  static constexpr bool kJoinsWaves = joins_waves(c) && kGroups<C> == Groups::none;
-  static constexpr int kBatches = kJoinsWaves ? 1 : kWaves;
+  // All waves of a stage, added to the accumulators if `keep`. They are this many batches of products.
+  static constexpr int kBatches = joins_waves(c) ? 1 : kWaves;
   __device__ __forceinline__ void issue_stage(int stage, int keep) {
     ptx::wgmma_fence();
-    if constexpr (kJoinsWaves) {
+    if constexpr (joins_waves(c)) {
       issue_steps(stage, 0, 0, keep, acc[0], acc[1]);
     } else {
 #pragma unroll

@@ -164,13 +164,13 @@ __device__ __forceinline__ void multiply_rolled(Consumer<C>& consumer, int slice
 }
 
 // A tile in which none of the consumer's rows belong to the group: its stages are released, and nothing is
-// multiplied. Only where no wave is staged under the products of another.
+// multiplied. Only where no wave is staged under the products of another; without promotion ptxas spills.
 template <class C>
-inline constexpr bool kSkipsAbsentRows = kGroups<C> == Groups::rows && !stages_early(C::value);
+inline constexpr bool kSkipsAbsentRows =
+    kGroups<C> == Groups::rows && !stages_early(C::value) && C::value.promotion != Promotion::none;
 
 template <class C>
 __device__ __forceinline__ void skip_tile(Consumer<C>& consumer, int slices, bool more_tiles) {
-  constexpr bool kAwaitsNextTile = C::value.promotion != Promotion::none;
   int stage = 0;
 #pragma unroll 1
   for (int slice = 1; slice < slices; ++slice) {
@@ -180,10 +180,8 @@ __device__ __forceinline__ void skip_tile(Consumer<C>& consumer, int slices, boo
     consumer.phases ^= 1u << stage;
   }
   consumer.release(stage);
-  if constexpr (kAwaitsNextTile) {
-    if (more_tiles) consumer.await_unrolled(0, 0);
-    consumer.take_next_scales();
-  }
+  if (more_tiles) consumer.await_unrolled(0, 0);
+  consumer.take_next_scales();
   // Else the compiler makes a second epilogue, of zeros.
 #pragma unroll
   for (int wave = 0; wave < Consumer<C>::kWaves; ++wave) ptx::pin(consumer.acc[wave]);

@@ -34,6 +34,9 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
 
 constinit const QuantizeImplementation kQuantizeCudaSm90Lines{
     "cuda_sm90_lines", refuse, [](const QuantizeProblem& problem, const Machine&) {
+      if (const int vectors = vectors_of_a_row(problem); vectors > 0) {
+        return planned<QuantizeArgs>(problem, text("rows vectors=", vectors), 0, launch_sm90_rows);
+      }
       const std::int64_t words = line_maxima(problem).words();
       return planned<QuantizeArgs>(problem, words > 0 ? "128x128 passes=2" : "128x128 passes=1",
                                    static_cast<std::size_t>(words) * sizeof(std::uint32_t),

@@ -67,4 +67,20 @@ constexpr LineMaxima line_maxima(const QuantizeProblem& problem) {
   return maxima;
 }
 
+// A row copy with scales of whole rows, and nothing else, takes one pass where a block of threads
+// holds a row: 256 threads with 1, 2, 4 or 8 vectors of 8 elements. 0: two passes. Shorter rows would
+// leave most threads idle.
+inline constexpr int kRowThreads = 256;
+inline constexpr int kRowVector = 8;
+inline constexpr std::int64_t kShortestRow = 1024;
+
+constexpr int vectors_of_a_row(const QuantizeProblem& problem) {
+  if (problem.block != kEachRow || problem.transposed_block || problem.given_scales) return 0;
+  if (problem.cols < kShortestRow || problem.rows > 0x7FFFFFFF) return 0;
+  for (int vectors = 1; vectors <= 8; vectors *= 2) {
+    if (problem.cols <= std::int64_t{vectors} * kRowThreads * kRowVector) return vectors;
+  }
+  return 0;
+}
+
 }  // namespace octet
