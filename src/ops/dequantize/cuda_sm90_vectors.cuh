@@ -10,7 +10,7 @@
 
 #include "core/block_scales.hpp"
 #include "device/ptx/barrier.cuh"
-#include "device/ptx/fp8.cuh"
+#include "device/ptx/fp8_halves.cuh"
 #include "device/rows/eight.cuh"
 #include "device/rows/element.cuh"
 #include "ops/dequantize/problem.hpp"
@@ -79,13 +79,20 @@ __device__ __forceinline__ uint2 load_codes(const std::uint8_t* from, int count)
   return make_uint2(words[0], words[1]);
 }
 
+// Two codes as f16, which has every value of both formats.
+template <Dtype kFormat>
+__device__ __forceinline__ std::uint32_t halves_of(std::uint16_t codes) {
+  if constexpr (kFormat == Dtype::e5m2) return ptx::halves_from_e5m2x2(codes);
+  return ptx::halves_from_e4m3x2(codes);
+}
+
 template <Dtype kFormat>
 __device__ __forceinline__ void decode_eight(uint2 codes, float (&values)[kEight]) {
 #pragma unroll
   for (int pair = 0; pair < kEight / 2; ++pair) {
     const std::uint32_t word = pair < 2 ? codes.x : codes.y;
     const std::uint32_t halves =
-        ptx::f16x2_from_fp8x2<kFormat>(static_cast<std::uint16_t>(word >> (16 * (pair % 2))));
+        halves_of<kFormat>(static_cast<std::uint16_t>(word >> (16 * (pair % 2))));
     values[2 * pair] = ptx::f32_from_f16_bits(halves & 0xFFFFu);
     values[2 * pair + 1] = ptx::f32_from_f16_bits(halves >> 16);
   }
@@ -161,7 +168,7 @@ __global__ __launch_bounds__(kDequantizeThreads) void dequantize_elements_kernel
       if (col >= params.cols) continue;
       const std::uint16_t code =
           params.codes.data[row * params.codes.row_stride + col * params.codes.col_stride];
-      const float value = ptx::f32_from_f16_bits(ptx::f16x2_from_fp8x2<kFormat>(code) & 0xFFFFu);
+      const float value = ptx::f32_from_f16_bits(halves_of<kFormat>(code) & 0xFFFFu);
       store_element(params.out.data, row * params.out.pitch + col, params.out_dtype,
                     __fmul_rn(value, params.scales.at(row, col)));
     }

@@ -1,3 +1,4 @@
+#include "core/block_scales.hpp"
 #include "ops/fp8_output/checks.hpp"
 #include "ops/group_table/problem.hpp"
 #include "ops/quantize/forms.hpp"
@@ -76,14 +77,7 @@ void check_blocks(const QuantizeProblem& problem) {
     refuse_argument(kOp, ": block and transposed_block are both empty: there is nothing to write");
   }
   for (const auto& [name, block] : copies_of(problem)) {
-    const bool is_known = !block || *block == kBlock1x128 || *block == kBlock128x1 ||
-                          *block == kBlock128x128 || is_mx(*block) || is_whole_row(*block) ||
-                          *block == kEachColumn;
-    if (!is_known) {
-      fail(ErrorCode::unsupported, kOp, ": ", name,
-           " must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, got ",
-           octet::name(*block));
-    }
+    if (block) check_any_block(kOp, name, *block);
     if (problem.fold_mx && block && *block != kBlock1x128 && *block != kBlock128x128) {
       refuse_argument(kOp, ": fold_mx folds mx blocks into 1x128 and 128x128 ones, got a ", name,
                       " of ", octet::name(*block));
