@@ -13,6 +13,7 @@
 #include <cmath>
 #include <fstream>
 #include <set>
+#include <tuple>
 
 namespace octet::tool {
 namespace {
@@ -106,11 +107,17 @@ TEST(Advise, WithoutMeasuringACpuHasNoTimes) {
 }
 
 TEST(Advise, SavedBytesAreThoseOfTheLayer) {
+  const std::tuple<const char*, Granularity, WgradBlocks> layers[] = {
+      {"fp8 blockwise 1d", Granularity::blockwise, WgradBlocks::rows},
+      {"fp8 blockwise 2d", Granularity::blockwise, WgradBlocks::square},
+      {"fp8 tensorwise", Granularity::tensorwise, WgradBlocks::rows},
+      {"fp8 rowwise", Granularity::rowwise, WgradBlocks::rows},
+      {"mxfp8", Granularity::mxfp8, WgradBlocks::rows}};
   for (const LayerShape& shape : {LayerShape{4096, 1024, 512}, LayerShape{33, 130, 257}}) {
     Fp8LinearProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
-    for (const char* name : {"fp8 blockwise 1d", "fp8 blockwise 2d"}) {
-      problem.wgrad_blocks =
-          std::string(name).ends_with("2d") ? WgradBlocks::square : WgradBlocks::rows;
+    for (const auto& [name, granularity, blocks] : layers) {
+      problem.granularity = granularity;
+      problem.wgrad_blocks = blocks;
       const Fp8LinearSavedLayout layout = fp8_linear_saved_layout(problem);
       EXPECT_EQ(saved_bytes(precision(name), shape),
                 static_cast<double>(layout.x_t.bytes + layout.w_t.bytes))

@@ -273,6 +273,7 @@ std::string cell(const Figure& figure, const bench::Unit& unit) {
 bench::Unit unit_of(const char* base, const std::vector<Advice>& advice,
                     Figure (*figure)(const Advice& advice)) {
   std::vector<double> values;
+  values.reserve(advice.size());
   for (const Advice& one : advice) values.push_back(figure(one).value);
   return bench::fitting_unit(base, values);
 }

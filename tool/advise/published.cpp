@@ -23,7 +23,7 @@ struct PublishedRow {
   const ParsedRow* row;
   std::map<std::string, std::string> options;  // of the problem
   double snr_db;                               // the least; NaN if there is none
-  std::string kernels;                         // their digest
+  bool other_kernels;                          // than this build has
 };
 
 const std::vector<ParsedResults>& embedded_results() {
@@ -62,6 +62,7 @@ const std::vector<PublishedRow>& published_rows() {
             !has_option(command, "--prequantized") && !has_option(command, "--cold") &&
             !has_option(command, "--fast-accumulation");
         if (!results.rows[i].passed() || !is_usual) continue;
+        const std::string ours = device_sources(digest_of(command));  // empty without CUDA
         const auto extent = [&](const char* column) {
           return static_cast<std::int64_t>(record.number(column));
         };
@@ -69,7 +70,7 @@ const std::vector<PublishedRow>& published_rows() {
                         &results.rows[i],
                         problem_options_of(command),
                         least_snr_db(results, record),
-                        record.at("Device Sources")});
+                        !ours.empty() && ours != record.at("Device Sources")});
       }
     }
     return rows;
@@ -117,8 +118,7 @@ std::optional<PublishedLayer> published_layer(const Precision& precision, const 
   };
   PublishedLayer layer;
   layer.layer = nearest->row->label();
-  const std::string ours = device_sources("gemm");  // empty without CUDA
-  layer.other_kernels = !ours.empty() && ours != nearest->kernels;
+  layer.other_kernels = nearest->other_kernels;
   const std::vector<double>& rates = nearest->row->rates;  // forward, backward, step
   layer.cost.forward_seconds = seconds(shape.forward_operations(), rates[0]);
   layer.cost.backward_seconds = seconds(2 * shape.forward_operations(), rates[1]);
