@@ -48,13 +48,12 @@ struct LayerRules {
     if (problem.granularity == Granularity::tensorwise) strips = squares = kWholeTensor;
     if (problem.granularity == Granularity::rowwise) strips = squares = kEachRow;
     const auto rules = [&](Dtype format, BlockShape block) {
-      return OracleRules{format,
-                         block,
-                         problem.amax_floor,
-                         problem.pow2_scales,
-                         problem.granularity == Granularity::mxfp8,
-                         problem.mx_scale,
-                         {}};
+      return OracleRules{.format = format,
+                         .block = block,
+                         .amax_floor = problem.amax_floor,
+                         .pow2_scales = problem.pow2_scales,
+                         .fold_mx = problem.granularity == Granularity::mxfp8,
+                         .mx_scale = problem.mx_scale};
     };
     x = rules(problem.format, strips);
     w = rules(problem.format, squares);
