@@ -7,6 +7,29 @@
 namespace octet {
 namespace {
 
+// Blocks of 32 that differ by 2^17 cannot be folded: the small ones lose their bits, which shows where
+// nothing else is multiplied by anything but zero.
+TEST(FoldedProduct, MFailsWhereBlocksOfOneScaleDifferTooMuch) {
+  const Tensor a(Dtype::f32, {64, 128});
+  const Tensor b(Dtype::f32, {64, 128});
+  fill_random(a, Distribution::normal, {1, 0}, 1);
+  fill_random(b, Distribution::normal, {1, 1}, 1);
+  const auto folded = [&] {
+    OracleRules rules;
+    rules.fold_mx = true;
+    return judge_folding("y", {{}, a.view(), b.view(), {}}, rules, rules, {});
+  };
+  EXPECT_TRUE(folded().pass) << folded().value;
+  for (std::int64_t row = 0; row < 64; ++row) {
+    for (std::int64_t k = 0; k < 128; ++k) {
+      if (k / 32 == 1) static_cast<float*>(a.data())[row * 128 + k] *= 0x1p-17f;
+      if (k / 32 != 1) static_cast<float*>(b.data())[row * 128 + k] = 0;
+    }
+  }
+  EXPECT_FALSE(folded().pass) << folded().value;
+  EXPECT_LT(folded().snr_db, 40);
+}
+
 class SpoiltProduct : public testing::TestWithParam<ProductKind> {
  protected:
   SpoiltProduct() : product_(product_of(GetParam())), spoilt_(copy_of(product_.out)) {}

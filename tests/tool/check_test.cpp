@@ -68,11 +68,19 @@ std::vector<std::string> described_mlps() {
   fp8.wgrad_blocks = WgradBlocks::square;
   fp8.amax_floor = 1e-4f;
   fp8.max_multiprocessors = 64;
+  GatedMlpProblem rowwise{.m = 9, .f = 33, .k = 40, .down = true, .fp8 = true};
+  rowwise.granularity = Granularity::rowwise;
+  rowwise.fast_accumulation = true;
+  GatedMlpProblem mx = rowwise;
+  mx.granularity = Granularity::mxfp8;
+  mx.fast_accumulation = false;
+  mx.mx_scale = MxScale::even;
   LinearCrossEntropyProblem head{.m = 9, .v = 33, .k = 40};
   head.max_multiprocessors = 64;
   MoeMlpProblem experts{.tokens = 9, .f = 33, .k = 40, .experts = 4, .top_k = 2};
   experts.max_multiprocessors = 64;
-  return {describe(plain), describe(fp8), describe(head), describe(experts)};
+  return {describe(plain), describe(fp8),  describe(rowwise),
+          describe(mx),    describe(head), describe(experts)};
 }
 
 std::vector<std::string> described_grouped_problems() {

@@ -99,13 +99,22 @@ class GatedMlp : public ShapeOperator {
               with_default("FP8 format of x, h and the weights.", usual.format));
     add_dtype(app, "--grad-format", grad_format_, kFp8,
               with_default("FP8 format of the gradients.", usual.grad_format));
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
-    add_scale_options(app, amax_floor_, pow2_scales_);
     add_dtype(app, "--dw", dw_, kFloats,
               with_default("Data type of the weight gradients.", usual.dw_dtype));
     add_flag(app, "--accumulate-dw", accumulate_dw_,
              "Add the weight gradients to dw instead of overwriting it.");
+    option_group(app, "Scales");
+    add_choice(
+        app, "--granularity", granularity_, {"blockwise", "tensorwise", "rowwise", "mxfp8"},
+        "How FP8 scales are shared; all but blockwise cast h and the gradients of gate and up "
+        "apart from the activation.");
+    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
+               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
+    add_scale_options(app, amax_floor_, pow2_scales_);
+    add_choice(app, "--mx-scale", mx_scale_, {"floor", "even", "up"},
+               "How the scale of an mx block follows from its largest magnitude.");
+    add_flag(app, "--fast-accumulation", fast_accumulation_,
+             "Leave the sums of tensorwise and rowwise products in the tensor cores.");
     option_group(app, kMachineOptions);
     add_max_multiprocessors(app, max_multiprocessors_);
   }
@@ -113,10 +122,11 @@ class GatedMlp : public ShapeOperator {
   void check_options_fit() const {
     if (dtype_ == "fp8") return;
     if (unfused_ || input_ || format_ || grad_format_ || wgrad_blocks_ != "1d" || amax_floor_ ||
-        pow2_scales_) {
+        pow2_scales_ || granularity_ != "blockwise" || mx_scale_ != "floor" || fast_accumulation_) {
       refuse_usage(
-          "--unfused, --input, --format, --grad-format, --wgrad-blocks, --amax-floor and "
-          "--pow2-scales go with --dtype fp8, got --dtype {}",
+          "--unfused, --input, --format, --grad-format, --granularity, --wgrad-blocks, "
+          "--amax-floor, --pow2-scales, --mx-scale and --fast-accumulation go with --dtype fp8, "
+          "got --dtype {}",
           dtype_);
     }
   }
@@ -137,6 +147,11 @@ class GatedMlp : public ShapeOperator {
       problem.format = format_.value_or(problem.format);
       problem.grad_format = grad_format_.value_or(problem.grad_format);
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
+      problem.granularity = parse_granularity(granularity_).value_or(problem.granularity);
+      problem.mx_scale = mx_scale_ == "even" ? MxScale::even
+                         : mx_scale_ == "up" ? MxScale::up
+                                             : MxScale::floor;
+      problem.fast_accumulation = fast_accumulation_;
       problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
       problem.pow2_scales = pow2_scales_;
       problem.dw_dtype = dw_.value_or(problem.dw_dtype);
@@ -151,6 +166,9 @@ class GatedMlp : public ShapeOperator {
   std::string dtype_ = "fp8";
   std::string activation_;
   std::string wgrad_blocks_ = "1d";
+  std::string granularity_ = "blockwise";
+  std::string mx_scale_ = "floor";
+  bool fast_accumulation_ = false;
   bool down_ = false;
   bool unfused_ = false;
   bool pow2_scales_ = false;

@@ -150,9 +150,6 @@ def quantize(
     return Quantized(data, scale_data, rows, cols, format, block)
 
 
-_DEQUANTIZED = ("1x128", "128x1", "128x128")
-
-
 def _dequantize_with_torch(q: Quantized) -> Tensor:
     scales = q.scales.float()
     for dim, block in enumerate(BLOCKS[q.block]):
@@ -166,7 +163,7 @@ def dequantize(q: Quantized, dtype: torch.dtype = torch.float32) -> Tensor:
     if not isinstance(q, Quantized):
         raise TypeError(f"octet: q must be an octet.torch.Quantized, got {type(q).__name__}")
     dtype_number = number("dtype", dtype, DTYPES)
-    if q.data.is_cuda or q.block not in _DEQUANTIZED:  # octet has no kernel for it
+    if q.data.is_cuda:  # octet's kernel is for Hopper alone
         return _dequantize_with_torch(q).to(dtype)
     return call(
         ops.dequantize,

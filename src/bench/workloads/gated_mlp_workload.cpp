@@ -1,5 +1,7 @@
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
+#include "ops/fp8_output/checks.hpp"
+#include "ops/gated_mlp/state.hpp"
 
 namespace octet::bench {
 namespace {
@@ -34,7 +36,8 @@ class GatedMlpWorkload : public Workload {
       : problem_(problem), options_(options), saved_(gated_mlp_saved_layout(problem)) {
     ways_.emplace_back(problem, options);
     calls_ = ways_[0].calls();
-    if (!problem.fp8 || problem.unfused) return;
+    // Other granularities have no other chain.
+    if (!problem.fp8 || problem.unfused || problem.granularity != Granularity::blockwise) return;
     ways_.emplace_back(unfused(problem), options);
     peer_calls_ = ways_[1].calls();
   }
@@ -137,9 +140,7 @@ class GatedMlpWorkload : public Workload {
       y_ = Tensor(dtype, {m, k}, device);
       dw_down_ = Tensor(problem_.dw_dtype, {k, f}, device);
     } else if (problem_.fp8) {
-      Fp8Output fp8{.format = problem_.format};
-      if (problem_.wgrad_blocks == WgradBlocks::square) fp8.transposed_block = kBlock128x128;
-      h_fp8_ = Fp8Tensors(fp8, m, f, device);
+      h_fp8_ = Fp8Tensors(options_of(cast_of_x(down_layer(problem_))), m, f, device);
     } else {
       h_ = Tensor(dtype, {m, f}, device);
     }

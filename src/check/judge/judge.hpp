@@ -32,7 +32,8 @@ struct QuantizedFormats {
   Dtype b = Dtype::e4m3;
   float amax_floor = 0;
   bool pow2_scales = false;
-  bool mx = false;  // mx blocks, folded or not
+  bool mx = false;         // mx blocks, folded or not
+  bool saturates = false;  // whose largest values may be beyond the limit: MxScale::floor, even
 };
 
 // `claim` has the operands before quantisation.

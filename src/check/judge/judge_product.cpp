@@ -159,7 +159,10 @@ GateResult judge_g1(const std::string& tensor, const ProductClaim& claim,
     SearchOptions search = search_options(options, {});
     search.elements = false;
     const bool e4m3 = formats.a == Dtype::e4m3 && formats.b == Dtype::e4m3;
-    return snr_result("G1", tensor, search_product(claim, search), e4m3 ? 25 : 20);
+    // Of mx scales that are rounded down, one block in five has a largest value that saturates, off by
+    // up to an eighth of it. Outliers are such values: they leave 24.4 dB in e4m3.
+    const double bound_db = !e4m3 ? 20 : formats.saturates ? 23 : 25;
+    return snr_result("G1", tensor, search_product(claim, search), bound_db);
   }
   const ElementBound bound = quantisation_bound(claim, formats, options.device);
   return element_result("G1", tensor, search_product(claim, search_options(options, bound)));
@@ -206,7 +209,7 @@ GateResult judge_folding(const std::string& tensor, const ProductClaim& claim, c
   const ProductClaim folded{product, left.exact.view(), right.exact.view(), {}};
   const bool has_snr = options.zero_mean && elements(product) >= kSnrOutputs;
   // A fold is off by half a step of the subnormals, which is less than a cast to mx blocks.
-  const QuantizedFormats formats{a.format, b.format, 0, false, true};
+  const QuantizedFormats formats{a.format, b.format, 0, false, true, true};
   ElementBound bound =
       quantisation_bound({{}, left.input.view(), right.input.view(), {}}, formats, DeviceType::cpu);
   bound.relative = summation_error(DeviceType::cpu);

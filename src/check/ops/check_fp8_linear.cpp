@@ -176,8 +176,9 @@ struct Product {
 void judge_product(const Fp8LinearProblem& problem, Product product, const JudgeOptions& options,
                    GateReport& report) {
   product.exact.out = product.quantized.out = product.first.view();
-  const QuantizedFormats formats{product.a.format, product.b.format, problem.amax_floor,
-                                 problem.pow2_scales, product.a.fold_mx};
+  const QuantizedFormats formats{
+      product.a.format,    product.b.format,  problem.amax_floor,
+      problem.pow2_scales, product.a.fold_mx, product.a.fold_mx && problem.mx_scale != MxScale::up};
   report.results.push_back(judge_g1(product.tensor, product.exact, formats, options));
   add(report, judge_kernel(product.tensor, product.quantized, options));
   if (problem.fast_accumulation) explain_fast_accumulation(options, report);

@@ -70,8 +70,7 @@ class Judge {
 
   void judge_products(const GatedMlpStages& stages) {
     product("y", first_.y, stages.h, operands_.w_down);
-    product("dx", first_.dx, stages.d_gate_up,
-            first_.dx ? transposed(operands_.w_gate_up) : QuantizedView());
+    product("dx", first_.dx, stages.d_gate_up, first_.dx ? operands_.w_gate_up_t : QuantizedView());
     product("dw_gate_up", first_.dw_gate_up, stages.d_gate_up_t, operands_.x_t,
             inputs_.old_dw_gate_up);
     product("dw_down", first_.dw_down, operands_.dy_t, stages.h_t, inputs_.old_dw_down);
@@ -86,9 +85,9 @@ class Judge {
     saved("h_fp8", first_.h_fp8, stages.h);
     saved("h_fp8_t", first_.h_fp8_t, stages.h_t);
     saved("x_t", first_.x_t, operands_.x_t);
-    saved("w_gate_up_t", first_.w_gate_up_t, transposed(operands_.w_gate_up));
+    saved("w_gate_up_t", first_.w_gate_up_t, operands_.w_gate_up_t);
     saved("h_t", first_.h_t, stages.h_t);
-    if (first_.w_down_t) saved("w_down_t", first_.w_down_t, transposed(operands_.w_down));
+    if (first_.w_down_t) saved("w_down_t", first_.w_down_t, operands_.w_down_t);
   }
 
   void whole(const char* name, const std::optional<GuardedMatrix>& out, const TensorView& a,

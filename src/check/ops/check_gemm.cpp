@@ -67,9 +67,12 @@ GateReport judge_gemm(const GemmProblem& problem, const DataOptions& options,
 
   const JudgeOptions judge = judge_options(options, device);
   if (is_fp8(problem.a.dtype)) {
-    report.results.push_back(judge_g1(
-        "d", {first.view(), a.exact, b.exact, added},
-        {.a = problem.a.dtype, .b = problem.b.dtype, .mx = is_mx(problem.a.block)}, judge));
+    report.results.push_back(judge_g1("d", {first.view(), a.exact, b.exact, added},
+                                      {.a = problem.a.dtype,
+                                       .b = problem.b.dtype,
+                                       .mx = is_mx(problem.a.block),
+                                       .saturates = is_mx(problem.a.block)},
+                                      judge));
     add(report, judge_kernel("d", {first.view(), a.given, b.given, added}, judge));
     if (problem.fast_accumulation) explain_fast_accumulation(judge, report);
   } else {

@@ -26,13 +26,15 @@ struct GatedMlpInputs {
 
 // Casts of the inputs, made by the oracle or judged by it; without FP8, the inputs themselves.
 struct GatedMlpOperands {
-  QuantizedView x;          // [M, K]
-  QuantizedView w_gate_up;  // [2F, K]
-  QuantizedView w_down;     // [K, F]
-  QuantizedView dy;         // [M, K]
-  QuantizedView dy_t;       // [K, M]
-  QuantizedView x_t;        // [K, M]
-  GatedMlpWeights weights;  // in our own layout, if they are passed quantised
+  QuantizedView x;            // [M, K]
+  QuantizedView w_gate_up;    // [2F, K]
+  QuantizedView w_down;       // [K, F]
+  QuantizedView w_gate_up_t;  // [K, 2F]: of the bytes of w_gate_up, unless each row has a scale
+  QuantizedView w_down_t;     // [F, K]
+  QuantizedView dy;           // [M, K]
+  QuantizedView dy_t;         // [K, M]
+  QuantizedView x_t;          // [K, M]
+  GatedMlpWeights weights;    // in our own layout, if they are passed quantised
 
   GatedMlpOperands(const GatedMlpProblem& problem, const GatedMlpInputs& inputs,
                    const DataOptions& options, GateReport& report);
@@ -46,6 +48,8 @@ struct GatedMlpOperands {
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
                       Transpose transpose, Dtype format, BlockShape block,
                       const DataOptions& options, GateReport& report);
+// The blocks of activations and gradients, and of x^T and h^T.
+BlockShape strip_block(const GatedMlpProblem& problem);
 BlockShape wgrad_block(const GatedMlpProblem& problem);
 
 // The guarded outputs of one call of forward and backward; those that are not written are left out.

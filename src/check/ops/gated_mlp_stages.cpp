@@ -39,7 +39,7 @@ void GatedMlpStages::forward(const GatedMlpOperands& operands, const GatedMlpOut
   const std::optional<GuardedMatrix>& shown = problem_.down ? outputs.saved_h : outputs.h;
   const TensorView plain = shown ? shown->view() : activate_plain();
   judge_elements_of("h", plain, &GatedActivationReference::y_row);
-  h = operand("h", plain, Transpose::no, problem_.format, kBlock1x128);
+  h = operand("h", plain, Transpose::no, problem_.format, strip_block(problem_));
   if (problem_.training && problem_.need_dw) {
     h_t = operand("h^T", plain, Transpose::yes, problem_.format, wgrad_block(problem_));
   }
@@ -48,18 +48,19 @@ void GatedMlpStages::forward(const GatedMlpOperands& operands, const GatedMlpOut
 void GatedMlpStages::backward(const GatedMlpInputs& inputs, const GatedMlpOperands& operands) {
   dh_ = inputs.dout;
   if (problem_.down) {
-    const QuantizedView w_down_t = transposed(operands.w_down);
-    dh_ = multiply(operands.dy, w_down_t);
-    add(report_, judge_any_product("dh", {dh_, operands.dy, w_down_t}, judge_));
+    dh_ = multiply(operands.dy, operands.w_down_t);
+    add(report_, judge_any_product("dh", {dh_, operands.dy, operands.w_down_t}, judge_));
   }
   const TensorView plain = activate_backward_plain();
   judge_elements_of("dgate", Halves(plain).gate, &GatedActivationReference::dgate_row);
   judge_elements_of("dup", Halves(plain).up, &GatedActivationReference::dup_row);
   if (problem_.need_dx) {
-    d_gate_up = operand("d_gate_up", plain, Transpose::no, problem_.grad_format, kBlock1x128);
+    d_gate_up =
+        operand("d_gate_up", plain, Transpose::no, problem_.grad_format, strip_block(problem_));
   }
   if (problem_.need_dw) {
-    d_gate_up_t = operand("d_gate_up^T", plain, Transpose::yes, problem_.grad_format, kBlock1x128);
+    d_gate_up_t =
+        operand("d_gate_up^T", plain, Transpose::yes, problem_.grad_format, strip_block(problem_));
   }
 }
 
@@ -83,6 +84,7 @@ TensorView GatedMlpStages::multiply(const QuantizedView& a, const QuantizedView&
   product.a = operand_of(args.a);
   product.b = operand_of(args.b);
   product.out_dtype = problem_.dtype;
+  product.fast_accumulation = problem_.fast_accumulation;
   product.device = problem_.device;
   tensors_.emplace_back(problem_.dtype, std::initializer_list<std::int64_t>{product.m, product.n},
                         problem_.device);

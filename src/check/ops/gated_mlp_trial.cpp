@@ -6,14 +6,29 @@
 
 namespace octet {
 
+namespace {
+
+// `block` of a layer that shares scales blockwise.
+BlockShape of_granularity(const GatedMlpProblem& problem, BlockShape block) {
+  if (problem.granularity == Granularity::tensorwise) return kWholeTensor;
+  return problem.granularity == Granularity::rowwise ? kEachRow : block;
+}
+
+}  // namespace
+
+BlockShape strip_block(const GatedMlpProblem& problem) {
+  return of_granularity(problem, kBlock1x128);
+}
 BlockShape wgrad_block(const GatedMlpProblem& problem) {
-  return problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : kBlock1x128;
+  return problem.wgrad_blocks == WgradBlocks::square ? kBlock128x128 : strip_block(problem);
 }
 
 QuantizedOperand cast(const GatedMlpProblem& problem, const char* name, const TensorView& tensor,
                       Transpose transpose, Dtype format, BlockShape block,
                       const DataOptions& options, GateReport& report) {
-  const OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
+  OracleRules rules{format, block, problem.amax_floor, problem.pow2_scales};
+  rules.fold_mx = problem.granularity == Granularity::mxfp8;
+  rules.mx_scale = problem.mx_scale;
   return {text("quantised ", name), tensor, transpose, rules, options, report};
 }
 
@@ -47,22 +62,28 @@ GatedMlpOperands::GatedMlpOperands(const GatedMlpProblem& problem, const GatedMl
     copies_.push_back(in_our_layout(view));
     return copies_.back().view();
   };
-  x = operand("x", inputs.x, Transpose::no, problem.format, kBlock1x128);
-  w_gate_up = operand("w_gate_up", inputs.w_gate_up, Transpose::no, problem.format, kBlock128x128);
-  if (problem.down) {
-    w_down = operand("w_down", inputs.w_down, Transpose::no, problem.format, kBlock128x128);
-  }
+  const BlockShape w_block = of_granularity(problem, kBlock128x128);
+  const auto weight = [&](const char* name, const char* turned, const TensorView& tensor,
+                          QuantizedView& w, QuantizedView& w_t) {
+    w = operand(name, tensor, Transpose::no, problem.format, w_block);
+    w_t = problem.fp8 && w_block == kEachRow
+              ? operand(turned, tensor, Transpose::yes, problem.format, w_block)
+              : transposed(w);
+  };
+  x = operand("x", inputs.x, Transpose::no, problem.format, strip_block(problem));
+  weight("w_gate_up", "w_gate_up^T", inputs.w_gate_up, w_gate_up, w_gate_up_t);
+  if (problem.down) weight("w_down", "w_down^T", inputs.w_down, w_down, w_down_t);
   if (problem.weights_quantized) {
-    weights.gate_up = {copy(w_gate_up), copy(transposed(w_gate_up))};
-    if (problem.down) weights.down = {copy(w_down), copy(transposed(w_down))};
+    weights.gate_up = {copy(w_gate_up), copy(w_gate_up_t)};
+    if (problem.down) weights.down = {copy(w_down), copy(w_down_t)};
   }
   if (!problem.training) return;
   if (problem.need_dw)
     x_t = operand("x^T", inputs.x, Transpose::yes, problem.format, wgrad_block(problem));
   if (!problem.down) return;
-  dy = operand("dy", inputs.dout, Transpose::no, problem.grad_format, kBlock1x128);
+  dy = operand("dy", inputs.dout, Transpose::no, problem.grad_format, strip_block(problem));
   if (problem.need_dw) {
-    dy_t = operand("dy^T", inputs.dout, Transpose::yes, problem.grad_format, kBlock1x128);
+    dy_t = operand("dy^T", inputs.dout, Transpose::yes, problem.grad_format, strip_block(problem));
   }
 }
 
@@ -81,7 +102,7 @@ GatedMlpOutputs::GatedMlpOutputs(const GatedMlpProblem& problem, const GatedMlpI
   if (problem.down) matrix(y, problem.dtype, m, k);
   if (!problem.down && !problem.fp8) matrix(h, problem.dtype, m, f);
   if (!problem.down && problem.fp8) {
-    quantized(h_fp8, {m, f, problem.format, kBlock1x128});
+    quantized(h_fp8, {m, f, problem.format, strip_block(problem)});
     if (problem.training && problem.need_dw) {
       quantized(h_fp8_t, {f, m, problem.format, wgrad_block(problem)});
     }

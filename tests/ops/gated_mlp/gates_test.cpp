@@ -45,6 +45,24 @@ TEST(GatedMlpGates, Fp8PassesWithEveryActivationAndDistribution) {
   }
 }
 
+TEST(GatedMlpGates, EveryGranularityPasses) {
+  constexpr Granularity kOthers[] = {Granularity::tensorwise, Granularity::rowwise,
+                                     Granularity::mxfp8};
+  for (int variant = 0; variant < 12; ++variant) {
+    GatedMlpProblem problem = small_problem();
+    problem.granularity = kOthers[variant % 3];
+    problem.down = variant % 2 == 0;
+    problem.weights_quantized = variant / 3 == 1;
+    problem.grad_format = variant / 3 == 2 ? Dtype::e5m2 : Dtype::e4m3;
+    if (problem.granularity == Granularity::mxfp8 && problem.down) {
+      problem.wgrad_blocks = WgradBlocks::square;
+      problem.mx_scale = MxScale::up;
+    }
+    const GateReport report = expect_pass(problem, static_cast<Distribution>(variant / 3 % 3));
+    EXPECT_EQ(asked(report, "G1"), problem.down ? "y dx dw_gate_up dw_down" : "dx dw_gate_up");
+  }
+}
+
 TEST(GatedMlpGates, Fp8WithoutDownPassesWithTails) {
   GatedMlpProblem problem = small_problem();
   problem.m = 65;
