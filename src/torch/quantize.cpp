@@ -53,7 +53,7 @@ void dequantize(StackValue* stack) {
   problem.format = static_cast<octet_dtype>(int_at(stack, 4));
   problem.block = octet_block_of(int_at(stack, 5), int_at(stack, 6));
   problem.out_dtype = static_cast<octet_dtype>(int_at(stack, 7));
-  problem.device = view_of(input.scales, "scales").device;
+  problem.device = device_of(input.scales);
   const auto layout = layout_of(problem.rows, problem.cols, problem.format, problem.block);
   octet_dequantize_args args;
   OCTET_INIT(&args);
