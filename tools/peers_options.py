@@ -63,7 +63,7 @@ def make_parser(description):
     parser.add_argument("--dtype", choices=["fp8", "bf16", "f16"],
                         help="of the operands of gemm, or fp8 and bf16 of grouped-gemm (fp8)")
     parser.add_argument("--granularity", choices=GRANULARITIES,
-                        help="of the scales of FP8 operands of gemm (blockwise)")
+                        help="of the scales of FP8 operands of gemm, and of quantize (blockwise)")
     parser.add_argument("--fast-accumulation", action="store_true",
                         help="FP8 products that stay in the tensor cores; not blockwise")
     add_case_options(parser)
@@ -155,11 +155,11 @@ def check_libraries(options, parser):
 
 
 def check_granularity(options, parser):
-    if options.granularity and (options.op != "gemm" or options.dtype in ("bf16", "f16")):
-        parser.error("--granularity goes with FP8 products of gemm")
+    if options.granularity and (options.op not in ("gemm", "quantize") or options.dtype in ("bf16", "f16")):
+        parser.error("--granularity goes with FP8 products of gemm, and with quantize")
     options.granularity = options.granularity or "blockwise"
-    if options.fast_accumulation and options.granularity == "blockwise":
-        parser.error("--fast-accumulation goes with --granularity tensorwise or rowwise")
+    if options.fast_accumulation and (options.op != "gemm" or options.granularity == "blockwise"):
+        parser.error("--fast-accumulation goes with --granularity tensorwise or rowwise of gemm")
 
 
 def parse_arguments(arguments, description=None):
@@ -192,6 +192,8 @@ def digest_of(options):
     """The name of the digest of octet's kernels, as `octet bench` has it."""
     if options.dtype != "fp8":
         return f"{options.op}_{options.dtype}"
+    if options.granularity != "blockwise" and options.op == "quantize":
+        return "quantize_lines"
     if options.granularity != "blockwise":
         return "fp8_linear_fast" if options.fast_accumulation else "fp8_linear_whole"
     return options.op

@@ -9,11 +9,20 @@ import peers_libraries
 from peers_rounds import OURS, Case
 from peers_torch import COPY, close, device_copy, quickest_compiled, rotating
 
-BLOCKS = {"1x128 + transposed": (1, 128), "128x128 + transposed": (128, 128)}
+ALL = -1
+BLOCKS = {"blockwise": {"1x128 + transposed": (1, 128), "128x128 + transposed": (128, 128)},
+          "rowwise": {"1xall + transposed": (1, ALL)},
+          "tensorwise": {"allxall + transposed": (ALL, ALL)}}
+
+
+def extents(block, x):
+    """Of the blocks in numbers."""
+    return tuple(whole if extent == ALL else extent for extent, whole in zip(block, x.shape))
 
 
 def blocked(x, block):
     """[rows, cols] as [row blocks, rows, column blocks, columns]."""
+    block = extents(block, x)
     return x.unflatten(1, (-1, block[1])).unflatten(0, (-1, block[0]))
 
 
@@ -74,11 +83,14 @@ def triton_call(x, block):
 
 
 def bytes_moved(shape, block):
-    """bf16 in, two FP8 copies and their scales out, each counted once."""
+    """bf16 in, two FP8 copies and their scales out, each counted once; where a scale needs more than a
+    part of a row, the input is read in two passes."""
     rows, cols = shape
-    scales = sum(math.ceil(r / block[0]) * math.ceil(c / block[1])
+    scales = sum(math.ceil(r / (r if block[0] == ALL else block[0])) *
+                 math.ceil(c / (c if block[1] == ALL else block[1]))
                  for r, c in ((rows, cols), (cols, rows)))
-    return rows * cols * (2 + 1 + 1) + 4 * scales
+    passes = 2 if ALL in block else 1
+    return rows * cols * (2 * passes + 1 + 1) + 4 * scales
 
 
 def contenders(inputs, block, modes):
@@ -88,7 +100,7 @@ def contenders(inputs, block, modes):
     makers = {OURS: each(octet_call),
               "torch.compile": lambda: quickest_compiled(
                   torch_both, [(x, block) for x in inputs], modes)}
-    if "triton" in peers_libraries.available():
+    if "triton" in peers_libraries.available() and ALL not in block:
         makers["triton"] = each(triton_call)
     moved = bytes_moved(inputs[0].shape, block)
     return makers | {COPY: lambda: device_copy(moved, inputs[0].device, inputs)}
@@ -99,6 +111,6 @@ def cases(shape, compare, options, l2_bytes, device="cuda"):
     sets = math.ceil(2 * l2_bytes / (2 * math.prod(shape)))
     inputs = [torch.randn(shape, generator=generator, dtype=torch.bfloat16, device=device)
               for _ in range(sets)]
-    for product, block in BLOCKS.items():
+    for product, block in BLOCKS[options.granularity].items():
         case = Case(shape, product, "bf16", bytes_moved(shape, block), frozenset([COPY]))
         yield compare(case, contenders(inputs, block, options.compile_mode), same(block))

@@ -34,6 +34,7 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   EXPECT_EQ(digest_of("octet bench quantize --block 1x128 --fold-mx"), "quantize_mx");
   EXPECT_EQ(digest_of("octet bench gated-activation --groups 2"), "gated-activation_experts");
   EXPECT_EQ(digest_of("octet bench grouped-gemm --groups 2"), "grouped-gemm");
+  EXPECT_EQ(digest_of("tools/peers.py --op quantize --granularity rowwise"), "quantize_lines");
   EXPECT_EQ(digest_of("octet bench gemm --dtype bf16"), "gemm_bf16");
   EXPECT_EQ(digest_of("tools/peers.py --op grouped-gemm --dtype bf16"), "grouped-gemm_bf16");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity rowwise --fast-accumulation"),

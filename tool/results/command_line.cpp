@@ -75,6 +75,9 @@ namespace {
 // Blocks of 128 have the kernels of "quantize"; whole lines, 128x1 and mx have their own.
 std::string digest_of_cast(const std::string& command) {
   if (has_option(command, "--fold-mx")) return "quantize_mx";
+  // Of tools/peers.py.
+  const std::string granularity = option_of(command, "--granularity");
+  if (granularity == "rowwise" || granularity == "tensorwise") return "quantize_lines";
   for (const char* option : {"--block", "--transposed-block"}) {
     const std::string block = option_of(command, option);
     if (block == "1x32" || block == "32x32") return "quantize_mx";

@@ -45,7 +45,16 @@ constexpr double kZeroFill = 1.4;
 // Bytes per clock from the L2 cache to each multiprocessor when all of them load.
 constexpr double kL2Bytes = 60;
 
+// Not promoted: bf16 beside each other on an H200, three products of 4096 cubed, 8192x37888x3584 and 16384x8192x28672.
+// 128x256 has 0.994 to 1.013 of the rate of 256x128 in clusters, 1.003 in the mean.
+constexpr Tile kUnpromoted[] = {{128, 256, Columns::in_order, 0.957},
+                                {256, 128, Columns::in_order, 0.935},
+                                {128, 128, Columns::in_order, 0.90},
+                                {64, 128, Columns::in_order, 0.62},
+                                {64, 64, Columns::in_order, 0.45}};
+
 std::span<const Tile> tiles(Promotion promotion) {
+  if (promotion == Promotion::none) return kUnpromoted;
   if (promotion == Promotion::one_by_one) return kRowsByRows;
   return kRowsBySquares;
 }
