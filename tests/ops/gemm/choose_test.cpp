@@ -178,6 +178,29 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
   }
 }
 
+// 16-bit products: one wgmma of m64n256 reads a once, unless the other tile fills the device better.
+TEST(Sm90GemmChoice, TakesJoinedWavesForLarge16BitProducts) {
+  GemmProblem problem = make_problem(8192, 37888, 3584, kBlock128x128);
+  problem.a = problem.b = {Dtype::bf16, {}, Major::k};
+  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 k.k");
+  problem.b.major = Major::mn;
+  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 k.mn");
+  problem.a.major = Major::mn;
+  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 mn.mn");
+  problem.m = 64;
+  problem.a.major = problem.b.major = Major::k;
+  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "64x128x8 bf16.bf16 k.k");
+}
+
+// Scales of whole rows, promoted and not.
+TEST(Sm90GemmChoice, TellsPromotedFromUnpromotedProducts) {
+  GemmProblem problem = make_problem(4096, 4096, 4096, kBlock128x128);
+  problem.a.block = problem.b.block = kEachRow;
+  EXPECT_EQ(choose_sm90_gemm(problem, kH200).promotion, Promotion::sum);
+  problem.fast_accumulation = true;
+  EXPECT_EQ(choose_sm90_gemm(problem, kH200).promotion, Promotion::none);
+}
+
 TEST(Sm90GemmChoice, PairsColumnsWhereNIsInGroups) {
   for (const std::int64_t n : {8192, 8176, 8191, 8184}) {
     const Sm90GemmConfig& config =
