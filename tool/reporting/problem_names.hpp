@@ -1,5 +1,6 @@
 // Short names of problems: the words that tell the problems of an operator apart. "fp8 blockwise
-// e4m3 grad-format=e4m3 1d" is "1d" where all others differ from it only by 2d.
+// e4m3 grad-format=e4m3 1d" is "1d" where all others differ from it only by 2d. Where an operator has problems of
+// several dtypes, those of each are told apart by themselves: beside bf16 it is "fp8 1d".
 #pragma once
 
 #include "tool/results/parsed_results.hpp"
@@ -16,8 +17,9 @@ class ProblemNames {
 
   // `title`: of its rows, from title_of_row(). The whole problem if nothing else would be left.
   std::string brief(const std::string& title, const std::string& problem) const;
-  // The words that all problems share; empty if there is only one problem.
-  std::string shared(const std::string& title) const;
+  // "gemm: fp8", or for each of several dtypes "fp8 gemm: e4m3": the words that its problems share, where there are
+  // several problems.
+  std::vector<std::string> shared(const std::string& title) const;
 
  private:
   using Words = std::vector<std::string>;
@@ -25,7 +27,8 @@ class ProblemNames {
     std::vector<std::string> all;
     Words shared;
   };
-  std::map<std::string, Problems> by_title_;
+  const Problems& alike(const std::string& title, const std::string& problem) const;
+  std::map<std::string, std::map<std::string, Problems>> by_title_;  // and by dtype, the first word
 };
 
 }  // namespace octet::tool

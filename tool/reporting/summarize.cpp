@@ -186,9 +186,9 @@ class Summary {
   void print_shared_words() const {
     std::set<std::string> ops;
     for (const ResultGroup& group : groups_) {
-      const std::string shared = names_.shared(group.kind->op);
-      if (!shared.empty() && ops.insert(group.kind->op).second) {
-        fmt::print("Every {}: {}\n", group.kind->op, printable(shared));
+      if (!ops.insert(group.kind->op).second) continue;
+      for (const std::string& shared : names_.shared(group.kind->op)) {
+        fmt::print("Every {}\n", printable(shared));
       }
     }
   }

@@ -178,17 +178,19 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
   }
 }
 
-// 16-bit products: one wgmma of m64n256 reads a once, unless the other tile fills the device better.
-TEST(Sm90GemmChoice, TakesJoinedWavesForLarge16BitProducts) {
-  GemmProblem problem = make_problem(8192, 37888, 3584, kBlock128x128);
+// 16-bit products: one wgmma of m64n256 reads a once, which pays where the contraction is long.
+TEST(Sm90GemmChoice, TakesJoinedWavesForLong16BitContractions) {
+  GemmProblem problem = make_problem(16384, 8192, 28672, kBlock128x128);
   problem.a = problem.b = {Dtype::bf16, {}, Major::k};
   EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 k.k");
   problem.b.major = Major::mn;
   EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 k.mn");
   problem.a.major = Major::mn;
   EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 mn.mn");
-  problem.m = 64;
   problem.a.major = problem.b.major = Major::k;
+  problem.k = 3584;
+  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "256x128x4 bf16.bf16 k.k cluster");
+  problem.m = 64;
   EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "64x128x8 bf16.bf16 k.k");
 }
 
