@@ -173,7 +173,7 @@ TEST(ToolSummarize, FitsAHundredColumns) {
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(bench::width_of(line), 100u) << line;
   }
-  EXPECT_TRUE(has_text(outcome.out, "1d prequantized")) << outcome.out;
+  EXPECT_TRUE(has_text(outcome.out, "fp8 blockwise 1d prequan")) << outcome.out;
 }
 
 TEST(ToolSummarize, OptionsWithTheSameValueAreOtherProblems) {
