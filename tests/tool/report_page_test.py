@@ -57,7 +57,7 @@ function choices(canvas) {
   });
 }
 function variables() {
-  const names = ["octet", "copy", ...Array.from({length: 12}, (_, i) => `peer-${i + 1}`)];
+  const names = ["octet", "copy", ...Array.from({length: 14}, (_, i) => `peer-${i + 1}`)];
   return names.map((name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim());
 }
 function measure() {
@@ -293,7 +293,7 @@ def check_contents(seen, results):
         "two contenders have two colours": len(set(others)) == len(colours) - 1,
         "octet's colour is its own": colours["octet"] == {own} and own not in others,
         "roofline: no two series look alike": len({one["colour"] for one in roofline["sets"]}) == len(roofline["sets"]) >= 8,
-        "twelve peers would have twelve colours, light and dark": all(len(set(seen[theme])) == 14 for theme in ("light", "dark")),
+        "fourteen peers would have fourteen colours, light and dark": all(len(set(seen[theme])) == 16 for theme in ("light", "dark")),
         "the ratio of every peer": len(ratios) >= 14 and all(
             shown[key]["ratio"] == (f"{value:.1f}×" if value >= 10 else f"{value:.2f}×") for key, (value, _) in ratios.items()),
         "a 1x line in every bar": all(bar["line"] for bar in seen["bars"]),

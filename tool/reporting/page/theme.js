@@ -48,7 +48,7 @@ function colour(name) {
 // The CSS variable of every contender, dealt by name once for the whole page. octet's own is nobody
 // else's; its variants have shades of it, and a copy, which is no contender, is grey.
 const colourNames = (() => {
-  const most = {variant: 3, peer: 12};
+  const most = {variant: 3, peer: 14};
   const dealt = {variant: 0, peer: 0};
   const names = new Map();
   for (const [contender, role] of Object.entries(report.contenders)) {
