@@ -24,7 +24,7 @@ import peers_rounds  # noqa: E402
 from peers_support import CallTimer  # noqa: E402
 
 
-def results_of(operator, shape):
+def results_of(operator, shape, dtype="fp8"):
     """Product -> library -> result."""
     found = {}
 
@@ -33,7 +33,7 @@ def results_of(operator, shape):
         found[case.product] = {result.library: result for result in results}
         return results
 
-    for _ in operator.cases(shape, compare, types.SimpleNamespace(), 0, device="cpu"):
+    for _ in operator.cases(shape, compare, types.SimpleNamespace(dtype=dtype), 0, device="cpu"):
         pass
     return found
 
@@ -98,6 +98,15 @@ class Grouped(unittest.TestCase):
         self.assertEqual(len(results["wgrad 2d"]), 2, "octet and the best peer of the 1d products")
         # torch has this one for CUDA devices only.
         self.assertEqual(results["forward"]["torch rowwise"].check, "ERROR")
+
+    def test_bf16_products_are_torchs(self):
+        results = results_of(peers_grouped_gemm, (3, 600, 256, 384, "skewed"), "bf16")
+        self.assertEqual(list(results), ["forward", "dgrad", "wgrad", "wgrad f32 +="])
+        for product, result in results.items():
+            self.assertEqual(result["octet"].check, "PASS", f"{product}: {result['octet'].note}")
+            self.assertEqual(result["octet"].case.dtype, "bf16")
+            if "+=" not in product:
+                self.assertEqual(result["torch bf16"].check, "PASS", f"{product}: {result['torch bf16'].note}")
 
     def test_one_wrong_group_is_told(self):
         groups = octet_c_grouped.Groups([5, 0, 200], "cpu")
