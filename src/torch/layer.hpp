@@ -48,7 +48,7 @@ struct Recipe {
         wgrad(static_cast<octet_wgrad_blocks>(int_at(stack, first + 2))) {}
 };
 
-// Of operators that write blocks of 128 alone, without mx inside.
+// Of operators that only write blocks of 128, without mx inside.
 octet_block transposed_block(octet_wgrad_blocks wgrad);
 inline octet_block row_block() { return octet_block_of(1, 128); }
 inline octet_block square_block() { return octet_block_of(128, 128); }

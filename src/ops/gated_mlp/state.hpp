@@ -68,7 +68,7 @@ inline GatedActivationProblem activation_problem(const GatedMlpProblem& problem)
 inline bool has_backward(const GatedMlpProblem& problem) {
   return problem.training && (problem.need_dx || problem.need_dw);
 }
-// Whether casts follow the activation. It writes scales of blocks alone.
+// Whether casts follow the activation. It only writes scales of blocks.
 inline bool casts_apart(const GatedMlpProblem& problem) {
   return problem.unfused || problem.granularity != Granularity::blockwise;
 }

@@ -10,7 +10,7 @@ namespace octet {
 
 std::string_view name(MxScale scale);  // "floor", "even", "up"
 
-// Every copy has blocks of 128 whose scales follow from the block alone, without mx inside.
+// Every copy has blocks of 128 whose scales follow from their own elements, without mx inside.
 inline bool has_plain_blocks(const QuantizeProblem& problem) {
   const auto is_plain = [](const std::optional<BlockShape>& block) {
     return !block || *block == kBlock1x128 || *block == kBlock128x1 || *block == kBlock128x128;

@@ -1,7 +1,7 @@
-// d[M, N] (+)= a[M, K] b[N, K]^T on FP8 operands with block scales, for Hopper.
+// d[M, N] (+)= a[M, K] b[N, K]^T for Hopper: FP8 operands with scales of blocks, rows or tensors, bf16 and f16.
 //
 // A persistent grid, one block per multiprocessor: one warpgroup loads, two multiply. A stage of the ring
-// holds 128 of the contraction: both operands of a tile and their scales. Each consumer runs waves of
+// holds 128 bytes of the contraction: both operands of a tile and their scales. Each consumer runs waves of
 // m64n128 (m64n64 and m64n32 in small tiles): four wgmma steps give a slice, which is scaled and added to
 // f32 accumulators (promoted). The wait for the next stage and the loads of its scales overlap the last wave
 // of a stage. The tensor cores bound the loop: 1x128 . 128x128 adds one f32 operation per accumulator and

@@ -2,16 +2,14 @@
 #include "core/checks.hpp"
 #include "ops/quantize/forms.hpp"
 #include "ops/quantize/launches.hpp"
+#include "ops/quantize/refusals.hpp"
 
 namespace octet {
 namespace {
 
 std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
-  if (const std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+  if (const std::string refusal = refuse_input(problem, machine); !refusal.empty()) {
     return refusal;
-  }
-  if (!is_16bit(problem.input_dtype)) {
-    return text("takes bf16 and f16, the problem has ", name(problem.input_dtype));
   }
   for (const auto& block : {problem.block, problem.transposed_block}) {
     if (block && !is_mx(*block) && !problem.fold_mx) {
@@ -19,11 +17,7 @@ std::string refuse(const QuantizeProblem& problem, const Machine& machine) {
                   octet::name(*block), ": cast one copy per call");
     }
   }
-  if (ceil_div(problem.rows, kBlock) >
-      (std::int64_t{1} << 31) / ceil_div(problem.cols, kBlock) - 1) {
-    return "more than 2^31 tiles of 128x128";
-  }
-  return "";
+  return refuse_many_tiles(problem);
 }
 
 }  // namespace
