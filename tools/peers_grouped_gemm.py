@@ -76,8 +76,12 @@ def plain_cases(shape, compare, device="cuda"):
     def compared(product, a, b, result, **more):
         case = Case(shape, product, "bf16", 2.0 * rows * n * k)
         makers = {OURS: functools.partial(plain_call, a, b, groups, result, **more)}
-        if not more:
-            left, right = (a, b.mT) if b.dim() == 3 else (a.mT, b)
+        over_rows, accumulate = b.dim() == 3, bool(more)
+        if over_rows != accumulate and DEEP_GEMM in peers_libraries.available():
+            product = grouped.deep_gemm_plain_rows if over_rows else grouped.deep_gemm_plain_contraction
+            makers[DEEP_GEMM] = functools.partial(product, a, b, groups)
+        if not accumulate:
+            left, right = (a, b.mT) if over_rows else (a.mT, b)
             makers["torch bf16"] = functools.partial(torch_call, left, right, groups)
         return compare(case, makers, same)
 

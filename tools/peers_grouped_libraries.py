@@ -153,3 +153,40 @@ def deep_gemm_contraction(a, b, groups):
         return d
 
     return call
+
+
+def padded(rows, groups):
+    """Rows of groups with zeros behind each group, up to 128."""
+    result = torch.zeros(groups.first_block[-1] * SLICE, rows.shape[1], dtype=rows.dtype, device=rows.device)
+    result[groups.padded_places()] = rows
+    return result
+
+
+def deep_gemm_plain_rows(a, b, groups):
+    """m_grouped_bf16_gemm_nt_contiguous on rows that are padded to 128 in every group."""
+    library, places = deep_gemm(), groups.padded_places()
+    left = padded(a, groups)
+    of_rows = torch.full((len(left),), -1, dtype=torch.int32, device=a.device)
+    of_rows[places] = groups.of_rows().int()
+    d = torch.zeros(len(left), b.shape[1], dtype=BF16, device=a.device)
+
+    def call():
+        library.m_grouped_bf16_gemm_nt_contiguous(left, b, d, of_rows)
+        return d
+
+    return judged(call, agree(groups, places=places))
+
+
+def deep_gemm_plain_contraction(a, b, groups):
+    """k_grouped_bf16_gemm_tn_contiguous, which adds to f32; it takes the sizes from the host."""
+    library = deep_gemm()
+    left, right = padded(a, groups), padded(b, groups)
+    sizes = [slices * SLICE for slices in groups.slices]
+    on_device = torch.tensor(sizes, dtype=torch.int32, device=a.device)
+    d = torch.zeros(len(groups), a.shape[1], b.shape[1], device=a.device)
+
+    def call():
+        library.k_grouped_bf16_gemm_tn_contiguous(left, right, d, sizes, on_device, d)
+        return d
+
+    return call

@@ -8,6 +8,8 @@
 // sm90/store_staged.cuh.
 #pragma once
 
+#include "ops/gemm/sm90/config.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -29,6 +31,8 @@ enum class Fault {
   stages_over_results,      // a warp writes results before those of the tile before were read
   loads_over_results,       // the producer loads the last stage while it holds results
   loads_over_others,        // the same in the other block of a cluster
+  out_of_turn,            // a consumer waits for the first stage of its tile before it is its turn
+  parities_of_own_tiles,  // a consumer forgets the stages that the other's tile went through
 };
 
 struct Pipeline {
@@ -52,6 +56,8 @@ struct Pipeline {
   // If false, a stage is released under the products of the next one of its tile, and the first stage of a tile is
   // waited for after the tile before has left.
   bool promoted = true;
+  // The consumers, half of the warps each, multiply whole tiles in turn. Not promoted, not staged.
+  bool in_turn = false;
 };
 
 class PipelineModel {
@@ -66,7 +72,10 @@ class PipelineModel {
     for (int tile = 0; tile < pipeline.tiles; ++tile) {
       first_[at(tile + 1)] = static_cast<std::int16_t>(first_[at(tile)] + slices_of(tile));
     }
-    for (Block& block : state_.blocks) pass_on(block, 0);
+    for (Block& block : state_.blocks) {
+      pass_on(block, 0);
+      if (pipeline.in_turn) begin_in_turn(block);
+    }
     if (pipeline.tiles > 0) return;
     for (Block& block : state_.blocks) {
       block.producer.done = 1;
@@ -95,6 +104,10 @@ class PipelineModel {
       if (warp.step == kStage) {
         return pipeline_.fault == Fault::stages_over_products || block.finished == pipeline_.warps;
       }
+      if (warp.step == kAwaitTurn) {
+        return pipeline_.fault == Fault::out_of_turn ||
+               block.turns[at(consumer_of(role - 1))].phase > warp.turns;
+      }
       if (warp.step != kWait || next_stage(warp) < 0) return true;
       return passes(block.ring[at(next_stage(warp))].full, warp.phases >> next_stage(warp) & 1);
     }
@@ -113,7 +126,7 @@ class PipelineModel {
     if (role == 0) {
       load(block, agent / agents_of_block());
     } else if (role <= pipeline_.warps) {
-      advance(block, block.warps[at(role - 1)]);
+      advance(block, block.warps[at(role - 1)], role - 1);
     } else if (role == storing_role()) {
       store(block, agent / agents_of_block());
     } else {
@@ -155,6 +168,8 @@ class PipelineModel {
     kStage,
     kDone,
     kReleaseBefore,  // not promoted: the stage before the one at hand
+    kAwaitTurn,      // in turn: until the other consumer has waited for the last stage of its tile
+    kPassTurn,
   };
 
   struct Barrier {
@@ -187,7 +202,7 @@ class PipelineModel {
     Small step = kWait;
     Small stage = -1;
     Small stored_parity = 1;  // the first wait returns at once
-    Small unused = 0;
+    Small turns = 0;          // in turn: those it has had
   };
   struct Storer {
     Barrier stored;
@@ -203,7 +218,8 @@ class PipelineModel {
     Small finished = 0;  // warps whose products of a tile are done
     Small written = 0;   // warps that have written its results
     std::array<Small, kMostBlocks>
-        stored_before{};  // tiles that have left the last stage, by block
+        stored_before{};           // tiles that have left the last stage, by block
+    std::array<Barrier, 2> turns;  // of each consumer
   };
   struct State {
     std::array<Block, kMostBlocks> blocks;
@@ -249,6 +265,35 @@ class PipelineModel {
     }
   }
 
+  // In turn: the first warps are the first consumer's, and it has the first tile.
+  int consumer_of(int warp) const { return warp * 2 / pipeline_.warps; }
+  int readers() const { return pipeline_.in_turn ? pipeline_.warps / 2 : pipeline_.warps; }
+
+  void begin_in_turn(Block& block) {
+    block.turns[0].phase = 1;
+    for (int i = 0; i < pipeline_.warps; ++i) {
+      Warp& warp = block.warps[at(i)];
+      warp.step = pipeline_.tiles > consumer_of(i) ? kAwaitTurn : kDone;
+      if (consumer_of(i) == 1) leave_out(warp, 0);
+    }
+  }
+
+  // The tile of the other consumer: its stages change their parity as often as it uses them.
+  void leave_out(Warp& warp, int tile) {
+    if (tile >= pipeline_.tiles) return;
+    warp.ticket = static_cast<std::int16_t>(first_[at(tile + 1)] - 1);
+    if (pipeline_.fault == Fault::parities_of_own_tiles) return;
+    warp.phases =
+        static_cast<std::uint16_t>(warp.phases ^ flipped_stages(pipeline_.stages, slices_of(tile)));
+  }
+
+  // Behind a tile of its own.
+  void take_turn(Warp& warp) {
+    const int tile = tile_of(warp.ticket);
+    warp.step = tile + 2 < pipeline_.tiles ? kAwaitTurn : kDone;
+    if (warp.step == kAwaitTurn) leave_out(warp, tile + 1);
+  }
+
   // The stage of the slice after the current one, in this tile or the next, or the stage that
   // closes the ring; -1: there is none.
   int next_stage(const Warp& warp) const {
@@ -292,7 +337,7 @@ class PipelineModel {
     for (int from = 0; pipeline_.staged_in_ring && from < pipeline_.blocks; ++from) {
       const Part& part = stage.parts[at(from)];
       if (part.ticket >= first_[at(tile + 1)]) violation_ = "results overwrite a loaded stage";
-      if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != pipeline_.warps)) {
+      if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != readers())) {
         violation_ = "results overwrite a stage in use";
       }
     }
@@ -324,7 +369,7 @@ class PipelineModel {
   void send(Stage& stage, int from, Small ticket) {
     Part& part = stage.parts[at(from)];
     if (part.loading != 0) violation_ = "a stage is loaded twice at once";
-    if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != pipeline_.warps)) {
+    if (part.ticket >= 0 && (stage.of != part.ticket || stage.consumed != readers())) {
       violation_ = "a stage in use is overwritten";
     }
     part = {ticket, 1};
@@ -372,8 +417,8 @@ class PipelineModel {
   // Issues the last products of a stage, waits for the next stage and reads its scales, then
   // releases the current stage. If the next stage is the current one, releases before it waits.
   // Products issued ahead read the next stage at the same point as its scales.
-  void advance(Block& block, Warp& warp) {
-    if (!pipeline_.promoted) return advance_unpromoted(block, warp);
+  void advance(Block& block, Warp& warp, int index) {
+    if (!pipeline_.promoted) return advance_unpromoted(block, warp, index);
     const int next = next_stage(warp);
     const bool same_stage = next == warp.stage && pipeline_.fault != Fault::wait_before_release;
     const bool early = pipeline_.fault == Fault::release_before_reading;
@@ -408,10 +453,23 @@ class PipelineModel {
 
   // Waits for a stage and issues its products; then those of the stage before are done, and it is released. The last
   // stage of a tile is released when its own are.
-  void advance_unpromoted(Block& block, Warp& warp) {
+  void advance_unpromoted(Block& block, Warp& warp, int index) {
     const bool early = pipeline_.fault == Fault::release_before_reading;
-    const auto after_release = [&] { return ends_tile(warp.ticket) ? kRelease : kWait; };
+    const auto after_release = [&] {
+      if (!ends_tile(warp.ticket)) return kWait;
+      return pipeline_.in_turn ? kPassTurn : kRelease;
+    };
     switch (warp.step) {
+      case kAwaitTurn:
+        ++warp.turns;
+        warp.step = kWait;
+        break;
+      case kPassTurn:
+        if (tile_of(warp.ticket) + 1 < pipeline_.tiles) {
+          arrive(block.turns[at(1 - consumer_of(index))], readers());
+        }
+        warp.step = kRelease;
+        break;
       case kWait: {
         const int next = next_stage(warp);
         warp.phases = static_cast<std::uint16_t>(warp.phases ^ 1u << next);
@@ -435,6 +493,7 @@ class PipelineModel {
         if (!early) release(block, warp.stage, warp.ticket);
         read_slot(block, tile_of(warp.ticket));
         warp.step = pipeline_.staged ? kAwaitStored : after_tile(warp.ticket + 1);
+        if (pipeline_.in_turn) take_turn(warp);
         break;
       default: leave(block, warp, warp.ticket + 1); break;
     }
@@ -472,7 +531,7 @@ class PipelineModel {
     ++stage.consumed;
     const bool short_count = pipeline_.fault == Fault::one_arrival_short;
     const bool own_only = pipeline_.fault == Fault::only_own_warps;
-    const int wanted = (own_only ? 1 : pipeline_.blocks) * pipeline_.warps - (short_count ? 1 : 0);
+    const int wanted = (own_only ? 1 : pipeline_.blocks) * readers() - (short_count ? 1 : 0);
     for (int to = 0; to < pipeline_.blocks; ++to) {
       Block& other = state_.blocks[at(to)];
       if (own_only && &other != &block) continue;

@@ -119,6 +119,7 @@ TEST(Pipeline, CoversEveryConfiguration) {
                       config.cluster};
     pipeline.promoted = config.promotion != Promotion::none;
     pipeline.staged = is_staged(config);
+    pipeline.in_turn = config.in_turn;
     EXPECT_EQ(run_random(pipeline, 1), "") << name(config);
     pipeline.tiles = 2;
     pipeline.warps = consumers(config);
@@ -153,6 +154,39 @@ TEST(Pipeline, HoldsWithoutPromotion) {
       ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
     }
   }
+}
+
+// Consumers that multiply whole tiles in turn.
+Pipeline in_turn(int stages, int slices, int tiles, int warps, int blocks = 1,
+                 Fault fault = Fault::none) {
+  Pipeline pipeline = unpromoted(stages, slices, tiles, warps, blocks, fault);
+  pipeline.in_turn = true;
+  return pipeline;
+}
+
+TEST(Pipeline, HoldsWhereConsumersTakeTilesInTurn) {
+  for (const int stages : {4, 5, 6}) {
+    for (int slices = 1; slices <= 13; ++slices) {
+      for (int tiles = 1; tiles <= 5; ++tiles) {
+        for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+          for (const int blocks : {1, 2}) {
+            const Pipeline pipeline = in_turn(stages, slices, tiles, 8, blocks);
+            ASSERT_EQ(run_random(pipeline, seed), "") << describe(pipeline) << ", seed " << seed;
+          }
+        }
+        if (slices > 7 || tiles > 4) continue;
+        const Pipeline pipeline = in_turn(stages, slices, tiles, 2);
+        ASSERT_EQ(run_every(pipeline), "") << describe(pipeline);
+      }
+    }
+  }
+  EXPECT_EQ(run_every(in_turn(2, 3, 3, 2, 2)), "");
+}
+
+TEST(PipelineModel, SeesConsumersThatAreNotInTurn) {
+  EXPECT_NE(run_every(in_turn(4, 9, 3, 2, 1, Fault::out_of_turn)), "");
+  EXPECT_NE(run_every(in_turn(4, 5, 3, 2, 1, Fault::parities_of_own_tiles)), "");
+  EXPECT_NE(run_every(in_turn(4, 5, 3, 4, 1, Fault::one_arrival_short)), "");
 }
 
 // Tiles of groups, of different lengths, and the slots in which they are passed on.

@@ -188,10 +188,31 @@ TEST(SharedPlan, HasRoomForTheEndScalesOfEveryWarp) {
 TEST(SharedPlan, CutsATileIntoWholeWaves) {
   for (const Sm90GemmConfig& c : sm90_gemm_configs()) {
     const int waves = waves_m(c) * waves_n(c);
-    EXPECT_EQ(consumers(c) * waves * kWaveM * wave_n(c), c.tile_m * c.tile_n) << name(c);
-    EXPECT_LE(waves, 2) << name(c) << ": 64 accumulators a wave, of 240 registers";
+    EXPECT_EQ(readers(c) * waves * kWaveM * wave_n(c), c.tile_m * c.tile_n) << name(c);
+    EXPECT_LE(waves, 2) << name(c);
+    EXPECT_LE(waves * wave_n(c) / 2, 192) << name(c) << ": accumulators, of 240 registers";
     EXPECT_EQ(consumer_rows(c) % kWaveM, 0) << name(c);
     EXPECT_EQ(consumer_cols(c) % wave_n(c), 0) << name(c);
+    EXPECT_TRUE(!c.in_turn || c.promotion == Promotion::none) << name(c);
+  }
+}
+
+TEST(SharedPlan, LoadsEachRowOfASharedOperandOnce) {
+  for (const Sm90GemmConfig& c : sm90_gemm_configs()) {
+    EXPECT_EQ(cluster_m(c) * cluster_n(c), c.cluster) << name(c);
+    EXPECT_EQ(loaded_rows_of_a(c) * cluster_n(c), c.tile_m) << name(c);
+    EXPECT_EQ(loaded_rows_of_b(c) * cluster_m(c), c.tile_n) << name(c);
+    EXPECT_EQ(loaded_rows_of_b(c) % 8, 0) << name(c) << ": whole swizzle atoms";
+  }
+}
+
+TEST(SharedPlan, FlipsTheStagesThatATileUsesAnOddNumberOfTimes) {
+  for (int stages = 1; stages <= kMostStages; ++stages) {
+    for (int slices = 0; slices <= 40; ++slices) {
+      std::uint32_t flipped = 0;
+      for (int slice = 0; slice < slices; ++slice) flipped ^= 1u << slice % stages;
+      EXPECT_EQ(flipped_stages(stages, slices), flipped) << stages << " stages, " << slices;
+    }
   }
 }
 

@@ -12,7 +12,8 @@ loads of a stage in large tiles. Other loads, and all stores, are issued by an e
 no such loop. Where scales are applied at the end (1xall . 1xall) a promotion is a FADD, and the two FMUL of every
 accumulator stand wherever a wave's results leave. Without promotion a body only issues: each of the stages is one
 arrive and one wait, and the last waves are waited for behind the loop. 16-bit products (HGMMA) are never promoted; an
-operand along whose rows memory is contiguous takes a load per 64 of them. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration, and the
+operand along whose rows memory is contiguous takes a load per 64 of them. Consumers that take
+tiles in turn have all waves of a tile. Over groups (grouped_gemm) a kernel has the counts of the dense one of its configuration, and the
 kernel of all widths over rows those of each width together.
 
 Attention forward: scores of a block of keys are dim_qk / 16 steps with q in shared memory (HGMMA), and
@@ -25,7 +26,7 @@ import re
 
 GEMM = re.compile(
     r"gemm_(?:cluster_)?kernel\w*Sm90GemmConfigELi(\d+)ELi(\d+)ELi(\d+)ELNS_9PromotionE(\d)"
-    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)ELi(\d)ELNS_5MajorE(\d)ELS\d*_(\d)E"
+    r"ELNS_5DtypeE(\d)ELS\d*_(\d)ELNS_7ColumnsE(\d)ELi(\d)ELNS_5MajorE(\d)ELS\d*_(\d)ELb(\d)E"
 )
 GROUPED = re.compile(r"Sm90GroupedGemmConfigELNS_6GroupsE(\d)E")
 LISTED = re.compile(
@@ -33,7 +34,8 @@ LISTED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}",
     re.MULTILINE,
 )
-LISTED_16 = re.compile(r"(?:\{Groups::(\w+), )?config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?\)")
+LISTED_16 = re.compile(r"(?:\{Groups::(\w+), )?config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?(?:, (true))?\)")
+LISTED_IN_TURN = re.compile(r"^ *unpromoted_in_turn\((\d+), (\d+), (\d+), (\d)\)", re.MULTILINE)
 LISTED_GROUPED = re.compile(
     r"\{Groups::(\w+),\s*\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
@@ -54,7 +56,7 @@ MOST_IN_ONE_BANK = 1
 
 
 def gemm_config(kernel):
-    """(tile_m, tile_n, stages, promotion, a, b, columns, cluster, majors) from a mangled name; None for other kernels."""
+    """(tile_m, tile_n, stages, promotion, a, b, columns, cluster, majors, in turn) from a mangled name, if it is a product's."""
     match = GEMM.search(kernel)
     return tuple(int(number) for number in match.groups()) if match else None
 
@@ -62,7 +64,7 @@ def gemm_config(kernel):
 def row_widths():
     """The configurations of the one kernel that has several."""
     tiles = ((128, 256, 4), (128, 192, 4), (128, 160, 5), (128, 128, 6))
-    return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1, 0, 0) for tile in tiles]
+    return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1, 0, 0, 0) for tile in tiles]
 
 
 def groups(kernel):
@@ -71,10 +73,10 @@ def groups(kernel):
     return int(match.group(1)) if match else GROUPS["none"]
 
 
-def config_of(m, n, stages, promotion, a, b, columns, cluster):
+def config_of(m, n, stages, promotion, a, b, columns, cluster, in_turn=0):
     return (
         int(m), int(n), int(stages), PROMOTIONS[promotion],
-        DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1), 0, 0,
+        DTYPES[a], DTYPES[b], COLUMNS[columns], int(cluster or 1), 0, 0, in_turn,
     )
 
 
@@ -83,9 +85,9 @@ def configs16(header):
     return {
         (
             GROUPS[kind or "none"],
-            (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b]),
+            (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b], int(bool(in_turn))),
         )
-        for kind, a, b, m, n, stages, cluster in LISTED_16.findall(header)
+        for kind, a, b, m, n, stages, cluster, in_turn in LISTED_16.findall(header)
         for dtype in (DTYPES["bf16"], DTYPES["f16"])
     }
 
@@ -96,6 +98,10 @@ def listed_configs(header):
         (GROUPS[kind], config_of(*numbers)) for kind, *numbers in LISTED_GROUPED.findall(header)
     }
     dense = set() if grouped else {(GROUPS["none"], config_of(*numbers)) for numbers in LISTED.findall(header)}
+    dense |= {
+        (GROUPS["none"], config_of(m, n, stages, "none", "e4m3", "e4m3", "", cluster, in_turn=1))
+        for m, n, stages, cluster in LISTED_IN_TURN.findall(header)
+    }
     return grouped | dense | configs16(header)
 
 
@@ -104,10 +110,11 @@ def loads_of_operand(rows, major):
 
 
 def unpromoted_counts(config, waves, elected):
-    tile_m, tile_n, stages, _, dtype, _, _, cluster, a_major, b_major = config
-    loads = loads_of_operand(tile_m // cluster, a_major) + loads_of_operand(tile_n, b_major)
+    tile_m, tile_n, stages, _, dtype, _, _, cluster, a_major, b_major, in_turn = config
+    shared_rows = tile_m // cluster if tile_m >= tile_n else tile_m  # the cluster's, else those of b are
+    loads = loads_of_operand(shared_rows, a_major) + loads_of_operand(tile_n, b_major)
     is_fp8 = dtype >= DTYPES["e4m3"]
-    batches = 1 if tile_m == 128 else waves  # both waves of 128x256 are one of m64n256
+    batches = 1 if tile_m == 128 and not in_turn else waves  # both waves of 128x256 are one of m64n256
     products = {"QGMMA": 4 * batches * stages, "HGMMA": 0}
     return {
         "QGMMA": products["QGMMA" if is_fp8 else "HGMMA"],
@@ -120,26 +127,29 @@ def unpromoted_counts(config, waves, elected):
     }
 
 
-def end_scale_products(waves, per_wave, staged_early, early_bodies):
+def end_scale_products(waves, per_wave, staged, staged_early, early_bodies):
     """Two FMUL per accumulator where a tile is stored at once, where it is staged, and where its first wave is early."""
-    ways = 1 if waves == 1 else 2
+    ways = 2 if staged else 1
     return 2 * per_wave * (ways * waves + (early_bodies if staged_early else 0))
 
 
 def gemm_counts(config, over):
     tile_m, tile_n, stages, promotion, dtype, *_ = config
-    consumers = 1 if tile_m == 64 and tile_n < 128 else 2
+    in_turn = config[-1]
+    # Consumers in turn have a whole tile each.
+    consumers = 1 if in_turn or (tile_m == 64 and tile_n < 128) else 2
     cols = tile_n if tile_m > 64 else tile_n // consumers
     wave_n = 128 if cols % 128 == 0 else cols
     waves = tile_m * tile_n // consumers // (64 * wave_n)
     per_wave = wave_n // 2
     # 256x128 has waves of rows, of which the first is staged under the products of the second.
     staged_early = tile_m == 256
+    staged = waves == 2 and not in_turn
     elected = promotion != ONE_BY_ONE and waves == 1
     if promotion == NONE:
         counts = unpromoted_counts(config, waves, elected)
         if dtype >= DTYPES["e4m3"]:
-            counts["FMUL"] = end_scale_products(waves, per_wave, staged_early, 1)
+            counts["FMUL"] = end_scale_products(waves, per_wave, staged, staged_early, 1)
         return counts
     bodies = 1 if promotion == ONE_BY_ONE else 2 * stages
     promotions = per_wave * waves * bodies
@@ -166,7 +176,7 @@ def gemm_counts(config, over):
     if promotion == SUM:
         counts |= {
             "FFMA": 0,
-            "FMUL": end_scale_products(waves, per_wave, staged_early, stages),
+            "FMUL": end_scale_products(waves, per_wave, staged, staged_early, stages),
             "LANE_LOOP": 0 if elected else 2,
         }
     return counts

@@ -13,7 +13,7 @@ import ptxas_log
 
 SQUARES = (
     "_ZN5octet4sm9011gemm_kernelINS_8ConstantIXtlNS_14Sm90GemmConfigELi256ELi128ELi4E"
-    "LNS_9PromotionE0ELNS_5DtypeE4ELS5_4ELNS_7ColumnsE0ELi1ELNS_5MajorE0ELS7_0EEEEEEEvNS0_8GemmMapsENS0_10GemmParamsE"
+    "LNS_9PromotionE0ELNS_5DtypeE4ELS5_4ELNS_7ColumnsE0ELi1ELNS_5MajorE0ELS7_0ELb0EEEEEEEvNS0_8GemmMapsENS0_10GemmParamsE"
 )
 CLEAN = f"""ptxas info    : Compiling entry function '{SQUARES}' for 'sm_90a'
 ptxas info    : Function properties for {SQUARES}
@@ -85,7 +85,7 @@ class Cubin(unittest.TestCase):
 
 class Design(unittest.TestCase):
     def test_knows_the_configuration_of_a_kernel(self):
-        self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4, 0, 1, 0, 0))
+        self.assertEqual(design.gemm_config(SQUARES), (256, 128, 4, 0, 4, 4, 0, 1, 0, 0, 0))
         self.assertIsNone(design.gemm_config("_Z15quantize_kernelIf"))
         for kernel in ("15quantize_kernelI", "22quantize_groups_kernelI", "21quantize_batch_kernelI"):
             self.assertEqual(design.expected(f"_ZN5octet4sm90{kernel}")["FMUL"], 384)
@@ -116,17 +116,20 @@ class Design(unittest.TestCase):
 
     def test_reads_the_list_of_configurations(self):
         line = "    {64, 256, 5, Promotion::one_by_one, Dtype::e4m3, Dtype::e5m2},\n"
-        self.assertEqual(design.listed_configs(line), {(0, (64, 256, 5, 1, 4, 5, 0, 1, 0, 0))})
+        self.assertEqual(design.listed_configs(line), {(0, (64, 256, 5, 1, 4, 5, 0, 1, 0, 0, 0))})
         pair = line.replace("e5m2}", "e5m2, Columns::paired, 2}")
-        self.assertEqual(design.listed_configs(pair), {(0, (64, 256, 5, 1, 4, 5, 1, 2, 0, 0))})
+        self.assertEqual(design.listed_configs(pair), {(0, (64, 256, 5, 1, 4, 5, 1, 2, 0, 0, 0))})
         grouped = f"    {{Groups::contraction,\n {pair.strip().removesuffix(',')}}},\n"
-        self.assertEqual(design.listed_configs(grouped), {(2, (64, 256, 5, 1, 4, 5, 1, 2, 0, 0))})
+        self.assertEqual(design.listed_configs(grouped), {(2, (64, 256, 5, 1, 4, 5, 1, 2, 0, 0, 0))})
+        in_turn = "    unpromoted_in_turn(128, 192, 5, 2),\n"
+        self.assertEqual(design.listed_configs(in_turn), {(0, (128, 192, 5, 3, 4, 4, 0, 2, 0, 0, 1))})
 
     def test_reads_the_list_of_16_bit_configurations(self):
-        line = "    config16(kDtype, Major::k, Major::mn, 64, 128, 8),\n"
-        self.assertEqual(
-            design.listed_configs(line), {(0, (64, 128, 8, 3, dtype, dtype, 0, 1, 0, 1)) for dtype in (2, 3)}
-        )
+        for more, cluster, in_turn in (("", 1, 0), (", 2", 2, 0), (", 2, true", 2, 1)):
+            self.assertEqual(
+                design.listed_configs(f"    config16(kDtype, Major::k, Major::mn, 64, 128, 8{more}),\n"),
+                {(0, (64, 128, 8, 3, dtype, dtype, 0, cluster, 0, 1, in_turn)) for dtype in (2, 3)},
+            )
 
     def test_sees_sums_that_are_not_added_up(self):
         kernel = SQUARES.replace("PromotionE0", "PromotionE2")

@@ -52,10 +52,21 @@ class PlainDeepGemm:
         left = a.float() * expanded(a_scales, (1, 128), *a.shape)
         right = b.float() * expanded(b_scales, (128, 128), *b.shape[1:])
         assert a_scales.stride() == (1, len(a)) and b.is_contiguous()
+        PlainDeepGemm.m_grouped_bf16_gemm_nt_contiguous(left, right, d, of_rows)
+
+    @staticmethod
+    def m_grouped_bf16_gemm_nt_contiguous(a, b, d, of_rows):
         for begin in range(0, len(a), 128):
             rows = slice(begin, begin + 128)
             assert set(of_rows[rows].tolist()) <= {of_rows[begin].item(), -1}
-            d[rows] = (left[rows] @ right[of_rows[begin]].T).to(d.dtype)
+            d[rows] = (a[rows].float() @ b[of_rows[begin]].float().T).to(d.dtype)
+
+    @staticmethod
+    def k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, on_device, c):
+        assert c is d and on_device.tolist() == sizes and not any(size % 128 for size in sizes)
+        assert a.is_contiguous() and b.is_contiguous() and len(a) == len(b) == sum(sizes)
+        for group, (left, right) in enumerate(zip(a.float().split(sizes), b.float().split(sizes))):
+            d[group] += left.T @ right
 
     @staticmethod
     def k_grouped_fp8_gemm_nt_contiguous(a, b, d, sizes, on_device, c):
@@ -99,14 +110,18 @@ class Grouped(unittest.TestCase):
         # torch has this one for CUDA devices only.
         self.assertEqual(results["forward"]["torch rowwise"].check, "ERROR")
 
-    def test_bf16_products_are_torchs(self):
-        results = results_of(peers_grouped_gemm, (3, 600, 256, 384, "skewed"), "bf16")
-        self.assertEqual(list(results), ["forward", "dgrad", "wgrad", "wgrad f32 +="])
+    def test_bf16_products_are_the_peers(self):
+        libraries = {"deep_gemm": types.SimpleNamespace(library=PlainDeepGemm)}
+        with mock.patch("peers_libraries.available", lambda: libraries):
+            results = results_of(peers_grouped_gemm, (3, 600, 256, 384, "skewed"), "bf16")
+        peers = {"forward": ["deep_gemm", "torch bf16"], "dgrad": ["deep_gemm", "torch bf16"],
+                 "wgrad": ["torch bf16"], "wgrad f32 +=": ["deep_gemm"]}
+        self.assertEqual(list(results), list(peers))
         for product, result in results.items():
-            self.assertEqual(result["octet"].check, "PASS", f"{product}: {result['octet'].note}")
-            self.assertEqual(result["octet"].case.dtype, "bf16")
-            if "+=" not in product:
-                self.assertEqual(result["torch bf16"].check, "PASS", f"{product}: {result['torch bf16'].note}")
+            self.assertEqual(list(result), ["octet", *peers[product]])
+            for library, one in result.items():
+                self.assertEqual(one.case.dtype, "bf16")
+                self.assertEqual(one.check, "PASS", f"{product} {library}: {one.note}")
 
     def test_one_wrong_group_is_told(self):
         groups = octet_c_grouped.Groups([5, 0, 200], "cpu")

@@ -24,7 +24,6 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -225,10 +224,9 @@ int sweep_layers(std::vector<std::string> arguments) {
   if (arguments.empty()) arguments = {"dense84"};
   const Layers layers = layers_of(arguments);
   bench::DeviceTiming timing(kDevice);
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string, Major>> done;
+  std::set<std::string> done;
   const auto once = [&](std::int64_t m, std::int64_t n, std::int64_t k, const GemmOperand& a,
                         const GemmOperand& b) {
-    if (!done.insert({m, n, k, name(b.block), b.major}).second) return;
     GemmProblem problem;
     problem.m = m;
     problem.n = n;
@@ -238,7 +236,7 @@ int sweep_layers(std::vector<std::string> arguments) {
     problem.out_dtype = is_fp8(a.dtype) ? Dtype::bf16 : a.dtype;
     problem.fast_accumulation = operands->fast_accumulation;
     problem.device = kDevice;
-    sweep(timing, problem, layers.by_shape);
+    if (done.insert(describe(problem)).second) sweep(timing, problem, layers.by_shape);
   };
   for (const LayerCase& layer : layers.cases) {
     once(layer.m, layer.n, layer.k, operands->x, operands->w);

@@ -178,20 +178,39 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
   }
 }
 
-// 16-bit products: one wgmma of m64n256 reads a once, which pays where the contraction is long.
-TEST(Sm90GemmChoice, TakesJoinedWavesForLong16BitContractions) {
-  GemmProblem problem = make_problem(16384, 8192, 28672, kBlock128x128);
-  problem.a = problem.b = {Dtype::bf16, {}, Major::k};
-  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 k.k");
-  problem.b.major = Major::mn;
-  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 k.mn");
-  problem.a.major = Major::mn;
-  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "128x256x4 bf16.bf16 mn.mn");
-  problem.a.major = problem.b.major = Major::k;
-  problem.k = 3584;
-  EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), "256x128x4 bf16.bf16 k.k cluster");
-  problem.m = 64;
-  EXPECT_EQ(choose_sm90_gemm(problem, kH200).tile_m, 64);
+// Products that are not promoted: the quickest of all tiles, measured side by side on an H200. Consumers in turn, and
+// joined waves where operands are contiguous along their rows and the contraction is long.
+TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickestWithoutPromotion) {
+  struct Measured {
+    std::int64_t m, n, k;
+    Major a, b;
+    const char* config;
+  };
+  for (const auto& [m, n, k, a, b, config] :
+       {Measured{4096, 4096, 4096, Major::k, Major::k, "128x128x6 bf16.bf16 k.k cluster in turn"},
+        {8192, 8192, 8192, Major::k, Major::k, "128x192x5 bf16.bf16 k.k cluster in turn"},
+        {8192, 106496, 16384, Major::k, Major::k, "128x192x5 bf16.bf16 k.k cluster in turn"},
+        {8192, 3584, 4608, Major::k, Major::mn, "128x128x6 bf16.bf16 k.mn cluster in turn"},
+        {8192, 8192, 57344, Major::k, Major::mn, "128x256x4 bf16.bf16 k.mn"},
+        {12288, 4096, 4096, Major::mn, Major::mn, "128x128x6 bf16.bf16 mn.mn cluster in turn"},
+        {8192, 28672, 16384, Major::mn, Major::mn, "128x256x4 bf16.bf16 mn.mn"}}) {
+    GemmProblem problem = make_problem(m, n, k, kBlock128x128);
+    problem.a = {Dtype::bf16, {}, a};
+    problem.b = {Dtype::bf16, {}, b};
+    EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), config) << describe(problem);
+    problem.m = 64;
+    EXPECT_LE(choose_sm90_gemm(problem, kH200).tile_m, a == Major::k ? 64 : 128);
+  }
+  for (const auto& [m, n, k, a, b, config] :
+       {Measured{4096, 4096, 4096, Major::k, Major::k, "128x128x6 unpromoted e4m3.e4m3 in turn"},
+        {32768, 4096, 4096, Major::k, Major::k, "128x128x6 unpromoted e4m3.e4m3 in turn"},
+        {8192, 8192, 29568, Major::k, Major::k,
+         "128x192x5 unpromoted e4m3.e4m3 cluster in turn"}}) {
+    GemmProblem problem = make_problem(m, n, k, kBlock128x128);
+    problem.a = problem.b = {Dtype::e4m3, kEachRow, Major::k};
+    problem.fast_accumulation = true;
+    EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), config) << describe(problem);
+  }
 }
 
 // Scales of whole rows, promoted and not.

@@ -39,25 +39,29 @@ constexpr double kStagedTileOverhead = 1600;
 constexpr double kJoinedTileOverhead = 2800;
 // Clocks per launch of clusters: the blocks of a cluster start and end together.
 constexpr double kClusterOverhead = 1400;
-// The share of its clocks that a cluster saves at the power limit, by reading less from the L2 cache.
+// The share of its clocks that a cluster saves at the power limit, by reading less from the L2 cache. Tiles in turn have
+// it in their utilisation.
 constexpr double kClusterSaves = 0.02;
 // TMA zero-fill of rows beyond M is slower than a real load: measured 1.4x per slice.
 constexpr double kZeroFill = 1.4;
 // Bytes per clock from the L2 cache to each multiprocessor when all of them load.
 constexpr double kL2Bytes = 60;
 
-// Not promoted: bf16 beside each other on an H200, three products of 4096 cubed, 8192x37888x3584 and 16384x8192x28672.
-// 128x256 is ahead of 256x128 in clusters by 0.8 to 1.1 % where the contraction is above 16,000, behind by up to 0.8 %
-// where it is below 5000: its waves end together, and no result leaves before (kJoinedTileOverhead).
-constexpr Tile kUnpromoted[] = {{128, 256, Columns::in_order, 0.965},
+// Not promoted: fitted to sweeps of 12 layers in bf16 and with fast_accumulation, three products each, every tile and
+// cuBLASLt in turns on an H200 (octet_sm90_sweep). The tile that is chosen has 0.993 and 0.996 of the best one's rate.
+constexpr Tile kUnpromoted[] = {{128, 256, Columns::in_order, 0.96},
                                 {256, 128, Columns::in_order, 0.935},
                                 {128, 128, Columns::in_order, 0.90},
                                 {64, 128, Columns::in_order, 0.62},
                                 {64, 64, Columns::in_order, 0.45}};
+// Where consumers take tiles in turn, of the same sweeps. Their stores cost nothing between two tiles.
+constexpr Tile kInTurn[] = {{128, 192, Columns::in_order, 0.96},
+                            {128, 128, Columns::in_order, 0.94}};
 
-std::span<const Tile> tiles(Promotion promotion) {
-  if (promotion == Promotion::none) return kUnpromoted;
-  if (promotion == Promotion::one_by_one) return kRowsByRows;
+std::span<const Tile> tiles(const Sm90GemmConfig& config) {
+  if (config.in_turn) return kInTurn;
+  if (config.promotion == Promotion::none) return kUnpromoted;
+  if (config.promotion == Promotion::one_by_one) return kRowsByRows;
   return kRowsBySquares;
 }
 
@@ -89,7 +93,7 @@ int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
 }
 
 double utilisation(const Sm90GemmConfig& config) {
-  for (const Tile& tile : tiles(config.promotion)) {
+  for (const Tile& tile : tiles(config)) {
     if (tile.m == config.tile_m && tile.n == config.tile_n && tile.columns == config.columns) {
       return tile.utilisation;
     }
@@ -104,7 +108,8 @@ std::string name(const Sm90GemmConfig& c) {
   return text(c.tile_m, "x", c.tile_n, "x", c.stages, " ", fp8 ? blocks_of(c.promotion) : "",
               name(c.a), ".", name(c.b),
               fp8 ? "" : text(" ", name(c.a_major), ".", name(c.b_major)),
-              c.columns == Columns::paired ? " paired" : "", c.cluster == 2 ? " cluster" : "");
+              c.columns == Columns::paired ? " paired" : "", c.cluster == 2 ? " cluster" : "",
+              c.in_turn ? " in turn" : "");
 }
 
 std::optional<Sm90GemmConfig> parse_sm90_gemm_config(std::string_view text) {
@@ -139,20 +144,22 @@ bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config) {
 
 double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config,
                         int multiprocessors) {
-  const std::int64_t clusters =
-      ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n * config.cluster);
+  const std::int64_t clusters = ceil_div(problem.m, config.tile_m * cluster_m(config)) *
+                                ceil_div(problem.n, config.tile_n * cluster_n(config));
   const std::int64_t at_once = std::max(1, multiprocessors / config.cluster);
   const double waves = static_cast<double>(ceil_div(clusters, at_once));
   const double slices = static_cast<double>(ceil_div(problem.k, slice_elements(config)));
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
   const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
   const double zero_fill = problem.m < config.tile_m && !is_load_bound(config) ? kZeroFill : 1;
-  const double between = !is_staged(config)    ? kTileOverhead
+  const double between = config.in_turn        ? 0
+                         : !is_staged(config)  ? kTileOverhead
                          : joins_waves(config) ? kJoinedTileOverhead
                                                : kStagedTileOverhead;
   const double clocks = waves * slices * zero_fill * std::max(tensor_clocks, supply_clocks) +
                         (waves - 1) * between + kTileOverhead;
-  return config.cluster == 1 ? clocks : clocks * (1 - kClusterSaves) + kClusterOverhead;
+  if (config.cluster == 1) return clocks;
+  return clocks * (config.in_turn ? 1 : 1 - kClusterSaves) + kClusterOverhead;
 }
 
 const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors) {

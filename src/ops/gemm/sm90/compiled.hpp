@@ -51,8 +51,16 @@ inline constexpr Sm90GemmConfig kSm90PromotedConfigs[] = {
     {128, 128, 6, Promotion::sum, Dtype::e5m2, Dtype::e5m2},
 };
 
-// The same with fast_accumulation.
+// The same with fast_accumulation. Where consumers take tiles in turn, one stores under the products of the other.
+constexpr Sm90GemmConfig unpromoted_in_turn(int tile_m, int tile_n, int stages, int cluster) {
+  Sm90GemmConfig config{tile_m, tile_n, stages, Promotion::none, Dtype::e4m3, Dtype::e4m3};
+  config.cluster = cluster;
+  config.in_turn = true;
+  return config;
+}
 inline constexpr Sm90GemmConfig kSm90UnpromotedConfigs[] = {
+    unpromoted_in_turn(128, 192, 5, 2),
+    unpromoted_in_turn(128, 128, 6, 1),
     {256, 128, 4, Promotion::none, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},
     {256, 128, 4, Promotion::none, Dtype::e4m3, Dtype::e4m3},
     {128, 256, 4, Promotion::none, Dtype::e4m3, Dtype::e4m3},
@@ -69,17 +77,21 @@ inline constexpr Sm90GemmConfig kSm90UnpromotedConfigs[] = {
 // Those of one 16-bit dtype. Few rows are those of a forward product or a data gradient.
 template <Dtype kDtype>
 inline constexpr Sm90GemmConfig kSm90Configs16[] = {
+    config16(kDtype, Major::k, Major::k, 128, 192, 5, 2, true),
+    config16(kDtype, Major::k, Major::k, 128, 128, 6, 2, true),
     config16(kDtype, Major::k, Major::k, 256, 128, 4, 2),
     config16(kDtype, Major::k, Major::k, 256, 128, 4),
     config16(kDtype, Major::k, Major::k, 128, 256, 4),
     config16(kDtype, Major::k, Major::k, 128, 128, 6),
     config16(kDtype, Major::k, Major::k, 64, 128, 8),
     config16(kDtype, Major::k, Major::k, 64, 64, 10),
+    config16(kDtype, Major::k, Major::mn, 128, 128, 6, 2, true),
     config16(kDtype, Major::k, Major::mn, 256, 128, 4, 2),
     config16(kDtype, Major::k, Major::mn, 256, 128, 4),
     config16(kDtype, Major::k, Major::mn, 128, 256, 4),
     config16(kDtype, Major::k, Major::mn, 128, 128, 6),
     config16(kDtype, Major::k, Major::mn, 64, 128, 8),
+    config16(kDtype, Major::mn, Major::mn, 128, 128, 6, 2, true),
     config16(kDtype, Major::mn, Major::mn, 256, 128, 4, 2),
     config16(kDtype, Major::mn, Major::mn, 256, 128, 4),
     config16(kDtype, Major::mn, Major::mn, 128, 256, 4),

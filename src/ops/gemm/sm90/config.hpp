@@ -33,19 +33,22 @@ struct Sm90GemmConfig {
   Dtype a = Dtype::e4m3;
   Dtype b = Dtype::e4m3;
   Columns columns = Columns::in_order;
-  // Blocks on neighbouring columns of tiles; each loads its part of a for all of them.
+  // Blocks on neighbouring tiles; each loads its part of the operand that they share for all of them.
   int cluster = 1;
   // 16-bit operands may be contiguous along either dimension.
   Major a_major = Major::k;
   Major b_major = Major::k;
+  // The consumers multiply whole tiles in turn: one stores its results while the other multiplies.
+  bool in_turn = false;
 
   friend constexpr bool operator==(const Sm90GemmConfig&, const Sm90GemmConfig&) = default;
 };
 
 // A 16-bit configuration.
 constexpr Sm90GemmConfig config16(Dtype dtype, Major a, Major b, int tile_m, int tile_n, int stages,
-                                  int cluster = 1) {
-  return {tile_m, tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order, cluster, a, b};
+                                  int cluster = 1, bool in_turn = false) {
+  return {tile_m,  tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order,
+          cluster, a,      b,      in_turn};
 }
 
 // What the tiles of a launch belong to: one product, or those of groups, which cut d's rows or the
@@ -91,17 +94,24 @@ constexpr bool has_end_scales(const Sm90GemmConfig& c) {
   return !has_slice_scales(c) && is_fp8(c.a);
 }
 
-// How the consumers share a tile, and the waves each has.
+// How the consumers share a tile, unless they take whole ones in turn, and the waves each has.
 constexpr int consumers(const Sm90GemmConfig& c) {
   return c.tile_m == kWaveM && c.tile_n < kWaveN ? 1 : kConsumers;
 }
-constexpr bool consumers_split_m(const Sm90GemmConfig& c) { return c.tile_m > kWaveM; }
+constexpr bool consumers_split_m(const Sm90GemmConfig& c) {
+  return c.tile_m > kWaveM && !c.in_turn;
+}
+constexpr bool consumers_split_n(const Sm90GemmConfig& c) {
+  return c.tile_m == kWaveM && !c.in_turn;
+}
 constexpr int consumer_rows(const Sm90GemmConfig& c) {
   return consumers_split_m(c) ? c.tile_m / consumers(c) : c.tile_m;
 }
 constexpr int consumer_cols(const Sm90GemmConfig& c) {
-  return consumers_split_m(c) ? c.tile_n : c.tile_n / consumers(c);
+  return consumers_split_n(c) ? c.tile_n / consumers(c) : c.tile_n;
 }
+// Consumers that read each stage.
+constexpr int readers(const Sm90GemmConfig& c) { return c.in_turn ? 1 : consumers(c); }
 constexpr int waves_m(const Sm90GemmConfig& c) { return consumer_rows(c) / kWaveM; }
 constexpr int wave_n(const Sm90GemmConfig& c) {
   return consumer_cols(c) % kWaveN == 0 ? kWaveN : consumer_cols(c);
@@ -114,7 +124,9 @@ constexpr bool joins_waves(const Sm90GemmConfig& c) {
 
 // Tiles of 160 or 192 columns are one wave, which crosses from one 128-column block of b's scales into the next.
 // Where it does depends on the tile, but always between segments of so many columns.
-constexpr bool crosses_scale_blocks(const Sm90GemmConfig& c) { return wave_n(c) > kWaveN; }
+constexpr bool crosses_scale_blocks(const Sm90GemmConfig& c) {
+  return has_slice_scales(c) && wave_n(c) > kWaveN;
+}
 constexpr int scale_segment(const Sm90GemmConfig& c) { return std::gcd(wave_n(c), kScaleBlock); }
 
 // Whether the consumers' loop over stages is unrolled. If so, every tile starts at stage 0, where the
@@ -122,6 +134,17 @@ constexpr int scale_segment(const Sm90GemmConfig& c) { return std::gcd(wave_n(c)
 // unrolled stages spill.
 constexpr bool stages_unrolled(const Sm90GemmConfig& c) {
   return c.promotion != Promotion::one_by_one;
+}
+
+// The stages that a tile of so many slices uses an odd number of times, a bit each: their parity is another
+// behind it. A consumer that leaves every other tile out keeps its parities so.
+constexpr std::uint32_t flipped_stages(int stages, int slices) {
+  std::uint32_t flipped = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const int uses = (slices - stage + stages - 1) / stages;
+    flipped |= static_cast<std::uint32_t>(uses & 1) << stage;
+  }
+  return flipped;
 }
 
 // Columns of a box of results, 16-bit or f32: 128 bytes, or 64 where the wave is no multiple of that.
@@ -150,7 +173,8 @@ constexpr bool is_load_bound(const Sm90GemmConfig& c) {
 // parts of 64 rows by a box's columns, and a warp of its own stores them. With two operations per accumulator the
 // ring continues from tile to tile and no stage is the last.
 constexpr bool is_staged(const Sm90GemmConfig& c) {
-  return stages_unrolled(c) && (waves_m(c) * waves_n(c) == 2 || crosses_scale_blocks(c));
+  return stages_unrolled(c) && !c.in_turn &&
+         (waves_m(c) * waves_n(c) == 2 || crosses_scale_blocks(c));
 }
 // Whether the parts take the ring's last stage, which the next tile loads last, and the staging memory: together
 // exactly the 64 KB of a 16-bit tile of 256x128 or 128x256. Narrower tiles have staging memory for all of it.
@@ -164,7 +188,8 @@ constexpr int staged_parts(const Sm90GemmConfig& c) {
 }
 constexpr int staged_part_bytes(const Sm90GemmConfig& c) { return kWaveM * box_cols(c, 2) * 2; }
 constexpr int staging_bytes(const Sm90GemmConfig& c) {
-  return crosses_scale_blocks(c) ? c.tile_m * c.tile_n * 2 : kConsumers * 4 * kStagingBytes;
+  return is_staged(c) && crosses_scale_blocks(c) ? c.tile_m * c.tile_n * 2
+                                                 : kConsumers * 4 * kStagingBytes;
 }
 
 // Blocks of 128 columns that a tile touches; tiles narrower than 128 lie within one.
@@ -188,9 +213,19 @@ constexpr int bytes_beyond_m(int rows, bool slice_scales) {
   return rows * kSliceBytes + (slice_scales ? rows / 4 * 16 : 0);
 }
 
+// Blocks of a cluster share the larger operand of a tile: their tiles lie beside each other in a row of tiles, or below
+// each other in a column.
+constexpr bool shares_b(const Sm90GemmConfig& c) { return c.tile_n > c.tile_m; }
+constexpr int cluster_m(const Sm90GemmConfig& c) { return shares_b(c) ? c.cluster : 1; }
+constexpr int cluster_n(const Sm90GemmConfig& c) { return shares_b(c) ? 1 : c.cluster; }
+// Rows of each operand that a block loads: for itself, or for all blocks of its cluster.
+constexpr int loaded_rows_of_a(const Sm90GemmConfig& c) { return c.tile_m / cluster_n(c); }
+constexpr int loaded_rows_of_b(const Sm90GemmConfig& c) { return c.tile_n / cluster_m(c); }
+
 // Bytes of a stage that a block itself loads from the L2 cache.
 constexpr int loaded_bytes(const Sm90GemmConfig& c) {
-  return stage_bytes(c) - (c.tile_m - c.tile_m / c.cluster) * kSliceBytes;
+  return stage_bytes(c) -
+         (c.tile_m - loaded_rows_of_a(c) + c.tile_n - loaded_rows_of_b(c)) * kSliceBytes;
 }
 
 // TMA loads f32 scales from multiples of four on only: from another first coordinate the load is an illegal
@@ -321,7 +356,7 @@ constexpr int shared_bytes(const Sm90GroupedGemmConfig& c) {
 }
 
 // "256x128x4 1x128.1x128 e4m3.e4m3 paired cluster": tile and stages, scale blocks, dtypes of a and b,
-// columns, and whether blocks share a. 16-bit: "128x256x4 bf16.bf16 k.mn".
+// columns, whether blocks share a, and whether consumers take turns. 16-bit: "128x256x4 bf16.bf16 k.mn".
 std::string name(const Sm90GemmConfig& c);
 
 // The compiled configuration of this name; nothing where there is none.

@@ -26,6 +26,16 @@ using ptx::lane_index;
 __device__ __forceinline__ int warp_index() { return threadIdx.x / 32 % 4; }  // of the warpgroup
 __device__ __forceinline__ int consumer_warpgroup() { return threadIdx.x / 128 - 1; }
 
+// Where a consumer's part of a tile begins.
+template <class C>
+__device__ __forceinline__ int consumer_row(int warpgroup) {
+  return consumers_split_m(C::value) ? warpgroup * consumer_rows(C::value) : 0;
+}
+template <class C>
+__device__ __forceinline__ int consumer_col(int warpgroup) {
+  return consumers_split_n(C::value) ? warpgroup * consumer_cols(C::value) : 0;
+}
+
 template <class C>
 struct Consumer {
   static constexpr Sm90GemmConfig c = C::value;
@@ -63,8 +73,8 @@ struct Consumer {
     const int warpgroup = opaque(consumer_warpgroup());
     const int lane = lane_index();
     const int warp = warp_index();
-    const int row = consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0;
-    const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
+    const int row = consumer_row<C>(warpgroup);
+    const int col = consumer_col<C>(warpgroup);
     a_low = opaque(operand_low<c.a_major>(base + offsetof(Storage, a) + row * kSliceBytes));
     b_low = opaque(operand_low<c.b_major>(base + offsetof(Storage, b) + col * kSliceBytes));
     a_scale_address = base + offsetof(Storage, a_scales) + (row + warp * 16 + lane / 4) * 4;

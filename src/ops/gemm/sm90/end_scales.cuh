@@ -31,9 +31,8 @@ __device__ __forceinline__ void fetch_end_scales(std::uint32_t base, const EndSc
   const TileOf<C> tile = tiles.tile(params);
   const int warpgroup = consumer_warpgroup();
   const int lane = lane_index();
-  const int row0 = first_row<C>(tile) + warp_index() * 16 +
-                   (consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0);
-  const int col0 = first_col<C>(tile) + (consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c));
+  const int row0 = first_row<C>(tile) + warp_index() * 16 + consumer_row<C>(warpgroup);
+  const int col0 = first_col<C>(tile) + consumer_col<C>(warpgroup);
   __syncwarp();  // all lanes have read those of the tile before
   if (lane < rows_of_warp(c)) {
     const int row = row0 + lane / 16 * kWaveM + lane % 16;

@@ -34,6 +34,36 @@ __device__ void multiply_tiles(std::uint32_t base, const Maps<C>& maps, const Pa
   ptx::wait_stores_done();
 }
 
+// The same of every other tile: one consumer stores its tile while the other multiplies the next. Of 128x192 the
+// accumulators leave so few registers that nothing but the phases is kept from tile to tile.
+template <class C>
+__device__ void multiply_every_other_tile(std::uint32_t base, const Maps<C>& maps,
+                                          const Params<C>& params) {
+  static_assert(kGroups<C> == Groups::none && C::value.promotion == Promotion::none);
+  TileReader<C> tiles(base, params);
+  std::uint32_t phases = 0;
+  const auto leave_tile_out = [&] {
+    phases ^= flipped_stages(C::value.stages, opaque(params.slices));
+    tiles.advance();
+  };
+  if (consumer_warpgroup() == 1) {
+    pass_turn();
+    leave_tile_out();
+  }
+#pragma unroll 1
+  while (tiles.valid(params)) {
+    Consumer<C> consumer(base);
+    consumer.phases = phases;
+    await_turn();
+    multiply_tile(consumer, params, tiles);
+    finish_tile(consumer, maps, params, tiles);
+    phases = consumer.phases;
+    tiles.advance();
+    leave_tile_out();
+  }
+  ptx::wait_stores_done();
+}
+
 // A barrier over the threads of the block, or of all blocks of its cluster.
 template <class C>
 __device__ __forceinline__ void sync_cluster_or_block() {
@@ -71,7 +101,7 @@ __device__ __forceinline__ void init_barriers(std::uint32_t base, int stages, St
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < stages; ++stage) {
       ptx::barrier_init(Storage::full_at(base, stage), 1);
-      ptx::barrier_init(Storage::empty_at(base, stage), C::value.cluster * 4 * consumers(C::value));
+      ptx::barrier_init(Storage::empty_at(base, stage), C::value.cluster * 4 * readers(C::value));
     }
     if constexpr (is_staged(C::value)) {
       for (int consumer = 0; consumer < kConsumers; ++consumer) {
@@ -116,7 +146,11 @@ __device__ __forceinline__ void run_roles(std::uint32_t base, const Maps<C>& map
   } else {
     ptx::grow_registers<240>();
     if (consumers(C::value) == kConsumers || consumer_warpgroup() == 0) {
-      multiply_tiles<C>(base, maps, params);
+      if constexpr (C::value.in_turn) {
+        multiply_every_other_tile<C>(base, maps, params);
+      } else {
+        multiply_tiles<C>(base, maps, params);
+      }
     }
     // Consumers of other blocks may still arrive on this block's barriers, so no block ends before them. The
     // cluster barrier does not wait for threads that have exited, so the producer takes no part in it.

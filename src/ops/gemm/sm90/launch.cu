@@ -30,7 +30,9 @@ Store store_of(const GemmProblem& problem, const TensorView& d, const Sm90GemmCo
 }
 
 // Tiles of a group along M: about 2048 rows in flight, so that both operands stay in the L2 cache.
-int group_of(const Sm90GemmConfig& config) { return std::max(1, 2048 / config.tile_m); }
+int group_of(const Sm90GemmConfig& config) {
+  return std::max(1, 2048 / (config.tile_m * cluster_m(config)));
+}
 
 // What tensor maps depend on besides the addresses: the strides that are free.
 struct Strides {
@@ -70,9 +72,9 @@ class Sm90GemmRun {
     params_.m = static_cast<int>(problem.m);
     params_.n = static_cast<int>(problem.n);
     params_.slices = static_cast<int>(ceil_div(problem.k, slice_elements(config)));
-    params_.raster = Raster(static_cast<int>(ceil_div(problem.m, config.tile_m)),
-                            static_cast<int>(ceil_div(problem.n, config.tile_n * config.cluster)),
-                            group_of(config));
+    params_.raster = Raster(
+        static_cast<int>(ceil_div(problem.m, config.tile_m * cluster_m(config))),
+        static_cast<int>(ceil_div(problem.n, config.tile_n * cluster_n(config))), group_of(config));
     params_.d_dtype = problem.out_dtype;
     params_.accumulate = problem.accumulate;
     params_.bias_dtype = problem.bias_dtype.value_or(Dtype::f32);
@@ -148,13 +150,13 @@ class Sm90GemmRun {
       sm90::check_lines16(kOp, "b", args.b.values, "; the backend cublaslt takes any");
     }
     const auto rows_of_last = static_cast<int>((problem_.m - 1) % config_.tile_m + 1);
-    maps.a.values = values_map(args.a, config_.a_major, config_.tile_m / config_.cluster);
+    maps.a.values = values_map(args.a, config_.a_major, loaded_rows_of_a(config_));
     if (is_load_bound(config_)) {
       maps.a_last.values = cuda::encode(operand_map(args.a.values, rows_of_last));
     }
     maps.b.values = config_.columns == Columns::paired
                         ? cuda::encode_paired_rows(operand_map(args.b.values, config_.tile_n))
-                        : values_map(args.b, config_.b_major, config_.tile_n);
+                        : values_map(args.b, config_.b_major, loaded_rows_of_b(config_));
     if (has_slice_scales(config_)) encode_scales(args, maps, round_up(rows_of_last, 4));
     if (sm90::stores_boxes(store))
       maps.d = cuda::encode(sm90::output_map(args.d, config_, box_rows(store)));

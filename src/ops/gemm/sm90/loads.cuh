@@ -66,6 +66,7 @@ class StageLoader {
   static constexpr bool kScalesByPointer =
       c.promotion == Promotion::product_of_scales && kGroups<C> != Groups::contraction;
   static_assert(kGroups<C> != Groups::contraction || c.tile_n == kScaleBlock);
+  static constexpr std::uint16_t kWholeCluster = (1 << c.cluster) - 1;
 
   __device__ __forceinline__ void load_scales(int stage, int slice, const OperandMaps& a_maps,
                                               std::uint32_t full) const {
@@ -117,7 +118,7 @@ class StageLoader {
       } else if constexpr (kGroups<C> == Groups::rows) {
         ptx::load_box(at, &map, x, y, matrix_, full);
       } else if constexpr (kForAll) {
-        ptx::load_box_for((1 << c.cluster) - 1, at, &map, x, y, full);
+        ptx::load_box_for(kWholeCluster, at, &map, x, y, full);
       } else {
         ptx::load_box(at, &map, x, y, full);
       }
@@ -126,18 +127,18 @@ class StageLoader {
 
   __device__ __forceinline__ void load_a(std::uint32_t a, const OperandMaps& a_maps, int slice,
                                          std::uint32_t full) const {
+    constexpr int kRows = loaded_rows_of_a(c);
+    constexpr bool kShared = kRows < c.tile_m;
     if constexpr (c.a_major == Major::mn) {
-      constexpr int kRows = c.tile_m / c.cluster;
       static_assert(kRows % kWaveM == 0 && kGroups<C> != Groups::rows);
-      const int row = c.cluster > 1 ? kRows * static_cast<int>(ptx::cluster_rank()) : 0;
-      load_panels<kRows / kWaveM, (c.cluster > 1)>(a + row * kSliceBytes, a_maps.values, m0_ + row,
-                                                   slice, full);
-    } else if constexpr (c.cluster > 1) {
-      const int row = c.tile_m / c.cluster * static_cast<int>(ptx::cluster_rank());
-      const std::uint32_t part = a + row * kSliceBytes;
-      constexpr std::uint16_t kAll = (1 << c.cluster) - 1;
+      const int row = kShared ? kRows * static_cast<int>(ptx::cluster_rank()) : 0;
+      load_panels<kRows / kWaveM, kShared>(a + row * kSliceBytes, a_maps.values, m0_ + row, slice,
+                                           full);
+    } else if constexpr (kShared) {
+      const int row = kRows * static_cast<int>(ptx::cluster_rank());
       static_assert(kGroups<C> != Groups::contraction, "token blocks gain nothing from a cluster");
-      ptx::load_box_for(kAll, part, &a_maps.values, slice * kSliceBytes, m0_ + row, full);
+      ptx::load_box_for(kWholeCluster, a + row * kSliceBytes, &a_maps.values, slice * kSliceBytes,
+                        m0_ + row, full);
     } else if constexpr (kGroups<C> == Groups::contraction) {
       ptx::load_box(a, &a_maps.values, 0, m0_, matrix_ + slice, full);
     } else {
@@ -146,9 +147,16 @@ class StageLoader {
   }
 
   __device__ __forceinline__ void load_b(std::uint32_t b, int slice, std::uint32_t full) const {
+    constexpr int kRows = loaded_rows_of_b(c);
+    constexpr bool kShared = kRows < c.tile_n;
     if constexpr (c.b_major == Major::mn) {
-      static_assert(c.tile_n % kWaveM == 0);
+      static_assert(!kShared && c.tile_n % kWaveM == 0);
       load_panels<c.tile_n / kWaveM>(b, maps_.b.values, n0_, slice, full);
+    } else if constexpr (kShared) {
+      static_assert(c.promotion == Promotion::none && kGroups<C> == Groups::none);
+      const int row = kRows * static_cast<int>(ptx::cluster_rank());
+      ptx::load_box_for(kWholeCluster, b + row * kSliceBytes, &maps_.b.values, slice * kSliceBytes,
+                        n0_ + row, full);
     } else if constexpr (c.columns == Columns::paired) {
       if constexpr (kGroups<C> == Groups::contraction) {
         ptx::load_paired_box(b, &maps_.b.values, 0,

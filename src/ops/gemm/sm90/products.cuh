@@ -106,11 +106,23 @@ __device__ __forceinline__ void multiply_unrolled(Consumer<C>& consumer, int sli
   }
 }
 
+// Consumers in turn: consumer c waits at barrier kTurn + c, until the other has waited for the last stage of its tile.
+// Every stage is then at most one phase behind what c waits for, which is as far as a parity tells.
+inline constexpr int kTurn = 1;
+__device__ __forceinline__ void await_turn() {
+  ptx::numbered_barrier_sync(kTurn + consumer_warpgroup(), 256);
+}
+__device__ __forceinline__ void pass_turn() {
+  ptx::numbered_barrier_arrive(kTurn + 1 - consumer_warpgroup(), 256);
+}
+
 // The contraction of a tile without promotion. The products of a stage are issued while those of the stage before
-// are still in flight; these are then waited for, and their stage is released. `at_end` runs under the last wave.
-template <class C, class AtBegin, class AtEnd, int... kStages>
+// are still in flight; these are then waited for, and their stage is released. `at_last` runs when the last stage's
+// are issued, `at_end` under the last wave.
+template <class C, class AtBegin, class AtLast, class AtEnd, int... kStages>
 __device__ __forceinline__ void multiply_unpromoted(Consumer<C>& consumer, int slices,
-                                                    const AtBegin& at_begin, const AtEnd& at_end,
+                                                    const AtBegin& at_begin, const AtLast& at_last,
+                                                    const AtEnd& at_end,
                                                     std::integer_sequence<int, kStages...>) {
   using Consumer = Consumer<C>;
 #pragma unroll
@@ -131,6 +143,7 @@ __device__ __forceinline__ void multiply_unpromoted(Consumer<C>& consumer, int s
   };
   while ((step(std::integral_constant<int, kStages>()) && ...)) {
   }
+  at_last();
   if constexpr (Consumer::kBatches == 2) {
     ptx::wgmma_wait<1>();
     ptx::pin(consumer.acc[0]);
@@ -214,9 +227,14 @@ __device__ __forceinline__ void multiply_tile(Consumer<C>& consumer, const Param
         if (is_staged_early<C>(params, tiles)) stage_first_wave(consumer, params);
       }
     };
+    const auto at_last = [&] {
+      if constexpr (C::value.in_turn) {
+        if (more_tiles) pass_turn();
+      }
+    };
     const int slices = opaque(tiles.slices(params));
     if constexpr (C::value.promotion == Promotion::none) {
-      multiply_unpromoted(consumer, slices, at_begin, at_end, kStages);
+      multiply_unpromoted(consumer, slices, at_begin, at_last, at_end, kStages);
     } else {
       multiply_unrolled(consumer, slices, more_tiles, at_begin, at_end, kStages);
     }

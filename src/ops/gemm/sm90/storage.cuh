@@ -52,7 +52,7 @@ struct OperandMaps {
 };
 
 struct GemmMaps {
-  OperandMaps a;  // values in boxes of tile_m / cluster
+  OperandMaps a;  // values in boxes of loaded_rows_of_a
   OperandMaps
       a_last;  // in boxes of the rows up to M; only where is_load_bound. Over rows of groups, boxes
                // of four scales
@@ -71,7 +71,7 @@ struct RowMaps {
   const CUtensorMap& d;
 };
 
-// The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles of one row.
+// The tiles of a block, one after the other. The blocks of a cluster take neighbouring tiles.
 template <class C>
 struct Tiles {
   static constexpr int kCluster = C::value.cluster;
@@ -88,7 +88,8 @@ struct Tiles {
   __device__ __forceinline__ TileIndex tile(const GemmParams& params) const {
     TileIndex tile = params.raster.tile(index);
     if constexpr (kCluster > 1) {
-      tile.n = tile.n * kCluster + static_cast<int>(ptx::cluster_rank());
+      int& shared = shares_b(C::value) ? tile.m : tile.n;
+      shared = shared * kCluster + static_cast<int>(ptx::cluster_rank());
     }
     return tile;
   }

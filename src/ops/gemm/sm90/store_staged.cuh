@@ -118,8 +118,8 @@ __device__ __forceinline__ void stage_tile(Consumer<C>& consumer, const Params<C
       static_assert(kOwnBytes >= consumer_cols(C::value) * 4, "room for the bias");
       const std::uint32_t staging =
           consumer.base + part.offset + warpgroup * part.apart + warp_index() * kOwnBytes;
-      const int col = consumers_split_m(C::value) ? 0 : warpgroup * consumer_cols(C::value);
-      add_bias(consumer, params, first_col<C>(tiles.tile(params)) + col, staging);
+      const int col = first_col<C>(tiles.tile(params)) + consumer_col<C>(warpgroup);
+      add_bias(consumer, params, col, staging);
     }
     stage_wave<C, 0>(consumer, params);
   }

@@ -41,9 +41,8 @@ template <class C>
 __device__ __forceinline__ Corner warp_corner(TileOf<C> tile) {
   constexpr Sm90GemmConfig c = C::value;
   const int warpgroup = consumer_warpgroup();
-  const int row = warp_index() * 16 + (consumers_split_m(c) ? warpgroup * consumer_rows(c) : 0);
-  const int col = consumers_split_m(c) ? 0 : warpgroup * consumer_cols(c);
-  return {first_row<C>(tile) + row, first_col<C>(tile) + col};
+  const int row = warp_index() * 16 + consumer_row<C>(warpgroup);
+  return {first_row<C>(tile) + row, first_col<C>(tile) + consumer_col<C>(warpgroup)};
 }
 
 template <class C>
