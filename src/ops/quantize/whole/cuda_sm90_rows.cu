@@ -6,27 +6,20 @@
 #include "ops/fp8_output/checks.hpp"
 #include "ops/quantize/cuda_sm90_params.cuh"
 #include "ops/quantize/launches.hpp"
-#include "ops/quantize/whole/cuda_sm90_lines.cuh"
+#include "ops/quantize/whole/cuda_sm90_row_cast.cuh"
+#include "ops/quantize/whole/lines.hpp"
 
 namespace octet {
 namespace sm90 {
 
-// What a block of 256 threads needs to reduce one number.
-inline constexpr int kRowWarps = kRowThreads / 32;
-
 template <Dtype kDtype, int kVectors>
-struct RowInRegisters {
-  Eight<kDtype> vectors[kVectors];
-
-  // The first column of a thread's vector.
-  static __device__ __forceinline__ std::int64_t col_of(int v) {
-    return (std::int64_t{v} * kRowThreads + threadIdx.x) * kRowVector;
-  }
+struct InputRow : RowInRegisters<kDtype, kVectors> {
+  using RowInRegisters<kDtype, kVectors>::vectors;
 
   __device__ __forceinline__ void load(const QuantizeParams& params, std::int64_t row) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const std::int64_t col = col_of(v);
+      const std::int64_t col = InputRow::col_of(v, kRowThreads);
       vectors[v] = {};
       if (col >= params.cols) continue;
       const char* from = element_at<kDtype>(params.input, row, static_cast<int>(col));
@@ -37,67 +30,30 @@ struct RowInRegisters {
               : load_singly<kDtype>(from, left < kRowVector ? static_cast<int>(left) : kRowVector);
     }
   }
-
-  // The largest magnitude of this thread.
-  __device__ __forceinline__ std::uint32_t largest(bool finite_only) const {
-    using Of = Magnitudes<kDtype>;
-    std::uint32_t words = 0;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-      for (int w = 0; w < Eight<kDtype>::kWords; ++w) {
-        words = Of::larger(words, Of::of(vectors[v].words[w], finite_only));
-      }
-    }
-    return max(words >> 16, words & 0xFFFF);
-  }
 };
-
-// The largest number of the block; `shared` may be used again after the next barrier.
-__device__ __forceinline__ std::uint32_t block_maximum(std::uint32_t (&shared)[kRowWarps],
-                                                       std::uint32_t value) {
-  const std::uint32_t of_warp = __reduce_max_sync(~0u, value);
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = of_warp;
-  __syncthreads();
-  std::uint32_t largest = 0;
-#pragma unroll
-  for (int w = 0; w < kRowWarps; ++w) largest = max(largest, shared[w]);
-  return largest;
-}
 
 template <Dtype kDtype, bool kE5m2, int kVectors>
 __global__ __launch_bounds__(kRowThreads, kVectors == 8 ? 3 : 6) void cast_rows_kernel(
     const __grid_constant__ QuantizeParams params) {
-  __shared__ std::uint32_t shared[2][kRowWarps];
+  __shared__ RowMaxima<kRowThreads / 32> shared;
   const std::int64_t row = blockIdx.x;
   ptx::wait_for_earlier_kernels();
   ptx::let_next_kernel_start();
-  RowInRegisters<kDtype, kVectors> x;
+  InputRow<kDtype, kVectors> x;
   x.load(params, row);
 
-  // Scale
-  std::uint32_t largest = block_maximum(shared[0], x.largest(false));
-  const bool finite = largest < Magnitudes<kDtype>::kInfinity;
-  if (!finite) largest = block_maximum(shared[1], x.largest(true));
-  const BlockScale scale = block_scale(Magnitudes<kDtype>::decode(largest), params.limit,
-                                       params.amax_floor, params.pow2_scales);
+  const RowScale scale = write_row_scale(shared, params, row, kRowThreads, x);
   const QuantizedCopy& out = params.out;
-  if (threadIdx.x == 0) out.scales[row * out.scale_strides[0]] = scale.inverse;
-  if (out.owns_padding && row == params.rows - 1) {
-    for (std::int64_t pad = params.rows + threadIdx.x; pad < out.scale_pitch; pad += kRowThreads) {
-      out.scales[pad * out.scale_strides[0]] = 1.0f;
-    }
-  }
 
-  // Values
+  // As in write_row_codes(), which as a function compiles to other code for rows of one vector.
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    const std::int64_t col = x.col_of(v);
+    const std::int64_t col = x.col_of(v, kRowThreads);
     float values[kRowVector];
 #pragma unroll
     for (int j = 0; j < kRowVector; ++j) values[j] = x.vectors[v][j];
-    const uint2 codes = finite ? cast_eight<kE5m2, true>(values, scale.forward)
-                               : cast_eight<kE5m2, false>(values, scale.forward);
+    const uint2 codes = scale.finite ? cast_eight<kE5m2, true>(values, scale.forward)
+                                     : cast_eight<kE5m2, false>(values, scale.forward);
     if (col + kRowVector <= params.cols) {
       *reinterpret_cast<uint2*>(out.values + row * out.pitch + col) = codes;
     } else {
@@ -105,12 +61,7 @@ __global__ __launch_bounds__(kRowThreads, kVectors == 8 ? 3 : 6) void cast_rows_
       store_edge(out, row, col, params.cols, words);
     }
   }
-  if (!out.owns_padding) return;
-  constexpr std::uint32_t kZeros[2] = {};
-#pragma unroll 1
-  for (std::int64_t col = x.col_of(kVectors); col < out.pitch; col += kRowThreads * kRowVector) {
-    store_edge(out, row, col, params.cols, kZeros);
-  }
+  write_row_padding(params, row, x.col_of(kVectors, kRowThreads), kRowThreads);
 }
 
 }  // namespace sm90
