@@ -84,8 +84,10 @@ TEST(RmsNormBadInput, RefusesBadFp8Outputs) {
   problem.fp8->format = Dtype::bf16;
   expect_norm_refused(kInvalid, "rms_norm: format must be e4m3 or e5m2, got bf16", problem);
   problem = fp8_norm_problem();
-  problem.fp8->block = BlockShape{1, 32};
-  expect_norm_refused(kUnsupported, "rms_norm: block must be 1x128, 128x1 or 128x128, got 1x32",
+  problem.fp8->block = BlockShape{1, 64};
+  expect_norm_refused(kUnsupported,
+                      "rms_norm: block must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 "
+                      "or 32x32, got 1x64",
                       problem);
   problem.fp8->block = problem.fp8->transposed_block = std::nullopt;
   expect_norm_refused(

@@ -32,7 +32,10 @@ void check_matrix(const AdamWProblem& problem) {
     refuse_argument(kOp, ": with fp8 count must be rows * cols = ", problem.rows * problem.cols,
                     ", got ", problem.count);
   }
-  check_fp8_output(kOp, *problem.fp8);
+  const Fp8Output& fp8 = *problem.fp8;
+  if (fp8.block) check_block(kOp, "block", *fp8.block);
+  if (fp8.transposed_block) check_block(kOp, "transposed_block", *fp8.transposed_block);
+  check_fp8_output(kOp, fp8);
 }
 
 // What the factors of a step become inside.

@@ -1,5 +1,6 @@
 #include "ops/fp8_output/checks.hpp"
 
+#include "core/block_scales.hpp"
 #include "core/message.hpp"
 
 namespace octet {
@@ -17,9 +18,30 @@ void check_fp8_output(std::string_view op, const Fp8Output& fp8) {
   if (!fp8.block && !fp8.transposed_block) {
     refuse_argument(op, ": block and transposed_block are both empty: there is nothing to write");
   }
-  if (fp8.block) check_block(op, "block", *fp8.block);
-  if (fp8.transposed_block) check_block(op, "transposed_block", *fp8.transposed_block);
+  if (fp8.block) check_any_block(op, "block", *fp8.block);
+  if (fp8.transposed_block) check_any_block(op, "transposed_block", *fp8.transposed_block);
   check_amax_floor(op, fp8.amax_floor);
+  if (has_mx_block(fp8)) check_mx_scales(op, fp8);
+}
+
+void check_mx_scales(std::string_view op, const Fp8Output& fp8) {
+  if (fp8.amax_floor == 0 && !fp8.pow2_scales) return;
+  refuse_argument(op, ": scales of mx blocks are powers of two that follow from amax alone: ",
+                  fp8.pow2_scales ? "pow2_scales" : "amax_floor", " does not go with them");
+}
+
+std::string refuse_fused_scales(const Fp8Output& fp8) {
+  if (has_mx_block(fp8)) return "mx blocks are written by the quantiser alone: unfused runs it";
+  if (fp8.block == kWholeTensor || fp8.transposed_block == kWholeTensor) {
+    return "the scale of a whole tensor needs every row first: unfused casts after the operator";
+  }
+  if (fp8.block == kEachColumn || fp8.transposed_block == kEachRow) {
+    return "column scales need every row first: unfused casts after the operator";
+  }
+  if (fp8.transposed_block == kEachColumn) {
+    return "row scales go with the row-major copy only: unfused writes them transposed";
+  }
+  return "";
 }
 
 void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
@@ -39,7 +61,7 @@ void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies
 void check_fp8_groups(std::string_view op, const Fp8Output& fp8) {
   if (fp8.block && *fp8.block != kBlock1x128) {
     fail(ErrorCode::unsupported, op, ": block must be 1x128 with groups, got ", name(*fp8.block),
-         ": a block of 128 rows would have rows of two groups");
+         fp8.block->rows == kBlock ? ": a block of 128 rows would have rows of two groups" : "");
   }
   if (fp8.transposed_block && *fp8.transposed_block != kBlock1x128 &&
       *fp8.transposed_block != kBlock128x128) {

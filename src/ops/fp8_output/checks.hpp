@@ -25,6 +25,11 @@ struct Fp8Names {
 // " --fp8 e4m3 --block 1x128 --transposed-block 1x128", with the other options if set.
 std::string describe(const Fp8Output& fp8);
 void check_fp8_output(std::string_view op, const Fp8Output& fp8);
+// Refuses what the scales of mx blocks do not have, where a copy has such blocks.
+void check_mx_scales(std::string_view op, const Fp8Output& fp8);
+inline bool has_mx_block(const Fp8Output& fp8) {
+  return (fp8.block && is_mx(*fp8.block)) || (fp8.transposed_block && is_mx(*fp8.transposed_block));
+}
 // Lists the requested copies of a [rows, cols] output, and clears the views of the others.
 void write_fp8_copies(Call& call, const std::optional<Fp8Output>& fp8, Fp8Copies& copies,
                       std::int64_t rows, std::int64_t cols, const Fp8Names& names = {});
@@ -46,8 +51,12 @@ Fp8Output options_of(const QuantizeProblem& cast);
 inline constexpr const char* kNo128x1Kernel =
     "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
 
-// Why the Hopper kernels that write FP8 refuse a problem whose output is [rows, cols]; empty if
-// they do not.
+// Why no fused implementation, which has some rows of the output at a time, writes the scales of these
+// copies; empty for blocks of 128 and for a row-major copy with a scale per row.
+std::string refuse_fused_scales(const Fp8Output& fp8);
+
+// Why the Hopper kernels that write FP8 in tiles refuse a problem whose output is [rows, cols]; empty
+// if they do not.
 template <class Problem>
 std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std::int64_t cols,
                                  const Machine& machine) {
@@ -61,10 +70,29 @@ std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std:
   if (problem.fp8->block == kBlock128x1 || problem.fp8->transposed_block == kBlock128x1) {
     return kNo128x1Kernel;
   }
+  if (std::string refusal = refuse_fused_scales(*problem.fp8); !refusal.empty()) return refusal;
+  if (problem.fp8->block == kEachRow) return "row scales need whole rows, a block has a tile";
   if (ceil_div(rows, kBlock) > (std::int64_t{1} << 30) / ceil_div(cols, kBlock) - 1) {
     return "more than 2^30 tiles of 128x128";
   }
   return "";
+}
+
+// Why the Hopper kernels that write a row-major copy with a scale per row, and nothing else, refuse a
+// problem whose output has problem.rows rows; empty if they do not.
+template <class Problem>
+std::string refuse_row_cast(const Problem& problem, const Machine& machine) {
+  if (!problem.fp8) return "writes only FP8 output";
+  if (std::string refusal = refuse_off_hopper(problem.device, machine); !refusal.empty()) {
+    return refusal;
+  }
+  if (!is_16bit(problem.dtype)) {
+    return text("takes bf16 and f16, the problem has ", name(problem.dtype));
+  }
+  if (std::string refusal = refuse_fused_scales(*problem.fp8); !refusal.empty()) return refusal;
+  if (problem.fp8->block != kEachRow) return "writes scales of whole rows, blocks 1xall";
+  if (problem.fp8->transposed_block) return "a transposed copy needs 128 rows, a block has one";
+  return problem.rows >= std::int64_t{1} << 31 ? "more than 2^31 rows" : "";
 }
 
 }  // namespace octet

@@ -6,6 +6,7 @@
 #include "core/views.hpp"
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
+#include "ops/fp8_output/checks.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
 
 #include <hwy/cache_control.h>
@@ -51,7 +52,8 @@ void for_rows_of_strips(const QuantizeProblem& cast, const Fp8Copies& copies,
 }
 
 std::string refuse(const GatedActivationProblem& problem, const Machine& machine) {
-  return refuse_off_simd(problem.device, machine);
+  const std::string refusal = refuse_off_simd(problem.device, machine);
+  return refusal.empty() && problem.fp8 ? refuse_fused_scales(*problem.fp8) : refusal;
 }
 
 int index_of(GateActivation activation) { return static_cast<int>(activation) - 1; }

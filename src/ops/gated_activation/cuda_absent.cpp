@@ -1,5 +1,5 @@
 // Stubs for builds without CUDA. Never called: such a build has no CUDA device.
-#include "ops/gated_activation/problem.hpp"
+#include "ops/gated_activation/whole/row_cast.hpp"
 
 namespace octet {
 
@@ -17,6 +17,10 @@ void launch_sm90_gated_tile(const GatedActivationProblem&, const GatedActivation
 }
 void launch_sm90_gated_tile(const GatedActivationProblem&, const GatedActivationBackwardArgs&,
                             const RunContext&) {
+  fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
+}
+void launch_sm90_gated_row_cast(const GatedActivationProblem&, const GatedActivationForwardArgs&,
+                                const RunContext&) {
   fail(ErrorCode::no_device, "gated_activation: this build of octet has no CUDA");
 }
 void launch_sm90_gated_group_rows(const GatedActivationProblem&, const GatedActivationForwardArgs&,

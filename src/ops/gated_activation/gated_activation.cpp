@@ -83,10 +83,10 @@ std::optional<GateActivation> parse_gate_activation(std::string_view text) {
 }
 
 std::span<const GatedActivationForwardImplementation> gated_activation_forward_implementations() {
-  static const std::array list{kGatedActivationForwardCudaSm90Tile,
-                               kGatedActivationForwardCudaSm90Vectors,
-                               kGatedActivationForwardCpuSimd, kGatedActivationForwardUnfused,
-                               kGatedActivationForwardCpuReference};
+  static const std::array list{
+      kGatedActivationForwardCudaSm90Tile,    kGatedActivationForwardCudaSm90Vectors,
+      kGatedActivationForwardCudaSm90RowCast, kGatedActivationForwardCpuSimd,
+      kGatedActivationForwardUnfused,         kGatedActivationForwardCpuReference};
   return list;
 }
 

@@ -16,6 +16,7 @@ using GatedActivationBackwardImplementation =
     Implementation<GatedActivationProblem, GatedActivationBackwardArgs>;
 
 extern const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90Tile;
+extern const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90RowCast;
 extern const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90Vectors;
 extern const GatedActivationForwardImplementation kGatedActivationForwardCpuSimd;
 extern const GatedActivationForwardImplementation kGatedActivationForwardUnfused;

@@ -62,7 +62,7 @@ struct CopyRow {
 };
 
 // The copy of the tiles that begin with row `row` of the input. `stream`: past the caches.
-// `factors`: of whole lines, of all of them.
+// `factors`: of whole lines, of all of them; null: the caller adds them.
 CopyRow copy_row(const QuantizedView& copy, bool is_transposed, std::int64_t row, bool stream,
                  const float* factors = nullptr) {
   const BlockShape block = copy.block;
@@ -72,12 +72,13 @@ CopyRow copy_row(const QuantizedView& copy, bool is_transposed, std::int64_t row
   const auto& scale_strides = copy.scales.strides;
   CopyRow result;
   if (const auto form = whole_form(block, is_transposed)) {
-    result.first = {.wanted = true,
-                    .shared = shared_scale(block, is_transposed),
-                    .values = static_cast<std::uint8_t*>(copy.values.data) + row * strides[across],
-                    .pitch = strides[0],
-                    .forward = factors + (form->axis == LineAxis::row ? row : 0),
-                    .stream = stream};
+    result.first = {
+        .wanted = true,
+        .shared = shared_scale(block, is_transposed),
+        .values = static_cast<std::uint8_t*>(copy.values.data) + row * strides[across],
+        .pitch = strides[0],
+        .forward = factors == nullptr ? nullptr : factors + (form->axis == LineAxis::row ? row : 0),
+        .stream = stream};
     result.value_stride = strides[1 - across];
     result.factors_per_tile = form->axis == LineAxis::column ? kBlock : 0;
     return result;
@@ -220,6 +221,13 @@ void quantize_row(const QuantizeProblem& problem, const TileRow& row, std::int64
   if (row.out.first.stream || row.transposed.first.stream) hwy::FlushStream();
 }
 
+// Tiles that are read, without copies.
+QuantizeProblem without_copies(QuantizeProblem problem) {
+  problem.block.reset();
+  problem.transposed_block.reset();
+  return problem;
+}
+
 // The factors of whole lines, from a first pass over the input or from scales that are given. Their
 // places in the workspace: maxima of rows and of columns as bits, then the factors of both copies.
 class WholeLines {
@@ -265,9 +273,7 @@ class WholeLines {
   void find_maxima(const QuantizeArgs& args, int threads, InstructionSet instructions) const {
     const FindTileAmax find_tile_amax = amax_kernel(instructions, problem_.input_dtype);
     std::fill(row_max_, row_max_ + problem_.rows + problem_.cols, 0);
-    QuantizeProblem reading = problem_;  // tiles without copies
-    reading.block.reset();
-    reading.transposed_block.reset();
+    const QuantizeProblem reading = without_copies(problem_);
     const TileRows rows(reading, args);
     parallel_for(threads, rows.count(), [&](std::int64_t index) {
       const TileRow row = rows.at(index);
@@ -327,6 +333,28 @@ class WholeLines {
   float* transposed_;
 };
 
+// Writes the scales of the whole rows of a strip that begins with row `row`, and finds their factors.
+void find_row_factors(const QuantizeProblem& problem, const TileRow& strip, std::int64_t row,
+                      const TensorView& scales, InstructionSet instructions,
+                      float (&factors)[kBlock]) {
+  const QuantizeProblem reading = without_copies(problem);
+  const FindTileAmax find_tile_amax = amax_kernel(instructions, problem.input_dtype);
+  float most[kBlock] = {};
+  float of_rows[kBlock];
+  float of_columns[kBlock];
+  for (std::int64_t i = 0; i < ceil_div(problem.cols, kBlock); ++i) {
+    find_tile_amax(tile_at(reading, strip, i), of_rows, of_columns);
+    for (int r = 0; r < strip.rows; ++r) most[r] = std::max(most[r], of_rows[r]);
+  }
+  const float limit = fp8_format(problem.format).limit;
+  auto* to = static_cast<float*>(scales.data);
+  for (int r = 0; r < strip.rows; ++r) {
+    const BlockScale scale = block_scale(most[r], limit, problem.amax_floor, problem.pow2_scales);
+    to[(row + r) * scales.strides[0]] = scale.inverse;
+    factors[r] = scale.forward;
+  }
+}
+
 // Scales that are given stay as they are, with their padding.
 void clear_copy_padding(const QuantizeProblem& problem, const QuantizedView& copy) {
   if (!problem.given_scales) return clear_padding(copy);
@@ -368,6 +396,11 @@ void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs&
   TileRow tiles = TileRows(problem, args).at(index);
   tiles.input = static_cast<const std::uint8_t*>(strip);
   tiles.pitch = pitch;
+  float factors[kBlock];
+  if (problem.block == kEachRow) {
+    find_row_factors(problem, tiles, index * kBlock, args.out.scales, instructions, factors);
+    tiles.out.first.forward = factors;
+  }
   quantize_row(problem, tiles, 0, ceil_div(problem.cols, kBlock), instructions);
 }
 

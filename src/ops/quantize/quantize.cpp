@@ -86,8 +86,7 @@ void check_blocks(const QuantizeProblem& problem) {
 }
 
 bool has_mx_blocks(const QuantizeProblem& problem) {
-  return problem.fold_mx || (problem.block && is_mx(*problem.block)) ||
-         (problem.transposed_block && is_mx(*problem.transposed_block));
+  return problem.fold_mx || has_mx_block(options_of(problem));
 }
 
 // Options of scales that contradict each other, or that the blocks do not have.
@@ -97,22 +96,18 @@ void check_scale_options(const QuantizeProblem& problem) {
   if (scale < 0 || scale > 2) {
     refuse_argument(kOp, ": mx_scale must be 0 (floor), 1 (even) or 2 (up), got ", scale);
   }
-  const bool rounds = problem.amax_floor != 0 || problem.pow2_scales;
-  if (!has_mx_blocks(problem)) {
-    if (problem.mx_scale != MxScale::floor) {
-      refuse_argument(kOp, ": mx_scale ", name(problem.mx_scale),
-                      " goes with 1x32 and 32x32 blocks and with fold_mx");
-    }
-  } else if (rounds) {
-    refuse_argument(kOp, ": scales of mx blocks are powers of two that follow from amax alone: ",
-                    problem.pow2_scales ? "pow2_scales" : "amax_floor", " does not go with them");
+  if (has_mx_blocks(problem)) {
+    check_mx_scales(kOp, options_of(problem));
+  } else if (problem.mx_scale != MxScale::floor) {
+    refuse_argument(kOp, ": mx_scale ", name(problem.mx_scale),
+                    " goes with 1x32 and 32x32 blocks and with fold_mx");
   }
   if (!problem.given_scales) return;
   if (has_mx_blocks(problem)) {
     fail(ErrorCode::unsupported, kOp,
          ": given_scales does not go with mx blocks, whose scales follow from their elements");
   }
-  if (rounds) {
+  if (problem.amax_floor != 0 || problem.pow2_scales) {
     refuse_argument(kOp, ": ", problem.pow2_scales ? "pow2_scales" : "amax_floor",
                     " says how scales are computed, with given_scales they are read");
   }

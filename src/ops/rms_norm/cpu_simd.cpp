@@ -5,6 +5,7 @@
 #include "core/workspace.hpp"
 #include "cpu/outputs.hpp"
 #include "cpu/threads.hpp"
+#include "ops/fp8_output/checks.hpp"
 #include "ops/fp8_output/cpu_strips.hpp"
 #include "ops/rms_norm/cpu_simd.hpp"
 
@@ -83,6 +84,11 @@ std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
   return refuse_off_simd(problem.device, machine);
 }
 
+std::string refuse_forward(const RmsNormProblem& problem, const Machine& machine) {
+  const std::string refusal = refuse(problem, machine);
+  return refusal.empty() && problem.fp8 ? refuse_fused_scales(*problem.fp8) : refusal;
+}
+
 }  // namespace
 
 void rms_norm_forward_cpu_simd(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
@@ -141,7 +147,7 @@ void rms_norm_backward_cpu_simd(const RmsNormProblem& problem, const RmsNormBack
 
 const RmsNormForwardImplementation kRmsNormForwardCpuSimd{
     "cpu_simd",
-    refuse,
+    refuse_forward,
     [](const RmsNormProblem& problem, const Machine& machine) {
       const std::size_t strips =
           problem.fp8 ? fp8_strips_workspace_bytes(forward_cast(problem), machine.threads) : 0;

@@ -15,6 +15,7 @@ using RmsNormForwardImplementation = Implementation<RmsNormProblem, RmsNormForwa
 using RmsNormBackwardImplementation = Implementation<RmsNormProblem, RmsNormBackwardArgs>;
 
 extern const RmsNormForwardImplementation kRmsNormForwardCudaSm90Tile;
+extern const RmsNormForwardImplementation kRmsNormForwardCudaSm90RowCast;
 extern const RmsNormForwardImplementation kRmsNormForwardCudaSm90Rows;
 extern const RmsNormForwardImplementation kRmsNormForwardCpuSimd;
 extern const RmsNormForwardImplementation kRmsNormForwardUnfused;

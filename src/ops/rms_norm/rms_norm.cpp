@@ -27,9 +27,9 @@ struct Forms {
 }  // namespace
 
 std::span<const RmsNormForwardImplementation> rms_norm_forward_implementations() {
-  static const std::array<RmsNormForwardImplementation, 5> list{
-      kRmsNormForwardCudaSm90Tile, kRmsNormForwardCudaSm90Rows, kRmsNormForwardCpuSimd,
-      kRmsNormForwardUnfused, kRmsNormForwardCpuReference};
+  static const std::array<RmsNormForwardImplementation, 6> list{
+      kRmsNormForwardCudaSm90Tile, kRmsNormForwardCudaSm90Rows, kRmsNormForwardCudaSm90RowCast,
+      kRmsNormForwardCpuSimd,      kRmsNormForwardUnfused,      kRmsNormForwardCpuReference};
   return list;
 }
 

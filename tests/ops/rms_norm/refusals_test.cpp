@@ -56,7 +56,14 @@ TEST(RmsNormRefuses, Fp8OutputsThatMeanNothing) {
                   p.fp8.emplace().block = BlockShape{2, 2};
                 },
                 ErrorCode::unsupported),
-            "rms_norm: block must be 1x128, 128x1 or 128x128, got 2x2");
+            "rms_norm: block must be 1x128, 128x1, 128x128, 1xall, allx1, allxall, 1x32 or 32x32, "
+            "got 2x2");
+  EXPECT_EQ(refused_problem([](auto& p) {
+              p.fp8.emplace().block = kBlock1x32;
+              p.fp8->pow2_scales = true;
+            }),
+            "rms_norm: scales of mx blocks are powers of two that follow from amax alone: "
+            "pow2_scales does not go with them");
 }
 
 template <class Change>
