@@ -111,17 +111,21 @@ std::vector<Support> probe_rows(const std::string& op,
                                 std::span<const Implementation<Problem, BackwardArgs>> backward) {
   std::vector<Support> result;
   for (const Dtype dtype : kProbeFloats) {
-    const auto add = [&](const std::string& output, const std::optional<Fp8Output>& fp8) {
+    const auto add = [&](const std::string& blocks, const std::string& output,
+                         const std::optional<Fp8Output>& fp8) {
       Problem problem;
       problem.rows = problem.cols = kProbeExtent;
       problem.dtype = dtype;
       problem.fp8 = fp8;
-      result.push_back({op, fp8 ? "1x128 both ways" : "none", std::string(name(dtype)), output,
+      result.push_back({op, blocks, std::string(name(dtype)), output,
                         both(answers(forward, problem), answers(backward, problem))});
     };
-    add("the same", std::nullopt);
+    add("none", "the same", std::nullopt);
     for (const Dtype format : kProbeFp8) {
-      add(std::string(name(format)), Fp8Output{.format = format});
+      const std::string output(name(format));
+      add("1x128 both ways", output, Fp8Output{.format = format});
+      add("1xall", output, Fp8Output{format, kEachRow, std::nullopt});
+      add("1xall both ways", output, Fp8Output{format, kEachRow, kEachRow});
     }
   }
   return result;

@@ -39,8 +39,8 @@ Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) 
       parse_optional_block("--transposed-block", options.transposed_block, otherwise);
   if (!fp8.block && !fp8.transposed_block) {
     refuse_usage(
-        "--block or --transposed-block must be 1x128, 128x1 or 128x128, got {}: there is nothing "
-        "to write",
+        "--block or --transposed-block must be a block such as 1x128, 128x128, 1xall or 1x32, got "
+        "{}: there is nothing to write",
         options.block.empty()              ? "--transposed-block none"
         : options.transposed_block.empty() ? "--block none"
                                            : "none for both");
@@ -51,8 +51,8 @@ Fp8Output fp8_output(const Fp8Options& options, const OptionalBlock& otherwise) 
 }
 
 // `otherwise`: the default, as the help prints it.
-void add_block_options(CLI::App& app, Fp8Options& options, const std::string& otherwise,
-                       const std::string& blocks = "1x128|128x1|128x128|none") {
+void add_block_options(CLI::App& app, Fp8Options& options, const std::string& otherwise) {
+  const std::string blocks = "1x128|128x1|128x128|1xall|allx1|allxall|1x32|32x32|none";
   add_text(app, "--block", options.block, blocks,
            with_default("Scale block of the row-major copy; none leaves it out.", otherwise));
   add_text(app, "--transposed-block", options.transposed_block, blocks,
@@ -131,8 +131,7 @@ void add_cast_options(CLI::App& app, Fp8Options& options) {
             with_default("FP8 format of the output.", Fp8Output{}.format));
   add_block_options(app, options,
                     "none if only the other is given; without both, a case of 1x128 and one of "
-                    "128x128",
-                    "1x128|128x1|128x128|1xall|allx1|allxall|1x32|32x32|none");
+                    "128x128");
 }
 
 void add_fp8_options(CLI::App& app, Fp8Options& options, const std::string& format_help) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <sstream>
 #include <vector>
@@ -72,18 +73,30 @@ std::string operator_of(const std::string& command) {
 
 namespace {
 
+std::array<std::string, 2> blocks_of(const std::string& command) {
+  return {option_of(command, "--block"), option_of(command, "--transposed-block")};
+}
+bool is_mx(const std::string& block) { return block == "1x32" || block == "32x32"; }
+bool is_whole(const std::string& block) { return block.find("all") != std::string::npos; }
+
 // Blocks of 128 have the kernels of "quantize"; whole lines, 128x1 and mx have their own.
 std::string digest_of_cast(const std::string& command) {
   if (has_option(command, "--fold-mx")) return "quantize_mx";
   // Of tools/peers.py.
   const std::string granularity = option_of(command, "--granularity");
   if (granularity == "rowwise" || granularity == "tensorwise") return "quantize_lines";
-  for (const char* option : {"--block", "--transposed-block"}) {
-    const std::string block = option_of(command, option);
-    if (block == "1x32" || block == "32x32") return "quantize_mx";
-    if (block == "128x1" || block.find("all") != std::string::npos) return "quantize_lines";
+  for (const std::string& block : blocks_of(command)) {
+    if (is_mx(block)) return "quantize_mx";
+    if (block == "128x1" || is_whole(block)) return "quantize_lines";
   }
   return has_option(command, "--given-scales") ? "quantize_lines" : "quantize";
+}
+
+// FP8 outputs with scales of whole lines have kernels of their own, or are cast apart, as mx blocks are.
+bool has_lines(const std::string& command) {
+  const auto blocks = blocks_of(command);
+  return std::any_of(blocks.begin(), blocks.end(),
+                     [](const std::string& block) { return is_mx(block) || is_whole(block); });
 }
 
 }  // namespace
@@ -101,6 +114,7 @@ std::string digest_of(const std::string& command) {
   const bool both = op == "quantize" || op == "gated-activation";
   const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
   if (both && experts) return op + "_experts";
+  if ((op == "rms-norm" || op == "gated-activation") && has_lines(command)) return op + "_lines";
   return op == "quantize" ? digest_of_cast(command) : op;
 }
 

@@ -17,7 +17,7 @@ std::string operator_of(const std::string& command);
 // batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for 16-bit products
 // "gemm_bf16" and the like; for layers with scales of whole rows or tensors "fp8_linear_whole" or, not promoted,
 // "fp8_linear_fast", for folded mx blocks "fp8_linear_mx"; for casts with other kernels "quantize_lines" and
-// "quantize_mx".
+// "quantize_mx", for FP8 outputs whose blocks are not of 128 "rms-norm_lines" and the like.
 std::string digest_of(const std::string& command);
 
 // The value of an option; empty if it is not given.
