@@ -12,8 +12,9 @@
 // quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward d_gate_up,
 // as FP8 directly: no 16-bit h or d_gate_up exists, and the bits are those of the chain of single
 // operators (`unfused` runs that chain).
-// The activation cannot write scales of whole rows or tensors, or folded mx blocks, in its one pass:
-// granularities other than blockwise run the chain.
+// In its one pass the activation cannot write scales of columns or tensors, or folded mx blocks:
+// granularities other than blockwise run the chain, but for rowwise layers where no transposed copy is
+// wanted, in inference or with frozen weights.
 // Without `down` the FP8 layer writes h in FP8 for the products that follow, and its backward takes
 // dh in `dtype`.
 #pragma once

@@ -7,11 +7,11 @@
 namespace octet {
 namespace {
 
-// The activation, fused with the cast of its outputs unless these are plain tensors.
+// The activation, fused with the cast of its outputs unless these are plain or cast apart.
 GatedActivationProblem activation_with(const GatedMlpProblem& problem,
                                        const QuantizeProblem& cast) {
   GatedActivationProblem activation = activation_problem(problem);
-  if (!activates_plain(problem)) activation.fp8 = options_of(cast);
+  if (problem.fp8 && !is_apart(problem, cast)) activation.fp8 = options_of(cast);
   return activation;
 }
 
@@ -32,7 +32,7 @@ void plan_activation(const GatedMlpProblem& problem, Launches& launches,
                      GatedMlpForwardState& state) {
   const QuantizeProblem cast = cast_of_x(down_layer(problem));
   state.activation = launches.activate(activation_with(problem, cast));
-  if (casts_apart(problem)) state.quantize_h = launches.quantize(cast);
+  if (is_apart(problem, cast)) state.quantize_h = launches.quantize(cast);
   if (problem.fp8 && problem.down) state.h_layout = out_layout(cast);
 }
 
@@ -40,8 +40,8 @@ void plan_activation(const GatedMlpProblem& problem, Launches& launches,
                      GatedMlpBackwardState& state) {
   const QuantizeProblem cast = cast_of_dy(gate_up_layer(problem));
   state.activation = launches.activate_backward(activation_with(problem, cast));
-  if (casts_apart(problem)) state.quantize_d_gate_up = launches.quantize(cast);
-  if (activates_plain(problem)) {
+  if (is_apart(problem, cast)) state.quantize_d_gate_up = launches.quantize(cast);
+  if (!problem.fp8 || state.quantize_d_gate_up) {
     state.d_gate_up_bytes = dense_bytes(problem.dtype, problem.m, 2 * problem.f);
   }
   if (!problem.fp8) return;
@@ -82,7 +82,7 @@ GatedMlpForwardPlan plan_gated_mlp_forward(const GatedMlpProblem& problem,
   }
   plan_activation(problem, launches, *state);
   if (problem.down) state->down = launches.multiply(products(problem, down_layer(problem)).y);
-  if (casts_apart(problem) || (!problem.fp8 && problem.down && state->saved.h_bytes == 0)) {
+  if (state->quantize_h || (!problem.fp8 && problem.down && state->saved.h_bytes == 0)) {
     state->h_bytes = dense_bytes(problem.dtype, problem.m, problem.f);
   }
   state->cost = launches.cost();

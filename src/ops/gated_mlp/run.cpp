@@ -77,7 +77,7 @@ void run(const GatedMlpForwardPlan& plan, const GatedMlpForwardArgs& given, Work
   const Halves halves(gate_up);
   activation.gate = halves.gate;
   activation.up = halves.up;
-  if (activates_plain(problem)) {
+  if (!problem.fp8 || state.quantize_h) {
     activation.y = h;
   } else {
     activation.fp8 = h_fp8;
@@ -126,7 +126,7 @@ void run(const GatedMlpBackwardPlan& plan, const GatedMlpBackwardArgs& args, Wor
   activation.dy = dh;
   activation.gate = halves.gate;
   activation.up = halves.up;
-  if (activates_plain(problem)) {
+  if (!problem.fp8 || state.quantize_d_gate_up) {
     const Halves d_halves(plain);
     activation.dgate = d_halves.gate;
     activation.dup = d_halves.up;

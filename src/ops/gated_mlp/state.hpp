@@ -15,7 +15,7 @@ struct GatedMlpForwardState {
   std::optional<QuantizePlan> quantize_w_gate_up;
   GemmPlan gate_up;
   GatedActivationForwardPlan activation;
-  std::optional<QuantizePlan> quantize_h;  // only if casts_apart()
+  std::optional<QuantizePlan> quantize_h;  // only if it is_apart()
   std::optional<QuantizePlan> quantize_w_down;
   std::optional<GemmPlan> down;
 
@@ -34,7 +34,7 @@ struct GatedMlpBackwardState {
   std::optional<GemmPlan> dh;
   std::optional<GemmPlan> dw_down;
   GatedActivationBackwardPlan activation;
-  std::optional<QuantizePlan> quantize_d_gate_up;  // only if casts_apart()
+  std::optional<QuantizePlan> quantize_d_gate_up;  // only if it is_apart()
   std::optional<GemmPlan> dx;
   std::optional<GemmPlan> dw_gate_up;
 
@@ -68,13 +68,12 @@ inline GatedActivationProblem activation_problem(const GatedMlpProblem& problem)
 inline bool has_backward(const GatedMlpProblem& problem) {
   return problem.training && (problem.need_dx || problem.need_dw);
 }
-// Whether casts follow the activation. It only writes scales of blocks.
-inline bool casts_apart(const GatedMlpProblem& problem) {
-  return problem.unfused || problem.granularity != Granularity::blockwise;
-}
-// Whether the activation writes 16- or 32-bit tensors: for plain products, or for separate casts.
-inline bool activates_plain(const GatedMlpProblem& problem) {
-  return !problem.fp8 || casts_apart(problem);
+// Whether the cast of h or of its gradients follows the activation. In one pass that writes scales of
+// blocks of 128 and, where no transposed copy is wanted, of rows.
+inline bool is_apart(const GatedMlpProblem& problem, const QuantizeProblem& cast) {
+  if (problem.unfused) return true;
+  if (problem.granularity == Granularity::rowwise) return cast.transposed_block.has_value();
+  return problem.granularity != Granularity::blockwise;
 }
 inline std::size_t dense_bytes(Dtype dtype, std::int64_t rows, std::int64_t cols) {
   return static_cast<std::size_t>(rows * cols * size_bytes(dtype));

@@ -33,6 +33,25 @@ TEST(GatedMlpCuda, Fp8PassesEveryGate) {
   }
 }
 
+// h, and with frozen weights also its gradients, are cast with a scale per row by the activation.
+TEST(GatedMlpCuda, RowwiseWithoutWeightGradientsPassesEveryGate) {
+  OCTET_NEEDS_HOPPER();
+  for (const auto& shape : kShapes) {
+    for (const bool training : {false, true}) {
+      GatedMlpProblem problem{.m = shape[0],
+                              .f = shape[1],
+                              .k = shape[2],
+                              .down = shape[0] != 100,
+                              .fp8 = true,
+                              .training = training};
+      problem.need_dw = false;
+      problem.granularity = Granularity::rowwise;
+      problem.device = OnCuda::kDevice;
+      expect_pass(check_gated_mlp(problem, {}), describe(problem));
+    }
+  }
+}
+
 TEST(GatedMlpCuda, PlainDtypesPassEveryGate) {
   OCTET_NEEDS_HOPPER();
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {

@@ -63,6 +63,19 @@ TEST(GatedMlpGates, EveryGranularityPasses) {
   }
 }
 
+TEST(GatedMlpGates, RowwisePassesWithoutWeightGradients) {
+  for (const bool training : {false, true}) {
+    for (const bool down : {false, true}) {
+      GatedMlpProblem problem = small_problem();
+      problem.granularity = Granularity::rowwise;
+      problem.down = down;
+      problem.training = training;
+      problem.need_dw = false;
+      expect_pass(problem, Distribution::normal);
+    }
+  }
+}
+
 TEST(GatedMlpGates, Fp8WithoutDownPassesWithTails) {
   GatedMlpProblem problem = small_problem();
   problem.m = 65;

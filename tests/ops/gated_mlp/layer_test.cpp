@@ -102,7 +102,7 @@ TEST(GatedMlp, IsThatChainInEveryGranularity) {
   expect_bits_of_chain(problem);
 }
 
-// The activation writes no scales of whole rows: the copies of h come from a cast of their own.
+// The activation writes no scales of columns: copies of h both ways come from a cast of their own.
 TEST(GatedMlp, OtherGranularitiesCastApartFromTheActivation) {
   for (const Granularity granularity :
        {Granularity::tensorwise, Granularity::rowwise, Granularity::mxfp8}) {
@@ -118,6 +118,38 @@ TEST(GatedMlp, OtherGranularitiesCastApartFromTheActivation) {
       EXPECT_EQ(cost.launches, octet::cost(plan_gated_mlp_forward(problem)).launches);
       given.run();
       unfused.run();
+      expect_equal_outputs(given, unfused);
+      expect_equal_saved(given, unfused);
+    }
+  }
+}
+
+// Without transposed copies a scale per row is written by the activation: by forward in inference, and
+// by both passes of a layer whose weights are frozen.
+TEST(GatedMlp, RowwiseLayersWithoutWeightGradientsCastInTheActivation) {
+  if (!this_machine(kCpu, 1).avx2) GTEST_SKIP() << "this machine has no AVX2";
+  for (const bool down : {false, true}) {
+    for (const bool training : {false, true}) {
+      GatedMlpProblem problem = small_problem();
+      problem.granularity = Granularity::rowwise;
+      problem.down = down;
+      problem.training = training;
+      problem.need_dw = false;
+      SCOPED_TRACE(describe(problem));
+      const auto launches = [&] {
+        const std::int64_t forward = cost(plan_gated_mlp_forward(problem)).launches;
+        return training ? forward + cost(plan_gated_mlp_backward(problem)).launches : forward;
+      };
+      const auto run = [](const Layer& layer) {
+        return layer.problem.training ? layer.run() : layer.run_forward();
+      };
+      const std::int64_t fused = launches();
+      const Layer given(problem);
+      run(given);
+      problem.unfused = true;
+      EXPECT_EQ(launches() - fused, training ? 2 : 1);
+      const Layer unfused(problem);
+      run(unfused);
       expect_equal_outputs(given, unfused);
       expect_equal_saved(given, unfused);
     }
