@@ -1,6 +1,11 @@
 // FP8 copies that an operator writes in place of its 16- or 32-bit output, so that no quantiser has
 // to read that output again. They are bit-identical to the operator followed by quantize.hpp: the
 // output is rounded to its dtype first.
+//
+// Copies may have any blocks of quantize.hpp; scales of mx blocks are floored. In one pass operators
+// write blocks of 128 and a row-major copy with a scale per row (1xall, without a transposed copy). Other
+// scales need the whole output first: there an operator and the quantiser run after each other
+// (`unfused`). Over groups, and for adamw, blocks are of 128.
 #pragma once
 
 #include <octet/quantized.hpp>

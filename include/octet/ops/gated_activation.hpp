@@ -15,8 +15,10 @@
 // [rows, 2 cols]. Implementations agree to within a few f32 roundings; the same call gives the same
 // bits.
 //
-// With `fp8` forward writes y as block-scaled FP8, and backward both gradients as one FP8 tensor
-// [rows, 2 cols], dgate before dup: bit-identical to quantize of the 16- or 32-bit result.
+// With `fp8` forward writes y as FP8, and backward both gradients as one FP8 tensor [rows, 2 cols],
+// dgate before dup: bit-identical to quantize of the 16- or 32-bit result. On Hopper one pass writes
+// blocks of 128 (cuda_sm90_tile), or, forward, a scale per row of at most 32768 columns
+// (cuda_sm90_row_cast).
 // rows may be 0; with fp8 it is at least 1.
 //
 // Groups are runs of rows of the same buffers, such as the tokens of experts; a group table says

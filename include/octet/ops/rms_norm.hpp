@@ -16,7 +16,8 @@
 // device, instruction set and thread count. The order of the sum over the rows is fixed by the
 // implementation and the device: the same call gives the same bits there.
 //
-// With `fp8` y is written as block-scaled FP8 instead, bit-identical to quantize of y.
+// With `fp8` y is written as FP8 instead, bit-identical to quantize of y. On Hopper one pass writes
+// blocks of 128 (cuda_sm90_tile), or a scale per row of at most 16384 columns (cuda_sm90_row_cast).
 // rows may be 0 (dg is then zero); with fp8 it is at least 1.
 #pragma once
 
