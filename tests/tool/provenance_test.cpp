@@ -34,7 +34,7 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   EXPECT_EQ(digest_of("octet bench quantize --block 1x128 --fold-mx"), "quantize_mx");
   EXPECT_EQ(digest_of("octet bench rms-norm --fp8 e4m3"), "rms-norm");
   EXPECT_EQ(digest_of("octet bench rms-norm --fp8 e4m3 --block 1xall"), "rms-norm_lines");
-  EXPECT_EQ(digest_of("octet bench gated-activation --transposed-block 32x32"),
+  EXPECT_EQ(digest_of("octet bench gated-activation --fp8 e5m2 --transposed-block 32x32"),
             "gated-activation_lines");
   EXPECT_EQ(digest_of("octet bench gated-activation --groups 2"), "gated-activation_experts");
   EXPECT_EQ(digest_of("octet bench grouped-gemm --groups 2"), "grouped-gemm");

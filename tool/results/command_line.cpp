@@ -114,7 +114,7 @@ std::string digest_of(const std::string& command) {
   const bool both = op == "quantize" || op == "gated-activation";
   const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
   if (both && experts) return op + "_experts";
-  if ((op == "rms-norm" || op == "gated-activation") && has_lines(command)) return op + "_lines";
+  if (has_option(command, "--fp8") && has_lines(command)) return op + "_lines";
   return op == "quantize" ? digest_of_cast(command) : op;
 }
 
