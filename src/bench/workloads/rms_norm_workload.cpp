@@ -8,12 +8,19 @@ struct NormTensors {
   Fp8Tensors fp8;
 };
 
+// Backward writes no FP8: a chain that is forced for forward's leaves it its default.
+RmsNormBackwardPlan plan_backward(const RmsNormProblem& problem, const PlanOptions& options) {
+  PlanOptions own = options;
+  if (own.backend == "unfused") own.backend.clear();
+  return plan_rms_norm_backward(problem, own);
+}
+
 // With a residual, forward adds it and writes the sum, and backward adds the gradient that reaches
 // the sum by the other path, as in a layer that adds the residual before its norm.
 class RmsNormWorkload : public StepWorkload<RmsNormProblem, NormTensors> {
  public:
   RmsNormWorkload(const RmsNormProblem& problem, const DataOptions& options)
-      : StepWorkload(problem, options, plan_rms_norm_forward, plan_rms_norm_backward) {
+      : StepWorkload(problem, options, plan_rms_norm_forward, plan_backward) {
     const auto& [rows, cols, dtype] = std::tie(problem.rows, problem.cols, problem.dtype);
     const std::size_t matrix = tensor_bytes(dtype, {rows, cols});
     const std::size_t g = tensor_bytes(problem.weight_dtype, {cols});
