@@ -59,6 +59,7 @@ __device__ __forceinline__ void activate_row(const GatedRowCastParams& params, s
   }
 }
 
+// 64 registers per thread.
 template <Dtype kDtype, int kVectors>
 __global__ __launch_bounds__(kGatedRowThreads, 2) void gated_row_cast_kernel(
     const __grid_constant__ GatedRowCastParams params) {
