@@ -47,10 +47,6 @@ QuantizeProblem quantize_problem(const Fp8Output& fp8, std::int64_t rows, std::i
 // The options of a cast: what an operator that is fused with it writes.
 Fp8Output options_of(const QuantizeProblem& cast);
 
-// Why 128x1 blocks are refused by every Hopper kernel that writes FP8.
-inline constexpr const char* kNo128x1Kernel =
-    "128x1 blocks have no CUDA kernel: ask for the transposed copy in 1x128 blocks";
-
 // Why no fused implementation, which has some rows of the output at a time, writes the scales of these
 // copies; empty for blocks of 128 and for a row-major copy with a scale per row.
 std::string refuse_fused_scales(const Fp8Output& fp8);
@@ -68,7 +64,7 @@ std::string refuse_fp8_on_hopper(const Problem& problem, std::int64_t rows, std:
     return text("takes bf16 and f16, the problem has ", name(problem.dtype));
   }
   if (problem.fp8->block == kBlock128x1 || problem.fp8->transposed_block == kBlock128x1) {
-    return kNo128x1Kernel;
+    return "128x1 blocks have no fused kernel: unfused casts after the operator";
   }
   if (std::string refusal = refuse_fused_scales(*problem.fp8); !refusal.empty()) return refusal;
   if (problem.fp8->block == kEachRow) return "row scales need whole rows, a block has a tile";

@@ -58,7 +58,8 @@ void quantize_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
 
 // Quantises the rows of one strip: of a matrix, rows [index * kBlock, (index + 1) * kBlock) or up to
 // its end, of groups those of token block `index`. They are read from `strip`, `pitch` elements
-// apart, not from args.input. Takes blocks of 128, and for `out` 1xall without groups. The padding of the copies and the tail are left to the caller.
+// apart, not from args.input. Takes blocks of 128, and for `out` 1xall without groups. The padding of
+// the copies and the tail are left to the caller.
 void quantize_strip_cpu_simd(const QuantizeProblem& problem, const QuantizeArgs& args,
                              std::int64_t index, const void* strip, std::int64_t pitch,
                              InstructionSet instructions);
