@@ -50,6 +50,12 @@ OCTET_API const char* octet_status_name(octet_status status);
 OCTET_API size_t octet_dtype_size(octet_dtype dtype); /* in bytes; 0 for an unknown number */
 OCTET_API const char* octet_dtype_name(octet_dtype dtype);
 OCTET_API int octet_cuda_device_count(void); /* 0 without a driver */
+/* The tuning table that plans made from now on look in, as octet tune wrote it; null or empty: none. Without
+ * a call it is that of OCTET_TUNING_TABLE. See octet/tuning.hpp. */
+OCTET_API octet_status octet_set_tuning_table(const char* path);
+/* The path of the table in use; empty: none; null where that of OCTET_TUNING_TABLE cannot be read. The text is
+ * this thread's until its next call of this function. */
+OCTET_API const char* octet_tuning_table(void);
 
 #ifdef __cplusplus
 }

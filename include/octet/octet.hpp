@@ -29,6 +29,7 @@
 #include <octet/plan.hpp>
 #include <octet/quantized.hpp>
 #include <octet/tensor.hpp>
+#include <octet/tuning.hpp>
 #include <octet/version.h>
 
 namespace octet {

@@ -1,6 +1,7 @@
 // The numbers of errors, dtypes and devices, equal to those of the C++ enums, and queries about the
 // library.
 #include "c_api/read.hpp"
+#include "c_api/status.hpp"
 
 namespace octet::c_api {
 namespace {
@@ -47,5 +48,15 @@ const char* octet_dtype_name(octet_dtype dtype) {
 }
 
 int octet_cuda_device_count(void) { return octet::cuda_device_count(); }
+
+octet_status octet_set_tuning_table(const char* path) {
+  return octet::c_api::guarded([&] { octet::set_tuning_table(path == nullptr ? "" : path); });
+}
+
+const char* octet_tuning_table(void) {
+  thread_local std::string path;
+  const octet_status status = octet::c_api::guarded([&] { path = octet::tuning_table(); });
+  return status == OCTET_OK ? path.c_str() : nullptr;
+}
 
 }  // extern "C"

@@ -52,6 +52,8 @@ struct PretendedDevice {
   int multiprocessors = 132;
   bool cublaslt = true;  // is installed
   int cudnn = 91900;     // its version
+  const char* name = "NVIDIA H200";
+  const char* driver = "driver 13.0";
 };
 
 // While it lives, plans of this thread take cuda:0 for such a device. They cannot be run.

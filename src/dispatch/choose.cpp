@@ -2,6 +2,7 @@
 
 #include "core/message.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -9,13 +10,22 @@
 namespace octet {
 namespace {
 
-bool logs_dispatch() {
+thread_local RecordedCalls* this_thread_records = nullptr;
+
+// Whether OCTET_LOG, a list with commas, has this word.
+bool logs(std::string_view word) {
   const char* value = std::getenv("OCTET_LOG");
   if (value == nullptr || *value == '\0') return false;
-  if (std::string_view(value) != "dispatch") {
-    refuse_argument("OCTET_LOG must be dispatch, got \"", value, "\"");
+  bool found = false;
+  for (std::string_view rest = value; !rest.empty();) {
+    const std::string_view given = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(given.size() + 1, rest.size()));
+    if (given != "dispatch" && given != "calls") {
+      refuse_argument("OCTET_LOG must be dispatch, calls or dispatch,calls, got \"", value, "\"");
+    }
+    found = found || given == word;
   }
-  return true;
+  return found;
 }
 
 std::string refusals(const std::vector<Candidate>& candidates) {
@@ -64,11 +74,25 @@ Choice choose_first(const Request& request, const std::vector<Candidate>& candid
        refusals(candidates));
 }
 
+// The candidate that the table's entry names; `candidates.size()`: the entry is not used.
+std::size_t tuned_index(const std::vector<Candidate>& candidates, const TableEntry* tuned) {
+  if (tuned == nullptr || !tuned->refusal.empty()) return candidates.size();
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& one) {
+    return one.name == tuned->implementation;
+  });
+  return static_cast<std::size_t>(found - candidates.begin());
+}
+
 void log_choice(const Request& request, const std::vector<Candidate>& candidates,
-                const Choice& choice) {
+                const Choice& choice, const TableEntry* tuned) {
+  std::string unused;
+  if (tuned != nullptr && !tuned->refusal.empty()) {
+    unused = text("\n  tuning table ", tuned->path, ": its entry, ", tuned->implementation, " \"",
+                  tuned->configuration, "\", is not used: ", tuned->refusal);
+  }
   const std::string line =
       text("octet dispatch: ", request.problem, "\n  chosen: ", candidates[choice.index].name, " (",
-           choice.why, ")", refusals(candidates), "\n");
+           choice.why, ")", unused, refusals(candidates), "\n");
   std::fputs(line.c_str(), stderr);
 }
 
@@ -80,17 +104,31 @@ std::string backend_variable(std::string_view op) {
   return name + "_BACKEND";
 }
 
-Choice choose(const Request& request, const std::vector<Candidate>& candidates) {
+Choice choose(const Request& request, const std::vector<Candidate>& candidates,
+              const TableEntry* tuned) {
+  const std::size_t in_table = tuned_index(candidates, tuned);
   const Choice choice =
       !request.forced_argument.empty()
           ? choose_forced(request, candidates, request.forced_argument, "argument")
       : !request.forced_environment.empty()
           ? choose_forced(request, candidates, request.forced_environment,
                           backend_variable(request.op))
-          : choose_first(request, candidates);
-  if (logs_dispatch()) log_choice(request, candidates, choice);
+      : in_table < candidates.size() ? Choice{in_table, "by the tuning table " + tuned->path}
+                                     : choose_first(request, candidates);
+  if (logs("dispatch")) log_choice(request, candidates, choice, tuned);
   return choice;
 }
+
+void log_call(const Request& request, bool backward) {
+  const bool printed = logs("calls");
+  if (!printed && this_thread_records == nullptr) return;
+  const std::string problem = request.problem + (backward ? ", backward" : "");
+  if (this_thread_records != nullptr) this_thread_records->add(problem);
+  if (printed) std::fputs(text("octet call: ", problem, "\n").c_str(), stderr);
+}
+
+RecordedCalls::RecordedCalls() : before_(this_thread_records) { this_thread_records = this; }
+RecordedCalls::~RecordedCalls() { this_thread_records = before_; }
 
 void refuse_configuration(const Request& request, std::string_view implementation,
                           std::string_view configuration, std::string_view reason) {

@@ -1,9 +1,11 @@
-// The choice of an implementation: argument beats environment beats the order of the list.
+// The choice of an implementation: argument beats environment beats the tuning table beats the order
+// of the list.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace octet {
@@ -16,6 +18,8 @@ struct Request {
   std::string problem;  // the command line that repeats it
   std::string forced_argument;     // an implementation's name, or empty
   std::string forced_environment;  // the same, from the environment
+
+  bool is_forced() const { return !forced_argument.empty() || !forced_environment.empty(); }
 };
 
 // An implementation that may take the problem.
@@ -25,6 +29,14 @@ struct Candidate {
   bool only_forced = false;
 };
 
+// What a tuning table has for the problem.
+struct TableEntry {
+  std::string implementation;
+  std::string configuration;
+  std::string path;
+  std::string refusal;  // why it is not used; empty: it is
+};
+
 struct Choice {
   std::size_t index = 0;
   std::string why;
@@ -32,8 +44,30 @@ struct Choice {
 
 // A pure function, apart from what OCTET_LOG=dispatch prints. Throws Error if a forced name is
 // unknown or refuses the problem, or if no implementation takes it; then the error lists every
-// refusal.
-Choice choose(const Request& request, const std::vector<Candidate>& candidates);
+// refusal. `tuned`: the entry for the problem, if any.
+Choice choose(const Request& request, const std::vector<Candidate>& candidates,
+              const TableEntry* tuned = nullptr);
+
+// Notes the problem of a plan: for OCTET_LOG=calls, which prints it for octet tune --from-log, and for
+// whoever records the calls of this thread.
+void log_call(const Request& request, bool backward);
+
+// The problems of all plans that this thread makes while it lives, in their order: what describe() says,
+// with ", backward" behind it where that is the pass.
+class RecordedCalls {
+ public:
+  RecordedCalls();
+  ~RecordedCalls();
+  RecordedCalls(const RecordedCalls&) = delete;
+  RecordedCalls& operator=(const RecordedCalls&) = delete;
+
+  const std::vector<std::string>& problems() const { return problems_; }
+  void add(std::string problem) { problems_.push_back(std::move(problem)); }
+
+ private:
+  RecordedCalls* before_;
+  std::vector<std::string> problems_;
+};
 
 // Why a requested configuration cannot run a problem.
 struct Refusal {

@@ -1,16 +1,19 @@
 // One operator, one ordered list of implementations, the reference last. The first that takes the
-// problem runs it; each of the others says in a sentence why it does not.
+// problem runs it, unless another is forced or tuned; each of the others says in a sentence why it does
+// not.
 #pragma once
 
 #include "core/message.hpp"
 #include "cpu/threads.hpp"
 #include "dispatch/choose.hpp"
 #include "dispatch/machine.hpp"
+#include "dispatch/tuned.hpp"
 
 #include <octet/plan.hpp>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +41,13 @@ struct Planned {
   std::function<void(const Args& args, const RunContext& context)> run;
 };
 
+// A configuration that runs a problem.
+struct Alternative {
+  std::string configuration;
+  double predicted =
+      1;  // its time over that of the implementation's own choice; 1 where no model says
+};
+
 template <class Problem, class Args>
 struct Implementation {
   const char* name;  // <device>_<mechanism>
@@ -51,6 +61,10 @@ struct Implementation {
                                                     std::string_view configuration) = nullptr;
   // Only run where its name is forced: it does not keep all that octet promises.
   bool only_forced = false;
+  // All configurations that run the problem, its own choice among them, for whoever looks for a
+  // faster one. Null: that of plan().
+  std::vector<Alternative> (*configurations)(const Problem& problem,
+                                             const Machine& machine) = nullptr;
 };
 
 // The plan of an implementation that has nothing to decide beyond its configuration text.
@@ -97,25 +111,50 @@ std::vector<Candidate> candidates(std::span<const Implementation<Problem, Args>>
   return result;
 }
 
+// The plan of an implementation with the configuration that has this text, or why there is none.
+template <class Problem, class Args>
+std::variant<Planned<Args>, Refusal> plan_configuration(
+    const Implementation<Problem, Args>& implementation, const Problem& problem,
+    const Machine& machine, const std::string& configuration) {
+  if (implementation.plan_with != nullptr) {
+    return implementation.plan_with(problem, machine, configuration);
+  }
+  Planned<Args> only = implementation.plan(problem, machine);
+  if (only.configuration == configuration) return only;
+  return Refusal{"it has one for this problem, \"" + only.configuration + "\""};
+}
+
 // The plan of the chosen implementation, with the requested configuration, if any.
 template <class Problem, class Args>
 Planned<Args> plan_chosen(const Implementation<Problem, Args>& chosen, const Problem& problem,
                           const Machine& machine, const Request& request,
                           const std::string& configuration) {
   if (configuration.empty()) return chosen.plan(problem, machine);
-  if (chosen.plan_with != nullptr) {
-    auto result = chosen.plan_with(problem, machine, configuration);
-    if (const Refusal* refusal = std::get_if<Refusal>(&result)) {
-      refuse_configuration(request, chosen.name, configuration, refusal->reason);
-    }
-    return std::get<Planned<Args>>(std::move(result));
+  auto result = plan_configuration(chosen, problem, machine, configuration);
+  if (const Refusal* refusal = std::get_if<Refusal>(&result)) {
+    refuse_configuration(request, chosen.name, configuration, refusal->reason);
   }
-  Planned<Args> only = chosen.plan(problem, machine);
-  if (only.configuration != configuration) {
-    refuse_configuration(request, chosen.name, configuration,
-                         "it has one for this problem, \"" + only.configuration + "\"");
+  return std::get<Planned<Args>>(std::move(result));
+}
+
+// The plan that a table's entry asks for. Nothing where it cannot be made; then the entry says why.
+template <class Problem, class Args>
+std::optional<Planned<Args>> plan_entry(std::span<const Implementation<Problem, Args>> list,
+                                        const std::vector<Candidate>& candidates,
+                                        const Problem& problem, const Machine& machine,
+                                        TableEntry& entry) {
+  if (!entry.refusal.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name != entry.implementation) continue;
+    entry.refusal = candidates[i].refusal;
+    if (!entry.refusal.empty()) return std::nullopt;
+    auto result = plan_configuration(list[i], problem, machine, entry.configuration);
+    if (auto* planned = std::get_if<Planned<Args>>(&result)) return std::move(*planned);
+    entry.refusal = std::get<Refusal>(result).reason;
+    return std::nullopt;
   }
-  return only;
+  entry.refusal = "no implementation has this name";
+  return std::nullopt;
 }
 
 // The same run with IEEE arithmetic, whatever the caller's floating-point environment is: also what
@@ -134,10 +173,24 @@ template <class Pass = ForwardPass, class Problem, class Args>
 Plan<Problem, Pass> make_plan(std::span<const Implementation<Problem, Args>> list,
                               const Problem& problem, const Request& request,
                               const PlanOptions& options) {
+  constexpr bool kBackward = std::is_same_v<Pass, BackwardPass>;
+  log_call(request, kBackward);
   const Machine machine = this_machine(problem.device, options.threads);
-  Choice choice = choose(request, candidates(list, problem, machine));
+  const std::vector<Candidate> all = candidates(list, problem, machine);
+  std::optional<TableEntry> entry;
+  std::optional<Planned<Args>> tuned;
+  if (!request.is_forced() && options.configuration.empty()) {
+    if (const auto table = process_table()) {
+      entry = find_tuned(
+          *table, tuning_key(request.op, request.problem, kBackward, problem.device, machine));
+    }
+    if (entry) tuned = plan_entry(list, all, problem, machine, *entry);
+  }
+  Choice choice = choose(request, all, entry ? &*entry : nullptr);
   const auto& chosen = list[choice.index];
-  Planned<Args> decided = plan_chosen(chosen, problem, machine, request, options.configuration);
+  Planned<Args> decided =
+      tuned ? *std::move(tuned)
+            : plan_chosen(chosen, problem, machine, request, options.configuration);
   if (problem.device.type == DeviceType::cpu) {
     decided.run = with_ieee_arithmetic<Args>(std::move(decided.run));
   }

@@ -6,6 +6,8 @@
 
 #ifdef __x86_64__
 #include <cpuid.h>
+
+#include <cstring>
 #endif
 
 namespace octet {
@@ -19,6 +21,24 @@ bool has_f16c() {
   unsigned ecx = 0;
   unsigned edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+// The brand string: 48 characters in three leaves, padded with spaces or zeros.
+std::string brand() {
+  constexpr unsigned kFirstLeaf = 0x80000002;
+  char text[49] = {};
+  for (unsigned leaf = 0; leaf < 3; ++leaf) {
+    unsigned registers[4] = {};
+    if (__get_cpuid(kFirstLeaf + leaf, &registers[0], &registers[1], &registers[2],
+                    &registers[3]) == 0) {
+      return "";
+    }
+    std::memcpy(text + leaf * sizeof registers, registers, sizeof registers);
+  }
+  const std::string given = text;
+  const std::size_t begin = given.find_first_not_of(' ');
+  return begin == std::string::npos ? ""
+                                    : given.substr(begin, given.find_last_not_of(' ') + 1 - begin);
 }
 
 }  // namespace
@@ -53,6 +73,16 @@ Machine this_machine(Device device, int threads) {
     machine.cudnn_version = cuda::cudnn_version;
   }
   return machine;
+}
+
+const std::string& cpu_model() {
+  static const std::string model = [] {
+#ifdef __x86_64__
+    if (std::string given = brand(); !given.empty()) return given;
+#endif
+    return std::string("unknown");
+  }();
+  return model;
 }
 
 }  // namespace octet

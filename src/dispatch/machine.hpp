@@ -4,6 +4,8 @@
 
 #include <octet/device.hpp>
 
+#include <string>
+
 namespace octet {
 
 struct Machine {
@@ -26,5 +28,8 @@ inline int multiprocessors_of(const Machine& machine, int max_multiprocessors) {
 
 // threads = 0: OCTET_NUM_THREADS, or else every core this process may use.
 Machine this_machine(Device device, int threads);
+
+// "AMD EPYC 9654 96-Core Processor", as /proc/cpuinfo has it; "unknown" where the CPU does not say.
+const std::string& cpu_model();
 
 }  // namespace octet

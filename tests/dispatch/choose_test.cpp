@@ -87,7 +87,7 @@ TEST(Choose, IsSilentOtherwise) {
 TEST(Choose, RefusesToLogWhatThereIsNot) {
   const ScopedVariable log("OCTET_LOG", "Dispatch");
   EXPECT_EQ(refusal([] { choose(request(), kCandidates); }, ErrorCode::invalid_argument),
-            "OCTET_LOG must be dispatch, got \"Dispatch\"");
+            "OCTET_LOG must be dispatch, calls or dispatch,calls, got \"Dispatch\"");
 }
 
 TEST(ParseForced, ReadsOneNameForEveryPrecision) {

@@ -333,7 +333,7 @@ TEST(ToolDoctor, SaysWhatThisMachineHas) {
 // that forces an implementation, for each operator that has a list of them.
 std::set<std::string> variables_that_are_read() {
   const std::filesystem::path root = OCTET_SOURCE_DIR;
-  const std::regex named("getenv\\(\"(OCTET_[A-Z_]+)\"\\)");
+  const std::regex named("(?:getenv|environment)\\(\"(OCTET_[A-Z_]+)\"\\)");
   std::set<std::string> result;
   for (const char* folder : {"src", "tool"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {

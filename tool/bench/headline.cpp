@@ -22,7 +22,7 @@ std::string describe_device(Device device, int threads) {
                        cuda::driver_status());
   }
   const Machine machine = this_machine(device, threads);
-  return fmt::format("cpu: {}, {}, {}", bench::cpu_model(),
+  return fmt::format("cpu: {}, {}, {}", cpu_model(),
                      counted(static_cast<std::size_t>(machine.threads), "thread"),
                      machine.avx512 ? "AVX-512"
                      : machine.avx2 ? "AVX2"

@@ -45,7 +45,7 @@ std::string threads_of_a_run() {
 
 void add_cpu(Table& table) {
   const Machine machine = this_machine(kCpu, 1);
-  table.push_back({"CPU", bench::cpu_model()});
+  table.push_back({"CPU", cpu_model()});
   table.push_back({"AVX2 and FMA", yes_or_no(machine.avx2)});
   table.push_back({"AVX-512 (F, BW, CD, DQ, VL)", yes_or_no(machine.avx512)});
   table.push_back({"cores", std::to_string(sysconf(_SC_NPROCESSORS_ONLN))});
@@ -114,6 +114,7 @@ void add_environment(Table& table) {
   std::vector<std::string> names;
   for (const std::string& op : operators_with_backends()) names.push_back(backend_variable(op));
   names.insert(names.end(), {"OCTET_NUM_THREADS", "OCTET_CUDNN_DIR", "OCTET_LOG", "OCTET_HISTORY",
+                             "OCTET_TUNING_TABLE", "OCTET_TUNING_STORE", "OCTET_AUTO_TUNE",
                              "OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT"});
   for (const std::string& name : names) {
     const char* value = std::getenv(name.c_str());
@@ -252,7 +253,7 @@ int measure_first_call(Device device) {
        {"the first plan of the process", microseconds(first_plan * 1e6)},
        {"a later plan of a gemm", microseconds(plan)},
        {"run(gemm) on the host, without synchronisation", microseconds(run_microseconds(device))},
-       {"CPU", bench::cpu_model()}},
+       {"CPU", cpu_model()}},
       1);
   return 0;
 }

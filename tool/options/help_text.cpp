@@ -148,7 +148,13 @@ std::vector<HelpList> general_notes() {
         {"OCTET_CUDNN_DIR",
          "Folder of libcudnn.so.9, for attention. [default: where the loader finds it]"},
         {"OCTET_LOG",
-         "With the value dispatch, every call reports on stderr which implementation it takes."},
+         "With the value dispatch, every plan reports on stderr which implementation it takes; "
+         "with "
+         "calls, its problem."},
+        {"OCTET_TUNING_TABLE", "What octet tune found, for every program that uses octet."},
+        {"OCTET_TUNING_STORE",
+         "The store of octet tune. [default: octet/tuning.sqlite, beside the history]"},
+        {"OCTET_AUTO_TUNE", "With the value 1, octet bench tunes what the store does not have."},
         {"OCTET_HISTORY",
          "File to which every benchmark adds its rows; none keeps no history. [default: "
          "octet/history.sqlite in XDG_STATE_HOME, or in .local/state of HOME]"},

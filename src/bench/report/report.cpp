@@ -2,6 +2,7 @@
 #include "bench/timing/machine_facts.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
+#include "dispatch/machine.hpp"
 
 #include <octet/bench/metrics.hpp>
 #include <octet/bench/report.hpp>

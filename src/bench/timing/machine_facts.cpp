@@ -102,11 +102,6 @@ std::optional<GpuReading> read(NvmlDevice device) {
 
 }  // namespace
 
-std::string cpu_model() {
-  const auto models = proc_values("/proc/cpuinfo", "model name");
-  return models.empty() ? "unknown" : models.front();
-}
-
 double cpu_clock_mhz() {
   const auto clocks = proc_values("/proc/cpuinfo", "cpu MHz");
   double sum = 0;

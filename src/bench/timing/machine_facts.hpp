@@ -1,5 +1,5 @@
-// The facts about a machine that a result reports. Of the host: its CPU, clock, memory and caches,
-// from /proc and /sys. Of a GPU while it is timed: clock, power, temperature and throttle reasons,
+// The facts about a machine that a result reports. Of the host: its clock, memory and caches, from
+// /proc and /sys. Of a GPU while it is timed: clock, power, temperature and throttle reasons,
 // from NVML.
 #pragma once
 
@@ -17,7 +17,6 @@ struct Cache {
   std::size_t bytes = 0;
 };
 
-std::string cpu_model();     // "unknown" if the system does not report it
 double cpu_clock_mhz();      // the mean over the cores now; 0 if not reported
 std::size_t memory_bytes();  // 0 if not reported
 std::vector<Cache> cpu_caches();

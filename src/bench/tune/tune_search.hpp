@@ -2,6 +2,8 @@
 // two kernels, and the cache of earlier choices.
 #pragma once
 
+#include "dispatch/tuning_table.hpp"
+
 #include <octet/bench/tune.hpp>
 
 #include <optional>
@@ -16,38 +18,26 @@ std::vector<Configuration> combinations(const Space& space);
 // Parses what describe() wrote; nothing if the text is something else.
 std::optional<Configuration> parse_configuration(std::string_view text);
 
-// A new best has to be this much faster.
-inline constexpr double kLeastGain = 1.02;
-
 // The second's time over the first's, in interleaved rounds.
 using CompareKernels = std::function<double(const Part& first, const Part& second)>;
 
-Tuned search(const TuneRequest& request, const std::string& device, const TunableKernel& kernel,
-             const Gate& gate, const CompareKernels& compare);
+Tuned search(const TuneRequest& request, const std::string& device, const std::string& driver,
+             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare);
 
-// The cache is a text file: a line that says what it is, then one line per choice, with fields
-// separated by tabs: problem, device, version, configuration.
+// The cache is a tuning table (dispatch/tuning_table.hpp) whose entries name no implementation.
 //
 // Several processes may write at once. Each reads the file again, adds its own choice and renames a
 // whole file into place: two at the same moment may lose one choice, which is then measured again,
 // but never the file.
-struct CacheKey {
-  std::string problem;
-  std::string device;
-  std::string version;
-  friend bool operator==(const CacheKey&, const CacheKey&) = default;
-};
-
 using Warn = std::function<void(const std::string&)>;
 
-// Throws Error(invalid_argument) if a field is empty or contains a tab or an end of line.
-void check_key(const CacheKey& key);
+TunedChoice choice_of(const Configuration& configuration);
 // Broken lines are skipped with a warning, and so is a file that is something else. A missing file
 // counts as empty.
-std::optional<Configuration> read_choice(const std::string& path, const CacheKey& key,
+std::optional<Configuration> read_choice(const std::string& path, const TuningKey& key,
                                          const Warn& warn);
 // Replaces the choice of the same key. A file that is something else is kept, with a warning.
-void write_choice(const std::string& path, const CacheKey& key, const Configuration& choice,
+void write_choice(const std::string& path, const TuningKey& key, const Configuration& choice,
                   const Warn& warn);
 
 }  // namespace octet::bench

@@ -85,8 +85,23 @@ std::variant<Planned<GemmArgs>, Refusal> plan_with(const GemmProblem& problem,
                  fitting_configs(problem)};
 }
 
+std::vector<Alternative> configurations(const GemmProblem& problem, const Machine& machine) {
+  const int count = multiprocessors(problem, machine);
+  const auto clocks = [&](const Sm90GemmConfig& config) {
+    return sm90_gemm_clocks(problem, config, count);
+  };
+  const double chosen = clocks(choose_sm90_gemm(problem, count));
+  std::vector<Alternative> result;
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
+    if (!sm90_gemm_fits(problem, config) || config.cluster > std::max(1, count)) continue;
+    result.push_back({name(config), clocks(config) / chosen});
+  }
+  return result;
+}
+
 }  // namespace
 
-constinit const GemmImplementation kGemmCudaSm90Wgmma{"cuda_sm90_wgmma", refuse, plan, plan_with};
+constinit const GemmImplementation kGemmCudaSm90Wgmma{"cuda_sm90_wgmma", refuse, plan,
+                                                      plan_with,         false,  configurations};
 
 }  // namespace octet

@@ -91,9 +91,23 @@ std::variant<Planned<GroupedGemmArgs>, Refusal> plan_with(const GroupedGemmProbl
       fitting_configs(problem, count)};
 }
 
+std::vector<Alternative> configurations(const GroupedGemmProblem& problem, const Machine& machine) {
+  const int count = multiprocessors(problem, machine);
+  const auto clocks = [&](const Sm90GroupedGemmConfig& config) {
+    return sm90_grouped_gemm_clocks(problem, config, count);
+  };
+  const double chosen = clocks(choose_sm90_grouped_gemm(problem, count));
+  std::vector<Alternative> result;
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
+    if (!sm90_grouped_gemm_fits(problem, config, count)) continue;
+    result.push_back({name(config), clocks(config) / chosen});
+  }
+  return result;
+}
+
 }  // namespace
 
-constinit const GroupedGemmImplementation kGroupedGemmCudaSm90Wgmma{"cuda_sm90_wgmma", refuse, plan,
-                                                                    plan_with};
+constinit const GroupedGemmImplementation kGroupedGemmCudaSm90Wgmma{
+    "cuda_sm90_wgmma", refuse, plan, plan_with, false, configurations};
 
 }  // namespace octet
