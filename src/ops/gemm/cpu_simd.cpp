@@ -8,12 +8,12 @@
 #include "cpu/threads.hpp"
 #include "ops/gemm/problem.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace octet {
 namespace {
 
-constexpr std::int64_t kMaxChunk = 2048;         // rows and columns: 16 MiB of acc
 constexpr std::int64_t kPackedFloats = 2 << 20;  // 8 MiB of panels
 constexpr std::int64_t kDepth = 2 * kBlock;      // a panel of b within reach of the L1 cache
 constexpr std::int64_t kTaskRows = 256;          // panels of a that stay in the L2 cache
@@ -213,35 +213,76 @@ std::string refuse(const GemmProblem& problem, const Machine& machine) {
   return refuse_off_simd(problem.device, machine);
 }
 
-Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
-  const GemmKernels& kernels = best_gemm_kernels(machine);
-  const GemmChunks cut = gemm_chunks(product_bounds(problem), kernels);
-  return {describe(cut, kernels, machine.threads), cut.bytes(),
-          [problem, cut, &kernels](const GemmArgs& args, const RunContext& context) {
+Planned<GemmArgs> plan_products(const GemmProblem& problem, const Machine& machine,
+                                const SimdProducts& products) {
+  return {describe(products, machine.threads), products.cut.bytes(),
+          [problem, products](const GemmArgs& args, const RunContext& context) {
             const CpuProduct product = cpu_product(problem, args);
-            run_products({&product, 1}, cut, kernels, context.workspace.data, context.threads);
+            run_products({&product, 1}, products.cut, *products.kernels, context.workspace.data,
+                         context.threads);
           }};
+}
+
+Planned<GemmArgs> plan(const GemmProblem& problem, const Machine& machine) {
+  return simd_plan(problem, machine, plan_products);
+}
+
+std::variant<Planned<GemmArgs>, Refusal> plan_with(const GemmProblem& problem,
+                                                   const Machine& machine,
+                                                   std::string_view configuration) {
+  return simd_plan_with<GemmArgs>(problem, machine, configuration, plan_products);
 }
 
 }  // namespace
 
-const GemmKernels& best_gemm_kernels(const Machine& machine) {
-  return best_instruction_set(machine) == InstructionSet::avx512 ? gemm_kernels_avx512()
-                                                                 : gemm_kernels_avx2();
+namespace {
+
+// The arithmetic of a micro-tile, with what it pads: in units of outputs at the rate of the first. Of several products,
+// those of their mean.
+double padded_work(const ProductBounds& bounds, const GemmKernels& kernels) {
+  const std::int64_t rows = round_up(ceil_div(bounds.rows, bounds.products), kernels.rows);
+  return static_cast<double>(rows * round_up(bounds.n, kernels.cols)) / kernels.utilisation;
 }
 
-GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels) {
+}  // namespace
+
+std::vector<SimdProducts> simd_products(const ProductBounds& bounds, const Machine& machine) {
+  // Smaller chunks keep acc in a cache and pack more of the contraction at a time.
+  constexpr std::int64_t kChunks[] = {kMaxChunk, kMaxChunk / 2, kMaxChunk / 4};
+  const bool avx512 = best_instruction_set(machine) == InstructionSet::avx512;
+  const auto all = avx512 ? gemm_kernels_avx512() : gemm_kernels_avx2();
+  std::vector<const GemmKernels*> tiles;
+  for (const GemmKernels& kernels : all) tiles.push_back(&kernels);
+  const auto work = [&](const GemmKernels* kernels) { return padded_work(bounds, *kernels); };
+  std::ranges::stable_sort(tiles, {}, work);
+  std::vector<SimdProducts> result;
+  std::vector<std::string> names;
+  for (const GemmKernels* kernels : tiles) {
+    for (const std::int64_t chunk : kChunks) {
+      const SimdProducts products{kernels, gemm_chunks(bounds, *kernels, chunk),
+                                  work(kernels) / work(tiles.front())};
+      std::string name = describe(products, machine.threads);
+      if (std::ranges::find(names, name) != names.end()) continue;
+      names.push_back(std::move(name));
+      result.push_back(products);
+    }
+  }
+  return result;
+}
+
+GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels,
+                       std::int64_t max_chunk) {
   GemmChunks cut;
-  cut.rows = round_up(std::min(bounds.m, kMaxChunk), kernels.rows);
-  cut.cols = round_up(std::min(bounds.n, kMaxChunk), kernels.cols);
+  cut.rows = round_up(std::min(bounds.m, max_chunk), kernels.rows);
+  cut.cols = round_up(std::min(bounds.n, max_chunk), kernels.cols);
   cut.lines = cut.rows + cut.cols;
   cut.acc = cut.rows * cut.cols;
   if (bounds.products > 1) {
     // Every product begins a new panel.
     const std::int64_t rows = bounds.rows + bounds.products * kernels.rows;
     const std::int64_t cols = round_up(bounds.n, kernels.cols);
-    cut.lines = std::max(cut.lines, std::min(rows + bounds.products * cols, 2 * kMaxChunk));
-    cut.acc = std::max(cut.acc, std::min(rows, kMaxChunk * kMaxChunk / cols) * cols);
+    cut.lines = std::max(cut.lines, std::min(rows + bounds.products * cols, 2 * max_chunk));
+    cut.acc = std::max(cut.acc, std::min(rows, max_chunk * max_chunk / cols) * cols);
   }
   const std::int64_t fitting = kPackedFloats / cut.lines / kDepth * kDepth;
   cut.depth = std::min(std::max(fitting, kDepth), round_up(bounds.k, kBlock));
@@ -249,8 +290,9 @@ GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels) 
   return cut;
 }
 
-std::string describe(const GemmChunks& cut, const GemmKernels& kernels, int threads) {
-  return text(kernels.name, " tile=", kernels.rows, "x", kernels.cols, " chunk=", cut.rows, "x",
+std::string describe(const SimdProducts& products, int threads) {
+  const auto& [kernels, cut, predicted] = products;
+  return text(kernels->name, " tile=", kernels->rows, "x", kernels->cols, " chunk=", cut.rows, "x",
               cut.cols, "x", cut.depth, " threads=", threads);
 }
 
@@ -261,6 +303,7 @@ void run_products(std::span<const CpuProduct> products, const GemmChunks& cut,
   chunked.compute();
 }
 
-constinit const GemmImplementation kGemmCpuSimd{"cpu_simd", refuse, plan};
+constinit const GemmImplementation kGemmCpuSimd{
+    "cpu_simd", refuse, plan, plan_with, false, simd_configurations<GemmProblem>};
 
 }  // namespace octet

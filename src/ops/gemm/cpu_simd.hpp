@@ -1,14 +1,14 @@
 // The pieces of the cpu_simd product: how products are cut, how operands are packed, and the
 // kernels each instruction set provides.
 //
-// A chunk of d, at most kMaxChunk rows by kMaxChunk columns, is computed at a time, or several
-// chunks of small products at once. The operands of a chunk are decoded once to f32 panels of
+// A chunk of d, at most so many rows by as many columns, is computed at a time, or several chunks of
+// small products at once. The operands of a chunk are decoded once to f32 panels of
 // `rows` (a) or `cols` (b) lines:
 //   panel   [k][lines] f32, then [slice][lines] f32 scales
 //   acc     [a panel][b panel][rows][cols] f32
 #pragma once
 
-#include "dispatch/machine.hpp"
+#include "dispatch/implementation.hpp"
 #include "ops/gemm/cpu_product.hpp"
 
 #include <octet/ops/gemm.hpp>
@@ -16,6 +16,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 namespace octet {
 
@@ -53,6 +57,7 @@ struct GemmKernels {
   const char* name;  // the instruction set
   std::int64_t rows;
   std::int64_t cols;
+  double utilisation;  // of the arithmetic, over that of the instruction set's first micro-tile
   void (*pack_a)(const PackTask& task);
   void (*pack_b)(const PackTask& task);
   void (*multiply)(const MultiplyTask& task);             // fma(slice, sa * sb, acc)
@@ -60,10 +65,9 @@ struct GemmKernels {
   void (*store)(const StoreTask& task);
 };
 
-const GemmKernels& gemm_kernels_avx2();
-const GemmKernels& gemm_kernels_avx512();
-// The kernels of a machine that has AVX2.
-const GemmKernels& best_gemm_kernels(const Machine& machine);
+// A micro-tile each, the one that is taken unless another is asked for first.
+std::span<const GemmKernels> gemm_kernels_avx2();
+std::span<const GemmKernels> gemm_kernels_avx512();
 
 // How products are cut. Memory beyond the operands is bounded: see bytes().
 struct GemmChunks {
@@ -81,7 +85,19 @@ struct GemmChunks {
   }
 };
 
-GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels);
+inline constexpr std::int64_t kMaxChunk = 2048;  // rows and columns: 16 MiB of acc
+
+GemmChunks gemm_chunks(const ProductBounds& bounds, const GemmKernels& kernels,
+                       std::int64_t max_chunk = kMaxChunk);
+
+// How the products of a problem are computed: a micro-tile, and how they are cut.
+struct SimdProducts {
+  const GemmKernels* kernels;
+  GemmChunks cut;
+  double predicted = 1;  // its time over that of the first, without what chunks change
+};
+// Every way there is, the one that is taken first, on a machine that has AVX2. No two have the same text.
+std::vector<SimdProducts> simd_products(const ProductBounds& bounds, const Machine& machine);
 
 // Runs products within the bounds that `cut` was made for, with the kernels of one instruction set;
 // `workspace` has cut.bytes(). Bits depend neither on the cut nor on the other products.
@@ -89,6 +105,33 @@ void run_products(std::span<const CpuProduct> products, const GemmChunks& cut,
                   const GemmKernels& kernels, void* workspace, int threads);
 
 // "avx512 tile=8x48 chunk=2048x2064x256 threads=2"
-std::string describe(const GemmChunks& cut, const GemmKernels& kernels, int threads);
+std::string describe(const SimdProducts& products, int threads);
+
+// The three ways to plan such a product that an implementation has; plan_products(problem, machine, products)
+// makes a plan of the operator.
+template <class Problem, class PlanProducts>
+auto simd_plan(const Problem& problem, const Machine& machine, const PlanProducts& plan_products) {
+  return plan_products(problem, machine, simd_products(product_bounds(problem), machine).front());
+}
+template <class Args, class Problem, class PlanProducts>
+std::variant<Planned<Args>, Refusal> simd_plan_with(const Problem& problem, const Machine& machine,
+                                                    std::string_view configuration,
+                                                    const PlanProducts& plan_products) {
+  std::string others;
+  for (const SimdProducts& products : simd_products(product_bounds(problem), machine)) {
+    const std::string name = describe(products, machine.threads);
+    if (name == configuration) return plan_products(problem, machine, products);
+    others += "\n    " + name;
+  }
+  return Refusal{"these run the problem:" + others};
+}
+template <class Problem>
+std::vector<Alternative> simd_configurations(const Problem& problem, const Machine& machine) {
+  std::vector<Alternative> result;
+  for (const SimdProducts& products : simd_products(product_bounds(problem), machine)) {
+    result.push_back({describe(products, machine.threads), products.predicted});
+  }
+  return result;
+}
 
 }  // namespace octet

@@ -11,15 +11,25 @@ std::string refuse(const GroupedGemmProblem& problem, const Machine& machine) {
   return refuse_off_simd(problem.device, machine);
 }
 
-Planned<GroupedGemmArgs> plan(const GroupedGemmProblem& problem, const Machine& machine) {
-  const GemmKernels& kernels = best_gemm_kernels(machine);
-  const GemmChunks cut = gemm_chunks(product_bounds(problem), kernels);
-  return {describe(cut, kernels, machine.threads), cut.bytes(),
-          [problem, cut, &kernels](const GroupedGemmArgs& args, const RunContext& context) {
-            run_groups(problem, args, context.threads, [&](std::span<const CpuProduct> products) {
-              run_products(products, cut, kernels, context.workspace.data, context.threads);
+Planned<GroupedGemmArgs> plan_products(const GroupedGemmProblem& problem, const Machine& machine,
+                                       const SimdProducts& products) {
+  return {describe(products, machine.threads), products.cut.bytes(),
+          [problem, products](const GroupedGemmArgs& args, const RunContext& context) {
+            run_groups(problem, args, context.threads, [&](std::span<const CpuProduct> groups) {
+              run_products(groups, products.cut, *products.kernels, context.workspace.data,
+                           context.threads);
             });
           }};
+}
+
+Planned<GroupedGemmArgs> plan(const GroupedGemmProblem& problem, const Machine& machine) {
+  return simd_plan(problem, machine, plan_products);
+}
+
+std::variant<Planned<GroupedGemmArgs>, Refusal> plan_with(const GroupedGemmProblem& problem,
+                                                          const Machine& machine,
+                                                          std::string_view configuration) {
+  return simd_plan_with<GroupedGemmArgs>(problem, machine, configuration, plan_products);
 }
 
 }  // namespace
@@ -31,6 +41,7 @@ ProductBounds product_bounds(const GroupedGemmProblem& problem) {
   return {problem.n, problem.k, problem.rows, problem.groups, problem.groups * problem.n};
 }
 
-constinit const GroupedGemmImplementation kGroupedGemmCpuSimd{"cpu_simd", refuse, plan};
+constinit const GroupedGemmImplementation kGroupedGemmCpuSimd{
+    "cpu_simd", refuse, plan, plan_with, false, simd_configurations<GroupedGemmProblem>};
 
 }  // namespace octet

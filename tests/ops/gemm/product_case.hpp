@@ -56,7 +56,8 @@ inline Runner through_the_api(const std::string& backend) {
 }
 
 inline Runner with_kernels(const GemmKernels& kernels) {
-  return {kernels.name, [&kernels](const GemmProblem& problem, const GemmArgs& args, int threads) {
+  return {text(kernels.name, "_", kernels.rows, "x", kernels.cols),
+          [&kernels](const GemmProblem& problem, const GemmArgs& args, int threads) {
             const GemmChunks cut = gemm_chunks(product_bounds(problem), kernels);
             const Buffer workspace(cut.bytes());
             const CpuProduct product = cpu_product(problem, args);
@@ -79,12 +80,23 @@ inline Runner on_cuda() {
           }};
 }
 
-// Every SIMD path this CPU has.
-inline std::vector<Runner> simd_runners() {
+// Every micro-tile of every instruction set this CPU has.
+inline std::vector<const GemmKernels*> kernels_of_this_cpu() {
   const Machine machine = this_machine(kCpu, 1);
+  std::vector<const GemmKernels*> result;
+  if (machine.avx2) {
+    for (const GemmKernels& kernels : gemm_kernels_avx2()) result.push_back(&kernels);
+  }
+  if (machine.avx512) {
+    for (const GemmKernels& kernels : gemm_kernels_avx512()) result.push_back(&kernels);
+  }
+  return result;
+}
+
+inline std::vector<Runner> simd_runners() {
   std::vector<Runner> runners;
-  if (machine.avx2) runners.push_back(with_kernels(gemm_kernels_avx2()));
-  if (machine.avx512) runners.push_back(with_kernels(gemm_kernels_avx512()));
+  for (const GemmKernels* kernels : kernels_of_this_cpu())
+    runners.push_back(with_kernels(*kernels));
   return runners;
 }
 

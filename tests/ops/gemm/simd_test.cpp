@@ -183,14 +183,36 @@ TEST(GemmSimdChunks, MemoryIsBoundedWhateverTheProblem) {
     GemmProblem problem{.m = random_extent(random, i % 2 ? 100 : 1 << 20),
                         .n = random_extent(random, i % 3 ? 100 : 1 << 20),
                         .k = random_extent(random, i % 5 ? 100 : 1 << 20)};
-    for (const GemmKernels* kernels : {&gemm_kernels_avx2(), &gemm_kernels_avx512()}) {
-      const GemmChunks chunks = gemm_chunks(product_bounds(problem), *kernels);
+    Machine machine;
+    machine.avx2 = true;
+    machine.avx512 = i % 4 == 0;
+    for (const auto& [kernels, chunks, predicted] :
+         simd_products(product_bounds(problem), machine)) {
       EXPECT_LE(chunks.bytes(), std::size_t{26} << 20) << describe(problem);
       EXPECT_EQ(chunks.rows % kernels->rows, 0);
       EXPECT_EQ(chunks.cols % kernels->cols, 0);
       EXPECT_EQ(chunks.depth % kBlock, 0);
+      EXPECT_GE(predicted, 1);
     }
   }
+}
+
+// A tile that pads little is worth more than a faster one that pads much: 24 rows by 16 columns.
+TEST(GemmSimdTiles, ThoseThatPadLeastAreTakenForNarrowProducts) {
+  Machine machine;
+  machine.avx2 = machine.avx512 = true;
+  const auto tile = [&](const GemmProblem& problem) {
+    const GemmKernels& kernels = *simd_products(product_bounds(problem), machine)[0].kernels;
+    return text(kernels.rows, "x", kernels.cols);
+  };
+  EXPECT_EQ(tile({.m = 1024, .n = 1024, .k = 1024}), "8x48");
+  EXPECT_EQ(tile({.m = 24, .n = 16, .k = 1024}), "24x16");
+  EXPECT_EQ(tile({.m = 1000, .n = 32, .k = 1024}), "12x32");
+  EXPECT_EQ(tile({.m = 1, .n = 4096, .k = 1024}), "8x48");
+  machine.avx512 = false;
+  EXPECT_EQ(tile({.m = 1024, .n = 1024, .k = 1024}), "4x24");
+  EXPECT_EQ(tile({.m = 1000, .n = 16, .k = 1024}), "4x16");
+  EXPECT_EQ(tile({.m = 1000, .n = 8, .k = 1024}), "8x8");
 }
 
 TEST(GemmThreads, CountAndCallersNeverChangeABit) {

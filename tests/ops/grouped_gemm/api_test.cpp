@@ -40,7 +40,7 @@ TEST(GroupedGemm, MemoryIsBoundedWhateverTheProblem) {
     problem.rows = extent(i % 3 ? 1000 : 1 << 20);
     problem.n = extent(i % 5 ? 300 : 1 << 20);
     problem.k = extent(i % 7 ? 300 : 1 << 20);
-    for (const GemmKernels* kernels : {&gemm_kernels_avx2(), &gemm_kernels_avx512()}) {
+    for (const GemmKernels* kernels : {&gemm_kernels_avx2()[0], &gemm_kernels_avx512()[0]}) {
       EXPECT_LE(gemm_chunks(product_bounds(problem), *kernels).bytes(), std::size_t{26} << 20)
           << describe(problem);
     }

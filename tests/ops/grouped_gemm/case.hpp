@@ -169,9 +169,7 @@ inline std::vector<GroupedRunner> grouped_runners() {
     };
     runners.push_back({run, with_kernels(kernels)});
   };
-  const Machine machine = this_machine(kCpu, 1);
-  if (machine.avx2) add(gemm_kernels_avx2());
-  if (machine.avx512) add(gemm_kernels_avx512());
+  for (const GemmKernels* kernels : kernels_of_this_cpu()) add(*kernels);
   const auto reference = [](const GroupedGemmProblem& problem, const GroupedGemmArgs& args,
                             int threads) {
     run(plan_grouped_gemm(problem, {"cpu_reference", threads}), args);
