@@ -9,6 +9,7 @@
 #include "tool/results/json_rows.hpp"
 #include "tool/results/result_file.hpp"
 #include "tool/results/result_kind.hpp"
+#include "tool/tune/tuner.hpp"
 
 #include <octet/bench/timing.hpp>
 
@@ -244,6 +245,7 @@ int bench_operator(const BenchCommand& command) {
   check_options(command);
   const Operator& op = *command.op;
   const RunClock clock(command.timing.max_seconds);
+  auto_tune(op);
   const RowLayout layout = layout_of(op.rows(), op.baseline());
   std::vector<Planned> cases = plan_cases(command);
   std::vector<bench::Row> planned_rows;

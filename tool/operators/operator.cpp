@@ -66,6 +66,9 @@ std::string Operator::forced_backends() const {
     const char* value = std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0') forced += fmt::format("{}={} ", variable, value);
   }
+  if (const std::string table = tuning_table(); !table.empty()) {
+    forced += fmt::format("OCTET_TUNING_TABLE={} ", table);
+  }
   return forced;
 }
 

@@ -46,6 +46,7 @@ void add_commands(CLI::App& octet, Chosen& chosen) {
   add_bench(octet, chosen);
   add_check(octet, chosen);
   add_advise(octet, chosen);
+  add_tune(octet, chosen);
   command_group(octet, "Read results");
   add_summarize(octet, chosen);
   add_compare(octet, chosen);

@@ -61,6 +61,7 @@ void add_bench_operators(CLI::App& bench, Chosen& chosen);
 void add_bench_suite(CLI::App& bench, Chosen& chosen);
 void add_check_operators(CLI::App& check, Chosen& chosen);
 void add_advise(CLI::App& octet, Chosen& chosen);
+void add_tune(CLI::App& octet, Chosen& chosen);
 void add_compare(CLI::App& octet, Chosen& chosen);
 void add_report(CLI::App& octet, Chosen& chosen);
 void add_summarize(CLI::App& octet, Chosen& chosen);

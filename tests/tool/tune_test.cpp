@@ -1,0 +1,451 @@
+// octet tune: from problems to a store, a table and what the library chooses; many writers, and what may go wrong.
+#include "background_tool.hpp"
+#include "run_tool.hpp"
+
+#include "bench/tune/search.hpp"
+#include "bench/tune/tunable.hpp"
+#include "dispatch/machine.hpp"
+#include "tool/tune/problem_text.hpp"
+#include "tool/tune/tuner.hpp"
+#include "tool/tune/tuning_store.hpp"
+#include "refusal.hpp"
+
+#include <octet/octet.hpp>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+
+namespace octet::tool {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::istringstream lines(text);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) count += has(line, part);
+  return count;
+}
+
+const std::string kShape = "--device cpu --threads 1 --shape 40x600x256 ";
+const std::string kQuick = "--seconds-per-candidate 0.01 ";
+
+class ToolTune : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!this_machine(kCpu, 1).avx2) GTEST_SKIP() << "this CPU has no AVX2: nothing to tune";
+  }
+  std::string store() const { return "--store " + path_ + " "; }
+  Outcome tune(const std::string& arguments) const {
+    return run_tool("tune " + arguments + store() + "--wide");
+  }
+  std::string table() const { return read_file(folder_.file("state/tuning.table")); }
+
+  Folder folder_;
+  std::string path_ = folder_.file("state/tuning.sqlite");
+};
+
+TEST_F(ToolTune, KeepsTheThreeProductsOfALayer) {
+  EXPECT_TRUE(has(tune("list ").out, "no problem is tuned in " + path_));
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "asking makes no store";
+  const Outcome first = tune("gemm " + kShape + kQuick);
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_TRUE(has(first.out, "3 problems tuned, 0 already in the store")) << first.out;
+  EXPECT_TRUE(has(first.out, "gemm --shape 40x600x256 --a e4m3:1x128 --b e4m3:128x128 --out bf16"));
+  EXPECT_TRUE(has(first.out, "gemm --shape 600x256x40 --a e4m3:1x128 --b e4m3:1x128 --out bf16"));
+  EXPECT_EQ(lines_with(table(), "\tcpu_simd\tavx"), 3u) << table();
+  const Outcome again = tune("gemm " + kShape + kQuick);
+  EXPECT_TRUE(has(again.out, "0 problems tuned, 3 already in the store")) << again.out;
+  EXPECT_EQ(lines_with(tune("list ").out, "fresh"), 0u) << "entries of one thread, listed with all";
+  const Outcome list = run_tool("tune list " + store() + "--wide", "OCTET_NUM_THREADS=1");
+  EXPECT_EQ(lines_with(list.out, "fresh"), 3u) << list.out << list.err;
+  const Outcome show = tune("show 1 ");
+  EXPECT_EQ(show.status, 0) << show.err;
+  EXPECT_EQ(lines_with(show.out, "default"), 1u) << show.out;
+  EXPECT_GE(lines_with(show.out, "cpu_simd"), 3u) << "every candidate\n" << show.out;
+  const Outcome verify = run_tool("tune verify " + store(), "OCTET_NUM_THREADS=1");
+  EXPECT_EQ(verify.status, 0) << verify.out;
+  EXPECT_EQ(lines_with(verify.out, "PASS"), 3u) << verify.out;
+}
+
+// The choice follows the table, and the default comes back without it.
+TEST_F(ToolTune, BenchRunsWhatTheTableHas) {
+  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
+  std::string text = table();
+  // Another configuration than the default for the forward product, whatever was fastest.
+  const Outcome show = tune("show 1 ");
+  std::string usual, other;
+  std::istringstream lines(show.out);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.find("avx"), end = line.find("threads=1");
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    std::string& name = has(line, "default") ? usual : other;
+    name = line.substr(begin, end + std::string("threads=1").size() - begin);
+  }
+  ASSERT_FALSE(usual.empty() || other.empty()) << show.out;
+  const std::size_t forward = text.find("gemm --shape 40x600x256");
+  const std::size_t at = text.find("\tavx", forward) + 1;
+  text.replace(at, text.find('\n', at) - at, other);
+  std::ofstream(folder_.file("job.table")) << text;
+  const std::string bench = "bench gemm --prequantized --warmup 1 --iters 2 " + kShape + "-o ";
+  const std::string environment = "OCTET_TUNING_TABLE=" + folder_.file("job.table");
+  ASSERT_EQ(run_tool(bench + folder_.file("tuned.csv"), environment).status, 0);
+  ASSERT_EQ(run_tool(bench + folder_.file("usual.csv")).status, 0);
+  const std::string tuned = read_file(folder_.file("tuned.csv"));
+  EXPECT_TRUE(has(tuned, other)) << tuned;
+  EXPECT_TRUE(has(tuned, environment + " octet bench")) << "a setting of the row";
+  EXPECT_TRUE(has(read_file(folder_.file("usual.csv")), usual));
+  const std::string log =
+      run_tool(bench + folder_.file("log.csv"), environment + " OCTET_LOG=dispatch").err;
+  EXPECT_TRUE(has(log, "(by the tuning table " + folder_.file("job.table") + ")")) << log;
+  EXPECT_TRUE(has(run_tool(bench + folder_.file("forced.csv"),
+                           environment + " OCTET_GEMM_BACKEND=cpu_reference OCTET_LOG=dispatch")
+                      .err,
+                  "forced by OCTET_GEMM_BACKEND"));
+}
+
+TEST_F(ToolTune, AMissingTableIsAnErrorAndNoSilentDefault) {
+  const Outcome bench =
+      run_tool("bench gemm " + kShape, "OCTET_TUNING_TABLE=" + folder_.file("no"));
+  EXPECT_NE(bench.status, 0);
+  EXPECT_TRUE(has(bench.err, "tuning table " + folder_.file("no") + ": there is no such file"))
+      << bench.err;
+}
+
+TEST_F(ToolTune, ReadsTheCallsOfALog) {
+  const Outcome job =
+      run_tool("check gated-mlp --device cpu --threads 1 --shape 8x40x24", "OCTET_LOG=calls");
+  EXPECT_GT(lines_with(job.err, "octet call: gemm --shape 8x"), 0u) << job.err;
+  std::ofstream(folder_.file("job.log")) << "epoch 1\n[rank0] " << job.err;
+  const Outcome tuned = tune("gemm --device cpu --threads 1 " + kQuick + "--from-log " +
+                             folder_.file("job.log") + " ");
+  EXPECT_EQ(tuned.status, 0) << tuned.err;
+  EXPECT_TRUE(has(tuned.out, "gemm --shape 8x80x24")) << tuned.out;
+  std::ofstream(folder_.file("other.log")) << "nothing\n";
+  const Outcome none = tune("gemm --from-log " + folder_.file("other.log") + " ");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(
+      has(none.err, "no line has a call of gemm; OCTET_LOG=calls prints \"octet call: gemm ...\""))
+      << none.err;
+}
+
+TEST_F(ToolTune, TunesGroupsAndAttention) {
+  const Outcome groups =
+      tune("grouped-gemm --device cpu --threads 1 --groups 3 --shape 50x40x130 " + kQuick);
+  EXPECT_EQ(groups.status, 0) << groups.err;
+  EXPECT_TRUE(has(groups.out, "3 problems tuned")) << groups.out;
+  const Outcome attention = tune(
+      "attention --device cpu --threads 1 --batch 1 --seq 40 --heads 2 --head-dim 16 --causal " +
+      kQuick);
+  EXPECT_EQ(attention.status, 0) << attention.err;
+  EXPECT_TRUE(has(attention.out, "2 problems tuned")) << attention.out;
+  EXPECT_EQ(lines_with(table(), ", backward\t"), 1u) << table();
+}
+
+TEST_F(ToolTune, TablesTravelBetweenStores) {
+  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
+  const std::string file = folder_.file("job.table");
+  ASSERT_EQ(tune("export " + file + " ").status, 0);
+  EXPECT_EQ(read_file(file), table());
+  EXPECT_EQ(run_tool("tune export - " + store()).out, table());
+  const std::string other = "--store " + folder_.file("other.sqlite") + " ";
+  const Outcome imported = run_tool("tune import " + file + " " + other);
+  EXPECT_EQ(imported.status, 0) << imported.err;
+  EXPECT_EQ(read_file(folder_.file("other.table")), table()) << "equal choices";
+  EXPECT_EQ(run_tool("tune diff " + file + " " + other).status, 0);
+  EXPECT_EQ(run_tool("tune diff " + path_ + " " + folder_.file("other.sqlite")).status, 0);
+  EXPECT_EQ(lines_with(run_tool("tune list --wide " + other).out, "imported"), 3u);
+
+  std::string text = table();
+  text.replace(text.find("\tcpu_simd\t"), 10, "\tcpu_else\t");
+  std::ofstream(file) << text;
+  const Outcome diff = run_tool("tune diff " + file + " " + path_ + " --wide");
+  EXPECT_EQ(diff.status, 1);
+  EXPECT_EQ(lines_with(diff.out, "cpu_else"), 1u) << diff.out;
+  EXPECT_TRUE(has(diff.out, "1 of 3 and 3 differ")) << diff.out;
+}
+
+TEST_F(ToolTune, ClearsTheStoreAndItsTable) {
+  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
+  EXPECT_TRUE(has(run_tool("tune clear --stale " + store(), "OCTET_NUM_THREADS=1").out,
+                  "0 entries removed"));
+  EXPECT_TRUE(has(tune("clear ").out, "3 entries removed"));
+  EXPECT_EQ(table(), "octet tuning table 1\n");
+  EXPECT_TRUE(has(run_tool("tune clear --store " + folder_.file("none.sqlite")).out,
+                  "no problem is tuned"));
+}
+
+TEST_F(ToolTune, ManyProcessesWriteOneStore) {
+  std::vector<std::unique_ptr<BackgroundTool>> tools;
+  for (int i = 0; i < 3; ++i) {
+    tools.push_back(std::make_unique<BackgroundTool>(
+        std::vector<std::string>{"tune", "gemm", "--device", "cpu", "--threads", "1", "--shape",
+                                 "8x" + std::to_string(16 + i) + "x32", "--seconds-per-candidate",
+                                 "0.01", "--store", path_}));
+  }
+  for (const auto& one : tools) {
+    EXPECT_TRUE(wait_until([&] { return has_ended(one->pid()); }));
+    EXPECT_EQ(one->end(0), 0);
+  }
+  EXPECT_EQ(lines_with(table(), "gemm --shape"), 9u) << table();
+  EXPECT_EQ(lines_with(tune("list ").out, "gemm --shape"), 9u);
+}
+
+// What was stored stays, and the next run goes on with the rest.
+TEST_F(ToolTune, AKilledRunLosesNothingItHadStored) {
+  const std::vector<std::string> arguments{"tune",
+                                           "gemm",
+                                           "--device",
+                                           "cpu",
+                                           "--threads",
+                                           "1",
+                                           "--shape",
+                                           "8x16x32",
+                                           "--shape",
+                                           "2048x2048x2048",
+                                           "--seconds-per-candidate",
+                                           "5",
+                                           "--store",
+                                           path_};
+  {
+    BackgroundTool tool(arguments);
+    EXPECT_TRUE(wait_until([&] { return lines_with(table(), "gemm --shape") >= 1; }));
+    tool.end(SIGKILL);
+  }
+  const std::size_t stored = lines_with(tune("list ").out, "gemm --shape");
+  EXPECT_GE(stored, 1u);
+  const Outcome rest = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
+  EXPECT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u) << table();
+}
+
+TEST_F(ToolTune, WhatIsNoStoreIsRefusedAndKept) {
+  std::ofstream(folder_.file("notes.txt")) << "my notes\n";
+  for (const std::string command : {"list ", "clear ", "gemm --device cpu --shape 8x16x32 "}) {
+    const Outcome outcome = run_tool("tune " + command + "--store " + folder_.file("notes.txt"));
+    EXPECT_EQ(outcome.status, 2) << command;
+    EXPECT_TRUE(has(outcome.err, folder_.file("notes.txt") + ": file is not a database"))
+        << outcome.err;
+  }
+  EXPECT_EQ(read_file(folder_.file("notes.txt")), "my notes\n");
+  const Outcome folder = run_tool("tune list --store " + folder_.path().string());
+  EXPECT_TRUE(has(folder.err, "is a folder, wanted a tuning store of octet")) << folder.err;
+  EXPECT_EQ(run_tool("tune export " + folder_.file("notes.txt") + " " + store()).status, 2);
+  EXPECT_EQ(read_file(folder_.file("notes.txt")), "my notes\n");
+}
+
+TEST_F(ToolTune, AStoreThatCannotBeWrittenIsRefusedBeforeAnythingIsMeasured) {
+  const Outcome outcome = run_tool("tune gemm " + kShape + "--store /proc/tuning.sqlite");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_TRUE(has(outcome.err, "/proc/tuning.sqlite: unable to open database file")) << outcome.err;
+}
+
+TEST_F(ToolTune, RefusesWhatWouldNotBeRun) {
+  const Outcome forced =
+      run_tool("tune gemm " + kShape + store(), "OCTET_GEMM_BACKEND=cpu_reference");
+  EXPECT_EQ(forced.status, 2);
+  EXPECT_TRUE(has(forced.err,
+                  "OCTET_GEMM_BACKEND=cpu_reference forces an implementation, which no tuning "
+                  "table changes; unset it to tune"))
+      << forced.err;
+  const Outcome backend = tune("gemm --backend cpu_simd " + kShape);
+  EXPECT_TRUE(has(backend.err, "--allow NAME lets it choose one whose bits differ")) << backend.err;
+  EXPECT_TRUE(has(tune("show 7 ").err, "has no entry 7; octet tune list prints the entries"));
+}
+
+TEST_F(ToolTune, BenchTunesWhatIsMissingWhereItIsAsked) {
+  const std::string bench = "bench gemm --warmup 1 --iters 2 " + kShape;
+  const std::string environment = "OCTET_TUNING_STORE=" + path_ + " OCTET_AUTO_TUNE=";
+  const Outcome first = run_tool(bench, environment + "1");
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(lines_with(first.err, "octet: tuning gemm --shape"), 3u) << first.err;
+  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u);
+  const Outcome second = run_tool(bench, environment + "1 OCTET_LOG=dispatch");
+  EXPECT_EQ(lines_with(second.err, "octet: tuning"), 0u);
+  EXPECT_TRUE(has(second.err, "(by the tuning table " + folder_.file("state/tuning.table") + ")"))
+      << second.err;
+  EXPECT_EQ(lines_with(run_tool(bench, environment + "0").err, "tuning"), 0u);
+  EXPECT_TRUE(
+      has(run_tool(bench, environment + "yes").err, "OCTET_AUTO_TUNE must be 0 or 1, got \"yes\""));
+  const Outcome unwritable = run_tool(bench, "OCTET_AUTO_TUNE=1 OCTET_TUNING_STORE=/proc/t.sqlite");
+  EXPECT_EQ(unwritable.status, 0) << "the benchmark runs without";
+  EXPECT_TRUE(has(unwritable.err, "octet: not tuned: /proc/t.sqlite")) << unwritable.err;
+}
+
+TEST(ProblemText, ReadsWhatDescribeWrites) {
+  std::vector<std::string> problems;
+  GemmProblem gemm{.m = 33, .n = 40, .k = 130};
+  problems.push_back(describe(gemm));
+  gemm.a = {Dtype::e5m2, kEachRow};
+  gemm.b = {Dtype::e4m3, kWholeTensor};
+  gemm.fast_accumulation = true;
+  gemm.bias_dtype = Dtype::f32;
+  gemm.max_multiprocessors = 7;
+  problems.push_back(describe(gemm));
+  gemm = {.m = 1, .n = 2, .k = 3};
+  gemm.a = {Dtype::bf16, {}, Major::mn};
+  gemm.b = {Dtype::bf16, {}, Major::k};
+  gemm.out_dtype = Dtype::f32;
+  gemm.accumulate = true;
+  problems.push_back(describe(gemm));
+  GroupedGemmProblem grouped;
+  grouped.groups = 3;
+  grouped.rows = 50;
+  grouped.n = 40;
+  grouped.k = 130;
+  grouped.tail = GroupTail::untouched;
+  grouped.expected_rows = 44;
+  problems.push_back(describe(grouped));
+  grouped = {.over = GroupedOver::contraction, .groups = 2, .rows = 30, .n = 20, .k = 10};
+  grouped.b.block = kBlock1x128;
+  grouped.out_dtype = Dtype::f32;
+  grouped.accumulate = true;
+  problems.push_back(describe(grouped));
+  AttentionProblem attention;
+  attention.batch = 2;
+  attention.seq_q = 30;
+  attention.seq_kv = 40;
+  attention.heads_q = 4;
+  attention.heads_kv = 2;
+  attention.dim_qk = 32;
+  attention.dim_v = 16;
+  attention.mask.left = 5;
+  attention.mask.right = 0;
+  attention.sink = true;
+  attention.scale = 0.3f;
+  attention.out_dtype = Dtype::f32;
+  problems.push_back(describe(attention));
+  attention = {};
+  attention.batch = 2;
+  attention.seq_q = attention.seq_kv = 30;
+  attention.heads_q = attention.heads_kv = 2;
+  attention.dim_qk = 16;
+  attention.mask.right = 0;
+  attention.offsets_dtype = Dtype::i32;
+  attention.total_q = attention.total_kv = 60;
+  problems.push_back(describe(attention));
+  problems.push_back(describe(attention) + ", backward");
+  for (const std::string& problem : problems) {
+    const auto tunable = read_problem(problem, kCpu, {});
+    EXPECT_GE(tunable->candidates().size(), 1u) << problem;
+    std::string text = problem;
+    text.erase(text.find(" --device cpu"), 13);
+    EXPECT_EQ(tunable->key().problem, text);
+    EXPECT_EQ(read_problem(text, kCpu, {})->key(), tunable->key()) << "as a table has it";
+  }
+}
+
+TEST(ProblemText, RefusesOtherTexts) {
+  for (const std::string text :
+       {"rope --shape 1x2x3", "gemm", "gemm --shape 1x2 --a bf16 --b bf16 --out bf16",
+        "gemm --shape 1x2x3 --a bf16 --b bf16 --out bf17",
+        "gemm --shape 1x2x3 --a bf16 --b bf16 --out bf16 --unknown 3",
+        "attention --batch 1 --seq x --heads 1 --head-dim 8 --dtype bf16"}) {
+    EXPECT_NE(refusal([&] { read_problem(text, kCpu, {}); }), "nothing was refused") << text;
+  }
+}
+
+// A problem whose candidates take as long as they say and write the bits that they say.
+class FakeTunable : public bench::Tunable {
+ public:
+  explicit FakeTunable(std::vector<bench::TuneCandidate> candidates) {
+    candidates_ = std::move(candidates);
+    key_ = {"fake", "device", "-", "abc"};
+  }
+  void allocate(std::int64_t, void*) override { allocated = true; }
+  std::int64_t differences(std::size_t candidate) override { return different[candidate]; }
+  bench::Part part(std::size_t candidate) override {
+    return [this, candidate](std::int64_t) {
+      ++calls[candidate];
+      const auto end =
+          std::chrono::steady_clock::now() + std::chrono::microseconds(micros[candidate]);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    };
+  }
+  TunedChoice chosen_now() const override {
+    return takes_table ? process_table()->entries.at(key_) : candidates_[0].choice;
+  }
+  GateReport check() const override { return {{{"G2", "d", gates_pass, "3 dB", "> 50 dB", 3}}}; }
+
+  bool allocated = false, takes_table = true, gates_pass = true;
+  std::map<std::size_t, std::int64_t> different, micros;
+  std::map<std::size_t, int> calls;
+};
+
+bench::TuneCandidate candidate(const std::string& implementation, double predicted = 1,
+                               bool only_forced = false) {
+  return {{implementation, "configuration of " + implementation}, predicted, only_forced};
+}
+
+TunedEntry tune(FakeTunable& problem, const TunerOptions& options = {.seconds = 0.05}) {
+  return tune_problem(problem, options, [](const std::string&) {});
+}
+
+TEST(Tuner, TakesTheFastestOfThoseWithTheSameBits) {
+  FakeTunable problem(
+      {candidate("usual"), candidate("slow"), candidate("fast"), candidate("wrong")});
+  problem.micros = {{0, 1000}, {1, 3000}, {2, 400}, {3, 10}};
+  problem.different[3] = 12;
+  const TunedEntry entry = tune(problem);
+  EXPECT_EQ(entry.choice.implementation, "fast");
+  EXPECT_EQ(entry.usual.implementation, "usual");
+  EXPECT_GT(entry.gain, 1.5);
+  ASSERT_EQ(entry.trials.size(), 4u);
+  EXPECT_EQ(entry.trials[0].result, "default");
+  EXPECT_TRUE(entry.trials[2].result.ends_with("x, chosen")) << entry.trials[2].result;
+  EXPECT_EQ(entry.trials[3].result, "changes 12 elements");
+  EXPECT_EQ(problem.calls[3], 0) << "never timed";
+}
+
+TEST(Tuner, OtherBitsAreChosenOnlyByName) {
+  FakeTunable problem({candidate("usual"), candidate("other"), candidate("forced", 1, true)});
+  problem.micros = {{0, 1000}, {1, 300}, {2, 100}};
+  problem.different = {{1, 12}, {2, 12}};
+  EXPECT_EQ(tune(problem).choice.implementation, "usual");
+  const TunedEntry named = tune(problem, {.seconds = 0.05, .allow = {"other"}});
+  EXPECT_EQ(named.choice.implementation, "other");
+  EXPECT_EQ(named.trials[2].result, "not tried: only with --allow forced");
+}
+
+TEST(Tuner, LeavesOutWhatTheModelSaysIsFarBehind) {
+  FakeTunable problem({candidate("usual"), candidate("hopeless", 1.4)});
+  problem.micros = {{0, 1000}, {1, 100}};
+  EXPECT_EQ(tune(problem).choice.implementation, "usual");
+  EXPECT_FALSE(problem.allocated) << "nothing to compare";
+  EXPECT_EQ(tune(problem).trials[1].result, "not tried: predicted 1.40 of the time");
+  EXPECT_EQ(tune(problem, {.all = true, .seconds = 0.05}).choice.implementation, "hopeless");
+}
+
+TEST(Tuner, AWinnerThatFailsItsGatesIsNotChosen) {
+  FakeTunable problem({candidate("usual"), candidate("fast")});
+  problem.micros = {{0, 1000}, {1, 300}};
+  problem.gates_pass = false;
+  const TunedEntry failed = tune(problem);
+  EXPECT_EQ(failed.choice.implementation, "usual");
+  EXPECT_EQ(failed.trials[1].result, "FAIL: G2 of d: 3 dB, wanted > 50 dB");
+  problem.gates_pass = true;
+  problem.takes_table = false;
+  EXPECT_EQ(tune(problem).trials[1].result, "FAIL: the library does not take it from a table");
+}
+
+TEST(Search, OneThatThrowsFailsOnlyItself) {
+  const bench::SearchResult result = bench::search_fastest(
+      3,
+      [](std::size_t i) {
+        if (i == 1) throw std::runtime_error("too large");
+        bench::Verdict verdict;
+        verdict.pass = true;
+        return verdict;
+      },
+      [](std::size_t, std::size_t) { return 1.5; });
+  EXPECT_EQ(result.chosen, 2u);
+  EXPECT_EQ(result.trials[1].verdict.note, "too large");
+}
+
+}  // namespace
+}  // namespace octet::tool

@@ -1,0 +1,229 @@
+// octet tune OP: finds the fastest of what may run the problems of an operator, and keeps it in the tuning store.
+#include "tool/console.hpp"
+#include "tool/operators/operator.hpp"
+#include "tool/options/options.hpp"
+#include "tool/progress.hpp"
+#include "tool/results/files.hpp"
+#include "tool/tune/problem_text.hpp"
+#include "tool/tune/tuner.hpp"
+#include "tool/tune/tuning_store.hpp"
+
+#include "dispatch/choose.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+namespace octet::tool {
+
+void add_tune_store(CLI::App& tune, Chosen& chosen);  // store_commands.cpp
+
+namespace {
+
+constexpr std::string_view kCall = "octet call: ";
+
+struct TuneCommand {
+  std::unique_ptr<Operator> op;
+  TunerOptions tuner;
+  std::string store;
+  std::string log;
+  std::string device;
+  bool again = false;
+  bool wide = false;
+  std::optional<double> seconds;
+  std::optional<double> max_seconds;
+};
+
+// A problem and where it is to be tuned.
+struct Wanted {
+  std::string problem;
+  Device device;
+  bool operator<(const Wanted& other) const {
+    return std::tie(problem, device.type, device.index) <
+           std::tie(other.problem, other.device.type, other.device.index);
+  }
+};
+
+// The problems of the operator that the plans of its cases have, each once.
+std::vector<Wanted> problems_of_cases(const Operator& op) {
+  std::vector<Wanted> wanted;
+  for (const Case& one : op.chosen_cases()) {
+    const RecordedCalls calls;
+    one.workload(op.data_options());
+    for (const std::string& problem : calls.problems()) {
+      if (operator_of(problem) == op.name()) wanted.push_back({problem, one.device});
+    }
+  }
+  return wanted;
+}
+
+// Those of a log that OCTET_LOG=calls wrote, among whatever else it has.
+std::vector<Wanted> problems_of_log(const TuneCommand& command) {
+  const std::string text = read_text_file("--from-log " + command.log, command.log,
+                                          "a log with the lines that OCTET_LOG=calls prints");
+  std::istringstream lines(text);
+  std::vector<Wanted> wanted;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(kCall);
+    if (at == std::string::npos) continue;
+    const std::string problem = line.substr(at + kCall.size());
+    if (operator_of(problem) != command.op->name()) continue;
+    const bool on_cuda = problem.find(" --device cuda") != std::string::npos;
+    wanted.push_back({problem, on_cuda ? Device{DeviceType::cuda, 0} : kCpu});
+  }
+  if (wanted.empty()) {
+    refuse_usage("--from-log {}: no line has a call of {}; OCTET_LOG=calls prints \"{}{} ...\"",
+                 command.log, command.op->name(), kCall, command.op->name());
+  }
+  return wanted;
+}
+
+std::vector<Wanted> wanted_problems(const TuneCommand& command) {
+  std::vector<Wanted> all =
+      command.log.empty() ? problems_of_cases(*command.op) : problems_of_log(command);
+  std::set<Wanted> seen;
+  std::erase_if(all, [&](const Wanted& one) { return !seen.insert(one).second; });
+  return all;
+}
+
+std::string choice_text(const TunedChoice& choice) {
+  return choice.implementation + " " + choice.configuration;
+}
+
+// What the counts at the end say of a run.
+struct Tally {
+  std::size_t tuned = 0;
+  std::size_t kept = 0;
+  std::size_t failed = 0;
+  std::size_t left = 0;
+};
+
+void print_tally(const Tally& tally, const TuningStore& store) {
+  fmt::print("{} tuned, {} already in the store{}{}\n", counted(tally.tuned, "problem"), tally.kept,
+             tally.failed > 0 ? fmt::format(", {} that cannot be run", tally.failed) : "",
+             tally.left > 0
+                 ? fmt::format(", {} not started (--max-seconds reached); rerun the same "
+                               "command to continue",
+                               tally.left)
+                 : "");
+  fmt::print("store: {}\ntable: {} (OCTET_TUNING_TABLE names it to the library)\n",
+             printable(store.path()), printable(table_path(store.path())));
+}
+
+int tune_operator(const TuneCommand& command) {
+  const Operator& op = *command.op;
+  const DataOptions& data = op.data_options();
+  if (!data.backend.empty() || !data.quantize_backend.empty()) {
+    refuse_usage(
+        "octet tune tries every implementation; --allow NAME lets it choose one whose bits differ, "
+        "--backend and --quantize-backend go with octet bench");
+  }
+  refuse_forced_backends();
+  const RunClock clock(command.max_seconds);
+  TunerOptions options = command.tuner;
+  options.seconds = command.seconds.value_or(options.seconds);
+  std::vector<Wanted> wanted;
+  {
+    const ScopedTable none({});  // what is there without a table is what is tuned
+    wanted = wanted_problems(command);
+  }
+  TuningStore store(store_path(command.store), true);
+  std::vector<bench::Row> table{{"problem", "fastest", "gain"}};
+  Progress progress(std::vector<double>(wanted.size(), 1.0));
+  Tally tally;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (clock.is_over()) {
+      tally.left = wanted.size() - i;
+      break;
+    }
+    progress.show(i, wanted[i].problem);
+    try {
+      const ScopedTable none({});
+      const auto tunable = read_problem(wanted[i].problem, wanted[i].device, data);
+      if (const auto known = store.find(tunable->key()); known && !command.again) {
+        table.push_back({known->key.problem, choice_text(known->choice), "in the store"});
+        ++tally.kept;
+        continue;
+      }
+      const TunedEntry entry = tune_problem(*tunable, options, [&](const std::string& phase) {
+        progress.phase(phase, phase == "timing");
+      });
+      store.put(entry);
+      table.push_back(
+          {entry.key.problem, choice_text(entry.choice),
+           entry.choice == entry.usual ? "default" : fmt::format("{:.3f}x", entry.gain)});
+      ++tally.tuned;
+    } catch (const Error& error) {
+      progress.clear();
+      fmt::print(stderr, "octet tune: {}: {}\n", printable(wanted[i].problem),
+                 printable(error.what()));
+      ++tally.failed;
+    }
+  }
+  progress.clear();
+  print_table(table, 2, command.wide);
+  print_tally(tally, store);
+  return tally.failed > 0 ? kExitFailed : 0;
+}
+
+// The cases of octet bench, and those of a job.
+std::vector<std::string> examples_of(const Operator& op) {
+  const std::string tune = fmt::format("octet tune {} ", op.name());
+  return {tune + op.examples(true)[0], tune + "--from-log job.log --store job.sqlite"};
+}
+
+void add_tune_options(CLI::App& app, TuneCommand& command) {
+  option_group(app, "Tuning");
+  add_text(
+      app, "--from-log", command.log, "FILE",
+      "Tune the problems of a log instead: of its lines that begin with \"octet call:\", which any "
+      "program prints with OCTET_LOG=calls.");
+  add_texts(app, "--allow", command.tuner.allow, "NAME",
+            "Also choose this implementation where its results differ in bits; otherwise such a "
+            "candidate is only listed. Repeat it for several implementations.");
+  add_flag(app, "--all", command.tuner.all,
+           "Also time what the cost model predicts to take more than 1.25 times as long.");
+  add_flag(app, "--again", command.again, "Measure problems again that the store has.");
+  add_real(app, "--seconds-per-candidate", command.seconds,
+           with_default("Seconds of timing for a candidate that is close to the fastest.",
+                        fmt::format("{}", TunerOptions{}.seconds)));
+  add_real(app, "--max-seconds", command.max_seconds,
+           "Start no problem after so many seconds; the same command continues.");
+  add_text(app, "--store", command.store, "FILE",
+           with_default("The tuning store; the table is beside it.",
+                        "$OCTET_TUNING_STORE, or octet/tuning.sqlite in the user's state folder"));
+  add_flag(app, "--wide", command.wide, "Show every column in full, however wide the table gets.");
+}
+
+}  // namespace
+
+void add_tune(CLI::App& octet, Chosen& chosen) {
+  CLI::App& tune = add_command(
+      octet, "tune", "Find the fastest way to run problems, and keep it for the library.");
+  require_command(tune);
+  for (const MakeOperator make : operators()) {
+    auto op = make();
+    if (!is_tunable(op->name())) continue;
+    const auto command = std::make_shared<TuneCommand>();
+    command->op = std::move(op);
+    CLI::App& app =
+        add_command(tune, command->op->name(),
+                    fmt::format("Tune the problems of octet bench {}.", command->op->name()));
+    command->op->add_options(app, true);
+    add_tune_options(app, *command);
+    add_examples(app, examples_of(*command->op));
+    choose_when_given(app, chosen, [command] {
+      try {
+        return tune_operator(*command);
+      } catch (const DatabaseError& error) {
+        refuse_usage("{}", error.what());
+      }
+    });
+  }
+  add_tune_store(tune, chosen);
+  add_examples(tune, {"octet tune gemm --shape 512x5120x13824", "octet tune list"});
+}
+
+}  // namespace octet::tool

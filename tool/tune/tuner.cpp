@@ -1,0 +1,237 @@
+#include "tool/tune/tuner.hpp"
+
+#include "tool/history/state_database.hpp"
+#include "tool/operators/operator.hpp"
+#include "tool/tune/problem_text.hpp"
+
+#include "bench/tune/search.hpp"
+#include "dispatch/choose.hpp"
+
+#include <octet/bench/timing.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace octet::tool {
+namespace {
+
+// Of the time that the model predicts for the implementation's own choice. Beyond it nothing was ever the fastest in
+// the sweeps that the models are fitted to.
+constexpr double kWorthATry = 1.25;
+// A first look, which ends where a candidate is this far behind the best.
+constexpr double kLookSeconds = 0.06;
+constexpr int kLookRounds = 3;
+constexpr double kFarBehind = 0.96;
+
+// Both contestants are octet's: no threads of another library have to fall asleep between their turns.
+bench::Protocol protocol(int warmup, int rounds, double seconds) {
+  bench::Protocol result;
+  result.warmup = warmup;
+  result.rounds = rounds;
+  result.seconds = seconds;
+  result.settle_seconds = 0;
+  return result;
+}
+bench::Protocol look() { return protocol(2, kLookRounds, kLookSeconds); }
+bench::Protocol full(double seconds) { return protocol(3, bench::Protocol{}.rounds, seconds); }
+
+class Tuner {
+ public:
+  Tuner(bench::Tunable& tunable, const TunerOptions& options,
+        const std::function<void(const std::string&)>& phase)
+      : tunable_(tunable),
+        options_(options),
+        phase_(phase),
+        timing_(tunable.device()),
+        results_(tunable.candidates().size()) {}
+
+  TunedEntry tune() {
+    const std::vector<bench::TuneCandidate>& candidates = tunable_.candidates();
+    const std::vector<std::size_t> order = tried();
+    std::size_t chosen = 0;
+    double gain = 1;
+    if (order.size() > 1) {
+      phase_("allocating");
+      tunable_.allocate(bench::most_calls(full(options_.seconds)), timing_.stream());
+      const bench::SearchResult found = bench::search_fastest(
+          order.size(), [&](std::size_t i) { return judge(order[i]); },
+          [&](std::size_t i, std::size_t best) { return compare(order[i], order[best]); });
+      for (std::size_t i = 1; i < order.size(); ++i) note(order[i], found.trials[i]);
+      chosen = order[found.chosen];
+      // Against the library's own choice, and for longer: a gain that was noise is gone here.
+      if (chosen != 0) {
+        gain = time(chosen, 0, full(2 * options_.seconds));
+        if (gain <= bench::kLeastGain) chosen = 0;
+      }
+    }
+    if (chosen != 0) {
+      phase_("checking");
+      if (const std::string refusal = refuse_choice(tunable_, candidates[chosen].choice);
+          !refusal.empty()) {
+        results_[chosen] = refusal;
+        chosen = 0;
+      }
+    }
+    TunedEntry entry;
+    entry.key = tunable_.key();
+    entry.choice = candidates[chosen].choice;
+    entry.usual = candidates[0].choice;
+    entry.gain = chosen == 0 ? 1 : gain;
+    results_[0] = "default";
+    if (chosen != 0) results_[chosen] = fmt::format("{:.3f}x, chosen", gain);
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      entry.trials.push_back({candidates[i].choice, candidates[i].predicted, results_[i]});
+    }
+    return entry;
+  }
+
+ private:
+  bool is_allowed(const bench::TuneCandidate& candidate) const {
+    return std::ranges::find(options_.allow, candidate.choice.implementation) !=
+           options_.allow.end();
+  }
+
+  // The default, then the others that are worth it, those first that the model likes.
+  std::vector<std::size_t> tried() {
+    const std::vector<bench::TuneCandidate>& candidates = tunable_.candidates();
+    std::vector<std::size_t> order{0};
+    for (std::size_t i = 1; i < candidates.size(); ++i) {
+      if (candidates[i].only_forced && !is_allowed(candidates[i])) {
+        results_[i] = "not tried: only with --allow " + candidates[i].choice.implementation;
+      } else if (candidates[i].predicted > kWorthATry && !options_.all) {
+        results_[i] =
+            fmt::format("not tried: predicted {:.2f} of the time", candidates[i].predicted);
+      } else {
+        order.push_back(i);
+      }
+    }
+    std::stable_sort(order.begin() + 1, order.end(), [&](std::size_t a, std::size_t b) {
+      return candidates[a].predicted < candidates[b].predicted;
+    });
+    return order;
+  }
+
+  bench::Verdict judge(std::size_t candidate) {
+    bench::Verdict verdict;
+    verdict.pass = true;
+    if (candidate == 0) return verdict;
+    phase_("comparing bits");
+    const std::int64_t different = tunable_.differences(candidate);
+    if (different == 0) return verdict;
+    verdict.note = fmt::format("changes {} elements", different);
+    verdict.pass = is_allowed(tunable_.candidates()[candidate]);
+    return verdict;
+  }
+
+  // The time of `best` over that of the candidate.
+  double compare(std::size_t candidate, std::size_t best) {
+    const double first = time(candidate, best, look());
+    return first < kFarBehind ? first : time(candidate, best, full(options_.seconds));
+  }
+
+  double time(std::size_t candidate, std::size_t best, const bench::Protocol& how) {
+    phase_("timing");
+    return timing_.compare({tunable_.part(candidate)}, {tunable_.part(best)}, how).ratio;
+  }
+
+  void note(std::size_t candidate, const bench::Trial& trial) {
+    std::string& result = results_[candidate];
+    if (!trial.verdict.pass) {
+      result = trial.verdict.note;
+      return;
+    }
+    result = fmt::format("{:.3f}x", trial.speedup);
+    if (!trial.verdict.note.empty()) result += ", " + trial.verdict.note;
+  }
+
+  bench::Tunable& tunable_;
+  const TunerOptions& options_;
+  const std::function<void(const std::string&)>& phase_;
+  bench::DeviceTiming timing_;
+  std::vector<std::string> results_;
+};
+
+std::string first_failure(const GateReport& report) {
+  for (const GateResult& gate : report.results) {
+    if (!gate.pass) {
+      return fmt::format("FAIL: {} of {}: {}, wanted {}", gate.gate, gate.tensor, gate.value,
+                         gate.bound);
+    }
+  }
+  return "";
+}
+
+// The problems of a case that octet tune knows.
+std::vector<std::string> problems_of(const Case& one, const DataOptions& data) {
+  const RecordedCalls calls;
+  one.workload(data);
+  std::vector<std::string> problems;
+  std::ranges::copy_if(calls.problems(), std::back_inserter(problems),
+                       [](const std::string& problem) { return is_tunable(problem); });
+  return problems;
+}
+
+void tune_missing(const Operator& op, TuningStore& store) {
+  const auto silent = [](const std::string&) {};
+  const DataOptions& data = op.data_options();
+  for (const Case& one : op.chosen_cases()) {
+    if (!one.workload) continue;
+    for (const std::string& problem : problems_of(one, data)) {
+      const auto tunable = read_problem(problem, one.device, data);
+      if (store.find(tunable->key())) continue;
+      fmt::print(stderr, "octet: tuning {}\n", problem);
+      store.put(tune_problem(*tunable, {}, silent));
+    }
+  }
+}
+
+}  // namespace
+
+ScopedTable::ScopedTable(TuningEntries entries) : before_(process_table()) {
+  set_process_table(
+      std::make_shared<const TuningTable>(TuningTable{"(being tuned)", std::move(entries)}));
+}
+ScopedTable::~ScopedTable() { set_process_table(before_); }
+
+std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choice) {
+  const ScopedTable table({{tunable.key(), choice}});
+  if (!(tunable.chosen_now() == choice)) return "FAIL: the library does not take it from a table";
+  return first_failure(tunable.check());
+}
+
+TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
+                        const std::function<void(const std::string&)>& phase) {
+  return Tuner(tunable, options, phase).tune();
+}
+
+void refuse_forced_backends() {
+  for (const char* op : {"gemm", "grouped_gemm", "attention"}) {
+    const std::string variable = backend_variable(op);
+    if (const char* value = environment(variable.c_str())) {
+      refuse_usage(
+          "{}={} forces an implementation, which no tuning table changes; unset it to tune",
+          variable, value);
+    }
+  }
+}
+
+void auto_tune(const Operator& op) {
+  const char* wanted = environment("OCTET_AUTO_TUNE");
+  if (wanted == nullptr || std::string_view(wanted) == "0") return;
+  if (std::string_view(wanted) != "1") {
+    refuse_usage("OCTET_AUTO_TUNE must be 0 or 1, got \"{}\"", wanted);
+  }
+  refuse_forced_backends();
+  try {
+    TuningStore store(store_path(""), true);
+    tune_missing(op, store);
+    set_tuning_table(table_path(store.path()));
+  } catch (const DatabaseError& error) {
+    fmt::print(stderr, "octet: not tuned: {}\n", error.what());
+  }
+}
+
+}  // namespace octet::tool

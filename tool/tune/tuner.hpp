@@ -1,0 +1,51 @@
+// The search of octet tune over what may run a problem: judged, timed in turns with the library's own choice, and
+// gated before it may take that place.
+#pragma once
+
+#include "tool/tune/tuning_store.hpp"
+
+#include "bench/tune/tunable.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace octet::tool {
+
+class Operator;
+
+struct TunerOptions {
+  bool all = false;      // also what the cost model says is far behind
+  double seconds = 0.4;  // of the rounds of a candidate that is close
+  // Implementations that may be chosen although they write other bits.
+  std::vector<std::string> allow{};
+};
+
+// A table of this process while it lives.
+class ScopedTable {
+ public:
+  explicit ScopedTable(TuningEntries entries);
+  ~ScopedTable();
+  ScopedTable(const ScopedTable&) = delete;
+  ScopedTable& operator=(const ScopedTable&) = delete;
+
+ private:
+  std::shared_ptr<const TuningTable> before_;
+};
+
+// Why a choice may not stand for a problem: the library does not take it from a table, or a gate fails. Empty: it may.
+std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choice);
+
+// Measures one problem. The entry has the library's own choice where nothing is more than 2 % faster. Throws Error where
+// the problem cannot be run.
+TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
+                        const std::function<void(const std::string&)>& phase);
+
+// Throws UsageError where the environment forces an implementation: what is tuned would not run.
+void refuse_forced_backends();
+
+// With OCTET_AUTO_TUNE=1: tunes the problems of the cases that the user's store does not have, and takes its table. A
+// store that cannot be written costs a line on stderr.
+void auto_tune(const Operator& op);
+
+}  // namespace octet::tool

@@ -1,0 +1,184 @@
+#include "tool/tune/tuning_store.hpp"
+
+#include "tool/history/state_database.hpp"
+#include "tool/results/provenance.hpp"
+
+#include "bench/report/record.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+
+namespace octet::tool {
+namespace {
+
+constexpr const char* kTables = R"(
+  CREATE TABLE entries (
+    id INTEGER PRIMARY KEY, problem TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL,
+    kernels TEXT NOT NULL, implementation TEXT NOT NULL, configuration TEXT NOT NULL,
+    usual_implementation TEXT NOT NULL, usual_configuration TEXT NOT NULL, gain REAL,
+    time TEXT NOT NULL, commit_id TEXT NOT NULL,
+    UNIQUE (problem, device, driver, kernels));
+  CREATE TABLE trials (
+    entry INTEGER NOT NULL REFERENCES entries(id), implementation TEXT NOT NULL,
+    configuration TEXT NOT NULL, predicted REAL, result TEXT NOT NULL);
+  CREATE INDEX trials_by_entry ON trials(entry);
+)";
+
+constexpr StateKind kStore{
+    .what = "a tuning store of octet",
+    .file = "tuning.sqlite",
+    .application = 0x6f637474,  // "octt"
+    .schema = 1,
+    .tables = kTables,
+    .write_ahead_log = false,
+    .way_out = "--store FILE or OCTET_TUNING_STORE=FILE names another place"};
+
+constexpr const char* kColumns =
+    "SELECT id, problem, device, driver, kernels, implementation, configuration, "
+    "usual_implementation, usual_configuration, gain, time, commit_id FROM entries ";
+
+TunedEntry entry_of(const Statement& row) {
+  TunedEntry entry;
+  entry.id = row.whole(0);
+  entry.key = {row.text(1), row.text(2), row.text(3), row.text(4)};
+  entry.choice = {row.text(5), row.text(6)};
+  entry.usual = {row.text(7), row.text(8)};
+  entry.gain = row.real(9);
+  entry.time = row.text(10);
+  entry.commit = row.text(11);
+  return entry;
+}
+
+void remove_where(Database& database, const std::string& condition,
+                  const std::vector<std::string>& values) {
+  for (const std::string& from :
+       {"DELETE FROM trials WHERE entry IN (SELECT id FROM entries WHERE " + condition + ")",
+        "DELETE FROM entries WHERE " + condition}) {
+    Statement statement(database, from);
+    for (const std::string& value : values) statement.give(value);
+    statement.step();
+  }
+}
+
+}  // namespace
+
+std::string store_path(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* named = environment("OCTET_TUNING_STORE");
+  return named != nullptr ? named : state_path(kStore);
+}
+
+std::string table_path(const std::string& store) {
+  return std::filesystem::path(store).replace_extension(".table").string();
+}
+
+TuningStore::TuningStore(const std::string& path, bool write) : path_(path) {
+  std::error_code ignored;
+  if (!write && !std::filesystem::exists(path, ignored)) return;
+  database_ = open_state(kStore, path, write);
+  if (!write) return;
+  // Now, not after minutes of measuring. The table may be from before a process was killed.
+  database_->execute("PRAGMA foreign_keys = ON");
+  write_table();
+}
+
+std::vector<TunedEntry> TuningStore::entries() const {
+  std::vector<TunedEntry> result;
+  if (!database_) return result;
+  Statement rows(*database_, std::string(kColumns) + "ORDER BY problem, device, driver, kernels");
+  while (rows.step()) result.push_back(entry_of(rows));
+  return result;
+}
+
+std::optional<TunedEntry> TuningStore::find(const TuningKey& key) const {
+  if (!database_) return std::nullopt;
+  Statement rows(*database_,
+                 std::string(kColumns) +
+                     "WHERE problem = ?1 AND device = ?2 AND driver = ?3 AND kernels = ?4");
+  rows.give(key.problem).give(key.device).give(key.driver).give(key.kernels);
+  if (!rows.step()) return std::nullopt;
+  return entry_of(rows);
+}
+
+std::optional<TunedEntry> TuningStore::find(std::int64_t id) const {
+  if (!database_) return std::nullopt;
+  Statement rows(*database_, std::string(kColumns) + "WHERE id = ?1");
+  rows.give(id);
+  if (!rows.step()) return std::nullopt;
+  TunedEntry entry = entry_of(rows);
+  Statement trials(*database_,
+                   "SELECT implementation, configuration, predicted, result FROM trials "
+                   "WHERE entry = ?1 ORDER BY rowid");
+  trials.give(id);
+  while (trials.step()) {
+    entry.trials.push_back({{trials.text(0), trials.text(1)}, trials.real(2), trials.text(3)});
+  }
+  return entry;
+}
+
+TuningEntries TuningStore::table() const {
+  TuningEntries table;
+  for (TunedEntry& entry : entries()) table.emplace(std::move(entry.key), std::move(entry.choice));
+  return table;
+}
+
+void TuningStore::put(const TunedEntry& entry) {
+  {
+    Transaction transaction(*database_);
+    remove_where(*database_, "problem = ?1 AND device = ?2", {entry.key.problem, entry.key.device});
+    Statement(*database_,
+              "INSERT INTO entries (problem, device, driver, kernels, implementation, "
+              "configuration, usual_implementation, usual_configuration, gain, time, commit_id) "
+              "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+        .give(entry.key.problem)
+        .give(entry.key.device)
+        .give(entry.key.driver)
+        .give(entry.key.kernels)
+        .give(entry.choice.implementation)
+        .give(entry.choice.configuration)
+        .give(entry.usual.implementation)
+        .give(entry.usual.configuration)
+        .give(entry.gain)
+        .give(utc_now())
+        .give(commit())
+        .step();
+    const std::int64_t id = database_->last_id();
+    for (const TunedTrial& trial : entry.trials) {
+      Statement(*database_,
+                "INSERT INTO trials (entry, implementation, configuration, predicted, result) "
+                "VALUES (?1, ?2, ?3, ?4, ?5)")
+          .give(id)
+          .give(trial.choice.implementation)
+          .give(trial.choice.configuration)
+          .give(trial.predicted)
+          .give(trial.result)
+          .step();
+    }
+    transaction.commit();
+  }
+  write_table();
+}
+
+void TuningStore::remove(const std::vector<std::int64_t>& ids) {
+  {
+    Transaction transaction(*database_);
+    for (const std::int64_t id : ids) remove_where(*database_, "id = ?1", {std::to_string(id)});
+    transaction.commit();
+  }
+  write_table();
+}
+
+// Under the write lock: of several writers the last one to come finds all entries.
+void TuningStore::write_table() {
+  Transaction transaction(*database_);
+  const std::string path = table_path(path_);
+  if (const int reason = bench::replace_file(path, bench::name_beside(path), table_text(table()));
+      reason != 0) {
+    throw DatabaseError(fmt::format("{}: {}", path, std::strerror(reason)), SQLITE_CANTOPEN);
+  }
+  transaction.commit();
+}
+
+}  // namespace octet::tool

@@ -1,0 +1,67 @@
+// The tuning store: one SQLite file with what octet tune measured, and beside it the tuning table, which is what the
+// library reads. Only octet tune writes them; many processes may at once.
+#pragma once
+
+#include "dispatch/tuning_table.hpp"
+#include "tool/history/sqlite.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace octet::tool {
+
+// A candidate and what became of it.
+struct TunedTrial {
+  TunedChoice choice;
+  double predicted = 1;
+  std::string result;  // "default", "1.043x", "changes 12 elements", "not tried: predicted 1.4x"
+};
+
+// What is known of a problem.
+struct TunedEntry {
+  std::int64_t id = 0;
+  TuningKey key;
+  TunedChoice choice;
+  TunedChoice usual;  // the library's own choice; empty where the entry was imported
+  double gain = std::numeric_limits<double>::quiet_NaN();  // its time over that of the choice
+  std::string time;
+  std::string commit;
+  std::vector<TunedTrial> trials;
+};
+
+// --store, else $OCTET_TUNING_STORE, else octet/tuning.sqlite in the state folder.
+std::string store_path(const std::string& given);
+// "tuning.table" beside "tuning.sqlite".
+std::string table_path(const std::string& store);
+
+class TuningStore {
+ public:
+  // Throws DatabaseError. `write`: makes a missing file, and refuses one that cannot be written; without it, a missing
+  // file is an empty store.
+  TuningStore(const std::string& path, bool write);
+
+  const std::string& path() const { return path_; }
+  // In the order of their keys, without trials.
+  std::vector<TunedEntry> entries() const;
+  std::optional<TunedEntry> find(const TuningKey& key) const;
+  std::optional<TunedEntry> find(std::int64_t id) const;  // with its trials
+  TuningEntries table() const;
+
+  // Replaces the entry of the same key, and those of the same problem and device that are stale beside it. The table
+  // follows.
+  void put(const TunedEntry& entry);
+  // Removes entries by their ids.
+  void remove(const std::vector<std::int64_t>& ids);
+
+ private:
+  void write_table();
+
+  std::string path_;
+  std::unique_ptr<Database> database_;  // null: there is no file
+};
+
+}  // namespace octet::tool
