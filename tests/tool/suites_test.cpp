@@ -115,7 +115,7 @@ TEST(Suites, RefuseWhatIsNoListOfSuites) {
   EXPECT_EQ(refused("[1]"), "s.yaml:1:1: the file must be a map");
   EXPECT_EQ(refused("groups: {}"),
             "s.yaml:1:1: the file has the unknown key \"groups\"; there are: attention, grouped, "
-            "layers");
+            "layers, random");
   EXPECT_EQ(refused("layers: {a: 1}"), "s.yaml:1:13: suite a must be a map");
   EXPECT_EQ(refused("layers: {a: {mbs: [0]}}"),
             "s.yaml:1:20: mbs must be a whole number between 1 and 9223372036854775807");

@@ -241,8 +241,22 @@ std::vector<BenchCase> check_cases(const BenchCommand& command) {
   return cases;
 }
 
+// "1024x4096x512  Llama-2-7B attn_qkv": a line per case of the shard, in columns for scripts.
+void list_cases(const BenchCommand& command) {
+  const std::vector<Case> cases = command.op->chosen_cases();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (!in_shard(command.timing, i)) continue;
+    const std::string name = cases[i].name == "shape" ? "" : "  " + cases[i].name;
+    fmt::print("{}{}\n", cases[i].shape(), printable(name));
+  }
+}
+
 int bench_operator(const BenchCommand& command) {
   check_options(command);
+  if (command.timing.list) {
+    list_cases(command);
+    return 0;
+  }
   const Operator& op = *command.op;
   const RunClock clock(command.timing.max_seconds);
   auto_tune(op);

@@ -104,7 +104,16 @@ Suites parse_suites(const std::string& text, std::string_view source) {
   read_map(load_yaml(text, source), source, "the file",
            {{"layers", section("layers", suites.layers)},
             {"grouped", section("grouped", suites.grouped)},
-            {"attention", section("attention", suites.attention)}});
+            {"attention", section("attention", suites.attention)},
+            {"random", [&](const YAML::Node& node) {
+               read_map(node, source, "random",
+                        {{"models", [&](const YAML::Node& names) {
+                            suites.random_models =
+                                yaml_list(names, source, "models", [&](const YAML::Node& name) {
+                                  return yaml_text(name, source, "models");
+                                });
+                          }}});
+             }}});
   return suites;
 }
 
@@ -159,6 +168,16 @@ std::vector<AttentionCase> attention_suite(const Suites& suites, const std::stri
   return cases;
 }
 
+std::vector<std::int64_t> random_sizes(const Suites& suites, const std::vector<Model>& models) {
+  std::set<std::int64_t> sizes;
+  for (const std::string& name : suites.random_models) {
+    const Model& model = find_model(models, name);
+    sizes.insert({model.hidden, model.intermediate, model.expert_intermediate});
+  }
+  sizes.erase(0);  // a model has an MLP or experts
+  return {sizes.begin(), sizes.end()};
+}
+
 std::vector<LayerCase> load_suite(const std::string& name_or_path) {
   const Suites& suites = embedded_suites();
   if (find_suite(suites.layers, name_or_path) != nullptr) {
@@ -179,6 +198,10 @@ std::vector<GroupedCase> load_grouped_suite(const std::string& name) {
 
 std::vector<AttentionCase> load_attention_suite(const std::string& name) {
   return attention_suite(embedded_suites(), name, embedded_models());
+}
+
+std::vector<std::int64_t> load_random_sizes() {
+  return random_sizes(embedded_suites(), embedded_models());
 }
 
 const Model& load_model(const std::string& name) { return find_model(embedded_models(), name); }

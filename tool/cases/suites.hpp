@@ -32,6 +32,7 @@ struct Suites {
   std::vector<Suite> layers;
   std::vector<Suite> grouped;
   std::vector<Suite> attention;
+  std::vector<std::string> random_models;  // whose sizes layers drawn at random have
 };
 
 // Throws UsageError that names `source`, the place and what was wanted.
@@ -45,12 +46,15 @@ std::vector<GroupedCase> grouped_suite(const Suites& suites, const std::string& 
                                        const std::vector<Model>& models);
 std::vector<AttentionCase> attention_suite(const Suites& suites, const std::string& name,
                                            const std::vector<Model>& models);
+// The hidden and intermediate sizes of random_models, those of experts included: each once, ascending.
+std::vector<std::int64_t> random_sizes(const Suites& suites, const std::vector<Model>& models);
 
 // The same from the files that were embedded when the tool was built. A suite of layers may also be
 // the path of a CSV file.
 std::vector<LayerCase> load_suite(const std::string& name_or_path);
 std::vector<GroupedCase> load_grouped_suite(const std::string& name);
 std::vector<AttentionCase> load_attention_suite(const std::string& name);
+std::vector<std::int64_t> load_random_sizes();
 // A model of models.yaml.
 const Model& load_model(const std::string& name);
 

@@ -1,6 +1,7 @@
 // The cases of gemm: linear layers by precision and, for octet check, single products by their
 // operands.
 #include "tool/cases/models.hpp"
+#include "tool/cases/random_layers.hpp"
 #include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/options/op_options.hpp"
@@ -24,6 +25,9 @@ namespace {
 constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
                                    "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
                                    "--amax-floor",  "--pow2-scales",  "--dbias", "--mx-scale"};
+
+// Options that name layers, which --random draws.
+constexpr std::array kLayerLists{"--shape", "--model", "--mbs", "--seq", "--suite"};
 
 constexpr double kCpuSecondsOfAShape = 5;  // from the command line
 constexpr const char* kUsualSuite = "quick";
@@ -116,6 +120,10 @@ class Gemm : public Operator {
         app, "--suite", suite_, fmt::format("{}|{}|FILE.csv", kUsualSuite, kModelSuite),
         with_default("A list of layers, built in or from a file.",
                      fmt::format("{}; {} with --model, --mbs or --seq", kUsualSuite, kModelSuite)));
+    add_whole(
+        app, "--random", random_, 1, kMostRandomLayers,
+        "Draw this many layers at random: 1 to 32768 rows, sizes of real models or shares of them, "
+        "a fifth odd. --seed selects the draw; a longer one begins with the same layers.");
     option_group(app, kNumericOptions);
     add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
     add_choice(app, "--granularity", granularity_, {"blockwise", "tensorwise", "rowwise", "mxfp8"},
@@ -219,8 +227,10 @@ class Gemm : public Operator {
  private:
   bool is_fp8() const { return dtype_ == "fp8"; }
 
-  // The layers that --shape, --suite, --model, --mbs and --seq select; the quick suite by default.
+  // The layers that --shape, --suite, --model, --mbs and --seq select, or those of --random; the quick
+  // suite by default.
   std::vector<LayerCase> chosen_layers() const {
+    if (random_) return drawn_layers(*random_);
     std::vector<LayerCase> cases;
     for (const std::string& shape : common_.shapes) {
       cases.push_back(case_of_shape(shape, cases.size() + 1));
@@ -242,6 +252,18 @@ class Gemm : public Operator {
     }
     for (const std::string& path : configs) add_model_layers(path, cases);
     return cases;
+  }
+
+  std::vector<LayerCase> drawn_layers(std::int64_t count) const {
+    std::vector<std::string> given;
+    for (const char* option : kLayerLists) {
+      if (app_->count(option) > 0) given.emplace_back(option);
+    }
+    if (!given.empty()) {
+      refuse_usage("--random {} draws the layers, {} {} others: give one of them", count,
+                   fmt::join(given, " and "), given.size() == 1 ? "names" : "name");
+    }
+    return random_layers(data_.seed, count);
   }
 
   void add_suite_layers(const std::string& suite, const std::vector<std::string>& models,
@@ -401,6 +423,7 @@ class Gemm : public Operator {
   std::vector<std::int64_t> mbs_;
   std::optional<std::int64_t> sequence_;
   std::string suite_;
+  std::optional<std::int64_t> random_;
   std::optional<Dtype> input_, format_, grad_format_, dw_, bias_, dbias_;
   std::string wgrad_blocks_ = "1d";
   bool accumulate_dw_ = false;

@@ -67,6 +67,8 @@ void add_timing_options(CLI::App& app, TimingOptions& options, const std::string
            "Ignore existing rows: measure all cases and replace FILE.csv.");
   add_text(app, "--json", options.json, "FILE.json",
            "Also write the results as JSON when the run ends; - is the standard output.");
+  add_flag(app, "--list", options.list,
+           "Only print the shape and the name of every case; nothing is run or written.");
   add_flag(app, "--wide", options.wide, "Show every column in full, however wide the table gets.");
 }
 

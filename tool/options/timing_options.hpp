@@ -27,6 +27,7 @@ struct TimingOptions {
   std::string output;
   std::string json;
   bool fresh = false;  // measure again what `output` already has
+  bool list = false;   // print the cases, run nothing
   bool wide = false;   // print tables wider than the terminal
 };
 

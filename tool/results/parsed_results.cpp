@@ -1,5 +1,6 @@
 #include "tool/results/parsed_results.hpp"
 
+#include "tool/cases/random_layers.hpp"
 #include "tool/options/parse.hpp"
 #include "tool/results/command_line.hpp"
 #include "tool/results/files.hpp"
@@ -35,6 +36,8 @@ class RowReader {
     row.model = row.name.substr(0, row.name.rfind(' '));
     row.problem = kind.variant.empty() ? problem_of(record_.at("Command"), kind.shape_options)
                                        : join(kind.variant, " ");
+    // Every table has a line per problem, so that the two groups are never averaged together.
+    if (is_random_group(row.model)) row.problem += " " + row.model;
     row.backend = record_.at(kind.backend);
     row.key = row.label() + " " + row.problem;
     if (kind.backend_is_key) row.key += " " + row.backend;

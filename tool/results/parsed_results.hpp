@@ -17,7 +17,7 @@ struct ParsedRow {
   std::string shape;             // "4096x12288x4096"
   std::string name;              // "Llama-2-7B attn_qkv"; empty for a bare shape
   std::string model;             // "Llama-2-7B"
-  std::string problem;           // from problem_of(), or the variant of the kind
+  std::string problem;           // from problem_of() or the kind's variant; then a random group
   std::string key;               // all of the above; equal for two rows that can be compared
   std::string device;            // the GPU, or the CPU for a row from the CPU
   std::string backend;           // what was run

@@ -15,8 +15,9 @@ namespace {
 constexpr std::size_t kLongestLabel = 100;  // it is part of file names
 constexpr std::int64_t kMostShards = 1000;
 // Options that the suite itself passes to every task.
-constexpr std::array<std::string_view, 9> kOwnOptions{
-    "device", "fresh", "help", "json", "max-seconds", "num-shards", "o", "output", "shard-id"};
+constexpr std::array<std::string_view, 10> kOwnOptions{
+    "device",      "fresh",      "help", "json",   "list",
+    "max-seconds", "num-shards", "o",    "output", "shard-id"};
 
 bool is_name(std::string_view text, std::string_view more) {
   return !text.empty() && text.size() <= kLongestLabel && text.front() != '-' &&
