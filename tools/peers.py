@@ -2,6 +2,7 @@
 """octet beside its peers: one process, the same data, interleaved rounds, a CSV.
 
     tools/peers.py [--op gemm] [--dtype fp8|bf16|f16] [--shape MxNxK ...] [-o peers.csv]
+    tools/peers.py --random COUNT [--seed S] [...]     the layers that octet bench gemm draws
     tools/peers.py --op quantize|rms-norm|gated-activation [--shape ROWSxCOLS ...] [-o peers.csv]
     tools/peers.py --op rope|rms-norm-rope [--shape BATCHxSEQxHIDDEN ...] [-o peers.csv]
     tools/peers.py --op grouped-gemm [--shape GROUPSxMxNxK ... | --suite grouped288]
@@ -66,7 +67,8 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
 
     try:
         for shape in options.shape:
-            print(peers_cases.shape_text(shape), flush=True)
+            name = table.names.get(shape, "")
+            print(f"{peers_cases.shape_text(shape)} {name}".strip(), flush=True)
             for results in cases_of(shape, timed):
                 for result in results:
                     table.add(result)
@@ -80,7 +82,7 @@ def run(options, cases_of, compare, table, clock=time.monotonic):
                 sys.exit(2)
     except OutOfTime:
         print(f"stopped: --max-seconds {options.max_seconds:g} reached")
-    print("\n".join(peers_table.summary(table.results, unit)))
+    print("\n".join(peers_table.summary(table.results, unit, table.names)))
     for build in options.builds:
         print("\n".join(peers_builds.ratios(table.results, build.name)))
     table.close()
@@ -102,7 +104,7 @@ def open_table(options, octet_c, builds, properties, gpu):
     # The tool beside the library names the kernels of whole operators, a row those that it ran.
     provenance.device_sources = octet_c.device_sources(peers_options.digest_of(options))
     return peers_table.Table(options.op, options.output, provenance, versions,
-                             peers_options.repeats(options))
+                             peers_options.repeats(options), options.names)
 
 
 def main(arguments):

@@ -5,9 +5,12 @@ attention which keys a query sees.
 """
 
 import csv
+import os
 import pathlib
+import subprocess
 
-CASES = pathlib.Path(__file__).resolve().parent.parent / "cases"
+TREE = pathlib.Path(__file__).resolve().parent.parent
+CASES = TREE / "cases"
 
 # The dozen shapes of docs/experiments.md, and those of docs/memory_bound_kernels.md.
 SHAPES = {"gemm": ["4096x4096x4096", "4096x12288x4096", "8192x6144x4096", "8192x4608x3584",
@@ -65,6 +68,31 @@ def suite(name, words):
     if SUITES[name] == "grouped-gemm":
         return [(*_grouped_shape(row), word) for row in rows for word in words]
     return [shape for shape in map(_attention_shape, rows) if shape[-1] in words]
+
+
+def tool_beside(library_path):
+    return pathlib.Path(library_path).resolve().parent / "octet"
+
+
+def random_layers(count, seed):
+    """Shape -> name of the layers that `octet bench gemm --random COUNT --seed SEED` draws: the
+    tool beside the library says which. A shape that is drawn twice is run once."""
+    tool = tool_beside(os.environ.get("OCTET_LIBRARY") or TREE / "build/release/liboctet.so")
+    command = [tool, "bench", "gemm", "--random", str(count), "--seed", str(seed), "--list",
+               "--device", "cpu"]
+    try:
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except OSError as error:
+        raise ValueError(f"the octet beside the library draws the layers: {error}") from error
+    except subprocess.CalledProcessError as error:
+        raise ValueError(f"{tool}: {error.stderr.strip()}") from error
+    lines = (line.split("  ", 1) for line in text.splitlines())
+    return {tuple(map(int, shape.split("x"))): name for shape, name in lines}
+
+
+def group_of(name):
+    """"random M<=256" of "random M<=256 3/17": results of few rows are apart from those of many."""
+    return name.rpartition(" ")[0]
 
 
 def selected(shapes, every, num_shards, shard_id):

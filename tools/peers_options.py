@@ -6,7 +6,8 @@ import pathlib
 
 import peers_builds
 import peers_table
-from peers_cases import SHAPES, SUITES, WORDS, extents_of, selected, shape_text, suite, words_of
+from peers_cases import (SHAPES, SUITES, WORDS, extents_of, random_layers, selected, shape_text,
+                         suite, words_of)
 from peers_rounds import OURS, ROUND_SECONDS
 
 COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
@@ -40,6 +41,9 @@ def add_case_options(parser):
     parser.add_argument("--shape", action="append",
                         help="repeatable [default: those of docs/experiments.md]")
     parser.add_argument("--suite", choices=SUITES, help="the shapes of cases/SUITE.csv")
+    parser.add_argument("--random", type=int, metavar="COUNT",
+                        help="of gemm: the layers that octet bench gemm --random COUNT draws")
+    parser.add_argument("--seed", type=int, help="of --random: which draw [default: 1]")
     parser.add_argument("--every", type=int, default=1, metavar="N",
                         help="every Nth of the shapes [default: 1]")
     parser.add_argument("--num-shards", type=int, default=1, metavar="N",
@@ -114,9 +118,23 @@ def words(options, parser):
     return given.get(options.op) or usual.get(options.op, [])
 
 
+def check_random(options, parser):
+    if options.random is None and options.seed is not None:
+        parser.error(f"--seed selects the draw of --random, got --seed {options.seed} without it")
+    if options.random is None:
+        return
+    if options.op != "gemm" or options.shape or options.suite:
+        parser.error("--random goes with gemm and without --shape and --suite, got it with "
+                     f"{'--suite' if options.suite else '--shape' if options.shape else options.op}")
+    if options.random < 1:
+        parser.error(f"--random must be at least 1, got {options.random}")
+
+
 def set_shapes(options, parser):
-    """Replaces options.shape, texts, by the shapes to run."""
+    """Replaces options.shape, texts, by the shapes to run; options.names: those of drawn layers."""
     of_words = words(options, parser)
+    check_random(options, parser)
+    options.names = {}
     if options.suite and (options.shape or SUITES[options.suite] != options.op):
         parser.error(f"--suite {options.suite} goes with {SUITES[options.suite]} and without "
                      f"--shape, got it with {options.op}")
@@ -124,7 +142,13 @@ def set_shapes(options, parser):
         parser.error(f"--every must be at least 1, got {options.every}")
     if not 0 <= options.shard_id < options.num_shards:
         parser.error(f"--shard-id must be 0 to {options.num_shards - 1}, got {options.shard_id}")
-    if options.suite:
+    if options.random is not None:
+        try:
+            options.names = random_layers(options.random, 1 if options.seed is None else options.seed)
+        except ValueError as error:
+            parser.error(f"--random: {error}")
+        shapes = list(options.names)
+    elif options.suite:
         shapes = suite(options.suite, of_words)
     else:
         try:

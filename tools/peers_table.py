@@ -3,11 +3,10 @@
 import csv
 import math
 import os
-import pathlib
 import statistics
 import subprocess
 
-from peers_cases import shape_text, words_of
+from peers_cases import group_of, shape_text, tool_beside, words_of
 from peers_rounds import OURS
 
 MATRIX, HEADS = ["Rows", "Cols"], ["Batch", "Seq", "Hidden"]
@@ -30,8 +29,7 @@ class Provenance:
 
     def __init__(self, library_path, op, device_sources, gpu_name, driver):
         self.gpu_name, self.driver, self.device_sources = gpu_name, driver, device_sources
-        tool = pathlib.Path(library_path).resolve().parent / "octet"
-        self.commit = commit_of(tool, op, device_sources)
+        self.commit = commit_of(tool_beside(library_path), op, device_sources)
 
     def fields(self, result, command):
         return {"GPU": self.gpu_name, "Driver": self.driver, "Commit": self.commit,
@@ -62,12 +60,14 @@ def number(value, form):
 
 
 class Table:
-    """Rows go to OUTPUT.part as they come; `close` renames it to OUTPUT."""
+    """Rows go to OUTPUT.part as they come; `close` renames it to OUTPUT. `names`: shape -> name of
+    the layers that were drawn at random, if any."""
 
-    def __init__(self, op, path, provenance, versions, command):
+    def __init__(self, op, path, provenance, versions, command, names=None):
+        self.names = names or {}
         self.op, self.provenance, self.versions, self.command = op, provenance, versions, command
         self.rate = rate_unit(op)
-        self.columns = [*SHAPE_COLUMNS[op], "Dtype", "Product", "Library", "Version", "Check",
+        self.columns = [*SHAPE_COLUMNS[op], *(["Case"] if self.names else []), "Dtype", "Product", "Library", "Version", "Check",
                         "Time (ms)", self.rate, "Ratio", "Spread (%)", "GPU", "Driver", "Commit",
                         "Device Sources", "Clock (MHz)", "Power (W)", "Note", "Command"]
         self.results, self.path, self.file = [], path, None
@@ -83,6 +83,8 @@ class Table:
             return
         case, timed = result.case, bool(result.seconds)
         row = dict(zip(SHAPE_COLUMNS[self.op], case.shape))
+        if self.names:
+            row["Case"] = self.names[case.shape]
         row |= {"Dtype": case.dtype, "Product": case.product, "Library": result.library,
                 "Version": self.versions.get(result.library.removesuffix(" 1d"), ""),
                 "Check": result.check,
@@ -108,25 +110,27 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def summary(results, unit):
+def summary(results, unit, names=None):
     """Geometric means per product and library, and the worst shape: octet's slowest, or for a
-    peer the one where octet does worst against it."""
-    groups = {}
+    peer the one where octet does worst against it. Layers drawn at random are in two groups."""
+    groups, names = {}, names or {}
     for result in results:
-        product = " ".join([result.case.product, *words_of(result.case.shape)])
+        drawn = [group_of(names[result.case.shape])] if names else []
+        product = " ".join([result.case.product, *words_of(result.case.shape), *drawn])
         groups.setdefault((result.case.dtype, product, result.library), []).append(result)
-    lines = [f"{'product':26} {'library':18} {unit:>8} {'ratio':>7}  shapes  worst shape"]
+    wide = max([26, *(len(f"{dtype} {product}") for dtype, product, _ in groups)])
+    lines = [f"{'product':{wide}} {'library':18} {unit:>8} {'ratio':>7}  shapes  worst shape"]
     for (dtype, product, library), group in groups.items():
         passed = [r for r in group if r.check == "PASS"]
         name = f"{dtype} {product}"
         counted = f"{len(passed)} of {len(group)}"
         if not passed:
-            lines.append(f"{name:26} {library:18} {'':8} {'':7}  {counted}")
+            lines.append(f"{name:{wide}} {library:18} {'':8} {'':7}  {counted}")
             continue
         rate = geometric_mean([r.rate for r in passed])
         ratio = geometric_mean([r.ratio for r in passed])
         worst = min(passed, key=lambda r: r.rate if library == OURS else r.ratio)
         of_worst = f"{worst.rate:.5g} {unit}" if library == OURS else f"ratio {worst.ratio:.3f}"
-        lines.append(f"{name:26} {library:18} {rate:8.5g} {ratio:7.3f}  {counted:6}  "
+        lines.append(f"{name:{wide}} {library:18} {rate:8.5g} {ratio:7.3f}  {counted:6}  "
                      f"{shape_text(worst.case.shape)}, {of_worst}")
     return lines

@@ -165,5 +165,27 @@ TEST(ToolRandom, FewRowsAreApartFromManyInComparisons) {
   EXPECT_TRUE(has_line(out, "random M>256 .* [+-]?0\\.0\\d* % ")) << out;
 }
 
+// As tools/peers.py writes them: a column Case.
+TEST(ToolRandom, FewRowsAreApartFromManyBesidePeers) {
+  const Folder folder;
+  std::string text =
+      "M,N,K,Case,Dtype,Product,Library,Version,Check,Time (ms),TFLOPS,Ratio,Spread "
+      "(%),GPU,Commit,Note,Command\n";
+  for (const auto& [m, name, ratio] : {std::tuple{16, "random M<=256 9/1", 2.0},
+                                       {32, "random M<=256 9/2", 0.5},
+                                       {4096, "random M>256 9/3", 1.25}}) {
+    for (const auto& [library, rate] : {std::pair{"octet", 100.0}, {"rival", 100 / ratio}}) {
+      text += fmt::format(
+          "{},64,64,{},fp8,forward,{},,PASS,1,{},,0.1,Test GPU,abc,,tools/peers.py --op gemm "
+          "--shape {}x64x64\n",
+          m, name, library, rate, m);
+    }
+  }
+  write(folder.file("peers.csv"), text);
+  const std::string out = run_tool("summarize " + folder.path().string()).out;
+  EXPECT_TRUE(has_line(out, "gemm +M<=256 +rival +2 +1\\.000x +0\\.500x +2\\.000x")) << out;
+  EXPECT_TRUE(has_line(out, "gemm +M>256 +rival +1 +1\\.250x")) << out;
+}
+
 }  // namespace
 }  // namespace octet::tool

@@ -1,8 +1,12 @@
 """The shapes and suites of tools/peers.py, and its command line for them: no GPU, no torch."""
 
+import csv
+import os
 import pathlib
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 
@@ -63,6 +67,87 @@ class Suites(unittest.TestCase):
         few = {shape[:-1] for shape in shapes_of("--op", "attention")}
         self.assertLessEqual(few, {shape[:-1] for shape in peers_cases.suite(
             "attention78", ["full", "causal"])})
+
+
+# Stands for the octet beside the library: says how it was called, and "draws" two layers.
+DRAWS_TWO = """#!/bin/sh
+[ "$*" = "bench gemm --random 2 --seed 7 --list --device cpu" ] || { echo "octet: called $*" >&2; exit 2; }
+echo "16x64x128  random M<=256 7/1"
+echo "4096x64x127  random M>256 7/2"
+"""
+
+
+class RandomLayers(CommandLineTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.use(self.folder)
+
+    def use(self, folder):
+        """The octet of this folder is the one beside the library."""
+        library = unittest.mock.patch.dict(os.environ, OCTET_LIBRARY=str(folder / "liboctet.so"))
+        library.start()
+        self.addCleanup(library.stop)
+
+    def draws_two(self):
+        (self.folder / "octet").write_text(DRAWS_TWO)
+        (self.folder / "octet").chmod(0o755)
+
+    def test_are_those_that_the_tool_beside_the_library_draws(self):
+        self.draws_two()
+        options = peers_options.parse_arguments(["--random", "2", "--seed", "7"])
+        self.assertEqual(options.shape, [(16, 64, 128), (4096, 64, 127)])
+        self.assertEqual(options.names[4096, 64, 127], "random M>256 7/2")
+        self.assertEqual(shapes_of("--random", "2", "--seed", "7", "--every", "2"), [(16, 64, 128)])
+        command = peers_options.repeats(options)(Case(options.shape[0], "forward", "fp8", 1))
+        self.assertEqual(command,
+                         "tools/peers.py --op gemm --dtype fp8 --shape 16x64x128 --rounds 5")
+
+    def test_of_the_real_tool_have_names(self):
+        if "OCTET_TOOL" not in os.environ:
+            self.skipTest("OCTET_TOOL names no octet")
+        self.use(pathlib.Path(os.environ["OCTET_TOOL"]).parent)
+        few = peers_options.parse_arguments(["--random", "3"]).names
+        self.assertEqual(few, {(739, 4096, 384): "random M>256 1/1",
+                               (18669, 4025, 2003): "random M>256 1/2",
+                               (4, 640, 3696): "random M<=256 1/3"})
+
+    def test_of_few_rows_are_apart_from_those_of_many(self):
+        self.draws_two()
+        path = self.folder / "x.csv"
+        options = peers_options.parse_arguments(["--random", "2", "--seed", "7", "-o", str(path)])
+
+        class Provenance:
+            def fields(self, result, command):
+                return {"Command": command}
+
+        table = peers_table.Table("gemm", options.output, Provenance(), {},
+                                  peers_options.repeats(options), options.names)
+        for shape in options.shape:
+            case = Case(shape, "forward", "fp8", 1e12)
+            table.add(peers_rounds.Result(case, "octet", "PASS", [1.0], 1.0))
+        table.close()
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+        self.assertEqual([(row["M"], row["Case"]) for row in rows],
+                         [("16", "random M<=256 7/1"), ("4096", "random M>256 7/2")])
+        lines = peers_table.summary(table.results, "TFLOPS", table.names)
+        self.assertEqual([line.partition("  octet")[0].strip() for line in lines[1:]],
+                         ["fp8 forward random M<=256", "fp8 forward random M>256"])
+
+    def test_other_tables_have_no_names(self):
+        self.assertNotIn("Case", peers_table.Table("gemm", None, None, {}, None).columns)
+
+    def test_are_refused_with_what_was_given_and_wanted(self):
+        for given, arguments in (("rope", ["--op", "rope"]), ("--shape", ["--shape", "1x2x3"])):
+            self.assertIn(f"--random goes with gemm and without --shape and --suite, got it with {given}",
+                          self.refusal("--random", "2", *arguments))
+        self.assertIn("--random must be at least 1, got 0", self.refusal("--random", "0"))
+        self.assertIn("--seed selects the draw of --random, got --seed 3 without it",
+                      self.refusal("--seed", "3"))
+        self.assertIn("the octet beside the library draws the layers", self.refusal("--random", "2"))
+        self.draws_two()
+        self.assertIn("octet: called bench gemm --random 3", self.refusal("--random", "3"))
 
 
 class CommandLine(CommandLineTest):

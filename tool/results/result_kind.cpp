@@ -254,6 +254,14 @@ ResultKind peers_kind() {
           .intensity_text = "2MNK over the bytes of two FP8 operands and a 16-bit result"};
 }
 
+// The same of layers drawn at random, which have names.
+ResultKind peers_random_kind() {
+  ResultKind kind = peers_kind();
+  kind.op = "random product";
+  kind.name_column = "Case";
+  return kind;
+}
+
 // 2 MNK operations; two FP8 operands, of which every group has its own weights, and a result of 16
 // bits.
 double grouped_product_intensity(const bench::Record& record) {
@@ -332,7 +340,8 @@ const std::vector<ResultKind>& result_kinds() {
       memory_kind("moe-unpermute"),
       moe_mlp_kind(),
       attention_kind(),
-      peers_grouped_kind(),  // before the kind whose columns it has, too
+      peers_grouped_kind(),  // both before the kind whose columns they have, too
+      peers_random_kind(),
       peers_kind(),
       peers_layer_kind("experts", {"Tokens", "F", "K", "Experts", "Top K"}, {"Dtype", "Product"}),
       peers_layer_kind(
