@@ -52,7 +52,7 @@ function choices(canvas) {
     const sets = Chart.getChart(canvas).data.datasets;
     return {section: canvas.closest("section").id, label: canvas.getAttribute("aria-label"), paint: paint(canvas),
             text: canvas.closest(".card").innerText,
-            sets: sets.map((set) => ({label: set.label, values: set.data.filter((one) => one !== null).length,
+            sets: sets.map((set) => ({label: set.label, values: set.data.filter((one) => one !== null).length, ys: set.data.map((one) => one?.y),
                                       colour: [set.backgroundColor, set.borderColor, set.pointStyle, set.borderDash].join(" "), fill: String(set.backgroundColor)}))};
   });
 }
@@ -166,6 +166,52 @@ def write_rates_of_several_units(folder):
     for name, (op, columns, rows) in files.items():
         lines = [f"{columns},GPU,Check,Backend,Commit,Command"] + [f"{row},Test GPU,PASS,cuda_test,abc,octet bench {op}" for row in rows]
         (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def write_drawn_layers(folder):
+    """Ratios of drawn layers: of tools/peers.py, where a peer is far behind, and of --baseline. Their
+    distributions are known: {label of the choice: {label of the line: its sorted ratios}}."""
+    few, many = [2.0, 0.5, 1.25, 0.98], [1.1, 0.96, 1.0]
+    columns = "GPU,Check,Spread (%),Commit,Command"
+    peers = [f"M,N,K,Case,Dtype,Product,Library,TFLOPS,{columns}"]
+    layers = [f"Case,M,N,K,Combined Step Time (ms),Forward TFLOPS,Backward TFLOPS,Combined Step TFLOPS,Baseline,"
+              f"Forward Ratio,Backward Ratio,Combined Ratio,Backend,{columns}"]
+    for group, first_m, ratios in (("random M<=256", 1, few), ("random M>256", 1000, many)):
+        for i, ratio in enumerate(ratios):
+            case, m = f"{group} 9/{first_m + i}", first_m + i
+            for library, rate in (("octet", 100), ("rival", 100 / ratio), ("slowpoke", 10)):
+                peers.append(f"{m},64,64,{case},fp8,forward,{library},{rate},Test GPU,PASS,0.1,abc,tools/peers.py --op gemm")
+            layers.append(f"{case},{m},64,64,1,1,1,1,rival,{ratio * 2},{ratio},{ratio * 1.5},x,Test GPU,PASS,0.1,abc,octet bench gemm --dtype fp8")
+    folder.mkdir()
+    (folder / "peers.csv").write_text("\n".join(peers) + "\n")
+    (folder / "layers.csv").write_text("\n".join(layers) + "\n")
+
+    def of_layers(ratios):
+        return {f"rival, {part}": sorted(ratio * factor for ratio in ratios)
+                for part, factor in (("forward", 2), ("backward", 1), ("step", 1.5))}
+
+    def of_peers(ratios):
+        return {"rival": sorted(ratios), "slowpoke": [10.0] * len(ratios)}
+    return {"gemm: M<=256": of_layers(few), "gemm: M>256": of_layers(many),
+            "gemm vs peers: M<=256": of_peers(few), "gemm vs peers: M>256": of_peers(many)}
+
+
+def check_distributions(seen, wanted):
+    charts = {chart["label"].removeprefix("Ratios over the shapes: "): chart for chart in seen["charts"]
+              if chart["label"].startswith("Ratios over")}
+    lines = {label: {one["label"]: one["ys"] for one in chart["sets"]} for label, chart in charts.items()}
+    ones = [of_chart.pop("1×", None) for of_chart in lines.values()]
+
+    def like(a, b):
+        return a.keys() == b.keys() and all(len(a[name]) == len(b[name]) and all(
+            math.isclose(x, y, rel_tol=1e-6) for x, y in zip(a[name], b[name])) for name in a)
+    return {
+        "few and many drawn rows have charts of their own": lines.keys() == wanted.keys(),
+        "few and many drawn rows have bars of their own": {bar["op"] for bar in seen["bars"]} == {"gemm random M<=256", "gemm random M>256"},
+        "a distribution is the sorted ratios": lines.keys() == wanted.keys() and all(like(lines[label], wanted[label]) for label in wanted),
+        "a distribution has a line at 1×": ones == [[1, 1]] * len(wanted),
+        "a distribution counts what is below 1×": "rival: 4 shapes, mean 1.05×, worst 0.50×, 50 % below 1×, 25 % below 0.97×" in charts["gemm vs peers: M<=256"]["text"],
+    }
 
 
 def open_in_chromium(frames, folder):
@@ -296,6 +342,7 @@ def check_contents(seen, results):
         "fourteen peers would have fourteen colours, light and dark": all(len(set(seen[theme])) == 16 for theme in ("light", "dark")),
         "the ratio of every peer": len(ratios) >= 14 and all(
             shown[key]["ratio"] == (f"{value:.1f}×" if value >= 10 else f"{value:.2f}×") for key, (value, _) in ratios.items()),
+        "the distribution of every problem's ratios": sum(chart["label"].startswith("Ratios over the shapes: ") for chart in seen["charts"]) >= 8,
         "a 1x line in every bar": all(bar["line"] for bar in seen["bars"]),
         "ratios count the cases in common": all(shown[key]["note"] == note for key, (_, note) in ratios.items()) and any(
             " of " in note for _, note in ratios.values()),
@@ -340,8 +387,10 @@ def main():
         new = folder / ("a_path_without_a_place_to_break_" * 3)
         rows = copy_with_changes(pathlib.Path(results), new)
         write_rates_of_several_units(folder / "units")
+        distributions = write_drawn_layers(folder / "drawn")
         inputs = {"desk.html": [results], "phone.html": [results], "desk_against.html": [new, "--against", results],
-                  "phone_against.html": [new, "--against", results], "units.html": [folder / "units"]}
+                  "phone_against.html": [new, "--against", results], "units.html": [folder / "units"],
+                  "drawn.html": [folder / "drawn"]}
         frames = [(page, 390, 844) if "phone" in page else (page, 1400, 900) for page in inputs]
         for page, read in inputs.items():
             subprocess.run([octet, "report", *read, "-o", folder / page], check=True, capture_output=True)
@@ -353,7 +402,7 @@ def main():
     if problems:
         sys.exit("FAILED  the page has errors:\n" + "\n".join(problems))
     checks = check_contents(seen["desk.html"], results) | check_phone(seen["phone.html"]) | check_use(
-        seen["desk_against.html"], rows, results) | check_units(seen["units.html"])
+        seen["desk_against.html"], rows, results) | check_units(seen["units.html"]) | check_distributions(seen["drawn.html"], distributions)
     checks |= {"against, " + name: passed for name, passed in check_phone(seen["phone_against.html"]).items()}
     checks["no sideways scrolling at a desk"] = all(one["width"][0] <= 1400 for one in seen.values())
     checks["nothing is loaded from elsewhere"] = outside == []

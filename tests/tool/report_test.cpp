@@ -64,6 +64,21 @@ TEST(ToolReport, HasRatiosOfCasesThatBothPassed) {
   EXPECT_TRUE(has_text(text, R"("title":"gemm vs peers")"));
 }
 
+// The distribution of ratios is drawn of these, so every part of a step has its own.
+TEST(ToolReport, HasTheRatiosOfTheParts) {
+  const Folder folder;
+  write(folder.file("in/a.csv"),
+        "Case,M,N,K,Combined Step Time (ms),Forward TFLOPS,Backward TFLOPS,Combined Step "
+        "TFLOPS,Baseline,Forward Ratio,Backward Ratio,Combined Ratio,GPU,Check,Backend,Commit,"
+        "Command\nrandom M<=256 9/1,16,64,64,1,1,1,2,rival,1.5,0.5,0.8,Test "
+        "GPU,PASS,x,abc,octet bench gemm --dtype fp8\n");
+  const std::string page = folder.file("report.html");
+  ASSERT_EQ(run_tool("report " + folder.file("in") + " -o " + page).status, 0);
+  EXPECT_TRUE(has_text(read_file(page), R"("baselines":[{"name":"rival","ratio":0.8,"rate":2.5,)"
+                                        R"("parts":{"forward":1.5,"backward":0.5}}])"));
+  EXPECT_TRUE(has_text(read_file(page), R"("problem":"fp8 random M\u003c=256")"));
+}
+
 TEST(ToolReport, NothingOfACsvEndsTheScript) {
   const Folder folder;
   write(folder.file("plain/a.csv"), gemm_csv({{"Model-A x"}}));

@@ -1,5 +1,6 @@
 #include "tool/reporting/paired_ratios.hpp"
 
+#include "tool/cases/random_layers.hpp"
 #include "tool/results/command_line.hpp"
 
 #include "bench/timing/timing.hpp"
@@ -20,6 +21,11 @@ const ParsedRow* octet_row(const ParsedResults& results, const ParsedRow& peer) 
            row.problem == peer.problem && row.device == peer.device;
   });
   return found == results.rows.end() ? nullptr : &*found;
+}
+
+// "random M<=256", or nothing for a row that was not drawn at random.
+std::string random_group(const ParsedRow& row) {
+  return is_random_group(row.model) ? row.model : std::string();
 }
 
 // A row beside a peer, before the ratios are averaged.
@@ -99,7 +105,11 @@ std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t i
     if (!(ratio > 0)) continue;
     const std::string peer =
         baseline.name_column == nullptr ? baseline.name : record.at(baseline.name_column);
-    pairs.push_back({peer, ratio, row.step_rate() / ratio});
+    PairedCase& pair = pairs.emplace_back(PairedCase{peer, ratio, row.step_rate() / ratio});
+    for (const RateColumn& part : baseline.parts) {
+      const double part_ratio = record.number(part.column);
+      if (part_ratio > 0) pair.parts.emplace_back(part.title, part_ratio);
+    }
   }
   if (!results.kind->backend_is_key || row.backend == kOctet) return pairs;
   const ParsedRow* octet = octet_row(results, row);
@@ -117,7 +127,7 @@ std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by) 
       const std::string contender = contender_of(*results.kind, row);
       PairedRatio key{.op = operator_of_row(results, i),
                       .title = title_of_row(results, i),
-                      .problem = by == PairedBy::problem ? row.problem : "",
+                      .problem = by == PairedBy::problem ? row.problem : random_group(row),
                       .device = row.device,
                       .peer = contender};
       if (contender != kOctet) member_of(members, key).key.checks.count(row.check);

@@ -35,6 +35,8 @@ struct PairedCase {
   std::string peer;
   double ratio = 0;  // the peer's time over octet's: above 1 octet is faster
   double rate = 0;   // of the peer, in the kind's unit
+  // The ratios of the parts of a step, where the row has them: {"forward", 1.02}.
+  std::vector<std::pair<std::string, double>> parts{};
 };
 
 // For a row of octet's own: the baselines timed in the same run. For a row of a peer: the row
@@ -44,7 +46,7 @@ std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t i
 struct PairedRatio {
   std::string op;
   std::string title;    // of the operator's table: "gemm vs peers"
-  std::string problem;  // empty: over all problems of the operator
+  std::string problem;  // over all problems of the operator: empty, or a group of random layers
   std::string device;
   std::string peer;
   std::size_t cases = 0;  // that both passed
@@ -54,7 +56,7 @@ struct PairedRatio {
   Checks checks{};  // of the peer
 };
 
-// Per problem, or over all problems of an operator; in the order of result_kinds(), files and rows.
+// Per problem, or over all problems of an operator, with both groups of random layers apart; in the order of result_kinds(), files and rows.
 enum class PairedBy { problem, op };
 std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by);
 

@@ -49,8 +49,8 @@ std::string file_text(std::string_view name) {
 std::string scripts() {
   std::string text;
   for (const char* name :
-       {"page.js", "theme.js", "charts.js", "overview.js", "ratios.js", "roofline.js", "shapes.js",
-        "quality.js", "difference.js", "rows.js", "start.js"}) {
+       {"page.js", "theme.js", "charts.js", "overview.js", "ratios.js", "distribution.js",
+        "roofline.js", "shapes.js", "quality.js", "difference.js", "rows.js", "start.js"}) {
     text += file_text(name) + "\n";
   }
   return text;

@@ -21,7 +21,11 @@ using Json = nlohmann::ordered_json;  // NaN becomes null
 Json baselines_json(const std::vector<PairedCase>& pairs) {
   Json baselines = Json::array();
   for (const PairedCase& pair : pairs) {
-    baselines.push_back({{"name", pair.peer}, {"ratio", pair.ratio}, {"rate", pair.rate}});
+    baselines.push_back({{"name", pair.peer},
+                         {"ratio", pair.ratio},
+                         {"rate", pair.rate},
+                         {"parts", Json::object()}});
+    for (const auto& [part, ratio] : pair.parts) baselines.back()["parts"][part] = ratio;
   }
   return baselines;
 }
@@ -109,8 +113,8 @@ Json ratio_json(const PairedRatio& ratio, const std::string& brief) {
 Json ratios_json(const ResultFolder& folder, PairedBy by, const ProblemNames& names) {
   Json json = Json::array();
   for (const PairedRatio& ratio : paired_ratios(folder, by)) {
-    const bool whole = ratio.problem.empty();
-    json.push_back(ratio_json(ratio, whole ? "" : names.brief(ratio.title, ratio.problem)));
+    json.push_back(ratio_json(
+        ratio, by == PairedBy::op ? ratio.problem : names.brief(ratio.title, ratio.problem)));
   }
   return json;
 }

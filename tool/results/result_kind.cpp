@@ -37,6 +37,10 @@ std::vector<RateColumn> step_tflops() {
           {"step", "Combined Step TFLOPS"}};
 }
 
+std::vector<RateColumn> part_ratios() {
+  return {{"forward", "Forward Ratio"}, {"backward", "Backward Ratio"}};
+}
+
 ResultKind gemm_kind() {
   return {.op = "gemm",
           .about = "one linear layer, forward and backward",
@@ -45,7 +49,7 @@ ResultKind gemm_kind() {
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
-          .baselines = {{"Combined Ratio", "Baseline", nullptr}},
+          .baselines = {{"Combined Ratio", "Baseline", nullptr, part_ratios()}},
           .snrs = {{"Forward G1 SNR (dB)", "G1", 25},
                    {"dX G1 SNR (dB)", "G1", 25},
                    {"dW G1 SNR (dB)", "G1", 25},
@@ -167,7 +171,7 @@ ResultKind gated_mlp_kind() {
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
-          .baselines = {{"Combined Ratio", nullptr, "octet unfused"}},
+          .baselines = {{"Combined Ratio", nullptr, "octet unfused", part_ratios()}},
           .intensity = mlp_intensity,
           .intensity_text = "the operations of its products over the bytes of every launch"};
 }
@@ -218,7 +222,7 @@ ResultKind attention_kind() {
           .rates = step_tflops(),
           .time = "Combined Step Time (ms)",
           .unit = "TFLOPS",
-          .baselines = {{"Combined Ratio", "Baseline", nullptr}},
+          .baselines = {{"Combined Ratio", "Baseline", nullptr, part_ratios()}},
           .snrs = {{"Forward SNR (dB)", "A1", 50}, {"Backward SNR (dB)", "A1", 48}},
           .intensity = attention_intensity,
           .intensity_text =

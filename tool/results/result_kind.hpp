@@ -29,6 +29,7 @@ struct BaselineColumn {
   const char* ratio;
   const char* name_column;  // holds its name; nullptr: it is always `name`
   const char* name;
+  std::vector<RateColumn> parts{};  // the same ratio of the parts of the step
 };
 
 inline constexpr const char* kOperatorColumn = "Operator";

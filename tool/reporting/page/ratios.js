@@ -53,9 +53,11 @@ function addRatios() {
   const section = makeSection("peers", "Beside its peers",
       "Peer's time / octet's time over the cases both passed, geometric mean; beyond the 1× line octet is faster. Thin line: worst to best case.");
   const cards = make("div", {class: "ratios"});
-  for (const [title, all] of groupBy(shown, (one) => severalDevices ? `${one.op} on ${one.device}` : one.op)) {
+  for (const [title, all] of groupBy(shown, ({op, brief, device}) => [op, brief, severalDevices ? `on ${device}` : ""].filter(Boolean).join(" "))) {
     cards.append(make("div", {class: "card"}, make("h3", {}, title), ...all.map(ratioBar), ratioAxis()));
   }
   const byProblem = report.ratiosByProblem.filter((one) => !isCopy(one.peer));
-  section.append(cards, makeFold("Problem by problem", counted(byProblem.length, "row"), (body) => body.append(ratioTable(byProblem))));
+  section.append(cards);
+  addDistribution(section);
+  section.append(makeFold("Problem by problem", counted(byProblem.length, "row"), (body) => body.append(ratioTable(byProblem))));
 }
