@@ -19,8 +19,8 @@ namespace {
 }
 
 // Runs between fork and exec: must not allocate or lock.
-[[noreturn]] void become(char* const* words, char* const* environment, int log, pid_t parent,
-                         const sigset_t& mask) {
+[[noreturn]] void become(const char* program, char* const* words, char* const* environment, int log,
+                         pid_t parent, const sigset_t& mask) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // the parent died before the line above
   const int nothing = open("/dev/null", O_RDONLY);
@@ -28,9 +28,10 @@ namespace {
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
-  execve("/proc/self/exe", words, environment);
-  const char message[] = "octet could not be started again\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, message, sizeof message - 1);
+  execve(program, words, environment);
+  const char message[] = " could not be started\n";
+  [[maybe_unused]] auto written = write(STDERR_FILENO, words[0], std::strlen(words[0]));
+  written = write(STDERR_FILENO, message, sizeof message - 1);
   _exit(127);
 }
 
@@ -74,17 +75,20 @@ int Signals::wait(double seconds) const {
 }
 
 pid_t start_child(const ChildCommand& command, const Signals& signals) {
-  std::vector<std::string> words{"octet"};
+  const bool is_self = command.program.empty();
+  std::vector<std::string> words{is_self ? "octet" : command.program};
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
   std::vector<std::string> environment = environment_with(command.environment);
   const std::vector<char*> word_pointers = pointers_to(words);
   const std::vector<char*> environment_pointers = pointers_to(environment);
   const int log = open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (log < 0) fail(command.log);
+  const char* program = is_self ? "/proc/self/exe" : command.program.c_str();
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
-    become(word_pointers.data(), environment_pointers.data(), log, parent, signals.before());
+    become(program, word_pointers.data(), environment_pointers.data(), log, parent,
+           signals.before());
   }
   const int reason = errno;
   close(log);
@@ -100,6 +104,19 @@ std::string describe_end(int wait_status) {
   }
   const int status = WEXITSTATUS(wait_status);
   return status == 0 ? "" : fmt::format("exit status {}", status);
+}
+
+ChildEnd run_child(const ChildCommand& command, const Signals& signals) {
+  constexpr double kLookSeconds = 1;
+  ChildEnd end;
+  const pid_t child = start_child(command, signals);
+  while (waitpid(child, &end.wait_status, WNOHANG) == 0) {
+    const int number = signals.wait(kLookSeconds);
+    if (number == 0 || number == SIGCHLD) continue;
+    kill(child, number);
+    end.stopped_by = number;
+  }
+  return end;
 }
 
 }  // namespace octet::tool

@@ -1,4 +1,4 @@
-// Child processes of this program, and the signals that report on them.
+// Child processes, of this program or another, and the signals that report on them.
 #pragma once
 
 #include <signal.h>
@@ -31,13 +31,21 @@ struct ChildCommand {
   std::vector<std::string> arguments;    // after the program's name
   std::vector<std::string> environment;  // "NAME=value", in addition to our own
   std::string log;                       // file for its output
+  std::string program{};                 // its path; empty: this program
 };
 
-// Starts this program again. The child is killed when this process dies in any way, so that two
+// Starts the program. The child is killed when this process dies in any way, so that two
 // processes never write the same file. Throws std::system_error.
 pid_t start_child(const ChildCommand& command, const Signals& signals);
 
 // How a child ended: "" for status 0, else "exit status 2" or "killed by signal 9 (Killed)".
 std::string describe_end(int wait_status);
+
+// Runs a child to its end. Passes Ctrl-C, SIGTERM and SIGHUP on to it.
+struct ChildEnd {
+  int wait_status = 0;
+  int stopped_by = 0;  // the signal that was passed on
+};
+ChildEnd run_child(const ChildCommand& command, const Signals& signals);
 
 }  // namespace octet::tool

@@ -36,4 +36,7 @@ std::string pci_bus_id(Device device) {
 
 void create_context(Device device) { refuse(device); }
 
+void begin_recording(Device /*device*/) {}
+void end_recording(Device /*device*/) {}
+
 }  // namespace octet::bench

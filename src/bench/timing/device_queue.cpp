@@ -3,6 +3,8 @@
 
 #include "device/cuda/launch.hpp"
 
+#include <cuda_profiler_api.h>
+
 namespace octet::bench {
 namespace {
 
@@ -80,6 +82,20 @@ std::string pci_bus_id(Device device) {
 void create_context(Device device) {
   const DeviceScope scope(device.index);
   check(cudaFree(nullptr), "cudaFree");
+}
+
+void begin_recording(Device device) {
+  if (device.type != DeviceType::cuda) return;
+  const DeviceScope scope(device.index);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check(cudaProfilerStart(), "cudaProfilerStart");
+}
+
+void end_recording(Device device) {
+  if (device.type != DeviceType::cuda) return;
+  const DeviceScope scope(device.index);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check(cudaProfilerStop(), "cudaProfilerStop");
 }
 
 }  // namespace octet::bench

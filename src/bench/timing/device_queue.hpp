@@ -44,5 +44,9 @@ std::size_t free_cuda_bytes(Device device);
 std::string pci_bus_id(Device device);
 // Does what an empty CUDA program does.
 void create_context(Device device);
+// A profiler that waits for the first, as ncu --profile-from-start off does, records what is queued
+// between the two. Both wait for the device. On the CPU they do nothing.
+void begin_recording(Device device);
+void end_recording(Device device);
 
 }  // namespace octet::bench
