@@ -45,6 +45,7 @@ void add_commands(CLI::App& octet, Chosen& chosen) {
   command_group(octet, "Measure");
   add_bench(octet, chosen);
   add_check(octet, chosen);
+  add_profile(octet, chosen);
   add_advise(octet, chosen);
   add_tune(octet, chosen);
   command_group(octet, "Read results");

@@ -158,6 +158,7 @@ std::vector<HelpList> general_notes() {
         {"OCTET_HISTORY",
          "File to which every benchmark adds its rows; none keeps no history. [default: "
          "octet/history.sqlite in XDG_STATE_HOME, or in .local/state of HOME]"},
+        {"PATH", "Where octet profile looks for ncu."},
         {"CUDA_VISIBLE_DEVICES", "GPUs that octet may use, as in every CUDA program."},
         {"NO_COLOR", "If not empty, no colours on a terminal."},
         {"COLUMNS", "Width of the output. [default: that of the terminal]"}}},

@@ -60,6 +60,7 @@ void add_commands(CLI::App& octet, Chosen& chosen);
 void add_bench_operators(CLI::App& bench, Chosen& chosen);
 void add_bench_suite(CLI::App& bench, Chosen& chosen);
 void add_check_operators(CLI::App& check, Chosen& chosen);
+void add_profile(CLI::App& octet, Chosen& chosen);
 void add_advise(CLI::App& octet, Chosen& chosen);
 void add_tune(CLI::App& octet, Chosen& chosen);
 void add_compare(CLI::App& octet, Chosen& chosen);
