@@ -10,6 +10,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import octet.torch as ot
+from octet.torch._formats import BLOCKS
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
@@ -111,13 +112,14 @@ def test_integers_are_exact(m, n, k, wgrad):
         assert torch.equal(a.detach().cpu(), b.bfloat16())
 
 
-@pytest.mark.parametrize("block", ["1x128", "128x128"])
+@pytest.mark.parametrize("block", list(BLOCKS))
 @pytest.mark.parametrize("transposed", [False, True])
 def test_casts_have_the_bits_of_the_cpu(block, transposed):
     x = rand(130, 300)
     a, b = (ot.quantize(t, block, transposed=transposed) for t in (x.cuda(), x))
     assert torch.equal(a.data.cpu(), b.data) and torch.equal(a.scale_data.cpu(), b.scale_data)
-    assert torch.equal(ot.dequantize(a).cpu(), ot.dequantize(b))
+    for dtype in (torch.float32, BF16, torch.float16):
+        assert torch.equal(ot.dequantize(a, dtype).cpu(), ot.dequantize(b, dtype))
 
 
 @pytest.mark.parametrize("accumulate", [True, False])

@@ -9,7 +9,7 @@ from conftest import exact, normal, snr
 
 import octet.torch as ot
 from octet._library import liboctet
-from octet.torch._quantize import _dequantize_with_torch
+from octet.torch._formats import ALL, BLOCKS
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -34,11 +34,26 @@ def test_scales_are_the_largest_magnitude_over_448():
     assert snr(values, x) > 28
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("block", ["1x128", "128x1", "128x128"])
-def test_the_way_around_the_missing_cuda_kernel_has_the_same_bits(block, dtype):
-    q = ot.quantize(normal(130, 300), block)
-    assert torch.equal(_dequantize_with_torch(q).to(dtype), ot.dequantize(q, dtype))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("format", ["e4m3", "e5m2"])
+@pytest.mark.parametrize("block", list(BLOCKS))
+@pytest.mark.parametrize("rows, cols", [(1, 1), (130, 300)])
+def test_dequantize_has_the_bits_of_torch(rows, cols, block, format, dtype):
+    q = ot.quantize(normal(rows, cols), block, format=format)
+    scales = q.scales.float()
+    for dim, size in enumerate(BLOCKS[block]):
+        if size != ALL:
+            scales = scales.repeat_interleave(size, dim)
+    want = (q.values.float() * scales[:rows, :cols]).to(dtype)
+    assert torch.equal(ot.dequantize(q, dtype), want)
+    assert not ot.dequantize(q, dtype).requires_grad
+
+
+def test_dequantize_refuses_parts_on_two_devices():
+    q = ot.quantize(normal(10, 128))
+    apart = ot.Quantized(q.data, q.scale_data.to("meta"), q.rows, q.cols, q.format, q.block)
+    with pytest.raises(ValueError, match="octet: q has values on cpu and scales on meta"):
+        ot.dequantize(apart)
 
 
 def test_options():

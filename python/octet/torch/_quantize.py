@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.utils import _pytree
 
 from octet.torch._formats import (
-    ALL,
     BLOCKS,
     DTYPES,
     FLOAT8,
@@ -150,21 +149,13 @@ def quantize(
     return Quantized(data, scale_data, rows, cols, format, block)
 
 
-def _dequantize_with_torch(q: Quantized) -> Tensor:
-    scales = q.scales.float()
-    for dim, block in enumerate(BLOCKS[q.block]):
-        if block != ALL:
-            scales = scales.repeat_interleave(block, dim)
-    return q.values.float() * scales[: q.rows, : q.cols]
-
-
 def dequantize(q: Quantized, dtype: torch.dtype = torch.float32) -> Tensor:
     """``value * scale``, ``[rows, cols]`` in float32, float16 or bfloat16."""
     if not isinstance(q, Quantized):
         raise TypeError(f"octet: q must be an octet.torch.Quantized, got {type(q).__name__}")
     dtype_number = number("dtype", dtype, DTYPES)
-    if q.data.is_cuda:  # octet's kernel is for Hopper alone
-        return _dequantize_with_torch(q).to(dtype)
+    if q.data.device != q.scale_data.device:  # a kernel would read the memory of another device
+        raise ValueError(f"octet: q has values on {q.data.device} and scales on {q.scale_data.device}")
     return call(
         ops.dequantize,
         q.data,
