@@ -156,10 +156,8 @@ def run(name: str, problem: Problem, args: Structure) -> None:
     library.octet_destroy_plan(plan)
 
 
-def linear(
-    x: Tensor, w: Tensor, dy: Tensor, format: int, grad_format: int, wgrad: int, granularity: int = 0
-) -> list[Tensor]:
-    """y, x^T as bytes (padding included), dx and dw. w^T is the copy that forward saves."""
+def linear(x: Tensor, w: Tensor, dy: Tensor, format: int, grad_format: int, wgrad: int, **options: int) -> list[Tensor]:
+    """y, x^T as bytes (padding included), dx and dw. w^T is the copy that forward saves. Options are fields."""
     (m, k), n, dtype = x.shape, w.shape[0], DTYPES[x.dtype]
     problem = sized(
         Problem,
@@ -174,7 +172,7 @@ def linear(
         need_dw=1,
         dw_dtype=dtype,
         wgrad_blocks=wgrad,
-        granularity=granularity,
+        **options,
         device=Device(1, 0),
     )
     layouts, saved, memory = sized(SavedLayout), Saved(), {}

@@ -7,6 +7,7 @@ import copy
 import itertools
 import sys
 import tempfile
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -63,14 +64,17 @@ def tensor_parallel(mode: str, model: nn.Module, xs: Tensor, mesh: DeviceMesh) -
     (sum(loss_of(model, x) for x in xs) / len(xs)).backward()
 
 
-def granularity_of(mode: str) -> str:
-    return next((name for name in ("tensorwise", "rowwise", "mxfp8") if name in mode), "blockwise")
+def sharing_of(mode: str) -> dict[str, Any]:
+    """How scales are shared, and what goes with it."""
+    granularity = next((name for name in ("tensorwise", "rowwise", "mxfp8") if name in mode), "blockwise")
+    scale = "up" if mode.endswith("-up") else "floor"
+    return {"granularity": granularity, "mx_scale": scale, "fast_accumulation": mode.endswith("-fast")}
 
 
 def model_in_parallel(mode: str, mesh: DeviceMesh) -> float:
     """The gradients of two transformer layers under FSDP2 or tensor parallel."""
-    shared = granularity_of(mode)
-    model = ot.convert(nn.Sequential(Block(), Block()), wgrad="2d" if "2d" in mode else "1d", granularity=shared)
+    wgrad = "2d" if "2d" in mode else "1d"
+    model = ot.convert(nn.Sequential(Block(), Block()), wgrad=wgrad, **sharing_of(mode))
     xs = torch.randn(dist.get_world_size(), 2, 32, 128)
     alone = copy.deepcopy(model)
     (sum(loss_of(alone, x) for x in xs) / len(xs)).backward()
@@ -209,11 +213,11 @@ def layer(mode: str, mesh: DeviceMesh) -> float:
     for shape in shapes:
         x, w, dy = torch.randn(shape), torch.randn(96, shape[-1]), torch.randn(*shape[:-1], 96)
         leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
-        y = ot.linear(*leaves, wgrad=wgrad, granularity=granularity_of(mode))
+        y = ot.linear(*leaves, wgrad=wgrad, **sharing_of(mode))
         want = [y.detach(), *torch.autograd.grad(y, leaves, dy)]
         for x_cut, w_cut, dy_cut in itertools.product(cuts, repeat=3):
             parts = [distribute_tensor(t, mesh, [cut]).requires_grad_() for t, cut in ((x, x_cut), (w, w_cut))]
-            y = ot.linear(*parts, wgrad=wgrad, granularity=granularity_of(mode))
+            y = ot.linear(*parts, wgrad=wgrad, **sharing_of(mode))
             y.backward(distribute_tensor(dy, mesh, [dy_cut]))
             worst = min(worst, worst_of([y, *(part.grad for part in parts)], want))
     return worst

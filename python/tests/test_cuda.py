@@ -28,8 +28,23 @@ def tables(device):
     return [normal(33, 32, seed=seed).to(device) for seed in (3, 4)]
 
 
+GRANULARITIES = {
+    "tensorwise": {"granularity": "tensorwise"},
+    "tensorwise_fast": {"granularity": "tensorwise", "fast_accumulation": True},
+    "rowwise": {"granularity": "rowwise"},
+    "rowwise_fast": {"granularity": "rowwise", "fast_accumulation": True},
+    "mxfp8": {"granularity": "mxfp8"},
+    "mxfp8_up_1d": {"granularity": "mxfp8", "mx_scale": "up", "wgrad": "1d"},
+}
 # name -> (function, inputs that get gradients), on the CPU
 CASES = {
+    **{
+        f"linear_{name}": (
+            functools.partial(ot.linear, **options),
+            lambda: (rand(256, 384), rand(512, 384, seed=1), rand(512, seed=2)),
+        )
+        for name, options in GRANULARITIES.items()
+    },
     "linear": (ot.linear, lambda: (rand(256, 384), rand(512, 384, seed=1), rand(512, seed=2))),
     "linear_2d": (lambda x, w: ot.linear(x, w, wgrad="2d"), lambda: (rand(256, 384), rand(512, 384, seed=1))),
     "linear_recompute": (
@@ -120,6 +135,16 @@ def test_casts_have_the_bits_of_the_cpu(block, transposed):
     assert torch.equal(a.data.cpu(), b.data) and torch.equal(a.scale_data.cpu(), b.scale_data)
     for dtype in (torch.float32, BF16, torch.float16):
         assert torch.equal(ot.dequantize(a, dtype).cpu(), ot.dequantize(b, dtype))
+
+
+@pytest.mark.parametrize("name", GRANULARITIES)
+def test_gated_mlp_of_other_granularities_is_close_to_the_cpu(name):
+    """Not closer than casts are: where the largest magnitude of h differs by half a step of bf16, so does every
+    element that shares its scale."""
+    function = functools.partial(ot.gated_mlp, **GRANULARITIES[name])
+    inputs = rand(256, 384), rand(512, 384, seed=1), rand(384, 256, seed=2)
+    for got, want in zip(run(function, on_gpu(inputs)), run(function, inputs), strict=True):
+        assert snr(got.cpu(), want) > 25
 
 
 @pytest.mark.parametrize("accumulate", [True, False])

@@ -1,6 +1,7 @@
 """Scales per tensor, per row and of mx blocks: their casts against torch and ml_dtypes, layers against their parts."""
 
 import copy
+import functools
 import math
 import pickle
 
@@ -14,12 +15,20 @@ from conftest import FusedBlock, exact, make_model, normal, same, snr, step
 from torch import nn
 
 import octet.torch as ot
+from octet.torch._operators import cached_plans
 
 OTHERS = ["tensorwise", "rowwise", "mxfp8"]
 LIMITS = {"e4m3": 448.0, "e5m2": 57344.0}
 FLOAT8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 LARGEST_EXPONENT = {"e4m3": 8, "e5m2": 15}
+MX_SCALES = {"floor": 0, "even": 1, "up": 2}
 RECIPES = [("tensorwise", "1d"), ("rowwise", "1d"), ("mxfp8", "1d"), ("mxfp8", "2d")]
+# The same granularities with other options of their products and casts.
+VARIANTS = [
+    {"granularity": "tensorwise", "fast_accumulation": True},
+    {"granularity": "rowwise", "fast_accumulation": True},
+    *({"granularity": "mxfp8", "wgrad": wgrad, "mx_scale": s} for wgrad in ("1d", "2d") for s in ("even", "up")),
+]
 
 
 def outliers(*shape, seed=0, dtype=torch.float32):
@@ -72,20 +81,32 @@ def test_casts_have_the_bytes_of_torch(dtype, rows, cols, block, transposed, for
     assert torch.equal(ot.dequantize(q), values.float() * spread(scales, values, extents))
 
 
+def mx_exponents(amax, format, mx_scale):
+    """As docs/numerics.md has them."""
+    mantissa, exponent = torch.frexp(amax)  # mantissa in [1/2, 1)
+    if mx_scale == "up":  # the smallest with amax / 2^e <= limit
+        e = exponent - math.frexp(LIMITS[format])[1]
+        e = e + (amax > LIMITS[format] * torch.exp2(e.double()))
+    else:  # floor(log2(amax)) - that of the largest power of two of the format, as OCP MX has it
+        bits = {"e4m3": 3, "e5m2": 2}[format]
+        if mx_scale == "even":  # of amax with a mantissa of the format, ties away from zero
+            amax = (mantissa * 2 ** (bits + 1) + 0.5).floor() / 2 ** (bits + 1) * torch.exp2(exponent.double())
+        e = torch.frexp(amax).exponent - 1 - LARGEST_EXPONENT[format]
+    return torch.where(amax > 0, e.double(), -127.0)
+
+
+@pytest.mark.parametrize("mx_scale", MX_SCALES)
 @pytest.mark.parametrize("format", ["e4m3", "e5m2"])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("block", ["1x32", "32x32"])
 @pytest.mark.parametrize("rows, cols", [(1, 1), (40, 300), (129, 65)])
-def test_mx_casts_have_the_bytes_of_ml_dtypes(rows, cols, block, transposed, format):
+def test_mx_casts_have_the_bytes_of_ml_dtypes(rows, cols, block, transposed, format, mx_scale):
     x = outliers(rows, cols, seed=5)
     x[0, 0] = 0
-    q = ot.quantize(x, block, format=format, transposed=transposed)
+    q = ot.quantize(x, block, format=format, transposed=transposed, mx_scale=mx_scale)
     source = (x.t() if transposed else x).contiguous()
     extents = {"1x32": (1, 32), "32x32": (32, 32)}[block]
-    amax = amax_of(source, extents).double()
-    # floor(log2(amax)) - that of the largest power of two of the format, as OCP MX has it
-    exponents = torch.where(amax > 0, torch.frexp(amax).exponent.double() - 1 - LARGEST_EXPONENT[format], -127.0)
-    scales = torch.exp2(exponents)
+    scales = torch.exp2(mx_exponents(amax_of(source, extents).double(), format, mx_scale))
     assert np.array_equal(
         q.scales.view(torch.uint8).numpy().view(ml_dtypes.float8_e8m0fnu).astype(np.float64), scales.numpy()
     )
@@ -113,13 +134,52 @@ def test_integers_are_exact(m, n, k, granularity, wgrad, dtype):
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (40, 130, 256), (129, 65, 200)])
 def test_same_bits_as_the_c_api(m, n, k, granularity, wgrad, dtype):
     x, w, dy = outliers(m, k, dtype=dtype), normal(n, k, dtype=dtype, seed=1), normal(m, n, dtype=dtype, seed=2)
-    number = {"tensorwise": 1, "rowwise": 2, "mxfp8": 3}[granularity]
-    want_y, want_x_t, *want = c_api.linear(x, w, dy, 4, 5, {"1d": 1, "2d": 2}[wgrad], number)
-    layer = lambda x, w: ot.linear(x, w, granularity=granularity, wgrad=wgrad, format="hybrid")  # noqa: E731
-    y, dx, dw = gradients(layer, x, w, dy=dy)
-    q = ot.quantize_activation(x, granularity=granularity, wgrad=wgrad)
+    options = {"granularity": granularity, "wgrad": wgrad}
+    assert_same_as_the_c_api(x, w, dy, options)
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_variants_have_the_bits_of_the_c_api(options):
+    x, w, dy = (
+        normal(*shape, dtype=torch.bfloat16, seed=i) for i, shape in enumerate([(129, 200), (65, 200), (129, 65)])
+    )
+    assert_same_as_the_c_api(x, w, dy, options)
+    plain = gradients(lambda x, w: ot.linear(x, w, granularity=options["granularity"]), x, w, dy=dy)
+    variant = gradients(lambda x, w: ot.linear(x, w, **{**options, "wgrad": None}), x, w, dy=dy)
+    # A CPU ignores fast_accumulation.
+    assert [torch.equal(a, b) for a, b in zip(plain, variant, strict=True)] == ["mx_scale" not in options] * 3
+
+
+def assert_same_as_the_c_api(x, w, dy, options):
+    fields = {
+        "granularity": {"tensorwise": 1, "rowwise": 2, "mxfp8": 3}[options["granularity"]],
+        "fast_accumulation": int(options.get("fast_accumulation", False)),
+        "mx_scale": MX_SCALES[options.get("mx_scale", "floor")],
+    }
+    wgrad = {"1d": 1, "2d": 2}[options.get("wgrad", "1d")]
+    want_y, want_x_t, *want = c_api.linear(x, w, dy, 4, 5, wgrad, **fields)
+    y, dx, dw = gradients(lambda x, w: ot.linear(x, w, format="hybrid", **options), x, w, dy=dy)
+    of_x = {name: option for name, option in options.items() if name != "fast_accumulation"}
+    q = ot.quantize_activation(x, **of_x)
     assert torch.equal(q.t_values, want_x_t)
     assert same([y, dx, dw], [want_y, *want])
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "rowwise"])
+def test_fast_accumulation_reaches_every_product(granularity):
+    """On a CPU it shows in the plans alone: each product has one of its own, and the casts are shared."""
+    x, w, dy = normal(37, 211), normal(83, 211, seed=1), normal(37, 83, seed=2)
+    gate_up, down, d = normal(2 * 59, 211, seed=3), normal(211, 59, seed=4), normal(37, 211, seed=5)
+
+    def new_plans(function, *inputs, dy, **options):
+        before = cached_plans()
+        gradients(functools.partial(function, granularity=granularity, **options), *inputs, dy=dy)
+        return cached_plans() - before
+
+    assert new_plans(ot.linear, x, w, dy=dy) > 3 and new_plans(ot.gated_mlp, x, gate_up, down, dy=d) > 6
+    assert new_plans(ot.linear, x, w, dy=dy, fast_accumulation=True) == 3
+    assert new_plans(ot.gated_mlp, x, gate_up, down, dy=d, fast_accumulation=True) == 6
+    assert new_plans(ot.linear, x, w, dy=dy, fast_accumulation=False) == 0
 
 
 @pytest.mark.parametrize("formats", [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e5m2")])
@@ -181,22 +241,47 @@ def test_one_cast_serves_several_layers(granularity, recompute):
         ot.linear(q, w, granularity="blockwise")
     with pytest.raises(ValueError, match=f"granularity='{granularity}', got granularity='blockwise'"):
         ot.Linear(200, 130, dtype=torch.bfloat16)(q)
+    fast = {"fast_accumulation": granularity != "mxfp8"}  # of the layer, not of what it reads
+    assert torch.equal(ot.linear(q, w, **fast), ot.linear(q, w))
     copied = pickle.loads(pickle.dumps(q))
     assert torch.equal(ot.linear(copied, w), ot.linear(q, w)) and copied.granularity == granularity
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("granularity", OTHERS)
-def test_gated_mlp_is_its_parts(granularity, recompute):
-    inputs = [normal(2, 20, 200), normal(260, 200, seed=1), normal(200, 130, seed=2)]
-    recipe = {"granularity": granularity, "format": "hybrid"}
+def test_one_cast_with_another_mx_scale(recompute):
+    x, w, dy = normal(40, 256), normal(130, 256, seed=1), normal(40, 130, seed=2)
+    options = {"granularity": "mxfp8", "mx_scale": "up"}
+    want = gradients(lambda x, w: ot.linear(x, w, **options), x, w, dy=dy)
+    shared = lambda x, w: ot.linear(ot.quantize_activation(x, recompute=recompute, **options), w)  # noqa: E731
+    again = lambda x, w: ot.linear(x, w, recompute=recompute, **options)  # noqa: E731
+    assert same(gradients(shared, x, w, dy=dy), want) and same(gradients(again, x, w, dy=dy), want)
+    q = ot.quantize_activation(x, **options)
+    with pytest.raises(ValueError, match="octet: x was quantised with mx_scale='up', got mx_scale='even'"):
+        ot.linear(q, w, mx_scale="even")
+    with pytest.raises(ValueError, match="quantised with mx_scale='up', got mx_scale='floor'"):
+        ot.Linear(256, 130, granularity="mxfp8")(q)
+    layer = ot.Linear(256, 130, bias=False, **options)
+    copies = [pickle.loads(pickle.dumps(q)), copy.deepcopy(q), q.to(torch.bfloat16)]
+    copies.append(torch.utils._pytree.tree_map(lambda t: t, q))
+    assert all(c.mx_scale == "up" for c in copies) and torch.equal(layer(copies[-1]), layer(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("options", [*({"granularity": g} for g in OTHERS), *VARIANTS[:2], *VARIANTS[-2:]])
+def test_gated_mlp_is_its_parts(options, recompute, dtype):
+    shapes = ((2, 20, 200), (260, 200), (200, 130))
+    inputs = [normal(*shape, seed=i, dtype=dtype) for i, shape in enumerate(shapes)]
+    recipe = {**options, "format": "hybrid"}
     parts = lambda x, gate_up, down: ot.linear(  # noqa: E731
         ot.swiglu(ot.linear(x, gate_up, **recipe)), down, **recipe
     )
-    dy = normal(2, 20, 200, seed=3)
+    dy = normal(2, 20, 200, seed=3, dtype=dtype)
     want = gradients(parts, *inputs, dy=dy)
     got = gradients(lambda *t: ot.gated_mlp(*t, recompute=recompute, **recipe), *inputs, dy=dy)
     assert same(got, want)
+    with torch.no_grad():
+        assert torch.equal(ot.gated_mlp(*inputs, **recipe), want[0])
 
 
 @pytest.mark.parametrize("granularity", OTHERS)
@@ -219,11 +304,11 @@ def test_no_tokens(granularity):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("granularity", OTHERS)
-def test_cached_weights_change_no_bit(granularity, compiled):
+@pytest.mark.parametrize("options", [*({"granularity": g} for g in OTHERS), VARIANTS[1], VARIANTS[-1]])
+def test_cached_weights_change_no_bit(options, compiled):
     torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(128, 256), ot.GatedMLP(256, 128, granularity=granularity))
-    ot.convert(model, granularity=granularity)
+    model = nn.Sequential(nn.Linear(128, 256), ot.GatedMLP(256, 128, **options))
+    ot.convert(model, **options)
     results = []
     for kind in (torch.optim.AdamW, ot.AdamW):
         for cached in (False, True):
@@ -240,10 +325,13 @@ def test_cached_weights_change_no_bit(granularity, compiled):
     assert same(results[0], results[1]) and same(results[2], results[3])
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("granularity", OTHERS)
-def test_compiles_whole(granularity, backend):
-    model = ot.convert(make_model(), granularity=granularity, format="hybrid")
+COMPILED = [*((b, {"granularity": g}) for g in OTHERS for b in ("aot_eager", "inductor"))]
+COMPILED += [("aot_eager", VARIANTS[1]), ("aot_eager", VARIANTS[-1])]
+
+
+@pytest.mark.parametrize("backend, options", COMPILED)
+def test_compiles_whole(options, backend):
+    model = ot.convert(make_model(), format="hybrid", **options)
     x = normal(2, 16, 128)
     want = step(copy.deepcopy(model), x)
     got = step(torch.compile(model, backend=backend, fullgraph=True), x)
@@ -251,20 +339,61 @@ def test_compiles_whole(granularity, backend):
     assert close
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("options", [VARIANTS[1], VARIANTS[-1]])
+def test_checkpointing_changes_no_bit(options, reentrant):
+    model = ot.convert(make_model(), **options)
+    want = step(model, normal(2, 16, 128))
+    run = lambda x: torch.utils.checkpoint.checkpoint(model, x, use_reentrant=reentrant)  # noqa: E731
+    run.owner = model
+    assert same(step(run, normal(2, 16, 128)), want)
+
+
 def test_options_reach_every_layer():
     model = ot.convert(make_model(), granularity="rowwise", format="hybrid")
     layers = [m for m in model.modules() if isinstance(m, ot.Linear)]
     assert layers and all((m.granularity, m.format, m.grad_format) == ("rowwise", "e4m3", "e5m2") for m in layers)
     assert "granularity=rowwise, format=e4m3, grad_format=e5m2" in repr(layers[0])
-    assert "granularity=mxfp8, wgrad=2d" in repr(ot.QKV(128, 2, granularity="mxfp8"))
+    assert "granularity=mxfp8, wgrad=2d, format" in repr(ot.QKV(128, 2, granularity="mxfp8"))
+    fast = ot.convert(make_model(), granularity="rowwise", fast_accumulation=True)[0].qkv
+    assert fast.fast_accumulation and "granularity=rowwise, fast_accumulation=True, format" in repr(fast)
+    for module in (
+        ot.convert(make_model(), granularity="mxfp8", mx_scale="up")[0].out,
+        ot.GatedMLP(8, 8, **VARIANTS[-1]),
+    ):
+        assert module.mx_scale == copy.deepcopy(module).mx_scale == "up"
+        assert "granularity=mxfp8, wgrad=2d, mx_scale=up, format" in repr(module)
     for refused, message in (
         ({"granularity": "row"}, "granularity must be one of 'blockwise', 'tensorwise', 'rowwise', 'mxfp8', got 'row'"),
         ({"format": "hybrid", "grad_format": "e4m3"}, "format='hybrid' has gradients in e5m2, got grad_format='e4m3'"),
         ({"format": "e3m4"}, "format must be one of"),
+        ({"mx_scale": "down"}, "mx_scale must be one of 'floor', 'even', 'up', got 'down'"),
+        ({"mx_scale": "up"}, "mx_scale='up' needs granularity 'mxfp8', got 'blockwise'"),
+        ({"fast_accumulation": "yes"}, "fast_accumulation must be one of False, True, got 'yes'"),
+        (
+            {"fast_accumulation": True, "granularity": "mxfp8"},
+            "fast_accumulation needs granularity 'tensorwise' or 'rowwise', whose scales are applied at the end of a "
+            "product, got 'mxfp8'",
+        ),
     ):
-        for make in (lambda o: ot.Linear(8, 8, **o), lambda o: ot.linear(normal(8, 8), normal(8, 8), **o)):
+        for make in (
+            lambda o: ot.Linear(8, 8, **o),
+            lambda o: ot.QKV(8, 2, **o),
+            lambda o: ot.GatedMLP(8, 8, **o),
+            lambda o: ot.convert(make_model(), **o),
+            lambda o: ot.linear(normal(8, 8), normal(8, 8), **o),
+            lambda o: ot.gated_mlp(normal(8, 8), normal(16, 8), normal(8, 8), **o),
+        ):
             with pytest.raises(ValueError, match=message):
                 make(refused)
+    with pytest.raises(ValueError, match="quantize: mx_scale even goes with 1x32 and 32x32 blocks"):
+        ot.quantize(normal(8, 8), mx_scale="even")
+    with pytest.raises(ValueError, match="mx_scale='up' needs granularity 'mxfp8', got 'blockwise'"):
+        ot.quantize_activation(normal(8, 8), mx_scale="up")
+    with pytest.raises(ValueError, match="fast_accumulation needs granularity"):
+        ot.linear(ot.quantize_activation(normal(8, 8)), normal(8, 8), fast_accumulation=True)
+    with pytest.raises(RuntimeError, match="wgrad must be 1 to 6, 9 to 12, 17 or 18, got 7"):
+        torch.ops.octet.cast_activation(normal(8, 8), 4, 7, True)
 
 
 def test_a_block_of_fused_modules_refuses_what_its_norm_cannot_write():

@@ -107,10 +107,15 @@ def test_linear_backward(wgrad, dtype):
 @pytest.mark.parametrize("block", [(1, -1), (-1, 1), (-1, -1), (1, 32), (32, 32)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_quantize_in_other_granularities(transposed, block):
-    opcheck(ops.quantize.default, (normal(40, 300), 4, *block, transposed, False, 0.0, False))
+    args = (normal(40, 300), 4, *block, transposed, False, 0.0, False)
+    opcheck(ops.quantize.default, args)
+    if block[1] == 32:
+        opcheck(ops.quantize.default, (*args, 2))
+    extents = (300, 40) if transposed else (40, 300)
+    opcheck(ops.dequantize.default, (*ops.quantize(*args), *extents, 4, *block, 1))
 
 
-@pytest.mark.parametrize("scaling", [3, 4, 5, 6])
+@pytest.mark.parametrize("scaling", [3, 4, 5, 6, 9, 10, 11, 12, 17, 18])
 def test_layers_in_other_granularities(scaling):
     x, w = x_and_w(torch.bfloat16)
     opcheck(ops.cast_activation.default, (x.detach(), 4, scaling, True))

@@ -3,8 +3,8 @@
 // gate | up = x W_gate_up^T is one product with Wg above Wu, and stays in the dtype of x for
 // backward. h = silu(gate) * up is only written in FP8, and so is the gradient of gate | up: neither
 // is read again by a cast. h^T is saved, or made again in backward from gate | up.
-// Scales of whole rows and folded mx blocks need casts of their own: there h and that gradient exist in
-// the dtype of x as well.
+// Scales of columns and tensors and folded mx blocks need casts of their own: there h and that gradient
+// exist in the dtype of x as well, but for the h of rowwise layers whose h^T is not saved.
 #include "torch/error.hpp"
 #include "torch/swiglu.hpp"
 
@@ -44,7 +44,11 @@ struct Weights {
 // h in FP8; octet_no_copy() for an orientation that is not needed.
 Copies activated(const Halves& halves, const Tensor& like, const Recipe& recipe, octet_block block,
                  octet_block transposed) {
-  if (recipe.scaling().is_blockwise()) {
+  const Scaling scaling = recipe.scaling();
+  // A scale of a row needs that row alone; Hopper's kernel takes 16 bits.
+  const bool by_row = scaling.is_rowwise() && transposed.rows == octet_no_copy().rows &&
+                      halves.gate.dtype != OCTET_F32;
+  if (scaling.is_blockwise() || by_row) {
     return swiglu_in_fp8(halves, like, recipe.format, block, transposed);
   }
   if (halves.gate.shape[0] == 0) {  // no tokens
@@ -91,6 +95,7 @@ void gated_mlp_forward(StackValue* stack) {
   check_shape(x_view, "x", "[M, K]", m, k);
   const Scaling scaling = recipe.scaling();
   const octet_block t_block = scaling.transposed(), w_block = scaling.weights();
+  const bool fast = scaling.fast_accumulation();
   Copies in;
   in.row = given_fp8(std::move(given_x), m, k, recipe.format, scaling.rows(), "x");
   if (!in.row) {
@@ -101,13 +106,13 @@ void gated_mlp_forward(StackValue* stack) {
   if (!w) w = cast(weights.gate_up, "w_gate_up", recipe.encoding(), w_block, octet_no_copy()).row;
   const std::int32_t dtype = torch_dtype(x_view.dtype);
   Tensor gate_up = empty({m, 2 * f}, dtype, x);
-  multiply(in.row, w, view_of(gate_up, "gate_up"), {}, x);
+  multiply(in.row, w, view_of(gate_up, "gate_up"), {.fast_accumulation = fast}, x);
   Copies h = activated(halves_of(gate_up, "gate_up"), x, recipe, scaling.rows(),
                        save_h ? t_block : octet_no_copy());
   w = given_fp8(std::move(given_down), k, f, recipe.format, w_block, "w_down");
   if (!w) w = cast(weights.down, "w_down", recipe.encoding(), w_block, octet_no_copy()).row;
   Tensor y = empty({m, k}, dtype, x);
-  multiply(h.row, w, view_of(y, "y"), {}, x);
+  multiply(h.row, w, view_of(y, "y"), {.fast_accumulation = fast}, x);
   if (!save) gate_up = absent(dtype, x);
   stack[0] = y.release();
   stack[1] = gate_up.release();
@@ -138,6 +143,7 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accum
   const Halves halves = halves_of(gate_up, "gate_up");
   const Scaling scaling = recipe.scaling();
   const octet_block t_block = scaling.transposed(), w_block = scaling.weights();
+  const bool fast = scaling.fast_accumulation();
   const std::int32_t dtype = torch_dtype(dy_view.dtype);
   const bool fresh = need_dw && main_grads == nullptr;
   Gradients out{need_dx ? empty({m, k}, dtype, dy) : absent(dtype, dy),
@@ -169,11 +175,12 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accum
     Fp8 w_t = given_fp8(std::move(given_down_t), f, k, recipe.format, w_block, "w_down_t");
     if (!w_t)
       w_t = cast(weights.down, "w_down", recipe.encoding(), octet_no_copy(), w_block).column;
-    multiply(cast_dy.row, w_t, view_of(dh, "dh"), {}, dy);
+    multiply(cast_dy.row, w_t, view_of(dh, "dh"), {.fast_accumulation = fast}, dy);
   }
   if (need_dw) {
     if (!h_t) h_t = activated(halves, dy, recipe, octet_no_copy(), t_block).column;
-    multiply(cast_dy.column, h_t, dw_down, {.accumulate = accumulate}, dy);
+    multiply(cast_dy.column, h_t, dw_down, {.accumulate = accumulate, .fast_accumulation = fast},
+             dy);
   }
   const Copies d_gate_up = activated_backward(dh, halves, dy, recipe, need_dx, need_dw);
   if (need_dx) {
@@ -182,9 +189,12 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accum
     if (!w_t) {
       w_t = cast(weights.gate_up, "w_gate_up", recipe.encoding(), octet_no_copy(), w_block).column;
     }
-    multiply(d_gate_up.row, w_t, view_of(out.dx, "dx"), {}, dy);
+    multiply(d_gate_up.row, w_t, view_of(out.dx, "dx"), {.fast_accumulation = fast}, dy);
   }
-  if (need_dw) multiply(d_gate_up.column, x_t, dw_gate_up, {.accumulate = accumulate}, dy);
+  if (need_dw) {
+    multiply(d_gate_up.column, x_t, dw_gate_up,
+             {.accumulate = accumulate, .fast_accumulation = fast}, dy);
+  }
   return out;
 }
 

@@ -40,11 +40,17 @@ octet_gemm_operand operand_of(const Fp8& matrix) {
 Scaling::Scaling(std::int64_t number) {
   constexpr octet_granularity kGranularities[] = {
       OCTET_BLOCKWISE, OCTET_BLOCKWISE, OCTET_TENSORWISE, OCTET_ROWWISE, OCTET_MXFP8, OCTET_MXFP8};
-  if (number < 1 || number > 6) {
-    refuse("octet: wgrad must be 1 to 6, got " + std::to_string(number));
+  const bool known = number >= 1 && number <= 18;
+  const std::int64_t kind = known ? (number - 1) % 6 + 1 : 0;
+  const std::int64_t variant = known ? (number - 1) / 6 : 0;
+  const std::int64_t variants = kind < 3 ? 1 : kind < 5 ? 2 : 3;
+  if (!known || variant >= variants) {
+    refuse("octet: wgrad must be 1 to 6, 9 to 12, 17 or 18, got " + std::to_string(number));
   }
-  granularity_ = kGranularities[number - 1];
-  square_ = number == 2 || number == 6;
+  granularity_ = kGranularities[kind - 1];
+  square_ = kind == 2 || kind == 6;
+  fast_accumulation_ = kind < 5 && variant == 1;
+  if (folds_mx()) mx_scale_ = static_cast<octet_mx_scale>(variant);
 }
 
 octet_block Scaling::or_whole(octet_block block) const {
@@ -124,6 +130,7 @@ void cast_into(const Tensor& x, const char* name, Encoding encoding, const Copie
   problem.cols = args.input.shape[1];
   problem.format = encoding.format;
   problem.fold_mx = encoding.fold_mx ? 1 : 0;
+  problem.mx_scale = encoding.mx_scale;
   problem.block = block_of(out.row);
   problem.transposed_block = block_of(out.column);
   problem.device = args.input.device;
@@ -149,6 +156,7 @@ void multiply(const Fp8& a, const Fp8& b, const octet_tensor& d, const ProductOp
   problem.b = operand_of(b);
   problem.out_dtype = d.dtype;
   problem.accumulate = options.accumulate ? 1 : 0;
+  problem.fast_accumulation = options.fast_accumulation ? 1 : 0;
   problem.device = d.device;
   octet_gemm_args args;
   OCTET_INIT(&args);

@@ -8,6 +8,8 @@ namespace octet_torch {
 
 // How the scales of a layer are shared, by the number that the schemas call wgrad: blockwise with x^T
 // in 1x128 (1) or 128x128 (2) blocks, tensorwise (3), rowwise (4), mxfp8 with x^T as blockwise (5, 6).
+// Of these, 6 more is the same with fast_accumulation (9, 10), or with mx_scale even (11, 12), and 12
+// more with mx_scale up (17, 18).
 class Scaling {
  public:
   explicit Scaling(std::int64_t number);
@@ -16,20 +18,29 @@ class Scaling {
   octet_block weights() const;     // of w and w^T
   octet_block transposed() const;  // of x^T
   bool folds_mx() const { return granularity_ == OCTET_MXFP8; }
+  octet_mx_scale mx_scale() const { return mx_scale_; }
+  bool fast_accumulation() const { return fast_accumulation_; }
   // What one pass of an activation or a norm can write.
   bool is_blockwise() const { return granularity_ == OCTET_BLOCKWISE; }
+  bool is_rowwise() const { return granularity_ == OCTET_ROWWISE; }
 
  private:
   octet_block or_whole(octet_block block) const;
 
   octet_granularity granularity_;
   bool square_;
+  octet_mx_scale mx_scale_ = OCTET_MX_FLOOR;
+  bool fast_accumulation_ = false;
 };
 
-// An FP8 format, and whether blocks of 128 hold folded mx blocks.
+// An FP8 format, and whether blocks of 128 hold folded mx blocks, with scales by which rule.
 struct Encoding {
   octet_dtype format;
   bool fold_mx = false;
+  octet_mx_scale mx_scale = OCTET_MX_FLOOR;
+
+  Encoding(octet_dtype fp8, const Scaling& scaling)
+      : format(fp8), fold_mx(scaling.folds_mx()), mx_scale(scaling.mx_scale()) {}
 };
 
 // The three options of a layer, as they stand in the schemas.
@@ -39,8 +50,8 @@ struct Recipe {
   octet_wgrad_blocks wgrad;  // the number of its Scaling
 
   Scaling scaling() const { return Scaling(wgrad); }
-  Encoding encoding() const { return {format, scaling().folds_mx()}; }
-  Encoding grad_encoding() const { return {grad_format, scaling().folds_mx()}; }
+  Encoding encoding() const { return {format, scaling()}; }
+  Encoding grad_encoding() const { return {grad_format, scaling()}; }
 
   Recipe(const StackValue* stack, int first)
       : format(static_cast<octet_dtype>(int_at(stack, first))),
@@ -96,8 +107,9 @@ Copies cast(const Tensor& x, const char* name, Encoding encoding, octet_block bl
 void cast_into(const Tensor& x, const char* name, Encoding encoding, const Copies& out);
 
 struct ProductOptions {
-  bool accumulate = false;       // d +=
-  const Tensor* bias = nullptr;  // [N]; null or a Tensor without a handle: none
+  bool accumulate = false;         // d +=
+  bool fast_accumulation = false;  // on CUDA, the sum stays in the tensor cores
+  const Tensor* bias = nullptr;    // [N]; null or a Tensor without a handle: none
 };
 
 // d [M, N] = a [M, K] b [N, K]^T; nothing to do where M is 0

@@ -41,7 +41,8 @@ void linear_forward(StackValue* stack) {
   Fp8 cast_w = given_fp8(std::move(given_w), n, k, recipe.format, scaling.weights(), "w");
   if (!cast_w) cast_w = cast(w, "w", recipe.encoding(), scaling.weights(), octet_no_copy()).row;
   Tensor y = empty({m, n}, torch_dtype(x_view.dtype), x);
-  multiply(cast_x.row, cast_w, view_of(y, "y"), {.bias = &bias}, x);
+  multiply(cast_x.row, cast_w, view_of(y, "y"),
+           {.fast_accumulation = scaling.fast_accumulation(), .bias = &bias}, x);
   stack[0] = y.release();
   cast_x.column.release(&stack[1], &stack[2], x);
 }
@@ -62,6 +63,7 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, bool accumu
   const std::int64_t m = dy_view.shape[0], n = w_view.shape[0], k = w_view.shape[1];
   check_shape(dy_view, "dy", "[M, N]", m, n);
   const Scaling scaling = recipe.scaling();
+  const bool fast = scaling.fast_accumulation();
   const std::int32_t dtype = torch_dtype(dy_view.dtype);
   Gradients out{need_dx ? empty({m, k}, dtype, dy) : absent(dtype, dy),
                 need_dw && main_grad == nullptr ? empty({n, k}, dtype, dy) : absent(dtype, dy)};
@@ -83,9 +85,11 @@ Gradients backward(const StackValue* stack, const Tensor* main_grad, bool accumu
   if (need_dx) {
     Fp8 w_t = given_fp8(std::move(given_w_t), k, n, recipe.format, scaling.weights(), "w_t");
     if (!w_t) w_t = cast(w, "w", recipe.encoding(), octet_no_copy(), scaling.weights()).column;
-    multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), {}, dy);
+    multiply(cast_dy.row, w_t, view_of(out.dx, "dx"), {.fast_accumulation = fast}, dy);
   }
-  if (need_dw) multiply(cast_dy.column, x_t, dw, {.accumulate = accumulate}, dy);
+  if (need_dw) {
+    multiply(cast_dy.column, x_t, dw, {.accumulate = accumulate, .fast_accumulation = fast}, dy);
+  }
   return out;
 }
 

@@ -7,7 +7,8 @@ namespace octet_torch {
 
 namespace {
 
-// (x, format, block_rows, block_cols, transposed, pow2_scales, amax_floor, fold_mx) -> values, scales
+// (x, format, block_rows, block_cols, transposed, pow2_scales, amax_floor, fold_mx, mx_scale)
+// -> values, scales
 void quantize(StackValue* stack) {
   const Tensor x(stack[0]);
   const octet_tensor input = view_of(x, "x", 2);
@@ -25,6 +26,7 @@ void quantize(StackValue* stack) {
   problem.pow2_scales = bool_at(stack, 5) ? 1 : 0;
   problem.amax_floor = static_cast<float>(double_at(stack, 6));
   problem.fold_mx = bool_at(stack, 7) ? 1 : 0;
+  problem.mx_scale = static_cast<octet_mx_scale>(int_at(stack, 8));
   problem.device = input.device;
   const auto layout = transposed ? layout_of(problem.cols, problem.rows, format, block)
                                  : layout_of(problem.rows, problem.cols, format, block);
@@ -73,9 +75,8 @@ void dequantize(StackValue* stack) {
 void cast_activation(StackValue* stack) {
   const Tensor x(stack[0]);
   const Scaling scaling(int_at(stack, 2));
-  Copies out =
-      cast(x, "x", {static_cast<octet_dtype>(int_at(stack, 1)), scaling.folds_mx()}, scaling.rows(),
-           bool_at(stack, 3) ? scaling.transposed() : octet_no_copy(), Returned::both);
+  Copies out = cast(x, "x", {static_cast<octet_dtype>(int_at(stack, 1)), scaling}, scaling.rows(),
+                    bool_at(stack, 3) ? scaling.transposed() : octet_no_copy(), Returned::both);
   out.row.release(&stack[0], &stack[1], x);
   out.column.release(&stack[2], &stack[3], x);
 }
@@ -88,14 +89,15 @@ void cast_weight_(StackValue* stack) {
   const Scaling scaling(int_at(stack, 6));
   const octet_tensor view = view_of(w, "w", 2);
   const std::int64_t n = view.shape[0], k = view.shape[1];
-  cast_into(w, "w", {format, scaling.folds_mx()},
+  cast_into(w, "w", {format, scaling},
             {given_fp8(std::move(row), n, k, format, scaling.weights(), "w"),
              given_fp8(std::move(column), k, n, format, scaling.weights(), "w_t")});
 }
 
 constexpr Operator kOperators[] = {
     {"quantize(Tensor x, int format, int block_rows, int block_cols, bool transposed, "
-     "bool pow2_scales, float amax_floor, bool fold_mx) -> (Tensor values, Tensor scales)",
+     "bool pow2_scales, float amax_floor, bool fold_mx, int mx_scale=0) -> "
+     "(Tensor values, Tensor scales)",
      &boxed<quantize>},
     {"cast_activation(Tensor x, int format, int wgrad, bool save_x) -> "
      "(Tensor values, Tensor scales, Tensor t_values, Tensor t_scales)",

@@ -10,7 +10,7 @@ from torch.utils import _pytree
 from octet.torch._formats import (
     BLOCK_NAMES,
     DEFAULT_WGRAD,
-    FOLDED,
+    FOLDS,
     FORMATS,
     ROW_BLOCKS,
     SCALINGS,
@@ -56,7 +56,7 @@ class Source(NamedTuple):
         assert self.x is not None
         if self.g is not None:
             return ops.rms_norm_transposed(self.x, self.g, self.eps, format, wgrad)
-        return ops.quantize(self.x, format, *WGRAD_BLOCKS[wgrad], True, False, 0.0, wgrad in FOLDED)
+        return ops.quantize(self.x, format, *WGRAD_BLOCKS[wgrad], True, False, 0.0, *FOLDS[wgrad])
 
 
 def no_source() -> Source:
@@ -116,6 +116,7 @@ class QuantizedActivation:
     wgrad: str
     source_bits: tuple[Bits, Bits | None, float] | None = None  # see source
     granularity: str = "blockwise"
+    mx_scale: str = "floor"
 
     @staticmethod
     def make(
@@ -126,6 +127,7 @@ class QuantizedActivation:
         wgrad: str,
         source: Source | None = None,
         granularity: str = "blockwise",
+        mx_scale: str = "floor",
     ) -> "QuantizedActivation":
         """Of the four tensors of an operator: values, scales, t_values, t_scales."""
         values, scales, t_values, t_scales = copies
@@ -133,7 +135,7 @@ class QuantizedActivation:
         if source is not None and source.x is not None:
             kept = (_bits(source.x), None if source.g is None else _bits(source.g), source.eps)
         return QuantizedActivation(
-            carrier, values, _bits(scales), t_values, _bits(t_scales), shape, format, wgrad, kept, granularity
+            carrier, values, _bits(scales), t_values, _bits(t_scales), shape, format, wgrad, kept, granularity, mx_scale
         )
 
     @property
@@ -166,8 +168,8 @@ class QuantizedActivation:
             return self
         carrier = _OtherDtype.apply(self.carrier, dtype) if is_plain(self.carrier) else self.carrier.to(dtype)
         bits = (self.values, self.scale_bits, self.t_values, self.t_scale_bits)
-        shape, format, wgrad = self.shape, self.format, self.wgrad
-        return QuantizedActivation(carrier, *bits, shape, format, wgrad, self.source_bits, self.granularity)
+        shape, format, wgrad, shared = self.shape, self.format, self.wgrad, (self.granularity, self.mx_scale)
+        return QuantizedActivation(carrier, *bits, shape, format, wgrad, self.source_bits, *shared)
 
     def row(self) -> Quantized:
         """The matrix that forward reads, ``[rows, K]``: in 1x128 blocks, with a scale per row or one for all."""
@@ -191,17 +193,17 @@ def _flatten(q: QuantizedActivation) -> tuple[list[Any], Any]:
     bits = (q.scale_bits, q.t_scale_bits, x, g)
     leaves = [q.carrier, q.values, q.t_values, *(None if b is None else b.integers for b in bits)]
     dtypes = tuple(None if b is None else b.dtype for b in bits)
-    return leaves, (dtypes, eps, tuple(q.shape), q.format, q.wgrad, q.granularity)
+    return leaves, (dtypes, eps, tuple(q.shape), q.format, q.wgrad, q.granularity, q.mx_scale)
 
 
 def _unflatten(leaves: Any, context: Any) -> QuantizedActivation:
     carrier, values, t_values, *integers = leaves
-    dtypes, eps, shape, format, wgrad, granularity = context
+    dtypes, eps, shape, format, wgrad, *shared = context
     bits: list[Any] = [None if d is None else Bits(t, d) for t, d in zip(integers, dtypes, strict=True)]
     scales, t_scales, x, g = bits
     source = None if eps is None else (x, g, eps)
     copies = (values, scales, t_values, t_scales)
-    return QuantizedActivation(carrier, *copies, torch.Size(shape), format, wgrad, source, granularity)
+    return QuantizedActivation(carrier, *copies, torch.Size(shape), format, wgrad, source, *shared)
 
 
 _pytree.register_pytree_node(
@@ -212,11 +214,18 @@ _pytree.register_pytree_node(
 _RECIPES = {(format, *shared): (FORMATS[format], n) for format in FORMATS for shared, n in SCALINGS.items()}
 
 
-def recipe_of(format: str, wgrad: str, granularity: str = "blockwise") -> tuple[int, int]:
+def recipe_of(
+    format: str,
+    wgrad: str,
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
+    fast_accumulation: bool = False,
+) -> tuple[int, int]:
     """The numbers of the operators."""
-    if (format, granularity, wgrad) in _RECIPES:
-        return _RECIPES[format, granularity, wgrad]
-    return number("format", format, FORMATS), scaling_of(granularity, wgrad)
+    recipe = (format, granularity, wgrad, mx_scale, fast_accumulation)
+    if recipe in _RECIPES:
+        return _RECIPES[recipe]
+    return number("format", format, FORMATS), scaling_of(*recipe[1:])
 
 
 def quantize_activation(
@@ -226,6 +235,7 @@ def quantize_activation(
     format: str = "e4m3",
     recompute: bool = False,
     granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> QuantizedActivation:
     """x in FP8, both ways in one launch, for several layers that read it. Differentiable.
 
@@ -234,7 +244,7 @@ def quantize_activation(
         wgrad: blocks of the transposed copy, ``"1d"`` or ``"2d"``; see :func:`octet.torch.linear`.
         format: ``"e4m3"`` or ``"e5m2"``.
         recompute: keep x and cast x^T in backward, once per layer. Saves memory where something else keeps x as well.
-        granularity: that of the layers; see :func:`octet.torch.linear`.
+        granularity, mx_scale: those of the layers; see :func:`octet.torch.linear`.
 
     Without gradients (``torch.no_grad``) no transposed copy is made.
     """
@@ -244,6 +254,7 @@ def quantize_activation(
     flat = rows_of(x)
     recompute = recompute and is_plain(x)
     save_x = torch.is_grad_enabled() and not recompute
-    copies = call(ops.cast_activation, flat.detach(), *recipe_of(format, wgrad, granularity), save_x)
+    recipe = recipe_of(format, wgrad, granularity, mx_scale)
+    copies = call(ops.cast_activation, flat.detach(), *recipe, save_x)
     source = Source(flat, None, 0.0) if recompute and torch.is_grad_enabled() else None
-    return QuantizedActivation.make(flat, copies, x.shape, format, wgrad, source, granularity)
+    return QuantizedActivation.make(flat, copies, x.shape, format, wgrad, source, granularity, mx_scale)

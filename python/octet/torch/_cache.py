@@ -31,9 +31,11 @@ def _state(w: Tensor) -> tuple[Any, ...]:
 class CachedWeight:
     """One weight in FP8, and the parameter and its state that it was cast from."""
 
-    def __init__(self, w: Tensor, format: str, dtype: torch.dtype, granularity: str = "blockwise") -> None:
+    def __init__(
+        self, w: Tensor, format: str, dtype: torch.dtype, granularity: str = "blockwise", mx_scale: str = "floor"
+    ) -> None:
         self.format = number("format", format, FORMATS)
-        self.scaling = scaling_of(granularity, DEFAULT_WGRAD)
+        self.scaling = scaling_of(granularity, DEFAULT_WGRAD, mx_scale)
         self.dtype = dtype
         self.weight: QuantizedWeight | None = None
         self._parameter: Callable[[], Tensor | None] = lambda: None
@@ -184,10 +186,8 @@ def cache_weights(
                 )
         if weights:
             format: Any = module.format
-            granularity = getattr(module, "granularity", "blockwise")
-            cache = {
-                name: CachedWeight(w, format, dtype or product_dtype(w), granularity) for name, w in weights.items()
-            }
+            shared = getattr(module, "granularity", "blockwise"), getattr(module, "mx_scale", "floor")
+            cache = {name: CachedWeight(w, format, dtype or product_dtype(w), *shared) for name, w in weights.items()}
             setattr(module, _ATTRIBUTE, cache)
             found += 1
     if found == 0:

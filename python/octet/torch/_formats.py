@@ -23,9 +23,8 @@ BLOCKS = {
 BLOCK_NAMES = {block: name for name, block in BLOCKS.items()}
 WGRADS = {"1d": 1, "2d": 2}
 GRANULARITIES = {"blockwise": 0, "tensorwise": 1, "rowwise": 2, "mxfp8": 3}
-# How a layer's scales are shared, by the number that the operators call wgrad (src/torch/layer.hpp). tensorwise and
-# rowwise layers have one for either wgrad.
-SCALINGS = {
+MX_SCALES = {"floor": 0, "even": 1, "up": 2}
+_KINDS = {
     ("blockwise", "1d"): 1,
     ("blockwise", "2d"): 2,
     ("tensorwise", "1d"): 3,
@@ -35,14 +34,24 @@ SCALINGS = {
     ("mxfp8", "1d"): 5,
     ("mxfp8", "2d"): 6,
 }
+# How a layer's scales are shared, by the number that the operators call wgrad (src/torch/layer.hpp), of granularity,
+# wgrad, mx_scale and fast_accumulation. tensorwise and rowwise layers have one for either wgrad.
+SCALINGS = {
+    **{(*shared, "floor", False): kind for shared, kind in _KINDS.items()},
+    **{(*shared, "floor", True): kind + 6 for shared, kind in _KINDS.items() if kind in (3, 4)},
+    **{(*shared, s, False): kind + 6 * n for shared, kind in _KINDS.items() if kind > 4 for s, n in MX_SCALES.items()},
+}
+_KIND_OF = {n: (n - 1) % 6 + 1 for n in SCALINGS.values()}
 # The blocks of x (and dy), of w and of x^T by that number.
-ROW_BLOCKS = {1: (1, 128), 2: (1, 128), 3: (ALL, ALL), 4: (1, ALL), 5: (1, 128), 6: (1, 128)}
-WEIGHT_BLOCKS = {**dict.fromkeys((1, 2, 5, 6), (128, 128)), 3: (ALL, ALL), 4: (1, ALL)}
-FOLDED = (5, 6)  # blocks of 128 hold folded mx blocks
+_WHOLE = {3: (ALL, ALL), 4: (1, ALL)}
+ROW_BLOCKS = {n: _WHOLE.get(kind, (1, 128)) for n, kind in _KIND_OF.items()}
+WEIGHT_BLOCKS = {n: _WHOLE.get(kind, (128, 128)) for n, kind in _KIND_OF.items()}
+# (fold_mx, mx_scale) of its casts, as quantize takes them.
+FOLDS = {n: (kind > 4, (n - 1) // 6 if kind > 4 else 0) for n, kind in _KIND_OF.items()}
 # Over 500 steps of a Llama with 4 layers its loss is that of bf16 within 0.5 %, and its step is the faster one
 # (docs/training.md).
 DEFAULT_WGRAD = "2d"
-WGRAD_BLOCKS = {**ROW_BLOCKS, 2: (128, 128), 6: (128, 128)}
+WGRAD_BLOCKS = {n: (128, 128) if kind in (2, 6) else ROW_BLOCKS[n] for n, kind in _KIND_OF.items()}
 DTYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
 
 
@@ -55,9 +64,19 @@ def number(argument: str, name: Any, table: dict[Any, Any]) -> Any:
         raise ValueError(f"octet: {argument} must be one of {choices}, got {name!r}") from None
 
 
-def scaling_of(granularity: str, wgrad: str) -> int:
+def scaling_of(granularity: str, wgrad: str, mx_scale: str = "floor", fast_accumulation: bool = False) -> int:
     number("granularity", granularity, GRANULARITIES)
-    return SCALINGS[granularity, ("1d", "2d")[number("wgrad", wgrad, WGRADS) - 1]]
+    number("wgrad", wgrad, WGRADS)
+    number("mx_scale", mx_scale, MX_SCALES)
+    number("fast_accumulation", fast_accumulation, {False: 0, True: 1})
+    if fast_accumulation and granularity not in ("tensorwise", "rowwise"):
+        raise ValueError(
+            "octet: fast_accumulation needs granularity 'tensorwise' or 'rowwise', whose scales are applied at the end "
+            f"of a product, got {granularity!r}"
+        )
+    if mx_scale != "floor" and granularity != "mxfp8":
+        raise ValueError(f"octet: mx_scale={mx_scale!r} needs granularity 'mxfp8', got {granularity!r}")
+    return SCALINGS[granularity, wgrad, mx_scale, bool(fast_accumulation)]
 
 
 def formats_of(format: str | None, grad_format: str | None) -> tuple[str | None, str]:

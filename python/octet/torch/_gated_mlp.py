@@ -121,6 +121,8 @@ def gated_mlp(
     format: str | None = None,
     grad_format: str | None = None,
     granularity: str | None = None,
+    mx_scale: str | None = None,
+    fast_accumulation: bool = False,
     recompute: bool = False,
     main_grads: tuple[Tensor, Tensor] | None = None,
     accumulate: bool = True,
@@ -133,7 +135,7 @@ def gated_mlp(
         x: ``[..., K]``, or an activation that is quantised already.
         w_gate_up: ``[2 F, K]``, Wg above Wu.
         w_down: ``[K, F]``.
-        wgrad, format, grad_format, granularity: as in :func:`linear`.
+        wgrad, format, grad_format, granularity, mx_scale, fast_accumulation: as in :func:`linear`.
         recompute: make h^T again in backward instead of saving it: one byte per token and hidden feature less, for
             one more read of gate | up.
         main_grads, accumulate: of w_gate_up and w_down, as in :func:`linear`.
@@ -155,7 +157,12 @@ def gated_mlp(
     if w_gate_up.numel() == 0 and isinstance(x, Tensor):  # nothing to quantise
         gate, up = torch.nn.functional.linear(x, w_gate_up).chunk(2, -1)
         return torch.nn.functional.linear(torch.nn.functional.silu(gate) * up, w_down)
-    activation = activation_arguments(x, wgrad, format, need_dw, granularity=granularity)
+    shared: dict[str, Any] = {
+        "granularity": granularity,
+        "mx_scale": mx_scale,
+        "fast_accumulation": fast_accumulation,
+    }
+    activation = activation_arguments(x, wgrad, format, need_dw, **shared)
     gate_up_cache, down_cache = quantized_weights or (NO_WEIGHT, NO_WEIGHT)
     y = _forward(
         *activation.operands,

@@ -212,20 +212,24 @@ def activation_arguments(
     need_dw: bool,
     recompute: bool = False,
     granularity: str | None = None,
+    mx_scale: str | None = None,
+    fast_accumulation: bool = False,
 ) -> Activation:
     if not isinstance(x, QuantizedActivation):
         flat = rows_of(x)
         source = Source(flat, None, 0.0) if recompute and need_dw and is_plain(x) else no_source()
-        numbers = recipe_of(format or "e4m3", wgrad or DEFAULT_WGRAD, granularity or "blockwise")
+        shared = (granularity or "blockwise", mx_scale or "floor", fast_accumulation)
+        numbers = recipe_of(format or "e4m3", wgrad or DEFAULT_WGRAD, *shared)
         return Activation((flat, *NO_WEIGHT), *numbers, need_dw and source.x is None, source)
     for option, given, made in (
         ("wgrad", wgrad, x.wgrad),
         ("format", format, x.format),
         ("granularity", granularity, x.granularity),
+        ("mx_scale", mx_scale, x.mx_scale),
     ):
         if given is not None and given != made:
             raise ValueError(f"octet: x was quantised with {option}={made!r}, got {option}={given!r}")
-    numbers = recipe_of(x.format, x.wgrad, x.granularity)
+    numbers = recipe_of(x.format, x.wgrad, x.granularity, x.mx_scale, fast_accumulation)
     if need_dw and x.source is not None:
         return Activation((x.carrier, x.values, x.scales, None, None), *numbers, False, x.source)
     if need_dw and x.transposed() is None:
@@ -243,6 +247,8 @@ def linear(
     format: str | None = None,
     grad_format: str | None = None,
     granularity: str | None = None,
+    mx_scale: str | None = None,
+    fast_accumulation: bool = False,
     recompute: bool = False,
     main_grad: Tensor | None = None,
     accumulate: bool = True,
@@ -267,6 +273,10 @@ def linear(
             operand as its product reads it, so w, x and dy are cast twice, each time from the original values.
             ``"mxfp8"``: mx blocks of 32 with power-of-two scales, folded to the blocks of blockwise. wgrad is of
             blockwise and mxfp8; the others have no such blocks.
+        mx_scale: of mxfp8, how the power of two follows from a block's largest magnitude: ``"floor"`` (default), as OCP
+            MX has it, where that magnitude may saturate; ``"even"``, rounded; ``"up"``, where none saturates.
+        fast_accumulation: of tensorwise and rowwise, on a GPU: a sum stays in the tensor cores, which keep about 14
+            bits of it, for the whole of K. Other libraries do so; the error grows with K. On a CPU it changes nothing.
         recompute: keep x and cast x^T in backward, which saves memory where something else keeps x as well.
         main_grad: ``[N, K]``, float32 or bfloat16. Backward adds the weight gradient to it, and ``w.grad`` stays None.
         accumulate: False: backward overwrites main_grad.
@@ -291,7 +301,7 @@ def linear(
     if w.shape[1] == 0 and isinstance(x, Tensor):  # nothing to quantise
         y = F.linear(x, w)
         return y if bias is None else y + bias.to(y.dtype)
-    activation = activation_arguments(x, wgrad, format, need_dw, recompute, granularity)
+    activation = activation_arguments(x, wgrad, format, need_dw, recompute, granularity, mx_scale, fast_accumulation)
     if main_grad is not None and need_dw:
         check_dtype("main_grad", main_grad)
     else:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from octet.torch._activation import QuantizedActivation
 from octet.torch._cache import cached_weight
 from octet.torch._cross_entropy import PRECISIONS, REDUCTIONS, linear_cross_entropy
-from octet.torch._formats import DEFAULT_WGRAD, FORMATS, GRANULARITIES, WGRADS, formats_of, number
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, formats_of, number, scaling_of
 from octet.torch._linear import linear
 from octet.torch._main_grad import main_grad_of
 from octet.torch._norm import rms_norm
@@ -30,14 +30,24 @@ class Recipe(NamedTuple):
     grad_format: str
     recompute: bool
     granularity: str
+    mx_scale: str
+    fast_accumulation: bool
 
     @staticmethod
-    def of(wgrad: str, format: str, grad_format: str | None, recompute: bool, granularity: str) -> "Recipe":
+    def of(
+        wgrad: str,
+        format: str,
+        grad_format: str | None,
+        recompute: bool,
+        granularity: str,
+        mx_scale: str,
+        fast_accumulation: bool,
+    ) -> "Recipe":
         of_x, of_dy = formats_of(format, grad_format)
         assert of_x is not None
         check_recipe(wgrad, of_x, of_dy)
-        number("granularity", granularity, GRANULARITIES)
-        return Recipe(wgrad, of_x, of_dy, recompute, granularity)
+        scaling_of(granularity, wgrad, mx_scale, fast_accumulation)
+        return Recipe(wgrad, of_x, of_dy, recompute, granularity, mx_scale, fast_accumulation)
 
     def set(self, module: Any) -> None:
         for name, value in self._asdict().items():
@@ -49,6 +59,10 @@ class Recipe(NamedTuple):
         shared = module.granularity
         if shared in ("blockwise", "mxfp8"):
             shared += f", wgrad={module.wgrad}"
+        if module.mx_scale != "floor":
+            shared += f", mx_scale={module.mx_scale}"
+        if module.fast_accumulation:
+            shared += ", fast_accumulation=True"
         return f"granularity={shared}, format={module.format}, grad_format={module.grad_format}"
 
 
@@ -68,6 +82,8 @@ class Linear(nn.Linear):
     grad_format: str = "e4m3"
     recompute: bool = False
     granularity: str = "blockwise"
+    mx_scale: str = "floor"
+    fast_accumulation: bool = False
 
     def __init__(
         self,
@@ -82,9 +98,11 @@ class Linear(nn.Linear):
         grad_format: str | None = None,
         recompute: bool = False,
         granularity: str = "blockwise",
+        mx_scale: str = "floor",
+        fast_accumulation: bool = False,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        Recipe.of(wgrad, format, grad_format, recompute, granularity).set(self)
+        Recipe.of(wgrad, format, grad_format, recompute, granularity, mx_scale, fast_accumulation).set(self)
 
     def forward(self, x: Tensor | QuantizedActivation) -> Tensor:
         given = isinstance(x, QuantizedActivation)
@@ -97,6 +115,8 @@ class Linear(nn.Linear):
             format=None if given else self.format,
             grad_format=self.grad_format,
             granularity=self.granularity,
+            mx_scale=self.mx_scale,
+            fast_accumulation=self.fast_accumulation,
             recompute=self.recompute,
             main_grad=main_grad,
             accumulate=accumulate,
@@ -213,6 +233,8 @@ def convert(
     grad_format: str | None = None,
     recompute: bool = False,
     granularity: str = "blockwise",
+    mx_scale: str = "floor",
+    fast_accumulation: bool = False,
 ) -> nn.Module:
     """Makes every nn.Linear of the model an :class:`Linear`, in place, and returns the model.
 
@@ -222,12 +244,13 @@ def convert(
     Args:
         filter: called with the qualified name and the module; False leaves it as it is. By default everything is
             converted but a module called ``lm_head``.
-        wgrad, format, grad_format, recompute, granularity: of every layer; see :func:`octet.torch.linear`.
+        wgrad, format, grad_format, recompute, granularity, mx_scale, fast_accumulation: of every layer; see
+            :func:`octet.torch.linear`.
 
     Each layer casts its own x and keeps its own x^T, also where q, k and v read the same x. Layers that share them read
     a :class:`QuantizedActivation`, as :func:`octet.torch.patch_transformers` has it.
     """
-    recipe = Recipe.of(wgrad, format, grad_format, recompute, granularity)
+    recipe = Recipe.of(wgrad, format, grad_format, recompute, granularity, mx_scale, fast_accumulation)
     for name, module in model.named_modules():
         if type(module) is not nn.Linear:
             continue

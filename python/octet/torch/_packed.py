@@ -27,6 +27,8 @@ class _Packed(nn.Module):
     grad_format: str
     recompute: bool
     granularity: str
+    mx_scale: str = "floor"
+    fast_accumulation: bool = False
 
     def _parts(self) -> dict[str, dict[str, int]]:
         """For each parameter the names of its parts in other checkpoints, and their rows."""
@@ -66,11 +68,13 @@ class QKV(_Packed):
         grad_format: str | None = None,
         recompute: bool = False,
         granularity: str = "blockwise",
+        mx_scale: str = "floor",
+        fast_accumulation: bool = False,
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        Recipe.of(wgrad, format, grad_format, recompute, granularity).set(self)
+        Recipe.of(wgrad, format, grad_format, recompute, granularity, mx_scale, fast_accumulation).set(self)
         kv_heads = heads if kv_heads is None else kv_heads
         if head_dim is None:
             if dim % heads != 0:
@@ -120,11 +124,13 @@ class GatedMLP(_Packed):
         grad_format: str | None = None,
         recompute: bool = False,
         granularity: str = "blockwise",
+        mx_scale: str = "floor",
+        fast_accumulation: bool = False,
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        Recipe.of(wgrad, format, grad_format, recompute, granularity).set(self)
+        Recipe.of(wgrad, format, grad_format, recompute, granularity, mx_scale, fast_accumulation).set(self)
         self.dim, self.hidden = dim, hidden
         self.w_gate_up = nn.Parameter(torch.empty(2 * hidden, dim, device=device, dtype=dtype))
         self.w_down = nn.Parameter(torch.empty(dim, hidden, device=device, dtype=dtype))
@@ -154,6 +160,8 @@ class GatedMLP(_Packed):
             format=None if given else self.format,
             grad_format=self.grad_format,
             granularity=self.granularity,
+            mx_scale=self.mx_scale,
+            fast_accumulation=self.fast_accumulation,
             recompute=self.recompute,
             main_grads=None
             if gate_up.main_grad is None or down.main_grad is None

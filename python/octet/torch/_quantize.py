@@ -11,6 +11,7 @@ from octet.torch._formats import (
     DTYPES,
     FLOAT8,
     FORMATS,
+    MX_SCALES,
     blocks_along,
     check_dtype,
     empty_quantized,
@@ -32,6 +33,7 @@ def _(
     pow2_scales: bool,
     amax_floor: float,
     fold_mx: bool,
+    mx_scale: int = 0,
 ) -> tuple[Tensor, Tensor]:
     rows, cols = (x.shape[1], x.shape[0]) if transposed else x.shape
     return empty_quantized(rows, cols, (block_rows, block_cols), x)
@@ -115,6 +117,7 @@ def quantize(
     transposed: bool = False,
     pow2_scales: bool = False,
     amax_floor: float = 0.0,
+    mx_scale: str = "floor",
 ) -> Quantized:
     """x in FP8, with the largest magnitude of each block at the format's largest number.
 
@@ -127,6 +130,8 @@ def quantize(
         transposed: quantise x^T ``[cols, rows]``, as the weight gradient reads it.
         pow2_scales: round scales up to powers of two.
         amax_floor: smallest magnitude that a block's scale is made for, 0 to 1e18.
+        mx_scale: of mx blocks, how the power of two follows from the largest magnitude: ``"floor"``, as OCP MX has it,
+            ``"even"`` or ``"up"``; see :func:`octet.torch.linear`.
 
     Not differentiable.
     """
@@ -144,6 +149,7 @@ def quantize(
         pow2_scales,
         amax_floor,
         False,
+        number("mx_scale", mx_scale, MX_SCALES),
     )
     rows, cols = (x.shape[1], x.shape[0]) if transposed else (x.shape[0], x.shape[1])
     return Quantized(data, scale_data, rows, cols, format, block)
