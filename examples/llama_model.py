@@ -71,9 +71,10 @@ class Recipe:
     precision: str = "bf16"
     wgrad: str = "2d"
     granularity: str = "blockwise"
+    fast_accumulation: bool = False  # of octet
     head: str = "bf16"
     fused_loss: bool = True
-    fast_accum: str = "forward"
+    fast_accum: str = "forward"  # of fp8_rowwise
     recompute: bool = False
     checkpointing: bool = False
     attention: str = "cudnn"
@@ -88,6 +89,8 @@ PRECISIONS = {
     "octet-2d": Recipe("octet"),
     "octet-tensorwise": Recipe("octet", granularity="tensorwise"),
     "octet-rowwise": Recipe("octet", granularity="rowwise"),
+    "octet-tensorwise-fast": Recipe("octet", granularity="tensorwise", fast_accumulation=True),
+    "octet-rowwise-fast": Recipe("octet", granularity="rowwise", fast_accumulation=True),
     "octet-mxfp8": Recipe("octet", granularity="mxfp8"),
 }
 
@@ -236,7 +239,7 @@ class OctetLayer(nn.Module):
         super().__init__()
         self.recipe, self.heads, self.kv_heads = recipe, shape.heads, shape.kv_heads
         norm = {"wgrad": recipe.wgrad, "recompute": recipe.recompute}
-        layer = {**norm, "granularity": recipe.granularity}
+        layer = {**norm, "granularity": recipe.granularity, "fast_accumulation": recipe.fast_accumulation}
         norm["quantized"] = recipe.granularity == "blockwise"
         self.attention_norm = ot.RMSNorm(shape.dim, EPS, **norm)
         self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, **layer)
@@ -270,7 +273,9 @@ class Head(nn.Module):
             return F.linear(normed, self.weight)
         if self.recipe.precision == "fp8_rowwise":
             return rowwise_linear(normed, self.weight, self.recipe.fast_accum)
-        return ot.linear(normed, self.weight, wgrad=self.recipe.wgrad, granularity=self.recipe.granularity)
+        recipe = self.recipe
+        shared = {"granularity": recipe.granularity, "fast_accumulation": recipe.fast_accumulation}
+        return ot.linear(normed, self.weight, wgrad=recipe.wgrad, **shared)
 
     def forward(self, x: Tensor, residual: Tensor, targets: Tensor) -> Tensor:
         """x and residual ``[batch, seq, dim]``, targets ``[batch, seq]`` to a f32 scalar."""

@@ -13,6 +13,8 @@
     octet-1d, octet-2d octet.torch, x^T for the weight gradient in 1x128 or 128x128 blocks; octet is octet-2d
     octet-tensorwise, octet-rowwise, octet-mxfp8
                        octet.torch with that granularity in its linear layers; the fused head stays blockwise
+    octet-tensorwise-fast, octet-rowwise-fast
+                       the same with fast accumulation in all three products
 
 +adamw steps with octet.torch.AdamW instead of torch's fused AdamW. +attention is --attention octet for this run alone:
 octet-2d,octet-2d+attention are one step without and with octet.torch.attention.
@@ -346,8 +348,27 @@ def command(args: argparse.Namespace) -> str:
     return re.sub(r" --out[ =]\S+", "", shlex.join(["python", "examples/train_llama.py", *args.given]))
 
 
+def baseline_of(keys: dict[str, dict]) -> str:
+    """What a list is compared with: octet's blockwise layers, or the first entry where there are none."""
+    blockwise = (n for n, k in keys.items() if (k["precision"], k["granularity"]) == ("octet", "blockwise"))
+    return next(blockwise, next(iter(keys)))
+
+
+def comparison(table: list[Row], baseline: str, last: int) -> str:
+    """Tokens per second and loss of every entry, beside those of the baseline."""
+    head = ("precision", "tokens/s", f"to {baseline}", f"loss of the last {last}", f"to {baseline}")
+    lines = [head]
+    for row in table:
+        speed, loss = row["speed_to_baseline"], row["loss_to_baseline_percent"]
+        figures = f"{row['tokens_per_s']:,.0f}", f"{speed:.3f}x", f"{row['mean_loss_of_last']:.4f}", f"{loss:+.2f} %"
+        lines.append((row["precision"], *figures))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join([n.ljust(w), *map(str.rjust, rest, ws)]) for n, *rest in lines for w, *ws in [widths])
+
+
 def summarize(runs: dict[str, Record], keys: dict[str, dict], args: argparse.Namespace) -> None:
-    """train_summary.csv: the mean loss of the last steps, and medians without the first steps, which compile."""
+    """train_summary.csv: the mean loss of the last steps, and medians without the first steps, which compile; each
+    beside that of the baseline, as the table on the screen."""
     table = []
     for name, record in runs.items():
         settled, last = record.rows[min(5, len(record.rows) - 1) :], record.rows[-args.last :]
@@ -357,8 +378,19 @@ def summarize(runs: dict[str, Record], keys: dict[str, dict], args: argparse.Nam
             row[column] = statistics.median(row[column] for row in settled)
         row["peak_gb"] = record.rows[-1]["peak_gb"]
         print("  ".join(f"{key} {value}" for key, value in row.items()))
-        origin = {column: keys[name][column] for column in ("device", "torch", "data_digest", "code_digest")}
-        table.append({**row, **origin, "command": command(args)})
+        table.append(row)
+    baseline = baseline_of({name: keys[name] for name in runs})
+    base = next(row for row in table if row["precision"] == baseline)
+    for row in table:
+        row["baseline"] = baseline
+        row["speed_to_baseline"] = round(row["tokens_per_s"] / base["tokens_per_s"], 4)
+        ratio = row["mean_loss_of_last"] / base["mean_loss_of_last"]
+        row["loss_to_baseline_percent"] = round(100 * (ratio - 1), 4)
+    print(comparison(table, baseline, args.last))
+    for row in table:
+        key = keys[row["precision"]]
+        row |= {column: key[column] for column in ("device", "torch", "data_digest", "code_digest")}
+        row["command"] = command(args)
     write_csv(args.out / "train_summary.csv", table)
     losses = {name: [row["loss"] for row in record.rows] for name, record in runs.items()}
     steps = range(max(map(len, losses.values())))

@@ -85,13 +85,26 @@ def test_every_precision_trains_alike_for_a_few_steps(tmp_path):
     assert list(loss.values()) == pytest.approx([loss["bf16"]] * 4, rel=0.01)
 
 
-def test_every_granularity_trains_alike_for_a_few_steps(tmp_path):
-    names = "bf16,octet,octet-tensorwise,octet-rowwise,octet-mxfp8+adamw"
+def test_every_granularity_trains_alike_for_a_few_steps(tmp_path, capsys):
+    names = "bf16,octet,octet-tensorwise,octet-rowwise,octet-mxfp8+adamw,octet-rowwise-fast"
     flags = [*SMALL, "--steps", "6", "--last", "2", "--cache-weights", "--recompute"]
     assert main([*flags, "--precision", names, "--out", str(tmp_path / "names")]) == 0
     loss = summary_of(tmp_path / "names")
     assert list(loss) == names.split(",") and loss["bf16"] < 5.4
-    assert list(loss.values()) == pytest.approx([loss["bf16"]] * 5, rel=0.01)
+    assert list(loss.values()) == pytest.approx([loss["bf16"]] * 6, rel=0.01)
+    assert loss["octet-rowwise-fast"] == loss["octet-rowwise"]  # on a CPU
+    # Tokens/s and loss beside blockwise.
+    rows = rows_of(tmp_path / "names" / "train_summary.csv")
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()[-len(rows) - 2 : -1]]
+    assert shown[0] == "precision tokens/s to octet loss of the last 2 to octet".split()
+    base = next(row for row in rows if row["precision"] == "octet")
+    for row, line in zip(rows, shown[1:], strict=True):
+        speed = float(row["tokens_per_s"]) / float(base["tokens_per_s"])
+        percent = 100 * (float(row["mean_loss_of_last"]) / float(base["mean_loss_of_last"]) - 1)
+        assert row["baseline"] == "octet" and float(row["speed_to_baseline"]) == pytest.approx(speed, abs=1e-4)
+        assert float(row["loss_to_baseline_percent"]) == pytest.approx(percent, abs=1e-3)
+        assert line[0] == row["precision"] and line[2] == f"{float(row['speed_to_baseline']):.3f}x"
+        assert line[3:] == [f"{float(row['mean_loss_of_last']):.4f}", f"{percent:+.2f}", "%"]
     flag = ["--precision", "octet-1d", "--granularity", "rowwise", "--out", str(tmp_path / "flag")]
     assert main([*flags, *flag]) == 0
     assert summary_of(tmp_path / "flag")["octet-1d"] == loss["octet-rowwise"]  # which knows no wgrad
