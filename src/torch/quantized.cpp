@@ -83,8 +83,12 @@ octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dty
 
 Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like) {
   const Extents values = physical_values(layout), scales = physical_scales(layout);
-  return {empty({values.rows, values.cols}, shim.u8, like),
-          empty({scales.rows, scales.cols}, has_mx_scales(layout) ? shim.u8 : shim.f32, like)};
+  Quantized out{
+      empty({values.rows, values.cols}, shim.u8, like),
+      empty({scales.rows, scales.cols}, has_mx_scales(layout) ? shim.u8 : shim.f32, like)};
+  // No cast writes a matrix without elements, but a whole row or tensor of none has a scale.
+  if (layout.rows == 0 || layout.cols == 0) set_to_zero(out.scales);
+  return out;
 }
 
 octet_quantized view_of(const Quantized& quantized, const octet_quantized_layout& layout,
