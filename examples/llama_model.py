@@ -232,19 +232,17 @@ class RowwiseLayer(Layer):
 
 
 class OctetLayer(nn.Module):
-    """The same layer of octet's modules. The norms write FP8 only, which the projections read; scales of whole rows and
-    mx blocks no norm writes, so there the projections cast what they read."""
+    """The same layer of octet's modules. The norms write FP8 only, which the projections read."""
 
     def __init__(self, shape: Shape, recipe: Recipe) -> None:
         super().__init__()
         self.recipe, self.heads, self.kv_heads = recipe, shape.heads, shape.kv_heads
-        norm = {"wgrad": recipe.wgrad, "recompute": recipe.recompute}
-        layer = {**norm, "granularity": recipe.granularity, "fast_accumulation": recipe.fast_accumulation}
-        norm["quantized"] = recipe.granularity == "blockwise"
-        self.attention_norm = ot.RMSNorm(shape.dim, EPS, **norm)
+        cast = {"wgrad": recipe.wgrad, "recompute": recipe.recompute, "granularity": recipe.granularity}
+        layer = {**cast, "fast_accumulation": recipe.fast_accumulation}
+        self.attention_norm = ot.RMSNorm(shape.dim, EPS, quantized=True, **cast)
         self.qkv = ot.QKV(shape.dim, shape.heads, shape.kv_heads, **layer)
         self.out = ot.Linear(shape.dim, shape.dim, bias=False, **layer)
-        self.mlp_norm = ot.RMSNorm(shape.dim, EPS, **norm)
+        self.mlp_norm = ot.RMSNorm(shape.dim, EPS, quantized=True, **cast)
         self.mlp = ot.GatedMLP(shape.dim, shape.hidden, **layer)
 
     def forward(self, x: Tensor, residual: Tensor | None, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:

@@ -37,6 +37,8 @@ WANTED = {
     "adamw": float("inf"),
     "fused-1d": 20,
     "fused-2d": 20,
+    "fused-rowwise": 20,
+    "fused-mxfp8-up": 20,
     "groups": math.inf,
     "groups-bf16": 20,
     "checkpoint": math.inf,

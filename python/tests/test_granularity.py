@@ -396,11 +396,78 @@ def test_options_reach_every_layer():
         torch.ops.octet.cast_activation(normal(8, 8), 4, 7, True)
 
 
-def test_a_block_of_fused_modules_refuses_what_its_norm_cannot_write():
+SHARED = [{"granularity": "tensorwise"}, {"granularity": "rowwise"}, {"granularity": "mxfp8"}, VARIANTS[-1]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("options", SHARED)
+def test_norms_and_activations_write_what_the_cast_of_their_result_would(options, dtype):
+    x, residual = (outliers(40, 300, seed=seed, dtype=dtype) for seed in (1, 2))
+    g = normal(300, seed=3)
+    for rows in (40, 0):  # no tokens
+        inputs = x[:rows], residual[:rows]
+        for training in (True, False):
+            with torch.set_grad_enabled(training):
+                for got, plain in (
+                    (ot.rms_norm(inputs[0], g, quantized=True, **options), ot.rms_norm(inputs[0], g)),
+                    (
+                        ot.rms_norm(*inputs[:1], g, inputs[1], quantized=True, **options)[0],
+                        ot.rms_norm(inputs[0], g, inputs[1])[0],
+                    ),
+                    (ot.swiglu(*inputs, quantized=True, **options), ot.swiglu(*inputs)),
+                    (ot.swiglu(inputs[0], quantized=True, **options), ot.swiglu(inputs[0])),
+                ):
+                    want = ot.quantize_activation(plain, **options)
+                    for name in ("values", "scales", "t_values", "t_scales"):
+                        assert torch.equal(getattr(got, name), getattr(want, name)), name
+                    assert (got.granularity, got.mx_scale) == (want.granularity, want.mx_scale)
+                    assert (got.transposed() is not None) == training
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("options", SHARED)
+def test_gradients_flow_through_norms_and_activations(options, compiled, dtype):
+    """Written in FP8, kept or made again, and cast from their results."""
+    x, residual, dy = (normal(40, 256, dtype=dtype, seed=seed) for seed in (1, 2, 3))
+    g, w, w_half = normal(256, seed=4), normal(256, 256, dtype=dtype, seed=5), normal(256, 128, dtype=dtype, seed=6)
+
+    def run(x, residual, g, w, w_half, fp8=None):
+        y, h = ot.rms_norm(x, g, residual, **(fp8 or {}))
+        activated = {name: option for name, option in (fp8 or {}).items() if name != "recompute"}
+        return h + ot.linear(ot.swiglu(ot.linear(y, w, **options), **activated), w_half, **options)
+
+    inputs = (x, residual, g, w, w_half)
+    want = gradients(run, *inputs, dy=dy)
+    for recompute in (False, True):
+        function = functools.partial(run, fp8={"quantized": True, "recompute": recompute, **options})
+        if compiled:
+            function = torch.compile(function, backend="aot_eager", fullgraph=True)
+        assert same(gradients(function, *inputs, dy=dy), want)
+
+
+def test_a_block_of_fused_modules_refuses_norms_of_another_granularity():
     with pytest.raises(ValueError, match="quantised with granularity='blockwise', got granularity='rowwise'"):
         block = FusedBlock()
         block.qkv.granularity = "rowwise"
         block(normal(1, 16, 128))
+    for refused in ({"granularity": "row"}, {"mx_scale": "up"}):
+        for make in (
+            lambda o: ot.RMSNorm(8, quantized=True, **o),
+            lambda o: ot.swiglu(normal(8, 8), quantized=True, **o),
+        ):
+            with pytest.raises(ValueError, match="octet: (granularity|mx_scale)"):
+                make(refused)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("options", SHARED)
+def test_a_block_of_fused_modules_is_its_parts(options, recompute):
+    block = FusedBlock(recompute=recompute, **options)
+    want = copy.deepcopy(block)
+    for norm in (want.norm1, want.norm2):
+        norm.quantized = False
+    assert same(step(block, normal(2, 16, 128)), step(want, normal(2, 16, 128)))
 
 
 @pytest.mark.parametrize("format", ["e4m3", "hybrid"])

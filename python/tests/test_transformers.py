@@ -123,6 +123,20 @@ def test_converted_model_trains(family, order):
     assert all(a > b for a, b in zip(losses, losses[1:], strict=False)) and losses[-1] < 0.7 * losses[0]
 
 
+@pytest.mark.parametrize("options", [{"granularity": "rowwise"}, {"granularity": "mxfp8", "mx_scale": "up"}])
+def test_norms_and_activations_write_the_granularity_of_their_readers(options):
+    model, ids = make("llama"), tokens()
+    want = step(ot.convert(copy.deepcopy(model), **options), ids)
+    with ot.patch_transformers("llama"):
+        ot.convert(model, **options)
+        assert_close(step(model, ids), want, 20)
+        calls = calls_of(model)
+        assert calls["rms_norm_quantized"] == 4 and calls["swiglu_quantized"] == 2 and "cast_activation" not in calls
+        model.model.layers[0].mlp.up_proj.granularity = "tensorwise"  # readers that differ cast by themselves
+        model.model.layers[0].mlp.up_proj.mx_scale = "floor"
+        assert calls_of(model)["rms_norm_quantized"] == 3
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_bfloat16_is_as_close_to_float32_as_before(family):
     model = make(family)

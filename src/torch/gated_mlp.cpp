@@ -3,8 +3,8 @@
 // gate | up = x W_gate_up^T is one product with Wg above Wu, and stays in the dtype of x for
 // backward. h = silu(gate) * up is only written in FP8, and so is the gradient of gate | up: neither
 // is read again by a cast. h^T is saved, or made again in backward from gate | up.
-// Scales of columns and tensors and folded mx blocks need casts of their own: there h and that gradient
-// exist in the dtype of x as well, but for the h of rowwise layers whose h^T is not saved.
+// Where one pass cannot write their scales (Scaling), h and that gradient exist in the dtype of x as
+// well.
 #include "torch/error.hpp"
 #include "torch/swiglu.hpp"
 
@@ -40,22 +40,6 @@ struct Weights {
     return main_grad_view(main_grad, "main_grad_down", "[K, F]", view_of(down, "w_down"));
   }
 };
-
-// h in FP8; octet_no_copy() for an orientation that is not needed.
-Copies activated(const Halves& halves, const Tensor& like, const Recipe& recipe, octet_block block,
-                 octet_block transposed) {
-  const Scaling scaling = recipe.scaling();
-  // A scale of a row needs that row alone; Hopper's kernel takes 16 bits.
-  const bool by_row = scaling.is_rowwise() && transposed.rows == octet_no_copy().rows &&
-                      halves.gate.dtype != OCTET_F32;
-  if (scaling.is_blockwise() || by_row) {
-    return swiglu_in_fp8(halves, like, recipe.format, block, transposed);
-  }
-  if (halves.gate.shape[0] == 0) {  // no tokens
-    return empty_copies(0, halves.gate.shape[1], recipe.format, block, transposed, like);
-  }
-  return cast(swiglu_of(halves, like), "h", recipe.encoding(), block, transposed, Returned::both);
-}
 
 // The gradient of gate | up in FP8.
 Copies activated_backward(const Tensor& dh, const Halves& halves, const Tensor& like,
@@ -107,8 +91,7 @@ void gated_mlp_forward(StackValue* stack) {
   const std::int32_t dtype = torch_dtype(x_view.dtype);
   Tensor gate_up = empty({m, 2 * f}, dtype, x);
   multiply(in.row, w, view_of(gate_up, "gate_up"), {.fast_accumulation = fast}, x);
-  Copies h = activated(halves_of(gate_up, "gate_up"), x, recipe, scaling.rows(),
-                       save_h ? t_block : octet_no_copy());
+  Copies h = swiglu_in_fp8(halves_of(gate_up, "gate_up"), x, recipe.format, scaling, true, save_h);
   w = given_fp8(std::move(given_down), k, f, recipe.format, w_block, "w_down");
   if (!w) w = cast(weights.down, "w_down", recipe.encoding(), w_block, octet_no_copy()).row;
   Tensor y = empty({m, k}, dtype, x);
@@ -178,7 +161,7 @@ Gradients backward(const StackValue* stack, const Tensor* main_grads, bool accum
     multiply(cast_dy.row, w_t, view_of(dh, "dh"), {.fast_accumulation = fast}, dy);
   }
   if (need_dw) {
-    if (!h_t) h_t = activated(halves, dy, recipe, octet_no_copy(), t_block).column;
+    if (!h_t) h_t = swiglu_in_fp8(halves, dy, recipe.format, scaling, false, true).column;
     multiply(cast_dy.column, h_t, dw_down, {.accumulate = accumulate, .fast_accumulation = fast},
              dy);
   }

@@ -20,9 +20,14 @@ class Scaling {
   bool folds_mx() const { return granularity_ == OCTET_MXFP8; }
   octet_mx_scale mx_scale() const { return mx_scale_; }
   bool fast_accumulation() const { return fast_accumulation_; }
-  // What one pass of an activation or a norm can write.
   bool is_blockwise() const { return granularity_ == OCTET_BLOCKWISE; }
-  bool is_rowwise() const { return granularity_ == OCTET_ROWWISE; }
+  // Whether one pass of an activation or a norm can write these copies: a scale of a row needs that row
+  // alone, those of columns and tensors all rows, and mx blocks are the quantiser's. Hopper's kernels of
+  // row scales take 16 bits.
+  bool one_pass_writes(octet_dtype dtype, bool row, bool column) const {
+    return is_blockwise() ||
+           (granularity_ == OCTET_ROWWISE && row && !column && dtype != OCTET_F32);
+  }
 
  private:
   octet_block or_whole(octet_block block) const;

@@ -60,6 +60,21 @@ Forward forward(const Tensor& x, const Tensor& residual, const Tensor& g, double
   return out;
 }
 
+// y in FP8, one copy or both: in one pass where the norm can write them, otherwise through y.
+Forward forward_in_fp8(const Tensor& x, const Tensor& residual, const Tensor& g, double eps,
+                       octet_dtype format, const Scaling& scaling, bool row, bool column) {
+  const octet_tensor view = view_of(x, "x", 2);
+  const octet_block block = row ? scaling.rows() : octet_no_copy();
+  const octet_block transposed_block = column ? scaling.transposed() : octet_no_copy();
+  if (scaling.one_pass_writes(view.dtype, row, column)) {
+    Copies copies = empty_copies(view.shape[0], view.shape[1], format, block, transposed_block, x);
+    return forward(x, residual, g, eps, std::move(copies), format);
+  }
+  Forward out = forward(x, residual, g, eps);
+  out.fp8 = cast(out.y, "y", {format, scaling}, block, transposed_block, Returned::both);
+  return out;
+}
+
 struct Backward {
   Tensor dx, dg;
 };
@@ -111,12 +126,9 @@ void rms_norm_residual(StackValue* stack) {
 void rms_norm_quantized(StackValue* stack) {
   const Tensor x(stack[0]), residual = optional_at(stack, 1), g(stack[2]);
   const auto format = static_cast<octet_dtype>(int_at(stack, 4));
-  const octet_block transposed =
-      transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 5)));
   const octet_tensor view = view_of(x, "x", 2);
-  Copies copies = empty_copies(view.shape[0], view.shape[1], format, row_block(),
-                               bool_at(stack, 6) ? transposed : octet_no_copy(), x);
-  Forward out = forward(x, residual, g, double_at(stack, 3), std::move(copies), format);
+  Forward out = forward_in_fp8(x, residual, g, double_at(stack, 3), format,
+                               Scaling(int_at(stack, 5)), true, bool_at(stack, 6));
   if (residual.get() == nullptr) out.sum = absent(torch_dtype(view.dtype), x);
   stack[0] = carrier_like(view, x).release();
   out.fp8.row.release(&stack[1], &stack[2], x);
@@ -129,11 +141,8 @@ void rms_norm_quantized(StackValue* stack) {
 void rms_norm_transposed(StackValue* stack) {
   const Tensor x(stack[0]), g(stack[1]);
   const auto format = static_cast<octet_dtype>(int_at(stack, 3));
-  const octet_tensor view = view_of(x, "x", 2);
-  Copies copies =
-      empty_copies(view.shape[0], view.shape[1], format, octet_no_copy(),
-                   transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 4))), x);
-  Forward out = forward(x, Tensor(), g, double_at(stack, 2), std::move(copies), format);
+  Forward out = forward_in_fp8(x, Tensor(), g, double_at(stack, 2), format,
+                               Scaling(int_at(stack, 4)), false, true);
   out.fp8.column.release(&stack[0], &stack[1], x);
 }
 

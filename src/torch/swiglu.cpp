@@ -69,10 +69,8 @@ void swiglu(StackValue* stack) {
 void swiglu_quantized(StackValue* stack) {
   const Input in(stack, 0);
   const auto format = static_cast<octet_dtype>(int_at(stack, 2));
-  const octet_block transposed =
-      transposed_block(static_cast<octet_wgrad_blocks>(int_at(stack, 3)));
-  Copies out = swiglu_in_fp8(in.halves, in.gate, format, row_block(),
-                             bool_at(stack, 4) ? transposed : octet_no_copy());
+  Copies out =
+      swiglu_in_fp8(in.halves, in.gate, format, Scaling(int_at(stack, 3)), true, bool_at(stack, 4));
   stack[0] = carrier_like(in.halves.gate, in.gate).release();
   out.row.release(&stack[1], &stack[2], in.gate);
   out.column.release(&stack[3], &stack[4], in.gate);
@@ -124,12 +122,18 @@ Halves halves_of(const Tensor& packed, const char* name) {
   return halves;
 }
 
-Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format, octet_block block,
-                     octet_block transposed_block) {
+Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format,
+                     const Scaling& scaling, bool row, bool column) {
   octet_gated_activation_problem problem = problem_of(in.gate);
+  const octet_block block = row ? scaling.rows() : octet_no_copy();
+  const octet_block transposed_block = column ? scaling.transposed() : octet_no_copy();
+  if (problem.rows != 0 && !scaling.one_pass_writes(problem.dtype, row, column)) {
+    return cast(swiglu_of(in, like), "y", {format, scaling}, block, transposed_block,
+                Returned::both);
+  }
   Copies out = empty_copies(problem.rows, problem.cols, format, block, transposed_block, like);
-  problem.fp8 = output_of(out, format);
   if (problem.rows == 0) return out;  // no tokens
+  problem.fp8 = output_of(out, format);
   octet_gated_activation_forward_args args;
   OCTET_INIT(&args);
   args.fp8 = views_of(out);

@@ -12,9 +12,10 @@ struct Halves {
 // gate | up side by side in one tensor.
 Halves halves_of(const Tensor& packed, const char* name);
 
-// silu(gate) * up in FP8; octet_no_copy() for an orientation that is not needed.
-Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format, octet_block block,
-                     octet_block transposed_block);
+// silu(gate) * up in FP8, one copy or both: in one pass where the activation can write them, otherwise
+// through a tensor of the dtype of gate.
+Copies swiglu_in_fp8(const Halves& in, const Tensor& like, octet_dtype format,
+                     const Scaling& scaling, bool row, bool column);
 
 // The gradient of gate | up [rows, 2 cols] in FP8 with 1x128 blocks, one copy or both.
 Copies swiglu_backward_in_fp8(const Tensor& dy, const Halves& in, const Tensor& like,

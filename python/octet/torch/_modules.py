@@ -134,6 +134,9 @@ class RMSNorm(nn.RMSNorm):
     :class:`QuantizedActivation`.
     """
 
+    granularity: str = "blockwise"
+    mx_scale: str = "floor"
+
     def __init__(
         self,
         dim: int,
@@ -143,12 +146,16 @@ class RMSNorm(nn.RMSNorm):
         wgrad: str = DEFAULT_WGRAD,
         format: str = "e4m3",
         recompute: bool = False,
+        granularity: str = "blockwise",
+        mx_scale: str = "floor",
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(dim, eps=eps, device=device, dtype=dtype)
         check_recipe(wgrad, format, format)
+        scaling_of(granularity, wgrad, mx_scale)
         self.quantized, self.wgrad, self.format, self.recompute = quantized, wgrad, format, recompute
+        self.granularity, self.mx_scale = granularity, mx_scale
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Any:
         return rms_norm(
@@ -160,6 +167,8 @@ class RMSNorm(nn.RMSNorm):
             wgrad=self.wgrad,
             format=self.format,
             recompute=self.recompute,
+            granularity=self.granularity,
+            mx_scale=self.mx_scale,
         )
 
 

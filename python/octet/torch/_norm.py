@@ -117,6 +117,8 @@ def rms_norm(
     wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> QuantizedActivation: ...
 @overload
 def rms_norm(
@@ -129,6 +131,8 @@ def rms_norm(
     wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> tuple[QuantizedActivation, Tensor]: ...
 @overload
 def rms_norm(
@@ -141,6 +145,8 @@ def rms_norm(
     wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> Any: ...
 def rms_norm(
     x: Tensor,
@@ -152,6 +158,8 @@ def rms_norm(
     wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
     recompute: bool = False,
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> Any:
     """``h / sqrt(mean(h^2) + eps) * g`` over the last dimension, f32 inside; h is x, or x + residual.
 
@@ -160,7 +168,9 @@ def rms_norm(
         g: ``[C]``, of any of these dtypes.
         residual: as x.
         quantized: y is only written in FP8, for the layers that read it: a :class:`QuantizedActivation` with the bits
-            of :func:`quantize_activation` of y. wgrad and format are its options.
+            of :func:`quantize_activation` of y. wgrad, format, granularity and mx_scale are its options. In one pass if
+            blockwise, and if rowwise where no y^T is kept and x has 16 bits; otherwise y exists in the dtype of x until
+            it is cast.
         recompute: with ``quantized``: the layers that read y norm h again in backward instead of keeping y^T.
 
     Returns:
@@ -179,11 +189,11 @@ def rms_norm(
         return with_dim_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
-        recipe, grad = recipe_of(format, wgrad), torch.is_grad_enabled()
+        recipe, grad = recipe_of(format, wgrad, granularity, mx_scale), torch.is_grad_enabled()
         recompute = recompute and is_plain(x)
         carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, grad and not recompute)
         source = Source(flat if h is None else sum, g, eps) if recompute and grad else None
-        y: Any = QuantizedActivation.make(carrier, copies, x.shape, format, wgrad, source)
+        y: Any = QuantizedActivation.make(carrier, copies, x.shape, format, wgrad, source, granularity, mx_scale)
     elif h is None:
         y, _ = _plain(flat, g, eps)
         y = shaped(y, x.shape)

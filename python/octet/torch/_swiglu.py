@@ -67,13 +67,29 @@ def swiglu(
     quantized: Literal[True],
     wgrad: str = DEFAULT_WGRAD,
     format: str = "e4m3",
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> QuantizedActivation: ...
 @overload
 def swiglu(
-    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = DEFAULT_WGRAD, format: str = "e4m3"
+    gate: Tensor,
+    up: Tensor | None = None,
+    *,
+    quantized: bool = False,
+    wgrad: str = DEFAULT_WGRAD,
+    format: str = "e4m3",
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> Any: ...
 def swiglu(
-    gate: Tensor, up: Tensor | None = None, *, quantized: bool = False, wgrad: str = DEFAULT_WGRAD, format: str = "e4m3"
+    gate: Tensor,
+    up: Tensor | None = None,
+    *,
+    quantized: bool = False,
+    wgrad: str = DEFAULT_WGRAD,
+    format: str = "e4m3",
+    granularity: str = "blockwise",
+    mx_scale: str = "floor",
 ) -> Any:
     """``silu(gate) * up``, float32, float16 or bfloat16, f32 inside.
 
@@ -81,7 +97,9 @@ def swiglu(
         gate: ``[..., F]``; or ``[..., 2 F]``, gate | up side by side as one fused projection makes them.
         up: ``[..., F]``, or None.
         quantized: the result is only written in FP8, for the layers that read it: a :class:`QuantizedActivation` with
-            the bits of :func:`quantize_activation`. wgrad and format are its options.
+            the bits of :func:`quantize_activation`. wgrad, format, granularity and mx_scale are its options. In one
+            pass if blockwise, and if rowwise without gradients and with 16 bits; otherwise through a tensor of gate's
+            dtype.
 
     Returns:
         ``[..., F]``
@@ -97,5 +115,6 @@ def swiglu(
     inputs = (rows_of(gate), None if up is None else rows_of(up))
     if not quantized:
         return shaped(_plain(*inputs), shape)
-    carrier, *copies = _quantized(*inputs, *recipe_of(format, wgrad), torch.is_grad_enabled())
-    return QuantizedActivation.make(carrier, copies, shape, format, wgrad)
+    recipe = recipe_of(format, wgrad, granularity, mx_scale)
+    carrier, *copies = _quantized(*inputs, *recipe, torch.is_grad_enabled())
+    return QuantizedActivation.make(carrier, copies, shape, format, wgrad, granularity=granularity, mx_scale=mx_scale)

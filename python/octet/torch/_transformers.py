@@ -38,15 +38,12 @@ def _fp8_for(*layers: Any) -> dict[str, Any]:
     """The options with which a norm or an activation writes FP8 for all of these layers, or none."""
     if not layers or not all(isinstance(layer, Linear) and _is_plain(layer) for layer in layers):
         return {}
-    recipes = {(layer.wgrad, layer.format) for layer in layers}
-    # No norm or activation writes the scales of whole rows or folds mx blocks.
-    if any(layer.granularity != "blockwise" for layer in layers):
-        return {}
+    names = ("wgrad", "format", "granularity", "mx_scale")
+    recipes = {tuple(getattr(layer, name) for name in names) for layer in layers}
     # Under autocast the layers cast x to its dtype first.
     if len(recipes) != 1 or torch.is_autocast_enabled(layers[0].weight.device.type):
         return {}
-    ((wgrad, format),) = recipes
-    return {"quantized": True, "wgrad": wgrad, "format": format}
+    return {"quantized": True, **dict(zip(names, recipes.pop(), strict=True))}
 
 
 def _norm(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +71,7 @@ def _mlp(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, x)
         recipe = _fp8_for(self.gate_proj, self.up_proj)
         if recipe and not isinstance(x, QuantizedActivation):
-            x = quantize_activation(x, wgrad=recipe["wgrad"], format=recipe["format"])
+            x = quantize_activation(x, **{name: option for name, option in recipe.items() if name != "quantized"})
         hidden = swiglu(self.gate_proj(x), self.up_proj(x), **_fp8_for(self.down_proj))
         return self.down_proj(hidden)
 
