@@ -66,6 +66,17 @@ CASES = {
         lambda x, g, w: ot.linear(ot.rms_norm(x, g, quantized=True, recompute=True), w),
         lambda: (rand(256, 384), rand(384, seed=1), rand(512, 384, seed=2)),
     ),
+    **{
+        f"rms_norm_{name}": (
+            lambda x, g, w, options=options: ot.linear(ot.rms_norm(x, g, quantized=True, **options), w),
+            lambda: (rand(256, 384), rand(384, seed=1), rand(512, 384, seed=2)),
+        )
+        for name, options in {
+            "rowwise": {"granularity": "rowwise"},
+            "rowwise_recompute": {"granularity": "rowwise", "recompute": True},  # FP8 in the norm's own pass
+            "mxfp8_up": {"granularity": "mxfp8", "mx_scale": "up"},
+        }.items()
+    },
     "swiglu": (ot.swiglu, lambda: (rand(130, 256), rand(130, 256, seed=1))),
     "swiglu_packed": (ot.swiglu, lambda: (rand(130, 256),)),
     "swiglu_quantized": (
@@ -137,11 +148,12 @@ def test_casts_have_the_bits_of_the_cpu(block, transposed):
         assert torch.equal(ot.dequantize(a, dtype).cpu(), ot.dequantize(b, dtype))
 
 
+@pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", GRANULARITIES)
-def test_gated_mlp_of_other_granularities_is_close_to_the_cpu(name):
+def test_gated_mlp_of_other_granularities_is_close_to_the_cpu(name, recompute):
     """Not closer than casts are: where the largest magnitude of h differs by half a step of bf16, so does every
     element that shares its scale."""
-    function = functools.partial(ot.gated_mlp, **GRANULARITIES[name])
+    function = functools.partial(ot.gated_mlp, recompute=recompute, **GRANULARITIES[name])
     inputs = rand(256, 384), rand(512, 384, seed=1), rand(384, 256, seed=2)
     for got, want in zip(run(function, on_gpu(inputs)), run(function, inputs), strict=True):
         assert snr(got.cpu(), want) > 25
