@@ -51,6 +51,40 @@ def test_imports_in_any_order_and_throws(imports):
     ]
 
 
+TUNED = """
+import octet, sys, torch
+import octet.torch as ot
+octet.set_tuning_table(sys.argv[1])
+ot.linear(torch.randn(24, 256), torch.randn(40, 256), wgrad="1d")
+"""
+
+
+def test_a_tuning_table_decides_for_octet_torch(tmp_path):
+    command = [str(folder() / "bin/octet"), "tune", "gemm", "--device", "cpu", "--input", "f32", "--shape", "24x40x256"]
+    store = tmp_path / "job.sqlite"
+    subprocess.run([*command, "--seconds-per-candidate", "0.01", "--store", str(store)], check=True, capture_output=True)
+    log = subprocess.run(
+        [sys.executable, "-c", TUNED, str(tmp_path / "job.table")],
+        check=True, capture_output=True, text=True, env={**os.environ, "OCTET_LOG": "dispatch"},
+    ).stderr  # fmt: skip
+    forward = log.split("octet dispatch: gemm --shape 24x40x256 ")[1]
+    assert f"(by the tuning table {tmp_path / 'job.table'})" in forward.splitlines()[1]
+
+
+def test_sets_a_tuning_table_and_refuses_what_is_none(tmp_path):
+    table = tmp_path / "job.table"
+    table.write_text("octet tuning table 1\n")
+    octet.set_tuning_table(table)
+    try:
+        assert octet.tuning_table() == str(table)
+        with pytest.raises(ValueError, match=r"tuning table .*missing: there is no such file"):
+            octet.set_tuning_table(tmp_path / "missing")
+        assert octet.tuning_table() == str(table)
+    finally:
+        octet.set_tuning_table(None)
+    assert octet.tuning_table() == ""
+
+
 def test_octet_alone_does_not_import_torch():
     assert run("import octet, sys; print(octet.__version__, 'torch' in sys.modules)").split() == [
         octet.__version__,

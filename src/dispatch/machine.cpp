@@ -11,9 +11,9 @@
 #endif
 
 namespace octet {
-#ifdef __x86_64__
 namespace {
 
+#ifdef __x86_64__
 // GCC 12 and clang 14 differ in whether __builtin_cpu_supports knows "f16c".
 bool has_f16c() {
   unsigned eax = 0;
@@ -41,22 +41,37 @@ std::string brand() {
                                     : given.substr(begin, given.find_last_not_of(' ') + 1 - begin);
 }
 
-}  // namespace
 #endif
+
+struct CpuFeatures {
+  bool avx2 = false;
+  bool avx512 = false;
+};
+
+// Asked once per process: on a virtual machine each CPUID instruction takes several us.
+CpuFeatures cpu_features() {
+  CpuFeatures cpu;
+#ifdef __x86_64__
+  cpu.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi2") && has_f16c();
+  cpu.avx512 = cpu.avx2 && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+  return cpu;
+}
+
+}  // namespace
 
 Machine this_machine(Device device, int threads) {
   if (threads < 0 || threads > kMaxThreads) {
     refuse_argument("threads must be between 0 and ", kMaxThreads, ", got ", threads);
   }
+  static const CpuFeatures cpu = cpu_features();
   Machine machine;
   machine.threads = threads != 0 ? threads : default_threads();
-#ifdef __x86_64__
-  machine.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                 __builtin_cpu_supports("bmi2") && has_f16c();
-  machine.avx512 = machine.avx2 && __builtin_cpu_supports("avx512f") &&
-                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
+  machine.avx2 = cpu.avx2;
+  machine.avx512 = cpu.avx512;
   if (const cuda::PretendedDevice* pretended = cuda::pretended();
       pretended != nullptr && device.type == DeviceType::cuda) {
     machine.sm_major = pretended->sm_major;

@@ -1,11 +1,15 @@
-// Every file parser of the tool on arbitrary bytes: each reads them or throws UsageError.
+// Every file parser of the tool on arbitrary bytes: each reads them or throws UsageError. And that of tuning
+// tables, which skips lines; what it has read it reads again from what is written of it.
 #include "tool/cases/suites.hpp"
 #include "tool/options/parse.hpp"
 #include "tool/results/parsed_results.hpp"
 #include "tool/suite/tasks.hpp"
 
+#include "dispatch/tuning_table.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -31,6 +35,12 @@ void every_case_of(const octet::tool::Model& model) {
   may_refuse([&] { octet::tool::attention_cases(model, {1}, true); });
 }
 
+void read_table_again(const std::string& text) {
+  const auto skip = [](int) {};
+  const auto entries = octet::parse_table(text, skip);
+  if (entries && octet::parse_table(octet::table_text(*entries), skip) != entries) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -40,7 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   may_refuse([&] { octet::tool::parse_results(text, "fuzz.csv"); });
   may_refuse([&] {
     const octet::tool::Suites suites = octet::tool::parse_suites(text, "fuzz.yaml");
-    const std::vector<octet::tool::Model> models = embedded_models();
+    const std::vector<octet::tool::Model>& models = embedded_models();
+    may_refuse([&] { octet::tool::random_sizes(suites, models); });
     for (const auto& one : suites.layers) octet::tool::layer_suite(suites, one.name, models);
     for (const auto& one : suites.grouped) octet::tool::grouped_suite(suites, one.name, models);
     for (const auto& one : suites.attention) octet::tool::attention_suite(suites, one.name, models);
@@ -50,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   may_refuse([&] { every_case_of(octet::tool::parse_model_config(text, "fuzz.json", "fuzz")); });
   may_refuse([&] { octet::tool::parse_tasks(text, "fuzz.yaml"); });
+  read_table_again(text);
   std::int64_t shape[3] = {0, 0, 0};
   octet::tool::parse_shape(text, shape, 3);
   return 0;

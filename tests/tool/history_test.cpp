@@ -13,17 +13,6 @@
 namespace octet::tool {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::size_t lines_with(const std::string& text, const std::string& part) {
-  std::istringstream lines(text);
-  std::size_t count = 0;
-  for (std::string line; std::getline(lines, line);) count += has(line, part);
-  return count;
-}
-
 class ToolHistory : public testing::Test {
  protected:
   std::string environment() const { return "OCTET_HISTORY=" + path_; }

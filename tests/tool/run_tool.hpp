@@ -48,6 +48,17 @@ class Folder {
   std::filesystem::path path_;
 };
 
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::istringstream lines(text);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) count += has(line, part);
+  return count;
+}
+
 // The octet command of this build, or $OCTET_TOOL if the tests were moved elsewhere.
 inline std::string tool_path() {
   const char* given = std::getenv("OCTET_TOOL");

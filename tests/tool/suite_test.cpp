@@ -8,10 +8,6 @@
 namespace octet::tool {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Eight cases in two shards. Each case takes a fifth of a second, so that there is time to kill it.
 const char* const kSlow =
     "groups:\n"

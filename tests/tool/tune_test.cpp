@@ -20,17 +20,6 @@
 namespace octet::tool {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::size_t lines_with(const std::string& text, const std::string& part) {
-  std::istringstream lines(text);
-  std::size_t count = 0;
-  for (std::string line; std::getline(lines, line);) count += has(line, part);
-  return count;
-}
-
 const std::string kShape = "--device cpu --threads 1 --shape 40x600x256 ";
 const std::string kQuick = "--seconds-per-candidate 0.01 ";
 

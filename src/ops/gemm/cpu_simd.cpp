@@ -256,15 +256,12 @@ std::vector<SimdProducts> simd_products(const ProductBounds& bounds, const Machi
   const auto work = [&](const GemmKernels* kernels) { return padded_work(bounds, *kernels); };
   std::ranges::stable_sort(tiles, {}, work);
   std::vector<SimdProducts> result;
-  std::vector<std::string> names;
   for (const GemmKernels* kernels : tiles) {
     for (const std::int64_t chunk : kChunks) {
-      const SimdProducts products{kernels, gemm_chunks(bounds, *kernels, chunk),
-                                  work(kernels) / work(tiles.front())};
-      std::string name = describe(products, machine.threads);
-      if (std::ranges::find(names, name) != names.end()) continue;
-      names.push_back(std::move(name));
-      result.push_back(products);
+      const GemmChunks cut = gemm_chunks(bounds, *kernels, chunk);
+      // A small product is one chunk of any size.
+      if (chunk != kMaxChunk && cut == result.back().cut) continue;
+      result.push_back({kernels, cut, work(kernels) / work(tiles.front())});
     }
   }
   return result;

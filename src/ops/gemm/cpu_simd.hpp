@@ -78,6 +78,8 @@ struct GemmChunks {
   std::int64_t acc = 0;    // floats of the chunks that are computed at once
   std::int64_t slice = kBlock;
 
+  friend bool operator==(const GemmChunks&, const GemmChunks&) = default;
+
   // Floats of a line, scales included.
   std::int64_t line_floats() const { return depth + depth / slice; }
   std::size_t bytes() const {
@@ -96,7 +98,7 @@ struct SimdProducts {
   GemmChunks cut;
   double predicted = 1;  // its time over that of the first, without what chunks change
 };
-// Every way there is, the one that is taken first, on a machine that has AVX2. No two have the same text.
+// Every way there is, the one that is taken first, on a machine that has AVX2. No two are the same.
 std::vector<SimdProducts> simd_products(const ProductBounds& bounds, const Machine& machine);
 
 // Runs products within the bounds that `cut` was made for, with the kernels of one instruction set;
