@@ -123,8 +123,9 @@ TEST_F(ToolTune, ReadsTheCallsOfALog) {
 }
 
 TEST_F(ToolTune, TunesGroupsAndAttention) {
-  const Outcome groups =
-      tune("grouped-gemm --device cpu --threads 1 --groups 3 --shape 50x40x130 " + kQuick);
+  const Outcome groups = tune(
+      "grouped-gemm --device cpu --threads 1 --groups 3 --group-sizes skewed --shape 50x40x130 " +
+      kQuick);
   EXPECT_EQ(groups.status, 0) << groups.err;
   EXPECT_TRUE(has(groups.out, "3 problems tuned")) << groups.out;
   const Outcome attention = tune(

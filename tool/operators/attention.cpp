@@ -408,6 +408,7 @@ class Attention : public Operator {
     if (!lengths_.empty()) one.arguments += " --lengths " + octet::name(spread());
     if (layout_ != "bshd") one.arguments += " --layout " + layout_;
     one.device = device;
+    one.own_data = with_own;
     one.check = [=](const DataOptions& options) {
       return check_attention(problem, with_own(options));
     };

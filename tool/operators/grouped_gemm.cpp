@@ -415,6 +415,7 @@ class GroupedGemm : public ShapeOperator {
       }
       one.device = device;
       one.arguments += groups.arguments();
+      one.own_data = [groups](DataOptions data) { return with_groups(std::move(data), groups); };
       cases.push_back(std::move(one));
     }
     return cases;

@@ -45,6 +45,12 @@ struct Case {
   // Attention only, which also has a baseline: of forward, by convention.
   double forward_operations = 0;
 
+  // Over groups and sequences: adds how rows and lengths spread to the data of the operator.
+  std::function<DataOptions(DataOptions)> own_data{};
+  DataOptions data(const DataOptions& options) const {
+    return own_data ? own_data(options) : options;
+  }
+
   std::string shape() const;  // "512x1024x768"
   std::string title() const;  // "Llama-3.1-8B norm 4096x4096"; only the shape if it has no name
   double work() const;        // the product of the extents, to weigh cases of one operator
@@ -166,6 +172,7 @@ Case group_case(const ShapeCase& shape, const Problem& problem, const Groups& gr
   };
   Case result = shape_case(shape, problem, check);
   result.arguments += groups.arguments();
+  result.own_data = with_groups;
   result.check = [=](const DataOptions& options) { return check(problem, with_groups(options)); };
   result.workload = [=](const DataOptions& options) {
     return bench::make_workload(problem, with_groups(options));

@@ -40,6 +40,7 @@ struct TuneCommand {
 struct Wanted {
   std::string problem;
   Device device;
+  DataOptions data{};
   bool operator<(const Wanted& other) const {
     return std::tie(problem, device.type, device.index) <
            std::tie(other.problem, other.device.type, other.device.index);
@@ -53,7 +54,8 @@ std::vector<Wanted> problems_of_cases(const Operator& op) {
     const RecordedCalls calls;
     one.workload(op.data_options());
     for (const std::string& problem : calls.problems()) {
-      if (operator_of(problem) == op.name()) wanted.push_back({problem, one.device});
+      if (operator_of(problem) != op.name()) continue;
+      wanted.push_back({problem, one.device, one.data(op.data_options())});
     }
   }
   return wanted;
@@ -71,7 +73,8 @@ std::vector<Wanted> problems_of_log(const TuneCommand& command) {
     const std::string problem = line.substr(at + kCall.size());
     if (operator_of(problem) != command.op->name()) continue;
     const bool on_cuda = problem.find(" --device cuda") != std::string::npos;
-    wanted.push_back({problem, on_cuda ? Device{DeviceType::cuda, 0} : kCpu});
+    wanted.push_back(
+        {problem, on_cuda ? Device{DeviceType::cuda, 0} : kCpu, command.op->data_options()});
   }
   if (wanted.empty()) {
     refuse_usage("--from-log {}: no line has a call of {}; OCTET_LOG=calls prints \"{}{} ...\"",
@@ -141,7 +144,7 @@ int tune_operator(const TuneCommand& command) {
     progress.show(i, wanted[i].problem);
     try {
       const ScopedTable none({});
-      const auto tunable = read_problem(wanted[i].problem, wanted[i].device, data);
+      const auto tunable = read_problem(wanted[i].problem, wanted[i].device, wanted[i].data);
       if (const auto known = store.find(tunable->key()); known && !command.again) {
         table.push_back({known->key.problem, choice_text(known->choice), "in the store"});
         ++tally.kept;

@@ -176,9 +176,9 @@ std::vector<std::string> problems_of(const Case& one, const DataOptions& data) {
 
 void tune_missing(const Operator& op, TuningStore& store) {
   const auto silent = [](const std::string&) {};
-  const DataOptions& data = op.data_options();
   for (const Case& one : op.chosen_cases()) {
     if (!one.workload) continue;
+    const DataOptions data = one.data(op.data_options());
     for (const std::string& problem : problems_of(one, data)) {
       const auto tunable = read_problem(problem, one.device, data);
       if (store.find(tunable->key())) continue;
