@@ -57,8 +57,8 @@ int run_command(int argc, char** argv) {
       "norms, rotations and gated MLPs around them, on GPUs and CPUs.",
       "octet");
   Chosen chosen;
-  add_commands(octet, chosen);
   try {
+    add_commands(octet, chosen);
     octet.parse(argc, argv);
     const int status = chosen.run();
     require_printed();

@@ -19,7 +19,7 @@ test ! -s "$work/err" || die "something on stderr"
 head -n 1 "$work/x.csv" | grep -q '^TestID,Platform,GPU,Rows,Cols,Dtype,' || die "no header"
 grep -Eq '^1,cpu,none,1,4194304,f32,,,,PASS,.*,saxpy,block=(16|256|4096),' "$work/x.csv" ||
   die "no row"
-grep -q "^saxpy --n 4194304	.*	1	block=" "$work/cache" || die "the choice was not kept"
+grep -q "^saxpy --n 4194304	.*	-	1	kernel	block=" "$work/cache" || die "the choice was not kept"
 
 # The results are printed even if the CSV cannot be written.
 status=0
