@@ -24,11 +24,13 @@ struct Tile {
 // values of the other tiles are estimates.
 constexpr Tile kRowsBySquares[] = {
     {256, 128, Columns::in_order, 0.94}, {128, 256, Columns::in_order, 0.95},
+    {128, 192, Columns::in_order, 0.93}, {128, 160, Columns::in_order, 0.85},
     {128, 128, Columns::in_order, 0.90}, {64, 128, Columns::in_order, 0.62},
     {64, 64, Columns::in_order, 0.45},   {64, 32, Columns::in_order, 0.25}};
-constexpr Tile kRowsByRows[] = {{256, 128, Columns::paired, 0.70},
-                                {256, 128, Columns::in_order, 0.61},
-                                {128, 128, Columns::in_order, 0.56}};
+constexpr Tile kRowsByRows[] = {
+    {256, 128, Columns::paired, 0.70},   {256, 128, Columns::in_order, 0.61},
+    {128, 128, Columns::in_order, 0.56}, {128, 128, Columns::paired, 0.62},
+    {64, 128, Columns::paired, 0.45},    {64, 64, Columns::paired, 0.36}};
 
 // Clocks per tile: ring fill and exposed epilogue, from runs of 8 to 64 slices.
 constexpr double kTileOverhead = 3000;
@@ -37,6 +39,10 @@ constexpr double kTileOverhead = 3000;
 // tile stores them quicker.
 constexpr double kStagedTileOverhead = 1600;
 constexpr double kJoinedTileOverhead = 2800;
+// Of one wide wave, whose staging memory is its own.
+constexpr double kWideWaveOverhead = 1000;
+// And where its rows are not whole 16 bytes, so that lanes store it element by element.
+constexpr double kElementsOverhead = 9000;
 // Clocks per launch of clusters: the blocks of a cluster start and end together.
 constexpr double kClusterOverhead = 1400;
 // The share of its clocks that a cluster saves at the power limit, by reading less from the L2 cache. Tiles in turn have
@@ -124,6 +130,7 @@ std::span<const Sm90GemmConfig> sm90_gemm_configs() {
     std::vector<Sm90GemmConfig> configs;
     for (const std::span<const Sm90GemmConfig> list :
          {std::span<const Sm90GemmConfig>(kSm90GemmConfigs),
+          std::span<const Sm90GemmConfig>(kSm90NarrowConfigs),
           std::span<const Sm90GemmConfig>(kSm90PromotedConfigs),
           std::span<const Sm90GemmConfig>(kSm90UnpromotedConfigs),
           std::span<const Sm90GemmConfig>(kSm90Configs16<Dtype::bf16>),
@@ -152,12 +159,15 @@ double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
   const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
   const double zero_fill = problem.m < config.tile_m && !is_load_bound(config) ? kZeroFill : 1;
-  const double between = config.in_turn        ? 0
-                         : !is_staged(config)  ? kTileOverhead
-                         : joins_waves(config) ? kJoinedTileOverhead
-                                               : kStagedTileOverhead;
+  const bool by_element = crosses_scale_blocks(config) && problem.n % 8 != 0;
+  const double between = config.in_turn                 ? 0
+                         : by_element                   ? kElementsOverhead
+                         : !is_staged(config)           ? kTileOverhead
+                         : joins_waves(config)          ? kJoinedTileOverhead
+                         : crosses_scale_blocks(config) ? kWideWaveOverhead
+                                                        : kStagedTileOverhead;
   const double clocks = waves * slices * zero_fill * std::max(tensor_clocks, supply_clocks) +
-                        (waves - 1) * between + kTileOverhead;
+                        (waves - 1) * between + (by_element ? kElementsOverhead : kTileOverhead);
   if (config.cluster == 1) return clocks;
   return clocks * (config.in_turn ? 1 : 1 - kClusterSaves) + kClusterOverhead;
 }

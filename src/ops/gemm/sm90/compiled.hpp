@@ -35,6 +35,15 @@ inline constexpr Sm90GemmConfig kSm90GemmConfigs[] = {
     {128, 128, 6, Promotion::one_by_one, Dtype::e5m2, Dtype::e5m2},
 };
 
+// For shapes that leave the last wave of the large tiles partly empty.
+inline constexpr Sm90GemmConfig kSm90NarrowConfigs[] = {
+    {128, 192, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 160, 5, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},
+    {128, 128, 6, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
+    {64, 128, 8, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
+    {64, 64, 10, Promotion::one_by_one, Dtype::e4m3, Dtype::e4m3, Columns::paired},
+};
+
 // Scales at the end.
 inline constexpr Sm90GemmConfig kSm90PromotedConfigs[] = {
     {256, 128, 4, Promotion::sum, Dtype::e4m3, Dtype::e4m3, Columns::in_order, 2},

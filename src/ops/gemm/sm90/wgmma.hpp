@@ -32,6 +32,7 @@ struct Sm90GemmKernel {
 };
 
 // Those of a file each.
+std::span<const Sm90GemmKernel> sm90_narrow_kernels();
 std::span<const Sm90GemmKernel> sm90_promoted_kernels();
 std::span<const Sm90GemmKernel> sm90_unpromoted_kernels();
 std::span<const Sm90GemmKernel> sm90_bf16_kernels();
