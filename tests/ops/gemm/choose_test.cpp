@@ -1,5 +1,6 @@
 // The configurations of the Hopper product and the choice among them, without a GPU.
 #include "core/checks.hpp"
+#include "ops/gemm/sm90/compiled.hpp"
 #include "ops/gemm/sm90/wgmma.hpp"
 #include "ops/gemm/product_case.hpp"
 
@@ -86,6 +87,22 @@ TEST(Sm90GemmChoice, GivesEveryProblemACompiledConfiguration) {
         }
       }
     }
+  }
+}
+
+// Although the model predicts fewer clocks for them: 512 rows by 5120 columns are 128 tiles of 128x160.
+TEST(Sm90GemmChoice, LeavesNarrowTilesToThoseWhoNameThem) {
+  for (const Sm90GemmConfig& narrow : kSm90NarrowConfigs) {
+    const bool squares = narrow.promotion == Promotion::product_of_scales;
+    const GemmProblem problem =
+        squares ? make_problem(4L * narrow.tile_m, 32L * narrow.tile_n, 13824, kBlock128x128)
+                : make_problem(8L * narrow.tile_m, 16L * narrow.tile_n, 4096, kBlock1x128);
+    ASSERT_TRUE(is_compiled(narrow)) << name(narrow);
+    ASSERT_TRUE(sm90_gemm_fits(problem, narrow)) << name(narrow);
+    const Sm90GemmConfig& chosen = choose_sm90_gemm(problem, kH200);
+    EXPECT_FALSE(chosen == narrow) << describe(problem);
+    EXPECT_LT(sm90_gemm_clocks(problem, narrow, kH200), sm90_gemm_clocks(problem, chosen, kH200))
+        << describe(problem) << ": " << name(narrow) << ", " << name(chosen);
   }
 }
 

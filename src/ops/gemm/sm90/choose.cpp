@@ -6,6 +6,7 @@
 #include "ops/gemm/sm90/wgmma.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace octet {
@@ -98,6 +99,12 @@ int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
          (is_load_bound(config) ? bytes_beyond_m(beyond_m, has_slice_scales(config)) : 0);
 }
 
+// The narrow tiles have not run on a GPU yet: they are for octet_sm90_sweep, octet tune, which gates what it takes, and
+// whoever names one.
+bool is_measured(const Sm90GemmConfig& config) {
+  return std::ranges::find(kSm90NarrowConfigs, config) == std::end(kSm90NarrowConfigs);
+}
+
 double utilisation(const Sm90GemmConfig& config) {
   for (const Tile& tile : tiles(config)) {
     if (tile.m == config.tile_m && tile.n == config.tile_n && tile.columns == config.columns) {
@@ -176,7 +183,8 @@ const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiproc
   const Sm90GemmConfig* best = nullptr;
   double best_clocks = 0;
   for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
-    if (!sm90_gemm_fits(problem, config) || config.cluster > std::max(1, multiprocessors)) continue;
+    if (!is_measured(config) || !sm90_gemm_fits(problem, config)) continue;
+    if (config.cluster > std::max(1, multiprocessors)) continue;
     const double clocks = sm90_gemm_clocks(problem, config, multiprocessors);
     if (best == nullptr || clocks < best_clocks) {
       best = &config;
