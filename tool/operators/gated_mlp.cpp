@@ -10,13 +10,14 @@
 namespace octet::tool {
 namespace {
 
-GatedMlpProblem probe_mlp(bool fp8, Dtype dtype) {
+GatedMlpProblem probe_mlp(std::optional<Granularity> granularity, Dtype dtype) {
   GatedMlpProblem problem;
   problem.m = problem.f = problem.k = kProbeExtent;
   problem.down = true;
-  problem.fp8 = fp8;
+  problem.fp8 = granularity.has_value();
+  problem.granularity = granularity.value_or(problem.granularity);
   problem.dtype = dtype;
-  if (!fp8) problem.dw_dtype = dtype;
+  if (!problem.fp8) problem.dw_dtype = dtype;
   return problem;
 }
 
@@ -44,16 +45,20 @@ std::vector<std::string> mlp_answers(const GatedMlpForwardState& forward,
   return result;
 }
 
+// Without granularity the products are plain.
 std::vector<Support> probe_gated_mlp() {
   std::vector<Support> result;
-  for (const bool fp8 : {true, false}) {
+  for (const std::optional<Granularity> granularity :
+       {std::optional(Granularity::blockwise), std::optional(Granularity::tensorwise),
+        std::optional(Granularity::rowwise), std::optional(Granularity::mxfp8),
+        std::optional<Granularity>()}) {
     for (const Dtype dtype : kProbeFloats) {
-      const GatedMlpProblem problem = probe_mlp(fp8, dtype);
+      const GatedMlpProblem problem = probe_mlp(granularity, dtype);
       const GatedMlpForwardPlan forward = plan_gated_mlp_forward(problem);
       const GatedMlpBackwardPlan backward = plan_gated_mlp_backward(problem);
       result.push_back(
-          {"gated_mlp", fp8 ? "blockwise" : "none", std::string(name(dtype)),
-           fp8 ? "e4m3" : "the same",
+          {"gated_mlp", granularity ? std::string(octet::name(*granularity)) : "none",
+           std::string(octet::name(dtype)), granularity ? "e4m3" : "the same",
            mlp_answers(*static_cast<const GatedMlpForwardState*>(forward.state.get()),
                        *static_cast<const GatedMlpBackwardState*>(backward.state.get()))});
     }

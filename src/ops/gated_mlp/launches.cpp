@@ -13,8 +13,8 @@ std::int64_t plain_bytes(std::int64_t rows, std::int64_t cols, Dtype dtype) {
 
 // Values and scales, without the padding, which is not moved.
 std::int64_t quantized_bytes(std::int64_t rows, std::int64_t cols, BlockShape block) {
-  return rows * cols + ceil_div(rows, block.rows) * ceil_div(cols, block.cols) *
-                           static_cast<std::int64_t>(sizeof(float));
+  return rows * cols + blocks_along(rows, block.rows) * blocks_along(cols, block.cols) *
+                           size_bytes(scale_dtype(block));
 }
 
 std::int64_t copies_bytes(std::int64_t rows, std::int64_t cols,

@@ -59,6 +59,28 @@ TEST(GatedMlpCost, BackwardCountsWhatIsAddedToTwice) {
             given.bytes + bf16(kK, kF) + bf16(2 * kF, kK));
 }
 
+// A scale per row of each copy, and one of each.
+TEST(GatedMlpCost, CountsTheScalesOfEveryGranularity) {
+  GatedMlpProblem problem = problem_to_count();
+  problem.granularity = Granularity::tensorwise;
+  const GatedMlpCost tensors = cost(plan_gated_mlp_forward(problem));
+  // x, w_gate_up, h and w_down are cast, both ways, and four operands are multiplied.
+  const std::int64_t cast_values = kM * kK + 2 * kF * kK + kM * kF + kK * kF;
+  const std::int64_t multiplied_values = cast_values;
+  const std::int64_t plain = bf16(kM, kK) + bf16(2 * kF, kK) + bf16(kM, kF) + bf16(kK, kF) +  // cast
+                             bf16(kM, 2 * kF) + bf16(kM, kK) +                          // products
+                             bf16(kM, 2 * kF) + bf16(kM, kF);                           // activation
+  EXPECT_EQ(tensors.launches, 7);
+  EXPECT_EQ(tensors.bytes, plain + 2 * cast_values + multiplied_values + (4 * 2 + 4) * 4);
+  problem.granularity = Granularity::rowwise;
+  const GatedMlpCost rows = cost(plan_gated_mlp_forward(problem));
+  const std::int64_t cast_rows = kM + kK + 2 * kF + kK + kM + kF + kK + kF;
+  const std::int64_t multiplied_rows = kM + 2 * kF + kM + kK;
+  EXPECT_EQ(rows.launches, 7);
+  EXPECT_EQ(rows.bytes,
+            plain + 2 * cast_values + multiplied_values + (cast_rows + multiplied_rows) * 4);
+}
+
 struct Saved {
   std::int64_t launches;
   std::int64_t bytes;
