@@ -33,6 +33,7 @@ enum class Fault {
   loads_over_others,        // the same in the other block of a cluster
   out_of_turn,            // a consumer waits for the first stage of its tile before it is its turn
   parities_of_own_tiles,  // a consumer forgets the stages that the other's tile went through
+  turn_passed_early,  // a consumer passes its turn before it has waited for the last stage of its tile
 };
 
 struct Pipeline {
@@ -102,7 +103,8 @@ class PipelineModel {
                passes(block.storer.stored, warp.stored_parity);
       }
       if (warp.step == kStage) {
-        return pipeline_.fault == Fault::stages_over_products || block.finished == pipeline_.warps;
+        return !pipeline_.staged_in_ring || pipeline_.fault == Fault::stages_over_products ||
+               block.finished == pipeline_.warps;
       }
       if (warp.step == kAwaitTurn) {
         return pipeline_.fault == Fault::out_of_turn ||
@@ -287,6 +289,13 @@ class PipelineModel {
         static_cast<std::uint16_t>(warp.phases ^ flipped_stages(pipeline_.stages, slices_of(tile)));
   }
 
+  // Whether a consumer passes its turn behind this slice: the last of its tile.
+  bool passes_turn(int ticket) const {
+    const int last = first_[at(tile_of(ticket) + 1)] - 1;
+    const bool early = pipeline_.fault == Fault::turn_passed_early && !begins_tile(last);
+    return pipeline_.in_turn && ticket == (early ? last - 1 : last);
+  }
+
   // Behind a tile of its own.
   void take_turn(Warp& warp) {
     const int tile = tile_of(warp.ticket);
@@ -455,10 +464,8 @@ class PipelineModel {
   // stage of a tile is released when its own are.
   void advance_unpromoted(Block& block, Warp& warp, int index) {
     const bool early = pipeline_.fault == Fault::release_before_reading;
-    const auto after_release = [&] {
-      if (!ends_tile(warp.ticket)) return kWait;
-      return pipeline_.in_turn ? kPassTurn : kRelease;
-    };
+    const auto after_turn = [&] { return ends_tile(warp.ticket) ? kRelease : kWait; };
+    const auto after_release = [&] { return passes_turn(warp.ticket) ? kPassTurn : after_turn(); };
     switch (warp.step) {
       case kAwaitTurn:
         ++warp.turns;
@@ -468,7 +475,7 @@ class PipelineModel {
         if (tile_of(warp.ticket) + 1 < pipeline_.tiles) {
           arrive(block.turns[at(1 - consumer_of(index))], readers());
         }
-        warp.step = kRelease;
+        warp.step = after_turn();
         break;
       case kWait: {
         const int next = next_stage(warp);

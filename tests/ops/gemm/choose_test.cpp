@@ -136,7 +136,7 @@ TEST(Sm90GemmChoice, DependsOnOperandsAndMultiprocessorsOnly) {
 
 int fewest_rows(const GemmProblem& problem) {
   int rows = std::numeric_limits<int>::max();
-  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
+  for (const Sm90GemmConfig& config : sm90_gemm_choices()) {
     if (sm90_gemm_fits(problem, config)) rows = std::min(rows, config.tile_m);
   }
   return rows;
@@ -228,6 +228,22 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickestWithoutPromotion) {
     problem.fast_accumulation = true;
     EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), config) << describe(problem);
   }
+}
+
+// A wave of 192 columns has no other store for 16-bit rows that are not whole 16 bytes. f32 rows of any length are
+// stored alike by all tiles.
+TEST(Sm90GemmChoice, LeavesOddRowsToTilesThatStoreThemWhole) {
+  GemmProblem problem = make_problem(717, 8191, 4905, kBlock128x128, Dtype::bf16);
+  problem.a = problem.b = {Dtype::e4m3, kEachRow, Major::k};
+  problem.fast_accumulation = true;
+  const auto chosen = [&] { return name(choose_sm90_gemm(problem, kH200)); };
+  const std::string wide = "128x192x5 unpromoted e4m3.e4m3 cluster in turn";
+  EXPECT_EQ(chosen(), "128x128x6 unpromoted e4m3.e4m3 in turn");
+  problem.out_dtype = Dtype::f32;
+  EXPECT_EQ(chosen(), wide);
+  problem.out_dtype = Dtype::bf16;
+  problem.n = 8192;
+  EXPECT_EQ(chosen(), wide);
 }
 
 // Scales of whole rows, promoted and not.

@@ -42,7 +42,7 @@ constexpr double kStagedTileOverhead = 1600;
 constexpr double kJoinedTileOverhead = 2800;
 // Of one wide wave, whose staging memory is its own.
 constexpr double kWideWaveOverhead = 1000;
-// And where its rows are not whole 16 bytes, so that lanes store it element by element.
+// Where 16-bit rows are not whole 16 bytes, of a wave that lanes can store element by element only (stores_rows).
 constexpr double kElementsOverhead = 9000;
 // Clocks per launch of clusters: the blocks of a cluster start and end together.
 constexpr double kClusterOverhead = 1400;
@@ -99,10 +99,10 @@ int supply_bytes(const GemmProblem& problem, const Sm90GemmConfig& config) {
          (is_load_bound(config) ? bytes_beyond_m(beyond_m, has_slice_scales(config)) : 0);
 }
 
-// The narrow tiles have not run on a GPU yet: they are for octet_sm90_sweep, octet tune, which gates what it takes, and
-// whoever names one.
-bool is_measured(const Sm90GemmConfig& config) {
-  return std::ranges::find(kSm90NarrowConfigs, config) == std::end(kSm90NarrowConfigs);
+// Whether results leave element by element where other tiles store rows. f32 results and sums leave alike from all tiles.
+bool is_stored_by_element(const GemmProblem& problem, const Sm90GemmConfig& config) {
+  return is_16bit(problem.out_dtype) && !problem.accumulate && problem.n % 8 != 0 &&
+         !stores_rows(config);
 }
 
 double utilisation(const Sm90GemmConfig& config) {
@@ -137,16 +137,23 @@ std::span<const Sm90GemmConfig> sm90_gemm_configs() {
     std::vector<Sm90GemmConfig> configs;
     for (const std::span<const Sm90GemmConfig> list :
          {std::span<const Sm90GemmConfig>(kSm90GemmConfigs),
-          std::span<const Sm90GemmConfig>(kSm90NarrowConfigs),
           std::span<const Sm90GemmConfig>(kSm90PromotedConfigs),
           std::span<const Sm90GemmConfig>(kSm90UnpromotedConfigs),
           std::span<const Sm90GemmConfig>(kSm90Configs16<Dtype::bf16>),
-          std::span<const Sm90GemmConfig>(kSm90Configs16<Dtype::f16>)}) {
+          std::span<const Sm90GemmConfig>(kSm90Configs16<Dtype::f16>),
+          std::span<const Sm90GemmConfig>(kSm90NarrowConfigs)}) {
       configs.insert(configs.end(), list.begin(), list.end());
     }
     return configs;
   }();
   return all;
+}
+
+// The narrow tiles have not run on a GPU yet: they are for octet_sm90_sweep, octet tune, which gates what it takes, and
+// whoever names one.
+std::span<const Sm90GemmConfig> sm90_gemm_choices() {
+  const std::span<const Sm90GemmConfig> all = sm90_gemm_configs();
+  return all.first(all.size() - std::size(kSm90NarrowConfigs));
 }
 
 bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config) {
@@ -166,9 +173,9 @@ double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config
   const double tensor_clocks = config.tile_m * config.tile_n / 32.0 / utilisation(config);
   const double supply_clocks = supply_bytes(problem, config) / kL2Bytes;
   const double zero_fill = problem.m < config.tile_m && !is_load_bound(config) ? kZeroFill : 1;
-  const bool by_element = crosses_scale_blocks(config) && problem.n % 8 != 0;
-  const double between = config.in_turn                 ? 0
-                         : by_element                   ? kElementsOverhead
+  const bool by_element = is_stored_by_element(problem, config);
+  const double between = by_element                     ? kElementsOverhead
+                         : config.in_turn               ? 0
                          : !is_staged(config)           ? kTileOverhead
                          : joins_waves(config)          ? kJoinedTileOverhead
                          : crosses_scale_blocks(config) ? kWideWaveOverhead
@@ -182,8 +189,8 @@ double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config
 const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors) {
   const Sm90GemmConfig* best = nullptr;
   double best_clocks = 0;
-  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
-    if (!is_measured(config) || !sm90_gemm_fits(problem, config)) continue;
+  for (const Sm90GemmConfig& config : sm90_gemm_choices()) {
+    if (!sm90_gemm_fits(problem, config)) continue;
     if (config.cluster > std::max(1, multiprocessors)) continue;
     const double clocks = sm90_gemm_clocks(problem, config, multiprocessors);
     if (best == nullptr || clocks < best_clocks) {

@@ -356,7 +356,7 @@ constexpr int shared_bytes(const Sm90GroupedGemmConfig& c) {
 }
 
 // "256x128x4 1x128.1x128 e4m3.e4m3 paired cluster": tile and stages, scale blocks, dtypes of a and b,
-// columns, whether blocks share a, and whether consumers take turns. 16-bit: "128x256x4 bf16.bf16 k.mn".
+// columns, whether blocks share an operand, and whether consumers take turns. 16-bit: "128x256x4 bf16.bf16 k.mn".
 std::string name(const Sm90GemmConfig& c);
 
 // The compiled configuration of this name; nothing where there is none.

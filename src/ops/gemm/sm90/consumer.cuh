@@ -51,6 +51,9 @@ struct Consumer {
   static constexpr int kColumnsAtOnce = c.columns == Columns::paired ? 4 : 2;
   using Storage = SharedStorage<C>;
   static_assert(!kOneByOne || kWavesN == 1, "scales of b are held for one wave of columns");
+  static_assert(
+      !crosses_scale_blocks(c) || c.tile_n == kScaleBlock + scale_segment(c),
+      "wherever a tile lies, it touches two blocks of scales, the second with its last segment");
 
   std::uint32_t base;
   std::uint32_t a_low;

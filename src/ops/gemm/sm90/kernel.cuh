@@ -2,12 +2,12 @@
 //
 // A persistent grid, one block per multiprocessor: one warpgroup loads, two multiply. A stage of the ring
 // holds 128 bytes of the contraction: both operands of a tile and their scales. Each consumer runs waves of
-// m64n128 (m64n64 and m64n32 in small tiles): four wgmma steps give a slice, which is scaled and added to
-// f32 accumulators (promoted). The wait for the next stage and the loads of its scales overlap the last wave
-// of a stage. The tensor cores bound the loop: 1x128 . 128x128 adds one f32 operation per accumulator and
-// slice, which they hide; 1x128 . 1x128 adds two, which they do not. In a cluster each block loads a part of
-// a's rows into all blocks. TMA fills what lies beyond M, N and K with zeros; small tiles skip rows beyond M.
-// 16-bit results of large tiles leave through the ring's last stage while the next tile is multiplied.
+// m64n128 (n64 and n32 in small tiles, n160 and n192 in tiles of as many columns): four wgmma steps give a slice,
+// which is scaled and added to f32 accumulators (promoted). The wait for the next stage and the loads of its
+// scales overlap the last wave of a stage. The tensor cores bound the loop: 1x128 . 128x128 adds one f32 operation
+// per accumulator and slice, which they hide; 1x128 . 1x128 adds two, which they do not. In a cluster each block
+// loads a part of the shared operand into all blocks. TMA fills what lies beyond M, N and K with zeros; small tiles
+// skip rows beyond M. 16-bit results of large tiles leave while the next tile is multiplied.
 #pragma once
 
 #include "device/constant.hpp"

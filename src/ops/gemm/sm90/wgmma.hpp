@@ -11,6 +11,8 @@ namespace octet {
 
 // Every configuration that is compiled, best first among equals.
 std::span<const Sm90GemmConfig> sm90_gemm_configs();
+// Those that are chosen; the others are run by name.
+std::span<const Sm90GemmConfig> sm90_gemm_choices();
 
 // Whether a configuration is for the operands' dtypes, blocks and majors, and N for its columns.
 bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config);
@@ -20,8 +22,8 @@ bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config);
 double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config,
                         int multiprocessors);
 
-// The configuration with the fewest predicted clocks among those that fit: a pure function of
-// problem and device.
+// The one of sm90_gemm_choices() with the fewest predicted clocks among those that fit: a pure
+// function of problem and device.
 const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors);
 
 // The compiled kernel of a configuration.
