@@ -179,6 +179,11 @@ std::string describe_mask(const AttentionMask& mask) {
   return result;
 }
 
+// 1 / sqrt(dim_qk); 0 where there is no such number.
+float usual_scale(std::int64_t dim_qk) {
+  return dim_qk > 0 ? static_cast<float>(1 / std::sqrt(static_cast<double>(dim_qk))) : 0;
+}
+
 // "4096", or "128x4096" where queries and keys differ.
 std::string both(std::int64_t q, std::int64_t kv) {
   return q == kv ? std::to_string(q) : text(q, "x", kv);
@@ -204,9 +209,7 @@ AttentionProblem completed(const AttentionProblem& problem) {
   AttentionProblem result = problem;
   if (result.dim_v == 0) result.dim_v = result.dim_qk;
   if (!result.out_dtype) result.out_dtype = result.dtype;
-  if (result.scale == 0 && result.dim_qk > 0) {
-    result.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(result.dim_qk)));
-  }
+  if (result.scale == 0) result.scale = usual_scale(result.dim_qk);
   return result;
 }
 
@@ -216,7 +219,10 @@ std::string describe(const AttentionProblem& given) {
       text("attention --batch ", problem.batch, " --seq ", both(problem.seq_q, problem.seq_kv),
            " --heads ", both(problem.heads_q, problem.heads_kv), " --head-dim ",
            both(problem.dim_qk, problem.dim_v), describe_mask(problem.mask));
-  if (given.scale != 0) result += " --scale " + exact_text(given.scale);
+  // A problem has one text, whether its defaults are filled in or not: tuning tables are read by it.
+  if (problem.scale != usual_scale(problem.dim_qk)) {
+    result += " --scale " + exact_text(problem.scale);
+  }
   if (problem.sink) result += " --sink";
   if (problem.offsets_dtype) {
     result += text(" --total ", both(problem.total_q, problem.total_kv), " --offsets ",
