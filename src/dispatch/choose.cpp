@@ -85,14 +85,16 @@ std::size_t tuned_index(const std::vector<Candidate>& candidates, const TableEnt
 
 void log_choice(const Request& request, const std::vector<Candidate>& candidates,
                 const Choice& choice, const TableEntry* tuned) {
-  std::string unused;
-  if (tuned != nullptr && !tuned->refusal.empty()) {
+  std::string configuration, unused;
+  if (tuned != nullptr && tuned->refusal.empty()) {
+    configuration = text(" \"", tuned->configuration, '"');
+  } else if (tuned != nullptr) {
     unused = text("\n  tuning table ", tuned->path, ": its entry, ", tuned->implementation, " \"",
                   tuned->configuration, "\", is not used: ", tuned->refusal);
   }
   const std::string line =
-      text("octet dispatch: ", request.problem, "\n  chosen: ", candidates[choice.index].name, " (",
-           choice.why, ")", unused, refusals(candidates), "\n");
+      text("octet dispatch: ", request.problem, "\n  chosen: ", candidates[choice.index].name,
+           configuration, " (", choice.why, ")", unused, refusals(candidates), "\n");
   std::fputs(line.c_str(), stderr);
 }
 

@@ -35,20 +35,24 @@ std::string tuning_problem(std::string_view described, bool backward) {
   return result + (backward ? ", backward" : "");
 }
 
+std::string tuning_device(Device device, const Machine& machine) {
+  if (device.type == DeviceType::cuda) {
+    return text(cuda_name(device), ", ", machine.multiprocessors, " multiprocessors");
+  }
+  return text(cpu_model(),
+              machine.avx512 ? ", avx512"
+              : machine.avx2 ? ", avx2"
+                             : "",
+              ", ", machine.threads, machine.threads == 1 ? " thread" : " threads");
+}
+
 TuningKey tuning_key(std::string_view op, std::string_view described, bool backward, Device device,
                      const Machine& machine) {
-  TuningKey key{tuning_problem(described, backward), {}, std::string(kNone), {}};
+  TuningKey key{tuning_problem(described, backward), tuning_device(device, machine),
+                std::string(kNone), OCTET_CPU_KERNELS};
   if (device.type == DeviceType::cuda) {
-    key.device = text(cuda_name(device), ", ", machine.multiprocessors, " multiprocessors");
     key.driver = cuda::pretended() != nullptr ? cuda::pretended()->driver : cuda::driver_status();
     key.kernels = or_none(kernels_of(op));
-  } else {
-    key.device = text(cpu_model(),
-                      machine.avx512 ? ", avx512"
-                      : machine.avx2 ? ", avx2"
-                                     : "",
-                      ", ", machine.threads, machine.threads == 1 ? " thread" : " threads");
-    key.kernels = OCTET_CPU_KERNELS;
   }
   return key;
 }

@@ -13,6 +13,9 @@ namespace octet {
 // The canonical text of a problem for tables: what describe() says without its device, and which pass.
 std::string tuning_problem(std::string_view described, bool backward);
 
+// A device as keys have it: "NVIDIA H200, 132 multiprocessors".
+std::string tuning_device(Device device, const Machine& machine);
+
 // Where a problem of `op` on a device is found in a table.
 TuningKey tuning_key(std::string_view op, std::string_view described, bool backward, Device device,
                      const Machine& machine);

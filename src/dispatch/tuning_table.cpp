@@ -85,19 +85,28 @@ std::string table_text(const TuningEntries& entries) {
 
 std::optional<TuningEntries> parse_table(std::string_view text, const BrokenLine& broken) {
   TuningEntries entries;
-  if (text.empty()) return entries;
+  const bool is_whole = text.ends_with('\n');
   if (cut(text, '\n') != kFirstLine) return std::nullopt;
+  if (text.empty() && !is_whole) broken(1);
   for (int line = 2; !text.empty(); ++line) {
-    if (!add_line(cut(text, '\n'), entries)) broken(line);
+    const std::string_view one = cut(text, '\n');
+    // The last line of a file that was cut off may read as an entry, of another configuration.
+    const bool is_cut = text.empty() && !is_whole;
+    if (is_cut || !add_line(one, entries)) broken(line);
   }
   return entries;
 }
 
 TuningTable read_table(const std::string& path) {
-  auto entries = parse_table(read_file(path), [&](int line) {
+  const std::string content = read_file(path);
+  if (content.empty()) {
+    refuse_argument("tuning table ", path, ": is empty; octet tune export writes a whole table");
+  }
+  auto entries = parse_table(content, [&](int line) {
     refuse_argument(
         "tuning table ", path, ": line ", line, " is not ", kFields,
-        " fields separated by tabs, or repeats an entry; octet tune export writes a whole table");
+        " fields separated by tabs, has no end of line, or repeats an entry; octet tune "
+        "export writes a whole table");
   });
   if (!entries) {
     refuse_argument("tuning table ", path, ": the first line must be \"", kFirstLine,

@@ -43,7 +43,7 @@ std::string table_text(const TuningEntries& entries);
 
 // Called with the number of a line that is no entry.
 using BrokenLine = std::function<void(int line)>;
-// The entries of a file's text; nothing if it begins with another line. An empty text has no entries.
+// The entries of a file's text; nothing if it begins with another line.
 std::optional<TuningEntries> parse_table(std::string_view text, const BrokenLine& broken);
 // The table of a file. Throws Error(file_error) if it cannot be read, and Error(invalid_argument) if it is
 // something else or a line is broken: a job whose ranks read different tables hangs or, worse, does not.

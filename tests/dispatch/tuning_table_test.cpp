@@ -71,17 +71,32 @@ TEST(TuningTable, IsReadAsItIsWritten) {
   EXPECT_EQ(*read, entries);
 }
 
-TEST(TuningTable, AnEmptyFileHasNoEntries) {
-  const auto read = parse_table("", [](int line) { FAIL() << line; });
-  ASSERT_TRUE(read);
-  EXPECT_TRUE(read->empty());
-  EXPECT_TRUE(read_table(TableFile("").path()).entries.empty());
+// What is left where a disk was full: an empty file would be the default without a word.
+TEST(TuningTable, AnEmptyFileIsRefused) {
+  EXPECT_FALSE(parse_table("", [](int line) { FAIL() << line; }));
+  const TableFile empty("");
+  EXPECT_EQ(refusal([&] { read_table(empty.path()); }, ErrorCode::invalid_argument),
+            "tuning table " + empty.path() + ": is empty; octet tune export writes a whole table");
+}
+
+// Wherever a table is cut, as by a copy that was killed, a part of it is not taken for a whole one, unless it ends with
+// a line.
+TEST(TuningTable, AFileThatWasCutIsRefused) {
+  const std::string whole = "octet tuning table 1\n" + kLine;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    if (length > 0 && whole[length - 1] == '\n') continue;
+    const TableFile cut(whole.substr(0, length));
+    EXPECT_NE(refusal([&] { read_table(cut.path()); }, ErrorCode::invalid_argument),
+              "nothing was refused")
+        << length << " bytes";
+  }
+  EXPECT_EQ(read_table(TableFile(whole).path()).entries, (TuningEntries{{kKey, kChoice}}));
 }
 
 TEST(TuningTable, BrokenLinesAreNumberedAndTheOthersRead) {
   std::vector<int> broken;
   const auto read = parse_table("octet tuning table 1\nfive\tfields\tare\tnot\tenough\n" + kLine +
-                                    "a\tb\tc\td\te\t\n" + kLine + "cut sho",
+                                    "a\tb\tc\td\te\t\n" + kLine + "a\tb\tc\td\te\tcut sho",
                                 [&](int line) { broken.push_back(line); });
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, (TuningEntries{{kKey, kChoice}}));
@@ -101,8 +116,8 @@ TEST(TuningTable, AFileThatIsSomethingElseIsRefused) {
   EXPECT_EQ(
       refusal([&] { read_table(cut.path()); }, ErrorCode::invalid_argument),
       "tuning table " + cut.path() +
-          ": line 2 is not 6 fields separated by tabs, or repeats an entry; octet tune export "
-          "writes a whole table");
+          ": line 2 is not 6 fields separated by tabs, has no end of line, or repeats an entry; "
+          "octet tune export writes a whole table");
 }
 
 TEST(TuningTable, WhatCannotBeReadIsRefusedAndTheTableStays) {
@@ -208,7 +223,8 @@ TEST_F(TunedGemm, TakesWhatTheTableSays) {
   EXPECT_EQ(plan().implementation, "cpu_simd");
   EXPECT_EQ(plan().configuration, other_);
   EXPECT_EQ(plan().why, "by the tuning table t.table");
-  EXPECT_NE(log().find("chosen: cpu_simd (by the tuning table t.table)"), std::string::npos)
+  EXPECT_NE(log().find("chosen: cpu_simd \"" + other_ + "\" (by the tuning table t.table)"),
+            std::string::npos)
       << log();
 }
 

@@ -49,16 +49,16 @@ TEST_F(ToolTune, KeepsTheThreeProductsOfALayer) {
   EXPECT_EQ(lines_with(table(), "\tcpu_simd\tavx"), 3u) << table();
   const Outcome again = tune("gemm " + kShape + kQuick);
   EXPECT_TRUE(has(again.out, "0 problems tuned, 3 already in the store")) << again.out;
-  EXPECT_EQ(lines_with(tune("list ").out, "fresh"), 0u) << "entries of one thread, listed with all";
-  const Outcome list = run_tool("tune list " + store() + "--wide", "OCTET_NUM_THREADS=1");
-  EXPECT_EQ(lines_with(list.out, "fresh"), 3u) << list.out << list.err;
+  const Outcome list = tune("list ");
+  EXPECT_EQ(lines_with(list.out, "fresh"), 3u) << "of one thread, listed with all\n" << list.out;
   const Outcome show = tune("show 1 ");
   EXPECT_EQ(show.status, 0) << show.err;
   EXPECT_EQ(lines_with(show.out, "default"), 1u) << show.out;
   EXPECT_GE(lines_with(show.out, "cpu_simd"), 3u) << "every candidate\n" << show.out;
-  const Outcome verify = run_tool("tune verify " + store(), "OCTET_NUM_THREADS=1");
+  const Outcome verify = tune("verify ");
   EXPECT_EQ(verify.status, 0) << verify.out;
   EXPECT_EQ(lines_with(verify.out, "PASS"), 3u) << verify.out;
+  EXPECT_TRUE(has(verify.out, "3 entries passed, 0 failed\n")) << verify.out;
 }
 
 // The choice follows the table, and the default comes back without it.
@@ -90,7 +90,9 @@ TEST_F(ToolTune, BenchRunsWhatTheTableHas) {
   EXPECT_TRUE(has(read_file(folder_.file("usual.csv")), usual));
   const std::string log =
       run_tool(bench + folder_.file("log.csv"), environment + " OCTET_LOG=dispatch").err;
-  EXPECT_TRUE(has(log, "(by the tuning table " + folder_.file("job.table") + ")")) << log;
+  EXPECT_TRUE(has(log, "chosen: cpu_simd \"" + other + "\" (by the tuning table " +
+                           folder_.file("job.table") + ")"))
+      << log;
   EXPECT_TRUE(has(run_tool(bench + folder_.file("forced.csv"),
                            environment + " OCTET_GEMM_BACKEND=cpu_reference OCTET_LOG=dispatch")
                       .err,
@@ -114,6 +116,18 @@ TEST_F(ToolTune, ReadsTheCallsOfALog) {
                              folder_.file("job.log") + " ");
   EXPECT_EQ(tuned.status, 0) << tuned.err;
   EXPECT_TRUE(has(tuned.out, "gemm --shape 8x80x24")) << tuned.out;
+  // Windows ends, a line that another process began, and one that was cut.
+  std::ofstream(folder_.file("torn.log"))
+      << "octet call: gemm --shaoctet call: gemm --shape 8x16x32 --a bf16 --b bf16 --out bf16 "
+         "--device cpu\r\noctet call: gemm --shape 8x1";
+  const Outcome torn = tune("gemm " + kQuick + "--from-log " + folder_.file("torn.log") + " ");
+  EXPECT_EQ(torn.status, 0) << torn.err;
+  EXPECT_TRUE(has(torn.out, "1 problem tuned")) << torn.out;
+  EXPECT_TRUE(has(torn.err, "torn.log: skipped: ")) << torn.err;
+  const Outcome shape = tune("gemm --shape 8x16x32 --from-log " + folder_.file("job.log") + " ");
+  EXPECT_EQ(shape.status, 2);
+  EXPECT_TRUE(has(shape.err, "--shape does not go with --from-log, whose calls say what is tuned"))
+      << shape.err;
   std::ofstream(folder_.file("other.log")) << "nothing\n";
   const Outcome none = tune("gemm --from-log " + folder_.file("other.log") + " ");
   EXPECT_EQ(none.status, 2);
@@ -128,12 +142,79 @@ TEST_F(ToolTune, TunesGroupsAndAttention) {
       kQuick);
   EXPECT_EQ(groups.status, 0) << groups.err;
   EXPECT_TRUE(has(groups.out, "3 problems tuned")) << groups.out;
+  EXPECT_EQ(lines_with(tune("list ").out, "fresh"), 3u) << "whatever the operator's name";
   const Outcome attention = tune(
       "attention --device cpu --threads 1 --batch 1 --seq 40 --heads 2 --head-dim 16 --causal " +
       kQuick);
   EXPECT_EQ(attention.status, 0) << attention.err;
   EXPECT_TRUE(has(attention.out, "2 problems tuned")) << attention.out;
   EXPECT_EQ(lines_with(table(), ", backward\t"), 1u) << table();
+}
+
+// A table that names another implementation than the default's is what the gates of attention run with.
+TEST_F(ToolTune, TheGatesOfAttentionRunWhatTheTableHas) {
+  const std::string shape =
+      "attention --device cpu --threads 1 --batch 1 --seq 40 --heads 2 --head-dim 16 --causal ";
+  ASSERT_EQ(tune(shape + kQuick).status, 0);
+  std::string text = table();
+  for (std::size_t at = 0; (at = text.find("\tcpu_simd\t", at)) != std::string::npos;) {
+    const std::size_t end = text.find('\n', at);
+    text.replace(at, end - at, "\tcpu_reference\tscalar");
+  }
+  std::ofstream(folder_.file("job.table")) << text;
+  const Outcome check = run_tool(
+      "check " + shape, "OCTET_LOG=dispatch OCTET_TUNING_TABLE=" + folder_.file("job.table"));
+  EXPECT_EQ(check.status, 0) << check.err;
+  EXPECT_GE(lines_with(check.err, "octet dispatch: attention"), 2u) << check.err;
+  EXPECT_EQ(lines_with(check.err, "chosen: cpu_reference \"scalar\" (by the tuning table"),
+            lines_with(check.err, "octet dispatch: attention"))
+      << check.err;
+}
+
+// Only CSV tables, notes and stores of other names are safe from octet tune if it asks before it writes.
+TEST_F(ToolTune, TheTableOverwritesNothingElse) {
+  std::ofstream(folder_.file("job.table")) << "a dining table\n";
+  const Outcome notes = run_tool("tune gemm " + kShape + "--store " + folder_.file("job.sqlite"));
+  EXPECT_EQ(notes.status, 2) << notes.out;
+  EXPECT_TRUE(has(notes.err, "is not written over it: move it away, or give another store"))
+      << notes.err;
+  EXPECT_EQ(read_file(folder_.file("job.table")), "a dining table\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("job.sqlite")));
+  const Outcome table = run_tool("tune gemm " + kShape + "--store " + folder_.file("job.table"));
+  EXPECT_EQ(table.status, 2);
+  EXPECT_TRUE(has(table.err, "a tuning store is an SQLite file such as job.sqlite")) << table.err;
+  EXPECT_EQ(table_path("runs/job.sqlite"), "runs/job.table");
+  EXPECT_EQ(table_path("runs/job.v2"), "runs/job.v2.table") << "beside that of job.v1";
+}
+
+// A table under version control is the store's, where the store was lost or a colleague added entries.
+TEST_F(ToolTune, TakesInWhatOnlyTheTableHas) {
+  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
+  const std::string kept = table();
+  std::filesystem::remove(path_);
+  const Outcome other = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_EQ(lines_with(table(), "gemm --shape"), 6u) << table();
+  EXPECT_EQ(lines_with(tune("list ").out, "imported"), 3u);
+  EXPECT_TRUE(has(tune("clear ").out, "6 entries removed"));
+  EXPECT_EQ(lines_with(tune("list ").out, "gemm --shape"), 0u) << "what was removed stays removed";
+}
+
+// Entries of other drivers and kernels stay beside: two machines may share a store.
+TEST_F(ToolTune, StaleEntriesStayUntilTheyAreCleared) {
+  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
+  std::string text = table();
+  const std::size_t kernels = text.rfind('\t', text.find("\tcpu_simd\t") - 1) + 1;
+  text.replace(kernels, 12, "000000000000");
+  std::ofstream(folder_.file("old.table")) << text;
+  ASSERT_EQ(tune("import " + folder_.file("old.table") + " ").status, 0);
+  const Outcome list = tune("list ");
+  EXPECT_EQ(lines_with(list.out, "stale: kernels"), 1u) << list.out;
+  EXPECT_EQ(lines_with(list.out, "fresh"), 3u) << list.out;
+  EXPECT_TRUE(
+      has(tune("verify ").out, "3 entries passed, 0 failed, 1 not for this machine as it is"));
+  EXPECT_TRUE(has(tune("clear --stale ").out, "1 entry removed"));
+  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u);
 }
 
 TEST_F(ToolTune, TablesTravelBetweenStores) {
@@ -244,6 +325,10 @@ TEST_F(ToolTune, RefusesWhatWouldNotBeRun) {
       << forced.err;
   const Outcome backend = tune("gemm --backend cpu_simd " + kShape);
   EXPECT_TRUE(has(backend.err, "--allow NAME lets it choose one whose bits differ")) << backend.err;
+  const Outcome allowed = tune("gemm --allow cpu_smid " + kShape);
+  EXPECT_EQ(allowed.status, 2);
+  EXPECT_TRUE(has(allowed.err, "--allow must name an implementation of gemm: ")) << allowed.err;
+  EXPECT_TRUE(has(allowed.err, "got \"cpu_smid\"")) << allowed.err;
   EXPECT_TRUE(has(tune("show 7 ").err, "has no entry 7; octet tune list prints the entries"));
 }
 
@@ -264,6 +349,18 @@ TEST_F(ToolTune, BenchTunesWhatIsMissingWhereItIsAsked) {
   const Outcome unwritable = run_tool(bench, "OCTET_AUTO_TUNE=1 OCTET_TUNING_STORE=/proc/t.sqlite");
   EXPECT_EQ(unwritable.status, 0) << "the benchmark runs without";
   EXPECT_TRUE(has(unwritable.err, "octet: not tuned: /proc/t.sqlite")) << unwritable.err;
+  const Outcome both = run_tool(bench, environment + "1 OCTET_TUNING_TABLE=job.table");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_TRUE(has(both.err, "OCTET_TUNING_TABLE=job.table names another one; unset one of them"))
+      << both.err;
+}
+
+// The table of OCTET_TUNING_TABLE may be what octet tune is to write.
+TEST_F(ToolTune, TunesWithATableThatIsNotThereYet) {
+  const Outcome outcome = run_tool("tune gemm " + kShape + kQuick + store(),
+                                   "OCTET_TUNING_TABLE=" + folder_.file("state/tuning.table"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u);
 }
 
 TEST(ProblemText, ReadsWhatDescribeWrites) {

@@ -94,6 +94,7 @@ class Operator {
   // On the device of --device, or else on the best one that has an implementation.
   virtual std::vector<Case> chosen_cases() const = 0;
   const DataOptions& data_options() const { return data_; }
+  const std::optional<Device>& given_device() const { return common_.device; }
 
   // The command lines that repeat a case. Choices forced by the environment come first:
   // "OCTET_GEMM_BACKEND=cpu_reference octet bench gemm ...".

@@ -173,6 +173,14 @@ void add_optional_argument(CLI::App& app, const std::string& name, std::string& 
   add_path(app, name, value, with_default(help, value));
 }
 
+void refuse_group(const CLI::App& app, const std::string& group, const std::string& because) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group() == group && option->count() > 0) {
+      refuse_usage("{} does not go with {}", option->get_name(), because);
+    }
+  }
+}
+
 void require_option(CLI::App& app, const std::string& name) { app.get_option(name)->required(); }
 
 void add_device(CLI::App& app, std::optional<Device>& value, const std::string& help) {

@@ -118,6 +118,8 @@ void add_argument(CLI::App& app, const std::string& name, std::string& value,
 // The same, with the text of `value` as its default.
 void add_optional_argument(CLI::App& app, const std::string& name, std::string& value,
                            const std::string& help);
+// Throws UsageError if an option of a group was given: `because` says why it may not be.
+void refuse_group(const CLI::App& app, const std::string& group, const std::string& because);
 // An option or argument that was added must be given.
 void require_option(CLI::App& app, const std::string& name);
 void add_device(CLI::App& app, std::optional<Device>& value,

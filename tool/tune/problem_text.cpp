@@ -5,11 +5,16 @@
 
 #include "core/message.hpp"
 #include "dispatch/tuned.hpp"
+#include "ops/attention/problem.hpp"
+#include "ops/gemm/problem.hpp"
+#include "ops/grouped_gemm/problem.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
+#include <type_traits>
 
 namespace octet::tool {
 namespace {
@@ -167,18 +172,29 @@ AttentionProblem read_attention(const Words& words) {
   return problem;
 }
 
-// Sets the device, and requires that the problem says what was read.
+// Sets the device, whatever the text has, and requires that the problem says what was read.
 template <class Problem>
 Problem on_device(Problem problem, const Words& words, Device device) {
   problem.device = device;
-  if (words.has("--device")) {
-    const Device given = parse_device(words.value("--device"));
-    if (given.type != device.type) problem.device = given;
-  }
   if (tuning_problem(describe(problem), false) != tuning_problem(words.forward_text(), false)) {
     words.refuse();
   }
   return problem;
+}
+
+// Calls use(problem, words) with the problem that the text describes.
+template <class Use>
+void read(const std::string& text, Device device, const Use& use) {
+  const Words words(text);
+  if (words.op() == "gemm") {
+    use(on_device(read_gemm(words), words, device), words);
+  } else if (words.op() == "grouped-gemm") {
+    use(on_device(read_grouped_gemm(words), words, device), words);
+  } else if (words.op() == "attention") {
+    use(on_device(read_attention(words), words, device), words);
+  } else {
+    words.refuse();
+  }
 }
 
 }  // namespace
@@ -187,24 +203,41 @@ std::string operator_of(std::string_view problem) {
   return std::string(problem.substr(0, problem.find(' ')));
 }
 
-bool is_tunable(std::string_view problem) {
-  const std::string op = operator_of(problem);
-  return op == "gemm" || op == "grouped-gemm" || op == "attention";
+std::vector<std::string> implementations_of(std::string_view op) {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& list) {
+    for (const auto& one : list) {
+      if (std::ranges::find(names, one.name) == names.end()) names.emplace_back(one.name);
+    }
+  };
+  if (op == "gemm") add(gemm_implementations());
+  if (op == "grouped-gemm") add(grouped_gemm_implementations());
+  if (op == "attention") {
+    add(attention_forward_implementations());
+    add(attention_backward_implementations());
+  }
+  return names;
+}
+
+Device device_of_call(const std::string& problem) {
+  read(problem, kCpu, [](const auto&, const Words&) {});
+  const Words words(problem);
+  return words.has("--device") ? parse_device(words.value("--device")) : kCpu;
 }
 
 std::unique_ptr<bench::Tunable> read_problem(const std::string& problem, Device device,
                                              const DataOptions& options) {
-  const Words words(problem);
-  if (words.op() == "gemm") {
-    return bench::make_tunable(on_device(read_gemm(words), words, device), options);
-  }
-  if (words.op() == "grouped-gemm") {
-    return bench::make_tunable(on_device(read_grouped_gemm(words), words, device), options);
-  }
-  if (words.op() != "attention") words.refuse();
-  const AttentionProblem attention = on_device(read_attention(words), words, device);
-  return words.backward() ? bench::make_tunable_backward(attention, options)
-                          : bench::make_tunable_forward(attention, options);
+  std::unique_ptr<bench::Tunable> result;
+  read(problem, device, [&]<class Problem>(const Problem& one, const Words& words) {
+    if constexpr (!std::is_same_v<Problem, AttentionProblem>) {
+      result = bench::make_tunable(one, options);
+    } else if (words.backward()) {
+      result = bench::make_tunable_backward(one, options);
+    } else {
+      result = bench::make_tunable_forward(one, options);
+    }
+  });
+  return result;
 }
 
 }  // namespace octet::tool

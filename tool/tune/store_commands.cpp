@@ -8,13 +8,17 @@
 #include "tool/tune/tuning_store.hpp"
 
 #include "bench/report/record.hpp"
+#include "cpu/threads.hpp"
 #include "dispatch/tuned.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
+#include <set>
 
 namespace octet::tool {
 namespace {
@@ -27,33 +31,45 @@ struct StoreOptions {
   bool wide = false;
 };
 
-// The devices of this machine, as keys have them.
+// Where an entry was measured, as far as it is this machine.
 struct KnownDevice {
   Device device;
-  TuningKey of;  // without a problem
+  int threads = 0;  // of the CPU
+  TuningKey key;    // the problem's, here
 };
 
-// Keys of an operator on a device of this machine; of `key`, which was made on some machine.
-std::optional<KnownDevice> device_of(const TuningKey& key) {
-  const std::string op = operator_of(key.problem);
-  std::vector<Device> devices{kCpu};
-  for (int index = 0; index < cuda_device_count(); ++index) {
-    devices.push_back({DeviceType::cuda, index});
+// The threads that a key on a CPU ends with: "..., avx512, 2 threads".
+int threads_of(const TuningKey& key) {
+  const std::size_t comma = key.device.rfind(", ");
+  int threads = 0;
+  if (comma == std::string::npos ||
+      std::sscanf(key.device.c_str() + comma, ", %d thread", &threads) != 1 || threads < 1) {
+    return 0;
   }
-  for (const Device device : devices) {
-    TuningKey here = tuning_key(op == "grouped-gemm" ? "grouped_gemm" : op, key.problem, false,
-                                device, this_machine(device, 0));
-    if (here.device == key.device) return KnownDevice{device, std::move(here)};
+  return std::min(threads, kMaxThreads);
+}
+
+std::optional<KnownDevice> device_of(const TuningKey& key) {
+  std::string op = operator_of(key.problem);
+  std::ranges::replace(op, '-', '_');
+  std::vector<KnownDevice> devices{{kCpu, threads_of(key), {}}};
+  for (int index = 0; index < cuda_device_count(); ++index) {
+    devices.push_back({{DeviceType::cuda, index}, 0, {}});
+  }
+  for (KnownDevice& one : devices) {
+    one.key = tuning_key(op, key.problem, false, one.device, this_machine(one.device, one.threads));
+    if (one.key.device == key.device) return one;
   }
   return std::nullopt;
 }
 
-// "fresh", "stale: kernels" or "other device".
+// "fresh", "stale: kernels", "other device", or "not octet's" of kernels that users tune.
 std::string state_of(const TuningKey& key) {
+  if (!is_tunable(key.problem)) return "not octet's";
   const auto here = device_of(key);
   if (!here) return "other device";
-  if (here->of.driver != key.driver) return "stale: driver";
-  return here->of.kernels == key.kernels ? "fresh" : "stale: kernels";
+  if (here->key.driver != key.driver) return "stale: driver";
+  return here->key.kernels == key.kernels ? "fresh" : "stale: kernels";
 }
 
 std::string entries_text(std::size_t count) {
@@ -89,10 +105,16 @@ int show_entry(const StoreOptions& options) {
     refuse_usage("{} has no entry {}; octet tune list prints the entries", store.path(),
                  options.id);
   }
-  fmt::print("{}\n  on {}, {}, kernels {}: {}\n  measured {} by octet of commit {}\n",
-             printable(entry->key.problem), printable(entry->key.device),
-             printable(entry->key.driver), printable(entry->key.kernels), state_of(entry->key),
-             printable(entry->time), printable(entry->commit));
+  fmt::print("{}\n  on {}, {}, kernels {}: {}\n", printable(entry->key.problem),
+             printable(entry->key.device), printable(entry->key.driver),
+             printable(entry->key.kernels), state_of(entry->key));
+  if (entry->trials.empty()) {
+    fmt::print("  imported {}: {}\n", printable(entry->time),
+               printable(choice_text(entry->choice)));
+    return 0;
+  }
+  fmt::print("  measured {} by octet of commit {}\n", printable(entry->time),
+             printable(entry->commit));
   std::vector<bench::Row> table{{"implementation", "configuration", "predicted", "speedup"}};
   for (const TunedTrial& trial : entry->trials) {
     table.push_back({trial.choice.implementation, trial.choice.configuration,
@@ -108,7 +130,9 @@ std::string verify(const TunedEntry& entry) {
   if (state != "fresh") return state;
   const auto here = device_of(entry.key);
   try {
-    const auto tunable = read_problem(entry.key.problem, here->device, {});
+    DataOptions options;
+    options.threads = here->threads;
+    const auto tunable = read_problem(entry.key.problem, here->device, options);
     const std::string refusal = refuse_choice(*tunable, entry.choice);
     return refusal.empty() ? "PASS" : refusal;
   } catch (const std::exception& error) {
@@ -117,17 +141,24 @@ std::string verify(const TunedEntry& entry) {
 }
 
 int verify_entries(const StoreOptions& options) {
-  refuse_forced_backends();
+  set_process_table(nullptr);  // each entry is a table of its own
   const TuningStore store(store_path(options.store), false);
+  const std::vector<TunedEntry> entries = store.entries();
+  std::set<std::string> ops;
+  for (const TunedEntry& entry : entries) ops.insert(operator_of(entry.key.problem));
+  refuse_forced_backends(ops);
   std::vector<bench::Row> table{{"id", "problem", "result"}};
-  std::size_t failed = 0;
-  for (const TunedEntry& entry : store.entries()) {
+  std::size_t passed = 0, failed = 0;
+  for (const TunedEntry& entry : entries) {
     const std::string result = verify(entry);
     table.push_back({std::to_string(entry.id), entry.key.problem, result});
+    if (result == "PASS") ++passed;
     if (result.starts_with("FAIL") || result.starts_with("ERROR")) ++failed;
   }
   print_table(table, 3, options.wide);
-  fmt::print("{} of {} failed\n", failed, entries_text(table.size() - 1));
+  const std::size_t others = entries.size() - passed - failed;
+  fmt::print("{} passed, {} failed{}\n", entries_text(passed), failed,
+             others > 0 ? fmt::format(", {} not for this machine as it is", others) : "");
   return failed > 0 ? kExitFailed : 0;
 }
 
@@ -138,10 +169,6 @@ TuningEntries entries_of(const std::string& path) {
   constexpr std::string_view kSqlite = "SQLite format 3";
   if (text_if_any(path).starts_with(kSqlite)) return TuningStore(path, false).table();
   return read_table(path).entries;
-}
-
-std::string choice_text(const TunedChoice& choice) {
-  return choice.implementation + " " + choice.configuration;
 }
 
 int diff_tables(const StoreOptions& options) {
@@ -190,12 +217,9 @@ int export_table(const StoreOptions& options) {
 int import_table(const StoreOptions& options) {
   const TuningEntries entries = entries_of(options.file);
   TuningStore store(store_path(options.store), true);
-  for (const auto& [key, choice] : entries) {
-    TunedEntry entry;
-    entry.key = key;
-    entry.choice = choice;
-    store.put(entry);
-  }
+  std::vector<TunedEntry> taken;
+  for (const auto& [key, choice] : entries) taken.push_back({.key = key, .choice = choice});
+  store.put(taken);
   fmt::print("{} imported into {}\n", entries_text(entries.size()), printable(store.path()));
   return 0;
 }

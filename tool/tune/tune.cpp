@@ -29,7 +29,6 @@ struct TuneCommand {
   TunerOptions tuner;
   std::string store;
   std::string log;
-  std::string device;
   bool again = false;
   bool wide = false;
   std::optional<double> seconds;
@@ -47,12 +46,30 @@ struct Wanted {
   }
 };
 
-// The problems of the operator that the plans of its cases have, each once.
-std::vector<Wanted> problems_of_cases(const Operator& op) {
+// What the counts at the end say of a run.
+struct Tally {
+  std::size_t tuned = 0;
+  std::size_t kept = 0;
+  std::size_t failed = 0;
+  std::size_t left = 0;
+};
+
+void say_on_stderr(const std::string& what, const std::exception& error) {
+  fmt::print(stderr, "octet tune: {}: {}\n", printable(what), printable(explain(error)));
+}
+
+// The problems of the operator that the plans of its cases have. A case that cannot be planned has none.
+std::vector<Wanted> problems_of_cases(const Operator& op, Tally& tally) {
   std::vector<Wanted> wanted;
   for (const Case& one : op.chosen_cases()) {
     const RecordedCalls calls;
-    one.workload(op.data_options());
+    try {
+      one.workload(op.data_options());
+    } catch (const Error& error) {
+      say_on_stderr(one.arguments, error);
+      ++tally.failed;
+      continue;
+    }
     for (const std::string& problem : calls.problems()) {
       if (operator_of(problem) != op.name()) continue;
       wanted.push_back({problem, one.device, one.data(op.data_options())});
@@ -61,47 +78,61 @@ std::vector<Wanted> problems_of_cases(const Operator& op) {
   return wanted;
 }
 
-// Those of a log that OCTET_LOG=calls wrote, among whatever else it has.
+// Those of a log that OCTET_LOG=calls wrote, among whatever else it has: on the device of --device, or else on that
+// of the call.
 std::vector<Wanted> problems_of_log(const TuneCommand& command) {
   const std::string text = read_text_file("--from-log " + command.log, command.log,
                                           "a log with the lines that OCTET_LOG=calls prints");
+  const Operator& op = *command.op;
   std::istringstream lines(text);
   std::vector<Wanted> wanted;
   for (std::string line; std::getline(lines, line);) {
-    const std::size_t at = line.find(kCall);
+    if (line.ends_with('\r')) line.pop_back();
+    // The last: a line of several processes may begin with a part of another call.
+    const std::size_t at = line.rfind(kCall);
     if (at == std::string::npos) continue;
     const std::string problem = line.substr(at + kCall.size());
-    if (operator_of(problem) != command.op->name()) continue;
-    const bool on_cuda = problem.find(" --device cuda") != std::string::npos;
-    wanted.push_back(
-        {problem, on_cuda ? Device{DeviceType::cuda, 0} : kCpu, command.op->data_options()});
+    if (operator_of(problem) != op.name()) continue;
+    try {
+      const Device device = device_of_call(problem);
+      wanted.push_back({problem, op.given_device().value_or(device), op.data_options()});
+    } catch (const UsageError& error) {
+      fmt::print(stderr, "octet tune: {}: skipped: {}\n", printable(command.log),
+                 printable(error.what()));
+    }
   }
   if (wanted.empty()) {
     refuse_usage("--from-log {}: no line has a call of {}; OCTET_LOG=calls prints \"{}{} ...\"",
-                 command.log, command.op->name(), kCall, command.op->name());
+                 command.log, op.name(), kCall, op.name());
   }
   return wanted;
 }
 
-std::vector<Wanted> wanted_problems(const TuneCommand& command) {
+// Each once.
+std::vector<Wanted> wanted_problems(const TuneCommand& command, Tally& tally) {
   std::vector<Wanted> all =
-      command.log.empty() ? problems_of_cases(*command.op) : problems_of_log(command);
+      command.log.empty() ? problems_of_cases(*command.op, tally) : problems_of_log(command);
   std::set<Wanted> seen;
   std::erase_if(all, [&](const Wanted& one) { return !seen.insert(one).second; });
   return all;
 }
 
-std::string choice_text(const TunedChoice& choice) {
-  return choice.implementation + " " + choice.configuration;
+void check_options(const TuneCommand& command) {
+  const DataOptions& data = command.op->data_options();
+  if (!data.backend.empty() || !data.quantize_backend.empty()) {
+    refuse_usage(
+        "octet tune tries every implementation; --allow NAME lets it choose one whose bits differ, "
+        "--backend and --quantize-backend go with octet bench");
+  }
+  const std::vector<std::string> known = implementations_of(command.op->name());
+  for (const std::string& name : command.tuner.allow) {
+    if (std::ranges::find(known, name) == known.end()) {
+      refuse_usage("--allow must name an implementation of {}: {}; got \"{}\"", command.op->name(),
+                   fmt::join(known, ", "), name);
+    }
+  }
+  refuse_forced_backends({command.op->name()});
 }
-
-// What the counts at the end say of a run.
-struct Tally {
-  std::size_t tuned = 0;
-  std::size_t kept = 0;
-  std::size_t failed = 0;
-  std::size_t left = 0;
-};
 
 void print_tally(const Tally& tally, const TuningStore& store) {
   fmt::print("{} tuned, {} already in the store{}{}\n", counted(tally.tuned, "problem"), tally.kept,
@@ -116,26 +147,17 @@ void print_tally(const Tally& tally, const TuningStore& store) {
 }
 
 int tune_operator(const TuneCommand& command) {
-  const Operator& op = *command.op;
-  const DataOptions& data = op.data_options();
-  if (!data.backend.empty() || !data.quantize_backend.empty()) {
-    refuse_usage(
-        "octet tune tries every implementation; --allow NAME lets it choose one whose bits differ, "
-        "--backend and --quantize-backend go with octet bench");
-  }
-  refuse_forced_backends();
+  check_options(command);
   const RunClock clock(command.max_seconds);
   TunerOptions options = command.tuner;
   options.seconds = command.seconds.value_or(options.seconds);
-  std::vector<Wanted> wanted;
-  {
-    const ScopedTable none({});  // what is there without a table is what is tuned
-    wanted = wanted_problems(command);
-  }
+  // What runs without a table is what is tuned. The one of OCTET_TUNING_TABLE may be what this run makes.
+  set_process_table(nullptr);
+  Tally tally;
+  const std::vector<Wanted> wanted = wanted_problems(command, tally);
   TuningStore store(store_path(command.store), true);
   std::vector<bench::Row> table{{"problem", "fastest", "gain"}};
   Progress progress(std::vector<double>(wanted.size(), 1.0));
-  Tally tally;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (clock.is_over()) {
       tally.left = wanted.size() - i;
@@ -143,7 +165,6 @@ int tune_operator(const TuneCommand& command) {
     }
     progress.show(i, wanted[i].problem);
     try {
-      const ScopedTable none({});
       const auto tunable = read_problem(wanted[i].problem, wanted[i].device, wanted[i].data);
       if (const auto known = store.find(tunable->key()); known && !command.again) {
         table.push_back({known->key.problem, choice_text(known->choice), "in the store"});
@@ -153,15 +174,14 @@ int tune_operator(const TuneCommand& command) {
       const TunedEntry entry = tune_problem(*tunable, options, [&](const std::string& phase) {
         progress.phase(phase, phase == "timing");
       });
-      store.put(entry);
+      store.put({entry});
       table.push_back(
           {entry.key.problem, choice_text(entry.choice),
            entry.choice == entry.usual ? "default" : fmt::format("{:.3f}x", entry.gain)});
       ++tally.tuned;
     } catch (const Error& error) {
       progress.clear();
-      fmt::print(stderr, "octet tune: {}: {}\n", printable(wanted[i].problem),
-                 printable(error.what()));
+      say_on_stderr(wanted[i].problem, error);
       ++tally.failed;
     }
   }
@@ -217,7 +237,12 @@ void add_tune(CLI::App& octet, Chosen& chosen) {
     command->op->add_options(app, true);
     add_tune_options(app, *command);
     add_examples(app, examples_of(*command->op));
-    choose_when_given(app, chosen, [command] {
+    choose_when_given(app, chosen, [command, &app] {
+      if (!command->log.empty()) {
+        for (const char* group : {kCaseOptions, kNumericOptions, "Mask", "Groups"}) {
+          refuse_group(app, group, "--from-log, whose calls say what is tuned");
+        }
+      }
       try {
         return tune_operator(*command);
       } catch (const DatabaseError& error) {

@@ -1,5 +1,6 @@
 #include "tool/tune/tuner.hpp"
 
+#include "tool/console.hpp"
 #include "tool/history/state_database.hpp"
 #include "tool/operators/operator.hpp"
 #include "tool/tune/problem_text.hpp"
@@ -13,7 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
+#include <filesystem>
 
 namespace octet::tool {
 namespace {
@@ -25,6 +26,8 @@ constexpr double kWorthATry = 1.25;
 constexpr double kLookSeconds = 0.06;
 constexpr int kLookRounds = 3;
 constexpr double kFarBehind = 0.96;
+// Then so many of the full rounds, which end near ties: a candidate that is not ahead after them is no gain of 2 %.
+constexpr int kTieRounds = 2;
 
 // Both contestants are octet's: no threads of another library have to fall asleep between their turns.
 bench::Protocol protocol(int warmup, int rounds, double seconds) {
@@ -37,6 +40,9 @@ bench::Protocol protocol(int warmup, int rounds, double seconds) {
 }
 bench::Protocol look() { return protocol(2, kLookRounds, kLookSeconds); }
 bench::Protocol full(double seconds) { return protocol(3, bench::Protocol{}.rounds, seconds); }
+bench::Protocol first_rounds(double seconds) {
+  return protocol(3, kTieRounds, seconds * kTieRounds / bench::Protocol{}.rounds);
+}
 
 class Tuner {
  public:
@@ -129,7 +135,9 @@ class Tuner {
   // The time of `best` over that of the candidate.
   double compare(std::size_t candidate, std::size_t best) {
     const double first = time(candidate, best, look());
-    return first < kFarBehind ? first : time(candidate, best, full(options_.seconds));
+    if (first < kFarBehind) return first;
+    const double tie = time(candidate, best, first_rounds(options_.seconds));
+    return tie < 1 ? tie : time(candidate, best, full(options_.seconds));
   }
 
   double time(std::size_t candidate, std::size_t best, const bench::Protocol& how) {
@@ -164,27 +172,43 @@ std::string first_failure(const GateReport& report) {
   return "";
 }
 
-// The problems of a case that octet tune knows.
+// A problem that the user's store does not have.
+struct Missing {
+  std::string problem;
+  Device device;
+  DataOptions data;
+};
+
 std::vector<std::string> problems_of(const Case& one, const DataOptions& data) {
   const RecordedCalls calls;
   one.workload(data);
-  std::vector<std::string> problems;
-  std::ranges::copy_if(calls.problems(), std::back_inserter(problems),
-                       [](const std::string& problem) { return is_tunable(problem); });
-  return problems;
+  return calls.problems();
 }
 
-void tune_missing(const Operator& op, TuningStore& store) {
-  const auto silent = [](const std::string&) {};
+std::vector<Missing> missing_problems(const Operator& op, const TuningStore& store) {
+  std::vector<Missing> missing;
   for (const Case& one : op.chosen_cases()) {
     if (!one.workload) continue;
     const DataOptions data = one.data(op.data_options());
     for (const std::string& problem : problems_of(one, data)) {
-      const auto tunable = read_problem(problem, one.device, data);
-      if (store.find(tunable->key())) continue;
-      fmt::print(stderr, "octet: tuning {}\n", problem);
-      store.put(tune_problem(*tunable, {}, silent));
+      if (!is_tunable(problem)) continue;
+      if (!store.find(read_problem(problem, one.device, data)->key())) {
+        missing.push_back({problem, one.device, data});
+      }
     }
+  }
+  return missing;
+}
+
+void tune_missing(const std::vector<Missing>& missing, TuningStore& store) {
+  std::set<std::string> ops;
+  for (const Missing& one : missing) ops.insert(operator_of(one.problem));
+  refuse_forced_backends(ops);
+  for (const auto& [problem, device, data] : missing) {
+    const auto tunable = read_problem(problem, device, data);
+    if (store.find(tunable->key())) continue;  // a layer may have two products of one shape
+    fmt::print(stderr, "octet: tuning {}\n", problem);
+    store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
   }
 }
 
@@ -207,8 +231,9 @@ TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
   return Tuner(tunable, options, phase).tune();
 }
 
-void refuse_forced_backends() {
-  for (const char* op : {"gemm", "grouped_gemm", "attention"}) {
+void refuse_forced_backends(const std::set<std::string>& ops) {
+  for (std::string op : ops) {
+    std::ranges::replace(op, '-', '_');
     const std::string variable = backend_variable(op);
     if (const char* value = environment(variable.c_str())) {
       refuse_usage(
@@ -218,19 +243,34 @@ void refuse_forced_backends() {
   }
 }
 
+std::string choice_text(const TunedChoice& choice) {
+  return choice.implementation + " " + choice.configuration;
+}
+
 void auto_tune(const Operator& op) {
   const char* wanted = environment("OCTET_AUTO_TUNE");
   if (wanted == nullptr || std::string_view(wanted) == "0") return;
   if (std::string_view(wanted) != "1") {
     refuse_usage("OCTET_AUTO_TUNE must be 0 or 1, got \"{}\"", wanted);
   }
-  refuse_forced_backends();
+  if (const char* table = environment("OCTET_TUNING_TABLE")) {
+    refuse_usage(
+        "OCTET_AUTO_TUNE=1 takes the table of the user's store, OCTET_TUNING_TABLE={} names "
+        "another one; unset one of them",
+        table);
+  }
+  const std::string path = store_path("");
+  set_process_table(nullptr);  // what runs without a table is what is tuned
   try {
-    TuningStore store(store_path(""), true);
-    tune_missing(op, store);
-    set_tuning_table(table_path(store.path()));
+    if (const auto missing = missing_problems(op, {path, false}); !missing.empty()) {
+      TuningStore store(path, true);
+      tune_missing(missing, store);
+    }
   } catch (const DatabaseError& error) {
-    fmt::print(stderr, "octet: not tuned: {}\n", error.what());
+    fmt::print(stderr, "octet: not tuned: {}\n", printable(error.what()));
+  }
+  if (std::error_code error; std::filesystem::exists(table_path(path), error)) {
+    set_tuning_table(table_path(path));
   }
 }
 

@@ -7,6 +7,8 @@
 #include "bench/tune/tunable.hpp"
 
 #include <functional>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,11 +43,15 @@ std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choi
 TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
                         const std::function<void(const std::string&)>& phase);
 
-// Throws UsageError where the environment forces an implementation: what is tuned would not run.
-void refuse_forced_backends();
+// Throws UsageError where the environment forces an implementation of one of these operators ("grouped-gemm"): what is
+// tuned would not run.
+void refuse_forced_backends(const std::set<std::string>& ops);
+
+// "cpu_simd avx512 tile=8x48 ..."
+std::string choice_text(const TunedChoice& choice);
 
 // With OCTET_AUTO_TUNE=1: tunes the problems of the cases that the user's store does not have, and takes its table. A
-// store that cannot be written costs a line on stderr.
+// store that cannot be written costs a line on stderr where a problem is missing.
 void auto_tune(const Operator& op);
 
 }  // namespace octet::tool

@@ -1,9 +1,12 @@
 #include "tool/tune/tuning_store.hpp"
 
 #include "tool/history/state_database.hpp"
+#include "tool/results/files.hpp"
 #include "tool/results/provenance.hpp"
 
 #include "bench/report/record.hpp"
+
+#include <octet/error.hpp>
 
 #include <fmt/format.h>
 
@@ -12,6 +15,8 @@
 
 namespace octet::tool {
 namespace {
+
+constexpr const char* kTableEnding = ".table";
 
 constexpr const char* kTables = R"(
   CREATE TABLE entries (
@@ -62,6 +67,22 @@ void remove_where(Database& database, const std::string& condition,
   }
 }
 
+// The table beside a store; no entries where there is none. Throws DatabaseError if something else is there.
+TuningEntries table_beside(const std::string& store) {
+  const std::string path = table_path(store);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  try {
+    return read_table(path).entries;
+  } catch (const Error& error) {
+    throw DatabaseError(
+        fmt::format("{}; the table of {} belongs there, and is not written over it: move it away, "
+                    "or give another store",
+                    error.what(), store),
+        SQLITE_CANTOPEN);
+  }
+}
+
 }  // namespace
 
 std::string store_path(const std::string& given) {
@@ -71,17 +92,32 @@ std::string store_path(const std::string& given) {
 }
 
 std::string table_path(const std::string& store) {
-  return std::filesystem::path(store).replace_extension(".table").string();
+  std::filesystem::path path(store);
+  return path.extension() == ".sqlite" ? path.replace_extension(kTableEnding).string()
+                                       : store + kTableEnding;
 }
 
 TuningStore::TuningStore(const std::string& path, bool write) : path_(path) {
+  if (std::filesystem::path(path).extension() == kTableEnding) {
+    throw DatabaseError(
+        fmt::format("{}: a tuning store is an SQLite file such as job.sqlite; octet tune import "
+                    "takes a table into one",
+                    path),
+        SQLITE_CANTOPEN);
+  }
   std::error_code ignored;
   if (!write && !std::filesystem::exists(path, ignored)) return;
+  if (write) table_beside(path);  // refused before a store is made
   database_ = open_state(kStore, path, write);
   if (!write) return;
-  // Now, not after minutes of measuring. The table may be from before a process was killed.
   database_->execute("PRAGMA foreign_keys = ON");
+  // Now, not after minutes of measuring. The table may lack what a killed process had stored.
+  Transaction transaction(*database_);
+  for (const auto& [key, choice] : table_beside(path)) {
+    if (!find(key)) insert({.key = key, .choice = choice});
+  }
   write_table();
+  transaction.commit();
 }
 
 std::vector<TunedEntry> TuningStore::entries() const {
@@ -124,61 +160,66 @@ TuningEntries TuningStore::table() const {
   return table;
 }
 
-void TuningStore::put(const TunedEntry& entry) {
+void TuningStore::insert(const TunedEntry& entry) {
+  remove_where(*database_, "problem = ?1 AND device = ?2 AND driver = ?3 AND kernels = ?4",
+               {entry.key.problem, entry.key.device, entry.key.driver, entry.key.kernels});
+  Statement(*database_,
+            "INSERT INTO entries (problem, device, driver, kernels, implementation, "
+            "configuration, usual_implementation, usual_configuration, gain, time, commit_id) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+      .give(entry.key.problem)
+      .give(entry.key.device)
+      .give(entry.key.driver)
+      .give(entry.key.kernels)
+      .give(entry.choice.implementation)
+      .give(entry.choice.configuration)
+      .give(entry.usual.implementation)
+      .give(entry.usual.configuration)
+      .give(entry.gain)
+      .give(utc_now())
+      .give(commit())
+      .step();
+  const std::int64_t id = database_->last_id();
+  for (const TunedTrial& trial : entry.trials) {
+    Statement(*database_,
+              "INSERT INTO trials (entry, implementation, configuration, predicted, result) "
+              "VALUES (?1, ?2, ?3, ?4, ?5)")
+        .give(id)
+        .give(trial.choice.implementation)
+        .give(trial.choice.configuration)
+        .give(trial.predicted)
+        .give(trial.result)
+        .step();
+  }
+}
+
+// The table never has an entry that the store has not: it follows what is added, and goes ahead of what is removed.
+// So what only the table has came from somebody else, also where a process was killed in between.
+void TuningStore::put(const std::vector<TunedEntry>& entries) {
   {
     Transaction transaction(*database_);
-    remove_where(*database_, "problem = ?1 AND device = ?2", {entry.key.problem, entry.key.device});
-    Statement(*database_,
-              "INSERT INTO entries (problem, device, driver, kernels, implementation, "
-              "configuration, usual_implementation, usual_configuration, gain, time, commit_id) "
-              "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
-        .give(entry.key.problem)
-        .give(entry.key.device)
-        .give(entry.key.driver)
-        .give(entry.key.kernels)
-        .give(entry.choice.implementation)
-        .give(entry.choice.configuration)
-        .give(entry.usual.implementation)
-        .give(entry.usual.configuration)
-        .give(entry.gain)
-        .give(utc_now())
-        .give(commit())
-        .step();
-    const std::int64_t id = database_->last_id();
-    for (const TunedTrial& trial : entry.trials) {
-      Statement(*database_,
-                "INSERT INTO trials (entry, implementation, configuration, predicted, result) "
-                "VALUES (?1, ?2, ?3, ?4, ?5)")
-          .give(id)
-          .give(trial.choice.implementation)
-          .give(trial.choice.configuration)
-          .give(trial.predicted)
-          .give(trial.result)
-          .step();
-    }
+    for (const TunedEntry& entry : entries) insert(entry);
     transaction.commit();
   }
+  Transaction transaction(*database_);
   write_table();
+  transaction.commit();
 }
 
 void TuningStore::remove(const std::vector<std::int64_t>& ids) {
-  {
-    Transaction transaction(*database_);
-    for (const std::int64_t id : ids) remove_where(*database_, "id = ?1", {std::to_string(id)});
-    transaction.commit();
-  }
+  Transaction transaction(*database_);
+  for (const std::int64_t id : ids) remove_where(*database_, "id = ?1", {std::to_string(id)});
   write_table();
+  transaction.commit();
 }
 
-// Under the write lock: of several writers the last one to come finds all entries.
 void TuningStore::write_table() {
-  Transaction transaction(*database_);
   const std::string path = table_path(path_);
-  if (const int reason = bench::replace_file(path, bench::name_beside(path), table_text(table()));
-      reason != 0) {
+  const std::string wanted = table_text(table());
+  if (text_if_any(path) == wanted) return;
+  if (const int reason = bench::replace_file(path, bench::name_beside(path), wanted); reason != 0) {
     throw DatabaseError(fmt::format("{}: {}", path, std::strerror(reason)), SQLITE_CANTOPEN);
   }
-  transaction.commit();
 }
 
 }  // namespace octet::tool

@@ -26,22 +26,23 @@ struct TunedEntry {
   std::int64_t id = 0;
   TuningKey key;
   TunedChoice choice;
-  TunedChoice usual;  // the library's own choice; empty where the entry was imported
+  TunedChoice usual{};  // the library's own choice; empty where the entry was imported
   double gain = std::numeric_limits<double>::quiet_NaN();  // its time over that of the choice
-  std::string time;
-  std::string commit;
-  std::vector<TunedTrial> trials;
+  std::string time{};
+  std::string commit{};
+  std::vector<TunedTrial> trials{};
 };
 
 // --store, else $OCTET_TUNING_STORE, else octet/tuning.sqlite in the state folder.
 std::string store_path(const std::string& given);
-// "tuning.table" beside "tuning.sqlite".
+// "tuning.table" beside "tuning.sqlite", "job.store.table" beside "job.store".
 std::string table_path(const std::string& store);
 
 class TuningStore {
  public:
-  // Throws DatabaseError. `write`: makes a missing file, and refuses one that cannot be written; without it, a missing
-  // file is an empty store.
+  // Throws DatabaseError. `write`: makes a missing file, refuses one that cannot be written, and takes in the entries
+  // that only the table beside it has, as where a table is kept under version control and the store is not; without
+  // it, a missing file is an empty store.
   TuningStore(const std::string& path, bool write);
 
   const std::string& path() const { return path_; }
@@ -51,13 +52,14 @@ class TuningStore {
   std::optional<TunedEntry> find(std::int64_t id) const;  // with its trials
   TuningEntries table() const;
 
-  // Replaces the entry of the same key, and those of the same problem and device that are stale beside it. The table
-  // follows.
-  void put(const TunedEntry& entry);
+  // Each replaces the entry of the same key, all or none of them. The table follows.
+  void put(const std::vector<TunedEntry>& entries);
   // Removes entries by their ids.
   void remove(const std::vector<std::int64_t>& ids);
 
  private:
+  void insert(const TunedEntry& entry);
+  // Within a transaction: of several writers the last one to come finds all entries.
   void write_table();
 
   std::string path_;

@@ -2,7 +2,7 @@
 #include "bench/tune/tune_search.hpp"
 #include "core/message.hpp"
 #include "device/cuda_runtime.hpp"
-#include "dispatch/machine.hpp"
+#include "dispatch/tuned.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -69,7 +69,7 @@ Tuned tune(DeviceTiming& timing, const TuneRequest& request, const TunableKernel
            const Gate& gate) {
   const Device device = timing.device();
   const bool on_cuda = device.type == DeviceType::cuda;
-  return search(request, on_cuda ? cuda::properties(device.index).name : cpu_model(),
+  return search(request, tuning_device(device, this_machine(device, 0)),
                 on_cuda ? cuda::driver_status() : "-", kernel, gate,
                 [&](const Part& first, const Part& second) {
                   return timing.compare({first}, {second}, request.protocol).ratio;

@@ -25,6 +25,7 @@ Cache read_cache(const std::string& path, const Warn& warn) {
   if (std::filesystem::is_regular_file(path, ignored)) {
     std::ifstream file(path, std::ios::binary);
     const std::string content{std::istreambuf_iterator<char>(file), {}};
+    if (file.is_open() && content.empty()) return {};  // made ahead, as mktemp does
     entries = parse_table(
         content, [&](int line) { warn(text(path, ": line ", line, " is broken and ignored")); });
   }

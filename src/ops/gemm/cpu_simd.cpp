@@ -9,6 +9,7 @@
 #include "ops/gemm/problem.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 namespace octet {
@@ -233,10 +234,6 @@ std::variant<Planned<GemmArgs>, Refusal> plan_with(const GemmProblem& problem,
   return simd_plan_with<GemmArgs>(problem, machine, configuration, plan_products);
 }
 
-}  // namespace
-
-namespace {
-
 // The arithmetic of a micro-tile, with what it pads: in units of outputs at the rate of the first. Of several products,
 // those of their mean.
 double padded_work(const ProductBounds& bounds, const GemmKernels& kernels) {
@@ -259,8 +256,10 @@ std::vector<SimdProducts> simd_products(const ProductBounds& bounds, const Machi
   for (const GemmKernels* kernels : tiles) {
     for (const std::int64_t chunk : kChunks) {
       const GemmChunks cut = gemm_chunks(bounds, *kernels, chunk);
-      // A small product is one chunk of any size.
-      if (chunk != kMaxChunk && cut == result.back().cut) continue;
+      // A small product is one chunk of any size. Products of groups that differ in no more than how many are computed
+      // at once have one text, and are one configuration.
+      const auto size = [](const GemmChunks& of) { return std::tie(of.rows, of.cols, of.depth); };
+      if (chunk != kMaxChunk && size(cut) == size(result.back().cut)) continue;
       result.push_back({kernels, cut, work(kernels) / work(tiles.front())});
     }
   }

@@ -78,8 +78,6 @@ struct GemmChunks {
   std::int64_t acc = 0;    // floats of the chunks that are computed at once
   std::int64_t slice = kBlock;
 
-  friend bool operator==(const GemmChunks&, const GemmChunks&) = default;
-
   // Floats of a line, scales included.
   std::int64_t line_floats() const { return depth + depth / slice; }
   std::size_t bytes() const {
