@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kNone = "-";
 
-std::string or_none(std::string text) { return text.empty() ? std::string(kNone) : text; }
+std::string or_none(const std::string& text) { return text.empty() ? std::string(kNone) : text; }
 
 std::string cuda_name(Device device) {
   const cuda::PretendedDevice* pretended = cuda::pretended();
