@@ -144,6 +144,7 @@ class QuantizedTensor:
                                              Block(*block), ctypes.byref(self.layout)))
         self.memory = torch.zeros(self.layout.bytes + ALIGNMENT, dtype=torch.uint8, device=device)
         offset = -self.memory.data_ptr() % ALIGNMENT
+        self.contents = self.memory[offset:offset + self.layout.bytes]
         values = self.memory[offset:].view(torch.float8_e4m3fn)
         self.values = values.as_strided((rows, cols), (self.layout.pitch, 1))
         scales = self.memory[offset + self.layout.scales_offset:]
@@ -151,6 +152,24 @@ class QuantizedTensor:
         self.scales = scales.as_strided(tuple(self.layout.scale_shape),
                                         tuple(self.layout.scale_strides))
         self.view = Quantized(view(self.values), view(self.scales), Block(*block), 1)
+
+    def copy(self):
+        """The same numbers in other memory."""
+        other = QuantizedTensor(*self.values.shape, self.block, self.memory.device)
+        other.contents.copy_(self.contents)
+        return other
+
+    def padded(self, rows, cols):
+        """With zeros up to multiples of these extents; itself if there is nothing to pad."""
+        old = tuple(self.values.shape)
+        new = tuple(-(-given // multiple) * multiple for given, multiple in zip(old, (rows, cols)))
+        if new == old:
+            return self
+        other = QuantizedTensor(*new, self.block, self.memory.device)
+        for target, source in ((other.values.view(torch.uint8), self.values.view(torch.uint8)),
+                               (other.scales, self.scales)):
+            target[:source.shape[0], :source.shape[1]] = source
+        return other
 
 
 class Plan:
@@ -171,10 +190,12 @@ class Plan:
     def __del__(self):
         library.octet_destroy_plan(self.handle)
 
-    def __call__(self):
+    def __call__(self, args=None):
+        """`args`: other tensors of the same problem than those that the plan was made with."""
         on_gpu = self.workspace.is_cuda
         stream = torch.cuda.current_stream().cuda_stream if on_gpu else None
-        check(self.function(self.handle, ctypes.byref(self.args), ctypes.c_void_p(self.address),
+        check(self.function(self.handle, ctypes.byref(args or self.args),
+                            ctypes.c_void_p(self.address),
                             ctypes.c_size_t(self.bytes), ctypes.c_void_p(stream)))
 
 
@@ -204,11 +225,15 @@ def operand(tensor):
     return tensor.shape, sized(described), Quantized(view(tensor))
 
 
+def gemm_args(a, b, d):
+    return sized(GemmArgs(a=operand(a)[2], b=operand(b)[2], d=view(d)))
+
+
 def gemm_plan(a, b, d, accumulate=False, backend=None, fast_accumulation=False):
     """d = a b^T, or d += a b^T."""
-    (m, k), a_operand, a_view = operand(a)
-    (n, _), b_operand, b_view = operand(b)
+    (m, k), a_operand, _ = operand(a)
+    (n, _), b_operand, _ = operand(b)
     problem = sized(GemmProblem(out_dtype=DTYPES[d.dtype], m=m, n=n, k=k, a=a_operand, b=b_operand,
                                 accumulate=int(accumulate), device=device_of(d),
                                 fast_accumulation=int(fast_accumulation)))
-    return Plan("gemm", problem, sized(GemmArgs(a=a_view, b=b_view, d=view(d))), d.device, backend)
+    return Plan("gemm", problem, gemm_args(a, b, d), d.device, backend)

@@ -16,30 +16,34 @@ tools/peers_triton.py), DeepGEMM, Transformer Engine and cuBLASLt (octet's own b
 output is compared with octet's before anything is timed: one that differs is FAIL, gets no time and
 makes the exit status 1; a library that cannot run a product has ERROR and the reason in its row. A
 ratio is the peer's time over ours, the median over the rounds: above 1 octet is faster. Calls of
-less than a millisecond are launched as a graph. Only like is compared with like: the weight
-gradient that adds to f32 has rows of its own, and `wgrad 2d`, which only octet has, is compared
-with the best peer's 1x128 . 1x128 product. The peers' casts, padding and layouts are not timed.
+less than a millisecond are launched as a graph. The launches of gemm take sets of operands in turn
+that exceed twice the L2 cache. Only like is compared with like: the weight gradient that adds to f32
+has rows of its own, and `wgrad 2d`, which only octet has, is compared with the best peer's
+1x128 . 1x128 product. The peers' casts, padding and layouts are not timed.
+
+With -o the same command continues a run that was stopped or killed.
 
 octet is build/release/liboctet.so, or the library that OCTET_LIBRARY names. Another build of it is
 a contender like the peers; its ratios are listed per shape at the end, with the mean and the worst.
 """
 
+import dataclasses
+import functools
 import gc
 import importlib
+import math
 import pathlib
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import peers_ahead  # noqa: E402
 import peers_builds  # noqa: E402
 import peers_cases  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
-
-# Work per second, to size a round; the others count bytes.
-RATE_GUESS = {"gemm": 1e15, "grouped-gemm": 1e15, "moe-mlp": 7e14, "attention": 5e14}
 
 
 def chosen(contenders, libraries):
@@ -53,39 +57,46 @@ class OutOfTime(Exception):
     pass
 
 
-def run(options, cases_of, compare, table, clock=time.monotonic):
-    """Times every case of every shape into the table, until the time is up."""
-    begin, unit, products = clock(), peers_table.rate_unit(options.op), set()
+def run(options, cases_of, compare, table, deadline=math.inf, clock=time.monotonic):
+    """Times every case of every shape into the table, until the clock shows the deadline."""
+    unit, products = peers_table.rate_unit(options.op), set()
 
-    def timed(case, contenders, *same):
+    def timed(name, case, contenders, *same):
         products.add(case.product)
         if options.product and case.product not in options.product:
             return []
-        if clock() - begin > options.max_seconds:
+        case = dataclasses.replace(case, name=name)
+        if table.has(case):
+            return table.keep(case)
+        if clock() > deadline:
             raise OutOfTime
-        return compare(case, contenders, *same)
+        results = compare(case, contenders, *same)
+        table.add(results)
+        for result in results:
+            if result.seconds:
+                print(f"  {result.case.product:20} {result.library:18} {result.rate:8.5g} "
+                      f"{unit}  ratio {result.ratio:.3f}", flush=True)
+        return results
 
     try:
-        for shape in options.shape:
-            name = table.names.get(shape, "")
+        for shape, name in zip(options.shape, options.names):
             print(f"{peers_cases.shape_text(shape)} {name}".strip(), flush=True)
-            for results in cases_of(shape, timed):
-                for result in results:
-                    table.add(result)
-                    if result.seconds:
-                        print(f"  {result.case.product:20} {result.library:18} {result.rate:8.5g} "
-                              f"{unit}  ratio {result.ratio:.3f}", flush=True)
+            for _ in cases_of(shape, functools.partial(timed, name)):
+                pass
             gc.collect()  # frees a shape's tensors before the next
             for product in set(options.product or []) - products:
                 print(f"tools/peers.py: --product must be one of {', '.join(sorted(products))}, "
                       f"got {product}", file=sys.stderr)
                 sys.exit(2)
     except OutOfTime:
-        print(f"stopped: --max-seconds {options.max_seconds:g} reached")
-    print("\n".join(peers_table.summary(table.results, unit, table.names)))
+        print(f"stopped: --max-seconds {options.max_seconds:g} reached"
+              + ("; rerun the same command to continue" if options.output else ""))
+    if table.kept_cases:
+        print(f"{table.kept_cases} cases already in {options.output} (--fresh measures again)")
+    table.close()
+    print("\n".join(peers_table.summary(table.results, unit)))
     for build in options.builds:
         print("\n".join(peers_builds.ratios(table.results, build.name)))
-    table.close()
 
 
 def open_table(options, octet_c, builds, properties, gpu):
@@ -104,34 +115,43 @@ def open_table(options, octet_c, builds, properties, gpu):
     # The tool beside the library names the kernels of whole operators, a row those that it ran.
     provenance.device_sources = octet_c.device_sources(peers_options.digest_of(options))
     return peers_table.Table(options.op, options.output, provenance, versions,
-                             peers_options.repeats(options), options.names)
+                             peers_options.repeats(options), any(options.names), options.fresh)
 
 
 def main(arguments):
     options = peers_options.parse_arguments(arguments, __doc__)
+    deadline = time.monotonic() + options.max_seconds
     try:
         import octet_c
         import peers_torch
         properties, gpu = peers_torch.gpu_in_use()
         builds = {build.name: build.load(options.op) for build in options.builds}
         table = open_table(options, octet_c, builds, properties, gpu)
-    except (AttributeError, ImportError, OSError, RuntimeError) as error:
-        print(f"tools/peers.py: {peers_rounds.one_line(error)}", file=sys.stderr)
+    except (AttributeError, ImportError, OSError, RuntimeError, ValueError) as error:
+        text = error if isinstance(error, ValueError) else peers_rounds.one_line(error)
+        print(f"tools/peers.py: {text}", file=sys.stderr)
         return 2
     options.compile_mode = options.compile_mode or list(peers_options.COMPILE_MODES)
-    timer = peers_torch.Timer(gpu, RATE_GUESS.get(options.op, 3e12), options.round_seconds)
+    timer = peers_torch.Timer(gpu)
+    protocol = peers_rounds.Protocol(options.rounds, options.round_seconds, options.seconds_per_case)
     operator = importlib.import_module(peers_builds.operator_module(options.op))
 
     def compare(case, contenders, same=peers_torch.close):
-        return peers_rounds.compare(case, chosen(contenders, options.library), options.rounds, same,
-                                    timer)
+        return peers_rounds.compare(case, chosen(contenders, options.library), protocol, same, timer)
 
     def cases_of(shape, timed):
         peers_torch.torch.cuda.empty_cache()
         more = options, properties.L2_cache_size
         return operator.cases(shape, peers_builds.beside(builds, timed, shape, *more), *more)
 
-    run(options, cases_of, compare, table)
+    if "deep_gemm" in importlib.import_module("peers_libraries").available():
+        peers_ahead.compile_kernels(options, table.has, deadline)
+    try:
+        run(options, cases_of, compare, table, deadline)
+    except KeyboardInterrupt:
+        print("interrupted" + (f"; the rows are in {options.output}.part, rerun the same command to continue"
+                               if options.output else ""))
+        return 130
     return int(table.failed())
 
 

@@ -6,6 +6,7 @@ same data; only octet's own call is taken from them.
 """
 
 import dataclasses
+import functools
 import importlib
 import os
 import pathlib
@@ -76,6 +77,11 @@ def octet_calls(operator, shape, options, l2_bytes, device):
         yield taken.pop()
 
 
+def refuse_one_set(name, sets):
+    raise RuntimeError(f"the tools of {name} read one set of operands from the L2 cache, octet's "
+                       f"read {sets} in turn; leave out TOOLS to use these")
+
+
 def beside(builds, compare, shape, options, l2_bytes, device="cuda"):
     """`compare` with the calls of the builds added; builds: name -> what `load` returned."""
     calls = {name: octet_calls(operator, shape, options, l2_bytes, device)
@@ -88,6 +94,8 @@ def beside(builds, compare, shape, options, l2_bytes, device="cuda"):
             if product != case.product:
                 raise RuntimeError(f"--library {name}: its tools compute {product}, these "
                                    f"{case.product}")
+            if case.sets > 1 and not hasattr(builds[name][1], "operand_sets"):
+                more[name] = functools.partial(refuse_one_set, name, case.sets)
         return compare(case, contenders | more, *same)
 
     return compare_all
@@ -101,7 +109,8 @@ def ratios(results, name):
         return [f"{name}: no times"]
     widths, shapes = {r.case.product: max(7, len(r.case.product)) for r in timed}, {}
     for result in timed:
-        shapes.setdefault(result.case.shape, {})[result.case.product] = f"{result.ratio:.4f}"
+        row = shapes.setdefault((result.case.shape, result.case.name), {})
+        row[result.case.product] = f"{result.ratio:.4f}"
 
     def line(shape, cells):
         columns = (f"{cells.get(product, ''):>{width}}" for product, width in widths.items())
@@ -109,7 +118,7 @@ def ratios(results, name):
 
     lines = [f"time of {name} over octet's (below 1 octet is slower)",
              line("shape", {product: product for product in widths}),
-             *(line(shape_text(shape), row) for shape, row in shapes.items())]
+             *(line(shape_text(shape), row) for (shape, _), row in shapes.items())]
     worst = min(timed, key=lambda r: r.ratio)
     losses = sum(r.ratio < LOSS for r in timed)
     return lines + [f"{name}: mean {geometric_mean([r.ratio for r in timed]):.4f}, worst "

@@ -75,8 +75,8 @@ def tool_beside(library_path):
 
 
 def random_layers(count, seed):
-    """Shape -> name of the layers that `octet bench gemm --random COUNT --seed SEED` draws: the
-    tool beside the library says which. A shape that is drawn twice is run once."""
+    """(shape, name) of the layers that `octet bench gemm --random COUNT --seed SEED` draws: the tool
+    beside the library says which. A shape that is drawn twice is two layers."""
     tool = tool_beside(os.environ.get("OCTET_LIBRARY") or TREE / "build/release/liboctet.so")
     command = [tool, "bench", "gemm", "--random", str(count), "--seed", str(seed), "--list",
                "--device", "cpu"]
@@ -87,7 +87,7 @@ def random_layers(count, seed):
     except subprocess.CalledProcessError as error:
         raise ValueError(f"{tool}: {error.stderr.strip()}") from error
     lines = (line.split("  ", 1) for line in text.splitlines())
-    return {tuple(map(int, shape.split("x"))): name for shape, name in lines}
+    return [(tuple(map(int, shape.split("x"))), name) for shape, name in lines]
 
 
 def group_of(name):

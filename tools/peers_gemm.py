@@ -1,17 +1,51 @@
-"""The products of a linear layer, and who can compute them: y = x w^T, dx = dy w, dw = dy^T x."""
+"""The products of a linear layer, and who can compute them: y = x w^T, dx = dy w, dw = dy^T x.
+
+The launches of every contender take sets of operands in turn, which hold the same numbers and
+exceed twice the L2 cache together, as in octet bench: otherwise small operands would stay in it.
+"""
 
 import functools
+import math
 
 import torch
 
 import octet_c
 import peers_libraries
-from peers_rounds import OURS, Case, LeftOut, fastest_peer
+from peers_rounds import OURS, Case, LeftOut, fastest_peer, noted
+from peers_torch import rotating
 
 ROWS, SQUARES = (1, 128), (128, 128)
 ALL = -1
 END_SCALED = {"tensorwise": (ALL, ALL), "rowwise": (1, ALL)}
 UNQUANTISED = {"bf16": torch.bfloat16, "f16": torch.float16}
+# Each set is a call, views and a description of its own for each contender. Only operands of less
+# than 100 KB would need more of them: 50 MB of L2, twice, in 1024 parts.
+MOST_SETS = 1024
+
+
+def operand_sets(touched_bytes, l2_bytes):
+    """How many sets of operands exceed twice the cache."""
+    return max(1, min(MOST_SETS, math.ceil(2 * l2_bytes / touched_bytes)))
+
+
+def bytes_of(operand):
+    return operand.layout.bytes if peers_libraries.quantised(operand) else operand.nbytes
+
+
+def copy_of(operand):
+    return operand.copy() if peers_libraries.quantised(operand) else operand.clone()
+
+
+class Operands:
+    """a and b, and copies of both, which are made when they are first needed."""
+
+    def __init__(self, a, b, l2_bytes):
+        self.a, self.b = a, b
+        self.count = operand_sets(bytes_of(a) + bytes_of(b), l2_bytes)
+
+    @functools.cached_property
+    def sets(self):
+        return [(self.a, self.b), *((copy_of(self.a), copy_of(self.b)) for _ in range(1, self.count))]
 
 
 def both_ways(x, block, transposed_block):
@@ -22,36 +56,51 @@ def both_ways(x, block, transposed_block):
     return out, transposed
 
 
-def octet_call(a, b, dtype, accumulate=False, backend=None, fast=False):
-    out = peers_libraries.output(a, b, dtype)
-    plan = octet_c.gemm_plan(a, b, out, accumulate, fast_accumulation=fast)
+def octet_call(operands, dtype, accumulate=False, backend=None, fast=False):
+    """By octet's choice or by one of its backends, which gets ragged operands padded."""
+    out = peers_libraries.output(operands.a, operands.b, dtype)
+    m, n = out.shape
+    plan = octet_c.gemm_plan(operands.a, operands.b, out, accumulate, fast_accumulation=fast)
     if plan.implementation == backend:
         raise LeftOut("this is what octet itself chooses here")
+    sets, note = operands.sets, ""
     if backend:
-        plan = octet_c.gemm_plan(a, b, out, accumulate, backend, fast)
+        if peers_libraries.quantised(operands.a):
+            sets = [peers_libraries.CUBLASLT.padded(a, b) for a, b in sets]
+            note = peers_libraries.Multiples.note((operands.a, operands.b), sets[0])
+        out = peers_libraries.output(*sets[0], dtype)
+        plan = octet_c.gemm_plan(*sets[0], out, accumulate, backend, fast)
 
-    def call():
-        plan()
-        return out
+    def call_of(a, b):
+        args = octet_c.gemm_args(a, b, out)
 
-    return call
+        def call():
+            plan(args)
+            return out[:m, :n]
+
+        call.operands = a, b  # args has only their addresses
+        return noted(call, note)
+
+    return rotating([call_of(a, b) for a, b in sets])
 
 
-def contenders(a, b, dtype, accumulate=False, sources=None):
+def contenders(operands, dtype, accumulate=False, sources=None):
     """Name -> function that makes the call, for the libraries that have exactly this form."""
-    makers = {OURS: functools.partial(octet_call, a, b, dtype, accumulate),
-              "cublaslt": functools.partial(octet_call, a, b, dtype, accumulate, "cublaslt")}
-    for name, library in peers_libraries.available().items():
-        if library.takes(a, b, accumulate):
-            makers[name] = functools.partial(library.call, a, b, dtype, accumulate, sources)
-    return makers
+    def of_library(library):
+        return lambda: rotating(library.calls(operands.sets, dtype, accumulate, sources))
+
+    makers = {OURS: functools.partial(octet_call, operands, dtype, accumulate),
+              "cublaslt": functools.partial(octet_call, operands, dtype, accumulate, "cublaslt")}
+    return makers | {name: of_library(library)
+                     for name, library in peers_libraries.available().items()
+                     if library.takes(operands.a, operands.b, accumulate)}
 
 
 def randn(rows, cols, dtype, generator):
     return torch.randn(rows, cols, generator=generator, dtype=dtype, device=generator.device)
 
 
-def fp8_cases(shape, compare, generator):
+def fp8_cases(shape, compare, generator, l2_bytes):
     """Results, one product after the other; the weight gradient in each of its forms."""
     m, n, k = shape
     x, w, dy = (randn(*extents, torch.bfloat16, generator) for extents in ((m, k), (n, k), (m, n)))
@@ -60,27 +109,31 @@ def fp8_cases(shape, compare, generator):
     dy_rows, dy_t = both_ways(dy, ROWS, ROWS)
     bf16 = torch.bfloat16
 
-    def case(product, **more):
-        return Case(shape, product, "fp8", 2.0 * m * n * k, **more)
+    def case(product, operands, **more):
+        return Case(shape, product, "fp8", 2.0 * m * n * k, sets=operands.count, **more)
 
-    yield compare(case("forward"), contenders(x_rows, w_squares, bf16, sources=(x, w, "TN")))
-    yield compare(case("dgrad"), contenders(dy_rows, w_t, bf16, sources=(dy, w, "NN")))
-    rows = contenders(dy_t, x_t, bf16, sources=(dy, x, "NT"))
-    results = compare(case("wgrad 1d"), rows)
+    operands = Operands(x_rows, w_squares, l2_bytes)
+    yield compare(case("forward", operands), contenders(operands, bf16, sources=(x, w, "TN")))
+    operands = Operands(dy_rows, w_t, l2_bytes)
+    yield compare(case("dgrad", operands), contenders(operands, bf16, sources=(dy, w, "NN")))
+    operands = Operands(dy_t, x_t, l2_bytes)
+    rows = contenders(operands, bf16, sources=(dy, x, "NT"))
+    results = compare(case("wgrad 1d", operands), rows)
     yield results
-    yield compare(case("wgrad 1d f32 +="),
-                  contenders(dy_t, x_t, torch.float32, accumulate=True, sources=(dy, x, "NT")))
+    yield compare(case("wgrad 1d f32 +=", operands),
+                  contenders(operands, torch.float32, accumulate=True, sources=(dy, x, "NT")))
     # No peer offers 128x128 blocks of x^T: ours is compared with the best of the product above.
     _, x_t_squares = both_ways(x, ROWS, SQUARES)
-    both = {OURS: functools.partial(octet_call, dy_t, x_t_squares, bf16)}
+    operands = Operands(dy_t, x_t_squares, l2_bytes)
+    both = {OURS: functools.partial(octet_call, operands, bf16)}
     best = fastest_peer(r for r in results if r.library in rows)  # no other build of octet
     name = f"{best.library} 1d" if best else ""
     if best:
         both[name] = rows[best.library]
-    yield compare(case("wgrad 2d", other_data=frozenset([name])), both)
+    yield compare(case("wgrad 2d", operands, other_data=frozenset([name])), both)
 
 
-def end_scaled_cases(shape, options, compare, generator):
+def end_scaled_cases(shape, options, compare, generator, l2_bytes):
     """Products with a scale per tensor or per row. torch's is cuBLASLt's; that it rounds otherwise is judged by
     octet check."""
     m, n, k = shape
@@ -91,13 +144,15 @@ def end_scaled_cases(shape, options, compare, generator):
     dy_rows, dy_t = both_ways(dy, block, block)
 
     def compared(product, a, b, out=torch.bfloat16, accumulate=False):
+        operands = Operands(a, b, l2_bytes)
         case = Case(shape, product, f"fp8 {options.granularity}" + (" fast" if fast else ""), 2.0 * m * n * k,
-                    other_data=frozenset(["torch", "cublaslt"]))
-        makers = {OURS: functools.partial(octet_call, a, b, out, accumulate, None, fast),
-                  "cublaslt": functools.partial(octet_call, a, b, out, accumulate, "cublaslt", fast)}
+                    other_data=frozenset(["torch", "cublaslt"]), sets=operands.count)
+        makers = {OURS: functools.partial(octet_call, operands, out, accumulate, None, fast),
+                  "cublaslt": functools.partial(octet_call, operands, out, accumulate, "cublaslt", fast)}
         library = peers_libraries.available().get("torch")
         if library and not accumulate:
-            makers["torch"] = functools.partial(library.end_scaled, a, b, out, fast)
+            makers["torch"] = lambda: rotating([library.end_scaled(*one, out, fast)
+                                                for one in operands.sets])
         return compare(case, makers)
 
     yield compared("forward", x_rows, w_rows)
@@ -106,14 +161,15 @@ def end_scaled_cases(shape, options, compare, generator):
     yield compared("wgrad f32 +=", dy_t, x_t, torch.float32, True)
 
 
-def plain_cases(shape, dtype_name, compare, generator):
+def plain_cases(shape, dtype_name, compare, generator, l2_bytes):
     m, n, k = shape
     dtype = UNQUANTISED[dtype_name]
     x, w, dy = (randn(*extents, dtype, generator) for extents in ((m, k), (n, k), (m, n)))
 
     def compared(product, a, b, out=dtype, accumulate=False):
-        case = Case(shape, product, dtype_name, 2.0 * m * n * k)
-        return compare(case, contenders(a, b, out, accumulate))
+        operands = Operands(a, b, l2_bytes)
+        case = Case(shape, product, dtype_name, 2.0 * m * n * k, sets=operands.count)
+        return compare(case, contenders(operands, out, accumulate))
 
     yield compared("forward", x, w)
     yield compared("dgrad", dy, w.t())
@@ -121,10 +177,10 @@ def plain_cases(shape, dtype_name, compare, generator):
     yield compared("wgrad f32 +=", dy.t(), x.t(), torch.float32, True)
 
 
-def cases(shape, compare, options, _l2_bytes, device="cuda"):
+def cases(shape, compare, options, l2_bytes, device="cuda"):
     generator = torch.Generator(device).manual_seed(1)
     if options.dtype == "fp8":
         if options.granularity != "blockwise":
-            return end_scaled_cases(shape, options, compare, generator)
-        return fp8_cases(shape, compare, generator)
-    return plain_cases(shape, options.dtype, compare, generator)
+            return end_scaled_cases(shape, options, compare, generator, l2_bytes)
+        return fp8_cases(shape, compare, generator, l2_bytes)
+    return plain_cases(shape, options.dtype, compare, generator, l2_bytes)

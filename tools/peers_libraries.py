@@ -1,12 +1,13 @@
 """The other libraries tools/peers.py knows: which form of product each has, and how it is called.
 
-Each is a class with `takes(a, b, accumulate)` and `call(a, b, dtype, accumulate, sources)`, which
-returns a function that runs the product once and returns its output. Operands are
-octet_c.QuantizedTensor or, unquantised, plain matrices; `sources` are the unquantised operands and
-Transformer Engine's name of their layout. A missing library is reported once.
+Each is a class with `takes(a, b, accumulate)` and `calls(sets, dtype, accumulate, sources)`: a call
+per set of operands, which runs the product once and returns its output; they share one output.
+Operands are octet_c.QuantizedTensor or, unquantised, plain matrices; `sources` are the unquantised
+operands and Transformer Engine's name of their layout. A missing library is reported once.
 """
 
 import ctypes
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -14,7 +15,7 @@ import inspect
 import torch
 
 import octet_c
-from peers_rounds import one_line
+from peers_rounds import noted, one_line
 
 SQUARES = (128, 128)
 
@@ -32,6 +33,29 @@ def output(a, b, dtype):
     return torch.zeros(m, n, dtype=dtype, device=device_of(a))
 
 
+@dataclasses.dataclass(frozen=True)
+class Multiples:
+    """What a library wants the extents of a product of FP8 to be multiples of. Ragged operands are
+    padded with zeros for it, which is not timed, and its output is the part that was asked for."""
+    m: int = 1
+    n: int = 1
+    k: int = 1
+
+    def padded(self, a, b):
+        return a.padded(self.m, self.k), b.padded(self.n, self.k)
+
+    @staticmethod
+    def note(given, padded):
+        """For the row: what was multiplied, if it was not what was given."""
+        (m, k), (n, _) = (operand.values.shape for operand in padded)
+        same = all(one is other for one, other in zip(given, padded))
+        return "" if same else f"padded to {m}x{n}x{k}"
+
+
+# As src/ops/gemm/cublaslt.cpp has them.
+CUBLASLT = Multiples(8, 8, 16)
+
+
 class Torch:
     """torch.nn.functional.scaled_mm, and torch.mm for unquantised operands."""
 
@@ -41,12 +65,15 @@ class Torch:
     def takes(self, a, b, accumulate):
         return not (quantised(a) and accumulate)
 
-    def call(self, a, b, dtype, accumulate, _sources):
-        return self.scaled(a, b, dtype) if quantised(a) else self.plain(a, b, dtype, accumulate)
+    def calls(self, sets, dtype, accumulate, _sources):
+        if quantised(sets[0][0]):
+            return [self.scaled(a, b, dtype) for a, b in sets]
+        out = output(*sets[0], dtype)
+        return [self.plain(a, b, out, accumulate) for a, b in sets]
 
     @staticmethod
-    def plain(a, b, dtype, accumulate):
-        out, right = output(a, b, dtype), b.t()
+    def plain(a, b, out, accumulate):
+        dtype, right = out.dtype, b.t()
         if accumulate:
             return lambda: torch.addmm(out, a, right, out_dtype=dtype, out=out)
         return lambda: torch.mm(a, right, out=out)
@@ -63,7 +90,6 @@ class Torch:
             recipe = ScalingType.BlockWise128x128
         return lambda: scaled_mm(a.values, b.values.t(), left, ScalingType.BlockWise1x128, right,
                                  recipe, output_dtype=dtype)
-
 
     @staticmethod
     def end_scaled(a, b, dtype, fast):
@@ -87,12 +113,17 @@ class Triton:
     def takes(self, a, b, accumulate):
         return quantised(a) and not accumulate
 
-    def call(self, a, b, dtype, _accumulate, _sources):
-        return self.kernels.product(a, b, output(a, b, dtype))
+    def calls(self, sets, dtype, _accumulate, _sources):
+        out = output(*sets[0], dtype)
+        return [self.kernels.product(a, b, out) for a, b in sets]
 
 
 class DeepGemm:
-    """Takes our scales as they are; its 1x128 . 1x128 kernel only adds to f32."""
+    """Takes our scales as they are; its 1x128 . 1x128 kernel only adds to f32. That one takes K for
+    the pitch of its operands (sm90_fp8_gemm_1d1d.hpp), and our pitch is a multiple of 128. The other
+    one traps unless N is a multiple of 8 (sm90_fp8_gemm_1d2d.cuh), which ends the CUDA context. Rows of
+    both outputs must begin at 16 bytes."""
+    WITH_SQUARES, WITH_ROWS = Multiples(n=8), Multiples(n=8, k=128)
 
     def __init__(self):
         self.library = importlib.import_module("deep_gemm")
@@ -101,18 +132,25 @@ class DeepGemm:
     def takes(self, a, b, accumulate):
         return quantised(a) and accumulate == (b.block != SQUARES)
 
-    def call(self, a, b, dtype, accumulate, _sources):
-        out = output(a, b, dtype)
-        # It refuses scales of squares in padded rows, as octet has them.
-        scales = b.scales.contiguous() if b.block == SQUARES else b.scales
-        left, right = (a.values, a.scales), (b.values, scales)
+    def calls(self, sets, dtype, accumulate, _sources):
+        (m, _), (n, _) = (operand.values.shape for operand in sets[0])
+        wanted = self.WITH_ROWS if accumulate else self.WITH_SQUARES
+        padded = [wanted.padded(a, b) for a, b in sets]
+        out = output(*padded[0], dtype)
         more = {"c": out, "recipe": (1, 1, 128)} if accumulate else {}
 
-        def call():
-            self.library.fp8_gemm_nt(left, right, out, disable_ue8m0_cast=True, **more)
-            return out
+        def call_of(a, b):
+            # It refuses scales of squares in padded rows, as octet has them.
+            scales = b.scales.contiguous() if b.block == SQUARES else b.scales
+            left, right = (a.values, a.scales), (b.values, scales)
 
-        return call
+            def call():
+                self.library.fp8_gemm_nt(left, right, out, disable_ue8m0_cast=True, **more)
+                return out[:m, :n]
+
+            return noted(call, wanted.note(sets[0], padded[0]))
+
+        return [call_of(a, b) for a, b in padded]
 
 
 class TransformerEngine:
@@ -140,18 +178,22 @@ class TransformerEngine:
                               amax_epsilon=0.0, force_pow_2_scales=False,
                               block_scaling_dim=2 if block == SQUARES else 1)(tensor)
 
-    def call(self, a, b, dtype, accumulate, sources):
-        # Its products are column-major: the right operand comes first.
-        left, right, layout = sources
-        left, right = self.quantize(left, a.block), self.quantize(right, b.block)
-        out = output(a, b, dtype)
+    def calls(self, sets, dtype, accumulate, sources):
+        left_source, right_source, layout = sources
+        out = output(*sets[0], dtype)
 
-        def call():
-            self.gemm(right, left, out_dtype=dtype, out=out, layout=layout, accumulate=accumulate,
-                      use_split_accumulator=True, **self.more)
-            return out
+        def call_of(a, b):
+            left, right = self.quantize(left_source, a.block), self.quantize(right_source, b.block)
 
-        return call
+            def call():
+                # Its products are column-major: the right operand comes first.
+                self.gemm(right, left, out_dtype=dtype, out=out, layout=layout,
+                          accumulate=accumulate, use_split_accumulator=True, **self.more)
+                return out
+
+            return call
+
+        return [call_of(a, b) for a, b in sets]
 
 
 def cublaslt_version():

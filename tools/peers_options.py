@@ -80,12 +80,20 @@ def make_parser(description):
     parser.add_argument("--compile-mode", action="append", choices=COMPILE_MODES,
                         help="of torch.compile; of both, without it, the faster one is taken")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5")
-    parser.add_argument("--round-seconds", type=float, default=ROUND_SECONDS, metavar="S",
-                        help="of a round of one contender, which settles in as long before\n"
-                        f"[default: {ROUND_SECONDS:g}]")
+    lengths = parser.add_mutually_exclusive_group()
+    lengths.add_argument("--round-seconds", type=float, default=ROUND_SECONDS, metavar="S",
+                         help="of a round of one contender, which settles in as long before\n"
+                         f"[default: {ROUND_SECONDS:g}]")
+    lengths.add_argument("--seconds-per-case", type=float, metavar="S",
+                         help="of all rounds of all contenders of a product, in place of\n"
+                         "--round-seconds; at least three launches are timed")
     parser.add_argument("--max-seconds", type=float, default=math.inf,
-                        help="begin no further product after so long")
-    parser.add_argument("-o", "--output", metavar="CSV")
+                        help="begin no further product after so long; the same command goes on")
+    parser.add_argument("-o", "--output", metavar="CSV",
+                        help="rows go to CSV.part as they come, and to CSV at the end; a case that\n"
+                        "is there is not measured again")
+    parser.add_argument("--fresh", action="store_true",
+                        help="of -o: measure every case again and replace the file")
     return parser
 
 
@@ -131,10 +139,11 @@ def check_random(options, parser):
 
 
 def set_shapes(options, parser):
-    """Replaces options.shape, texts, by the shapes to run; options.names: those of drawn layers."""
+    """Replaces options.shape, texts, by the shapes to run; options.names: one for each, empty unless
+    it is a drawn layer."""
     of_words = words(options, parser)
     check_random(options, parser)
-    options.names = {}
+    names = None
     if options.suite and (options.shape or SUITES[options.suite] != options.op):
         parser.error(f"--suite {options.suite} goes with {SUITES[options.suite]} and without "
                      f"--shape, got it with {options.op}")
@@ -144,10 +153,10 @@ def set_shapes(options, parser):
         parser.error(f"--shard-id must be 0 to {options.num_shards - 1}, got {options.shard_id}")
     if options.random is not None:
         try:
-            options.names = random_layers(options.random, 1 if options.seed is None else options.seed)
+            layers = random_layers(options.random, 1 if options.seed is None else options.seed)
         except ValueError as error:
             parser.error(f"--random: {error}")
-        shapes = list(options.names)
+        shapes, names = [shape for shape, _ in layers], [name for _, name in layers]
     elif options.suite:
         shapes = suite(options.suite, of_words)
     else:
@@ -157,7 +166,9 @@ def set_shapes(options, parser):
             parser.error(str(error))
         if options.op in WORDS:
             shapes = [(*shape, word) for shape in shapes for word in of_words]
-    options.shape = selected(shapes, options.every, options.num_shards, options.shard_id)
+    dealt = options.every, options.num_shards, options.shard_id
+    options.shape = selected(shapes, *dealt)
+    options.names = selected(names or [""] * len(shapes), *dealt)
 
 
 def check_libraries(options, parser):
@@ -203,6 +214,10 @@ def parse_arguments(arguments, description=None):
         parser.error(f"--rounds must be at least 5, got {options.rounds}")
     if not options.round_seconds > 0:
         parser.error(f"--round-seconds must be above 0, got {options.round_seconds}")
+    if options.seconds_per_case is not None and not options.seconds_per_case > 0:
+        parser.error(f"--seconds-per-case must be above 0, got {options.seconds_per_case}")
+    if options.fresh and not options.output:
+        parser.error("--fresh goes with -o, got it without")
     if not options.max_seconds > 0:
         parser.error(f"--max-seconds must be above 0, got {options.max_seconds}")
     folder = pathlib.Path(options.output or ".").parent
@@ -233,6 +248,8 @@ def repeats(options):
     more.append(f"--rounds {options.rounds}")
     if options.round_seconds != ROUND_SECONDS:
         more.append(f"--round-seconds {options.round_seconds:g}")
+    if options.seconds_per_case is not None:
+        more.append(f"--seconds-per-case {options.seconds_per_case:g}")
     more += [f"--product '{product}'" for product in options.product or []]
     more += [f"--compile-mode {mode}" for mode in options.compile_mode or []]
     more += [f"--library '{text}'" for text in options.library or []]

@@ -4,10 +4,12 @@ Nothing here knows torch: how outputs are compared and how a call is timed are a
 """
 
 import dataclasses
+import math
 import statistics
 
 OURS = "octet"
 ROUND_SECONDS = 0.08
+GRAPH_LAUNCHES = 256  # of 3 us are 0.8 ms, beside which the gap between two graphs is small
 
 
 class LeftOut(Exception):
@@ -23,6 +25,8 @@ class Case:
     dtype: str
     work: float  # operations or bytes of one call
     other_data: frozenset = frozenset()  # contenders on data other than ours, judged elsewhere
+    sets: int = 1   # of operands, which the launches of a call take in turn
+    name: str = ""  # of a layer that was drawn at random: two of them may have one shape
 
 
 @dataclasses.dataclass
@@ -109,26 +113,60 @@ def prepare(case, contenders, same, say):
     return calls, refused
 
 
-def round_of(call_seconds, round_seconds=ROUND_SECONDS):
-    """How many launches of a call make a round, and whether to launch them as one graph: for short
-    calls launched one by one, Python would be measured."""
-    return max(3, min(100, int(round_seconds / call_seconds))), call_seconds < 1e-3
+@dataclasses.dataclass(frozen=True)
+class Protocol:
+    """How often and for how long every contender of a case is timed."""
+    rounds: int = 5
+    round_seconds: float = ROUND_SECONDS
+    case_seconds: float = None  # of all contenders together, in place of round_seconds
+
+    def seconds_of_round(self, contenders):
+        """Each contender has the timed rounds, a warm-up and one that sizes them, and settles as long
+        before each."""
+        if self.case_seconds is None:
+            return self.round_seconds
+        return self.case_seconds / (2 * (self.rounds + 2) * contenders)
 
 
-def compare(case, contenders, rounds, same, timer, say=print):
-    """The results of one case. `same(output, wanted)` judges, `timer.batch(call, case)` makes a
-    round's launches of a call, `timer.seconds(batch)` times them, per call, and `timer.reading()`
-    gives clock and power while they ran."""
+def batch_of(call_seconds, round_seconds, sets=1):
+    """How many launches are enqueued at once, and whether as a graph: for short calls launched one
+    by one, Python would be measured. A graph takes every set of operands equally often."""
+    as_graph = call_seconds < 1e-3
+    launches = max(3, math.ceil(round_seconds / call_seconds))
+    if as_graph:
+        launches = math.ceil(min(launches, GRAPH_LAUNCHES) / sets) * sets
+    return launches, as_graph
+
+
+def repeats_of(batch_seconds, round_seconds):
+    """How many batches make a round that lasts at least round_seconds."""
+    return max(1, math.ceil(round_seconds / batch_seconds))
+
+
+def compare(case, contenders, protocol, same, timer, say=print):
+    """The results of one case. `same(output, wanted)` judges, `timer.batch(call, case, seconds)`
+    makes the launches of a round that lasts so long, `timer.seconds(batch)` times them, per call,
+    and `timer.reading()` gives clock and power while they ran."""
     calls, results = prepare(case, contenders, same, say)
+    round_seconds = protocol.seconds_of_round(max(1, len(calls)))
+    batches = {}
+    for name, call in list(calls.items()):
+        try:
+            batch = timer.batch(call, case, round_seconds)
+            timer.seconds(batch)
+            batches[name] = batch
+        except Exception as error:  # as in prepare
+            say(f"  {case.product:16} {name}: ERROR, {one_line(error)}")
+            results.append(Result(case, name, "ERROR", [], note=one_line(error)))
+            del calls[name]
+            if name == OURS:
+                return results
     if not calls:
         return results
-    batches = {name: timer.batch(call, case) for name, call in calls.items()}
-    for batch in batches.values():
-        timer.seconds(batch)
     timed = {name: Result(case, name, "PASS", [], note=getattr(call, "note", ""))
              for name, call in calls.items()}
     readings = {name: [] for name in calls}
-    for turn in range(rounds):
+    for turn in range(protocol.rounds):
         # Alternate the direction, so that no contender always follows the same one.
         for name, batch in list(batches.items())[::-1 if turn % 2 else 1]:
             timed[name].seconds.append(timer.seconds(batch))

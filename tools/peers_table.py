@@ -1,11 +1,14 @@
 """What tools/peers.py writes: the CSV with its provenance, and the summary at the end."""
 
 import csv
+import fcntl
+import io
 import math
 import os
 import statistics
 import subprocess
 
+import peers_kept
 from peers_cases import group_of, shape_text, tool_beside, words_of
 from peers_rounds import OURS
 
@@ -31,9 +34,12 @@ class Provenance:
         self.gpu_name, self.driver, self.device_sources = gpu_name, driver, device_sources
         self.commit = commit_of(tool_beside(library_path), op, device_sources)
 
+    def origin(self):
+        """What a row of an earlier run must share with one of this."""
+        return {"GPU": self.gpu_name, "Device Sources": self.device_sources}
+
     def fields(self, result, command):
-        return {"GPU": self.gpu_name, "Driver": self.driver, "Commit": self.commit,
-                "Device Sources": self.device_sources,
+        return {**self.origin(), "Driver": self.driver, "Commit": self.commit,
                 "Clock (MHz)": number(result.clock_mhz, ".0f"),
                 "Power (W)": number(result.power_w, ".1f"), "Command": command}
 
@@ -60,47 +66,115 @@ def number(value, form):
 
 
 class Table:
-    """Rows go to OUTPUT.part as they come; `close` renames it to OUTPUT. `names`: shape -> name of
-    the layers that were drawn at random, if any."""
+    """Rows go to OUTPUT.part as they come. `close` writes them to OUTPUT, behind those of an earlier
+    run that they do not replace. `named`: the cases have names."""
 
-    def __init__(self, op, path, provenance, versions, command, names=None):
-        self.names = names or {}
+    def __init__(self, op, path, provenance, versions, command, named=False, fresh=False):
         self.op, self.provenance, self.versions, self.command = op, provenance, versions, command
-        self.rate = rate_unit(op)
-        self.columns = [*SHAPE_COLUMNS[op], *(["Case"] if self.names else []), "Dtype", "Product", "Library", "Version", "Check",
-                        "Time (ms)", self.rate, "Ratio", "Spread (%)", "GPU", "Driver", "Commit",
-                        "Device Sources", "Clock (MHz)", "Power (W)", "Note", "Command"]
+        self.rate, self.named = rate_unit(op), named
+        self.columns = [*SHAPE_COLUMNS[op], *(["Case"] if named else []), "Dtype", "Product",
+                        "Library", "Version", "Check", "Time (ms)", self.rate, "Ratio",
+                        "Spread (%)", "GPU", "Driver", "Commit", "Device Sources", "Clock (MHz)",
+                        "Power (W)", "Note", "Command"]
         self.results, self.path, self.file = [], path, None
+        self.earlier, self.kept_cases = {}, 0
         if path:
-            self.file = open(f"{path}.part", "w", newline="", encoding="utf-8")
-            self.writer = csv.DictWriter(self.file, self.columns, lineterminator="\n")
-            self.writer.writeheader()
-            self.file.flush()
+            self.open(fresh)
 
-    def add(self, result):
-        self.results.append(result)
-        if not self.file:
-            return
-        case, timed = result.case, bool(result.seconds)
-        row = dict(zip(SHAPE_COLUMNS[self.op], case.shape))
-        if self.names:
-            row["Case"] = self.names[case.shape]
-        row |= {"Dtype": case.dtype, "Product": case.product, "Library": result.library,
-                "Version": self.versions.get(result.library.removesuffix(" 1d"), ""),
+    def open(self, fresh):
+        """Locks OUTPUT.part and reads what an earlier run left in both files."""
+        self.part = f"{self.path}.part"
+        # Unbuffered: the rows of a case are one write, so that a kill cannot part them.
+        self.file = open(self.part, "ab", buffering=0)
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.file.close()
+            raise ValueError(f"-o {self.path}: another run writes to it; wanted another file") from None
+        try:
+            for path in (self.path, self.part):
+                peers_kept.require_table(path)
+            if fresh:
+                self.file.truncate(0)
+            else:
+                peers_kept.drop_cut_case(self.part)
+            self.parts = [self.part] if fresh else [self.path, self.part]
+            self.earlier = self.read()
+        except ValueError:
+            if not os.path.getsize(self.part):
+                os.remove(self.part)
+            self.file.close()
+            raise
+        if not os.path.getsize(self.part):
+            self.write([dict(zip(self.columns, self.columns))])
+
+    def read(self):
+        """Case -> its newest rows in the files."""
+        return peers_kept.by_case(row for path in self.parts
+                                  for row in peers_kept.read(path, self.columns, self.op))
+
+    def text(self, rows):
+        text = io.StringIO()
+        csv.DictWriter(text, self.columns, lineterminator="\n").writerows(rows)
+        return text.getvalue().encode()
+
+    def write(self, rows):
+        text = self.text(rows)
+        if self.file.write(text) != len(text):
+            raise OSError(f"{self.part}: the disk is full")
+
+    def beginning(self, case):
+        """What is known of a row before it is measured."""
+        row = dict(zip(SHAPE_COLUMNS[self.op], map(str, case.shape)))
+        if self.named:
+            row["Case"] = case.name
+        return row | {"Dtype": case.dtype, "Product": case.product, "Command": self.command(case)}
+
+    def version_of(self, library):
+        return self.versions.get(library.removesuffix(" 1d"), "")
+
+    def has(self, case):
+        """Whether an earlier run measured the case as this one would."""
+        wanted = self.beginning(case)
+        rows = self.earlier.get(peers_kept.key_of(wanted))
+        return bool(rows) and peers_kept.are_done(
+            rows, self.provenance.origin() | {"Command": wanted["Command"]}, self.version_of)
+
+    def keep(self, case):
+        """The results that the earlier run had."""
+        rows = self.earlier[peers_kept.key_of(self.beginning(case))]
+        results = [peers_kept.result_of(row, case) for row in rows]
+        self.results += results
+        self.kept_cases += 1
+        return results
+
+    def add(self, results):
+        """All results of a case."""
+        self.results += results
+        if self.file and results:
+            self.write([self.row_of(result) for result in results])
+
+    def row_of(self, result):
+        timed, row = bool(result.seconds), self.beginning(result.case)
+        row |= {"Library": result.library, "Version": self.version_of(result.library),
                 "Check": result.check,
                 "Time (ms)": f"{result.median * 1e3:.6g}" if timed else "",
                 self.rate: f"{result.rate:.5g}" if timed else "",
                 "Ratio": number(result.ratio, ".4f"),
                 "Spread (%)": f"{result.spread_percent:.3g}" if timed else "",
                 "Note": result.note}
-        row |= self.provenance.fields(result, self.command(case))
-        self.writer.writerow(row)
-        self.file.flush()
+        return row | self.provenance.fields(result, row["Command"])
 
     def close(self):
-        if self.file:
-            self.file.close()
-            os.replace(f"{self.path}.part", self.path)
+        if not self.file:
+            return
+        rows = [row for rows in self.read().values() for row in rows]
+        new = f"{self.path}.new"
+        with open(new, "wb") as file:
+            file.write(self.text([dict(zip(self.columns, self.columns)), *rows]))
+        os.replace(new, self.path)
+        os.remove(self.part)
+        self.file.close()
 
     def failed(self):
         return any(result.failed for result in self.results)
@@ -110,12 +184,12 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def summary(results, unit, names=None):
+def summary(results, unit):
     """Geometric means per product and library, and the worst shape: octet's slowest, or for a
     peer the one where octet does worst against it. Layers drawn at random are in two groups."""
-    groups, names = {}, names or {}
+    groups = {}
     for result in results:
-        drawn = [group_of(names[result.case.shape])] if names else []
+        drawn = [group_of(result.case.name)] if result.case.name else []
         product = " ".join([result.case.product, *words_of(result.case.shape), *drawn])
         groups.setdefault((result.case.dtype, product, result.library), []).append(result)
     wide = max([26, *(len(f"{dtype} {product}") for dtype, product, _ in groups)])

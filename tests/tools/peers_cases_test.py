@@ -10,6 +10,7 @@ import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 
+import peers_builds  # noqa: E402
 import peers_cases  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
@@ -98,8 +99,10 @@ class RandomLayers(CommandLineTest):
         self.draws_two()
         options = peers_options.parse_arguments(["--random", "2", "--seed", "7"])
         self.assertEqual(options.shape, [(16, 64, 128), (4096, 64, 127)])
-        self.assertEqual(options.names[4096, 64, 127], "random M>256 7/2")
-        self.assertEqual(shapes_of("--random", "2", "--seed", "7", "--every", "2"), [(16, 64, 128)])
+        self.assertEqual(options.names, ["random M<=256 7/1", "random M>256 7/2"])
+        every_second = peers_options.parse_arguments(["--random", "2", "--seed", "7", "--every", "2"])
+        self.assertEqual((every_second.shape, every_second.names),
+                         ([(16, 64, 128)], ["random M<=256 7/1"]))
         command = peers_options.repeats(options)(Case(options.shape[0], "forward", "fp8", 1))
         self.assertEqual(command,
                          "tools/peers.py --op gemm --dtype fp8 --shape 16x64x128 --rounds 5")
@@ -108,13 +111,23 @@ class RandomLayers(CommandLineTest):
         if "OCTET_TOOL" not in os.environ:
             self.skipTest("OCTET_TOOL names no octet")
         self.use(pathlib.Path(os.environ["OCTET_TOOL"]).parent)
-        few = peers_options.parse_arguments(["--random", "3"]).names
-        self.assertEqual(few, {(739, 4096, 384): "random M>256 1/1",
-                               (18669, 4025, 2003): "random M>256 1/2",
-                               (4, 640, 3696): "random M<=256 1/3"})
+        few = peers_options.parse_arguments(["--random", "3"])
+        self.assertEqual(list(zip(few.shape, few.names)),
+                         [((739, 4096, 384), "random M>256 1/1"),
+                          ((18669, 4025, 2003), "random M>256 1/2"),
+                          ((4, 640, 3696), "random M<=256 1/3")])
 
     def test_of_few_rows_are_apart_from_those_of_many(self):
         self.draws_two()
+        table, rows = self.table_of_drawn()
+        self.assertEqual([(row["M"], row["Case"]) for row in rows],
+                         [("16", "random M<=256 7/1"), ("4096", "random M>256 7/2")])
+        lines = peers_table.summary(table.results, "TFLOPS")
+        self.assertEqual([line.partition("  octet")[0].strip() for line in lines[1:]],
+                         ["fp8 forward random M<=256", "fp8 forward random M>256"])
+
+    def table_of_drawn(self):
+        """A table with an octet row for each of the two layers, and its rows."""
         path = self.folder / "x.csv"
         options = peers_options.parse_arguments(["--random", "2", "--seed", "7", "-o", str(path)])
 
@@ -123,17 +136,25 @@ class RandomLayers(CommandLineTest):
                 return {"Command": command}
 
         table = peers_table.Table("gemm", options.output, Provenance(), {},
-                                  peers_options.repeats(options), options.names)
-        for shape in options.shape:
-            case = Case(shape, "forward", "fp8", 1e12)
-            table.add(peers_rounds.Result(case, "octet", "PASS", [1.0], 1.0))
+                                  peers_options.repeats(options), any(options.names))
+        for shape, name in zip(options.shape, options.names):
+            case = Case(shape, "forward", "fp8", 1e12, name=name)
+            table.add([peers_rounds.Result(case, "octet", "PASS", [1.0], 1.0)])
         table.close()
-        rows = list(csv.DictReader(path.read_text().splitlines()))
+        return table, list(csv.DictReader(path.read_text().splitlines()))
+
+    def test_of_one_shape_are_two_cases(self):
+        self.draws_two()
+        tool = self.folder / "octet"
+        tool.write_text(tool.read_text().replace("4096x64x127", "16x64x128"))
+        table, rows = self.table_of_drawn()
         self.assertEqual([(row["M"], row["Case"]) for row in rows],
-                         [("16", "random M<=256 7/1"), ("4096", "random M>256 7/2")])
-        lines = peers_table.summary(table.results, "TFLOPS", table.names)
-        self.assertEqual([line.partition("  octet")[0].strip() for line in lines[1:]],
-                         ["fp8 forward random M<=256", "fp8 forward random M>256"])
+                         [("16", "random M<=256 7/1"), ("16", "random M>256 7/2")])
+        self.assertEqual(len(peers_table.summary(table.results, "TFLOPS")), 1 + 2)
+        for result in table.results:
+            result.library, result.ratio = "before", 2.0 if result.case.name[-1] == "1" else 0.5
+        self.assertEqual([line.split()[-1] for line in peers_builds.ratios(table.results, "before")[2:4]],
+                         ["2.0000", "0.5000"])
 
     def test_other_tables_have_no_names(self):
         self.assertNotIn("Case", peers_table.Table("gemm", None, None, {}, None).columns)
@@ -177,6 +198,11 @@ class CommandLine(CommandLineTest):
         self.assertIn("--shard-id must be 0 to 1, got 2",
                       self.refusal("--num-shards", "2", "--shard-id", "2"))
         self.assertIn("--round-seconds must be above 0", self.refusal("--round-seconds", "0"))
+        self.assertIn("--seconds-per-case must be above 0, got 0.0",
+                      self.refusal("--seconds-per-case", "0"))
+        self.assertIn("not allowed with argument --round-seconds",
+                      self.refusal("--round-seconds", "1", "--seconds-per-case", "1"))
+        self.assertIn("--fresh goes with -o, got it without", self.refusal("--fresh"))
         self.assertIn("with attention: no product here is compiled",
                       self.refusal("--op", "attention", "--compile-mode", "default"))
 
@@ -198,17 +224,19 @@ class Protocol(unittest.TestCase):
         judged.same = lambda given, wanted: given == wanted + 4
 
         class Timer:
-            def batch(self, call, case): return call
+            def batch(self, call, case, round_seconds): return call
             def seconds(self, batch): return batch()
             def reading(self): return None, None
 
         results = peers_rounds.compare(
             Case((1,), "forward", "fp8", 1), {"octet": lambda: lambda: 1.0, "peer": lambda: judged},
-            5, lambda given, wanted: given == wanted, Timer())
+            peers_rounds.Protocol(), lambda given, wanted: given == wanted, Timer())
         self.assertEqual([r.check for r in results], ["PASS", "PASS"])
 
-    def test_rounds_are_as_long_as_asked_for(self):
-        self.assertEqual(peers_rounds.round_of(1e-3, 0.02), (20, False))
+    def test_a_case_is_as_long_as_asked_for(self):
+        self.assertEqual(peers_rounds.Protocol(5, 0.02).seconds_of_round(3), 0.02)
+        # A sizing round, a warm-up and five timed ones of each of three, with as long to settle.
+        self.assertAlmostEqual(peers_rounds.Protocol(5, 0.08, 2.1).seconds_of_round(3), 0.05)
 
     def test_spreads_have_lines_of_their_own_in_the_summary(self):
         cases = [Case((2, 8, 3, 4, spread), "forward", "fp8", 1e12)

@@ -43,7 +43,8 @@ def results_of(operator, shape, leave_out=("torch.compile",), l2_bytes=0):
 
     def compare(case, contenders, same):
         kept = {n: make for n, make in contenders.items() if n not in leave_out}
-        results = peers_rounds.compare(case, kept, 5, same, CallTimer(), say=lambda _: None)
+        results = peers_rounds.compare(case, kept, peers_rounds.Protocol(), same, CallTimer(),
+                                       say=lambda _: None)
         found[case.product] = {result.library: result for result in results}
 
     for _ in operator.cases(shape, compare, OPTIONS, l2_bytes, device="cpu"):
@@ -101,8 +102,8 @@ class Elements(unittest.TestCase):
                                       peers_options.repeats(options))
 
             def compare(case, contenders, same):
-                return peers_rounds.compare(case, peers.chosen(contenders, options.library), 5,
-                                            same, CallTimer())
+                return peers_rounds.compare(case, peers.chosen(contenders, options.library),
+                                            peers_rounds.Protocol(), same, CallTimer())
 
             with contextlib.redirect_stdout(io.StringIO()):
                 peers.run(options, lambda shape, timed: peers_rope.cases(
@@ -131,7 +132,8 @@ class Elements(unittest.TestCase):
 
                 def compare(case, contenders, same=peers_torch.close):
                     kept = peers.chosen(contenders, options.library)
-                    found.append(peers_rounds.compare(case, kept, 5, same, CallTimer()))
+                    found.append(peers_rounds.compare(case, kept, peers_rounds.Protocol(), same,
+                                                      CallTimer()))
                     return found[-1]
 
                 with_build = peers_builds.beside({"copy": loaded}, compare, options.shape[0],
@@ -170,6 +172,71 @@ class Elements(unittest.TestCase):
         scales = copies[1].clone()
         scales[5, 1] *= 2
         self.assertFalse(peers_elements.same_fp8((copies[0], scales, *copies[2:]), copies))
+
+
+def close_enough(given, wanted):
+    return torch.allclose(given, wanted, rtol=1e-5, atol=1e-5)
+
+
+class Operands(unittest.TestCase):
+    """dw = dy^T x over 65 rows: 21x33."""
+
+    def setUp(self):
+        generator = torch.Generator("cpu").manual_seed(1)
+        dy, x = (peers_gemm.randn(65, cols, torch.bfloat16, generator) for cols in (21, 33))
+        (_, self.dy_t), (_, self.x_t) = (peers_gemm.both_ways(t, (1, 128), (1, 128)) for t in (dy, x))
+        self.wanted = dy.float().t() @ x.float()
+
+    def product(self, a, b):
+        out = torch.zeros(a.values.shape[0], b.values.shape[0])
+        octet_c.gemm_plan(a, b, out)()
+        return out
+
+    def test_padded_with_zeros_give_the_same_product(self):
+        small = self.product(self.dy_t, self.x_t)
+        self.assertTrue(peers_torch.close(small, self.wanted, 1e-2))
+        for multiples in ((8, 16), (8, 128)):
+            a, b = self.dy_t.padded(*multiples), self.x_t.padded(*multiples)
+            self.assertEqual(tuple(a.values.shape), (24, 80 if multiples[1] == 16 else 128))
+            large = self.product(a, b)
+            self.assertTrue(close_enough(large[:21, :33], small))
+            self.assertFalse(large[21:].any() or large[:, 33:].any())
+        self.assertIs(a.padded(8, 128), a)
+
+    def test_a_copy_has_the_numbers_in_other_memory(self):
+        small = self.product(self.dy_t, self.x_t)
+        a, b = self.dy_t.copy(), self.x_t.copy()
+        self.assertNotEqual(a.values.data_ptr(), self.dy_t.values.data_ptr())
+        for tensor in (self.dy_t, self.x_t):
+            tensor.contents.zero_()
+        self.assertTrue(torch.equal(self.product(a, b), small))
+
+    def test_all_sets_of_a_product_give_the_same(self):
+        options, outputs = types.SimpleNamespace(dtype="fp8", granularity="blockwise"), {}
+
+        def compare(case, contenders):
+            call = contenders["octet"]()
+            outputs[case.product] = [call().clone() for _ in range(case.sets)]
+            return []
+
+        for _ in peers_gemm.cases((65, 21, 33), compare, options, 30000, device="cpu"):
+            pass
+        self.assertEqual(len(outputs), 5)
+        for product, (first, *others) in outputs.items():
+            self.assertGreater(len(others), 0, product)
+            for number, other in enumerate(others, 2):
+                sums = number if "+=" in product else 1
+                self.assertTrue(close_enough(other.float(), sums * first.float()), product)
+
+
+class Judge(unittest.TestCase):
+    def test_few_rows_may_have_sums_near_zero_and_still_no_wrong_tile(self):
+        generator = torch.Generator("cpu").manual_seed(1)
+        wanted = torch.randn(1, 4096, generator=generator)
+        rounded = wanted + 1e-3 * torch.randn(1, 4096, generator=generator)
+        self.assertTrue(peers_torch.close(rounded, wanted))
+        rounded[:, 512:640] = 0
+        self.assertFalse(peers_torch.close(rounded, wanted))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def results_of(operator, shape, dtype="fp8"):
     found = {}
 
     def compare(case, contenders, same):
-        results = peers_rounds.compare(case, contenders, 5, same, CallTimer(), say=lambda _: None)
+        results = peers_rounds.compare(case, contenders, peers_rounds.Protocol(), same, CallTimer(),
+                                       say=lambda _: None)
         found[case.product] = {result.library: result for result in results}
         return results
 

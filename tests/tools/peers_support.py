@@ -20,7 +20,7 @@ class CommandLineTest(unittest.TestCase):
 class CallTimer:
     """Runs every call once; a second each."""
 
-    def batch(self, call, case):
+    def batch(self, call, case, round_seconds):
         return call
 
     def seconds(self, batch):

@@ -28,7 +28,7 @@ class MadeUpTimer:
     def __init__(self, costs):
         self.costs, self.timed = costs, []
 
-    def batch(self, call, case):
+    def batch(self, call, case, round_seconds):
         return call()
 
     def seconds(self, batch):
@@ -52,7 +52,8 @@ def raises(message, kind=RuntimeError):
 def compare(contenders, costs, case=Case((2, 3, 4), "forward", "fp8", 1e12)):
     said, timer = [], MadeUpTimer(costs)
     results = peers_rounds.compare(
-        case, contenders, 5, lambda given, wanted: abs(given - wanted) < 1, timer, said.append)
+        case, contenders, peers_rounds.Protocol(), lambda given, wanted: abs(given - wanted) < 1,
+        timer, said.append)
     return {r.library: r for r in results}, said, timer
 
 
@@ -87,6 +88,14 @@ class Rounds(unittest.TestCase):
         self.assertIn("peer: ERROR, no kernel", said[0])
         self.assertNotIn("line 7", said[0])
 
+    def test_a_peer_that_fails_when_it_is_timed_has_a_row_too(self):
+        timer = MadeUpTimer({1.0: 2.0})
+        results = peers_rounds.compare(
+            Case((2, 3, 4), "forward", "fp8", 1e12), {"octet": returns(1.0), "peer": returns(1.5)},
+            peers_rounds.Protocol(), lambda given, wanted: True, timer, lambda _: None)
+        checks = {r.library: (r.check, r.failed) for r in results}
+        self.assertEqual(checks, {"octet": ("PASS", False), "peer": ("ERROR", False)})
+
     def test_what_octet_itself_chooses_is_no_peer(self):
         results, said, _ = compare(
             {"octet": returns(1.0), "peer": raises("it is chosen", peers_rounds.LeftOut)},
@@ -120,11 +129,22 @@ class Rounds(unittest.TestCase):
         self.assertIsNone(peers_rounds.fastest_peer([results["octet"], results["wrong"]]))
 
 
-class RoundOf(unittest.TestCase):
+class Batches(unittest.TestCase):
     def test_short_calls_are_many_and_one_graph_and_long_ones_neither(self):
-        self.assertEqual(peers_rounds.round_of(2e-5), (100, True))
-        self.assertEqual(peers_rounds.round_of(5e-3), (16, False))
-        self.assertEqual(peers_rounds.round_of(1.0), (3, False))
+        self.assertEqual(peers_rounds.batch_of(2e-5, 0.08), (256, True))
+        self.assertEqual(peers_rounds.batch_of(9e-4, 0.01), (12, True))
+        self.assertEqual(peers_rounds.batch_of(5e-3, 0.08), (16, False))
+        self.assertEqual(peers_rounds.batch_of(1.0, 0.08), (3, False))
+
+    def test_a_graph_takes_every_set_of_operands_equally_often(self):
+        self.assertEqual(peers_rounds.batch_of(2e-5, 0.08, 100), (300, True))
+        self.assertEqual(peers_rounds.batch_of(2e-5, 0.08, 1024), (1024, True))
+        self.assertEqual(peers_rounds.batch_of(9e-4, 0.01, 5), (15, True))
+
+    def test_are_repeated_until_the_round_is_long_enough(self):
+        self.assertEqual(peers_rounds.repeats_of(0.001, 0.08), 80)
+        self.assertEqual(peers_rounds.repeats_of(0.03, 0.08), 3)
+        self.assertEqual(peers_rounds.repeats_of(3.0, 0.08), 1)
 
 
 class Quickest(unittest.TestCase):
@@ -151,9 +171,14 @@ class Quickest(unittest.TestCase):
 
 
 class Provenance:
+    def __init__(self, sources="012345678901"):
+        self.sources = sources
+
+    def origin(self):
+        return {"GPU": "H", "Device Sources": self.sources}
+
     def fields(self, result, command):
-        return {"GPU": "H", "Driver": "1", "Commit": "abc", "Device Sources": "012345678901",
-                "Command": command}
+        return {**self.origin(), "Driver": "1", "Commit": "abc", "Command": command}
 
 
 class Folder(unittest.TestCase):
@@ -167,13 +192,13 @@ def read_rows(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def run(arguments, cases_of, compare_case, clock):
+def run(arguments, cases_of, compare_case, clock=lambda: 0, sources="012345678901", version="1.2"):
     options = peers_options.parse_arguments(arguments)
-    table = peers_table.Table(options.op, options.output, Provenance(), {"peer": "1.2"},
-                              peers_options.repeats(options))
+    table = peers_table.Table(options.op, options.output, Provenance(sources), {"peer": version},
+                              peers_options.repeats(options), fresh=options.fresh)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        peers.run(options, cases_of, compare_case, table, clock)
+        peers.run(options, cases_of, compare_case, table, options.max_seconds, clock)
     return table, out.getvalue()
 
 
@@ -210,7 +235,7 @@ class Runs(Folder):
         self.assertRegex(summary[2], r"other +0 of 2")
 
     def test_time_runs_out_between_products_and_keeps_the_rows(self):
-        path, ticks = self.folder / "x.csv", iter([0, 1, 11])
+        path, ticks = self.folder / "x.csv", iter([1, 11])
         table, out = run(["--shape", "1x1x1", "--max-seconds", "10", "-o", str(path)], two_products,
                          made_up_results, lambda: next(ticks))
         self.assertEqual({r.case.product for r in table.results}, {"forward"})
@@ -219,16 +244,16 @@ class Runs(Folder):
 
     def test_rows_are_on_disk_as_they_come_and_the_old_file_stays_until_the_end(self):
         path, seen = self.folder / "x.csv", []
-        path.write_text("old")
+        run(["--shape", "4x1x1", "-o", str(path)], two_products, made_up_results)
+        old = path.read_text()
 
         def looking(case, contenders):
             seen.append((path.read_text(), (self.folder / "x.csv.part").read_text().count("\n")))
             return made_up_results(case, contenders)
 
         run(["--shape", "1x1x1", "-o", str(path)], two_products, looking, lambda: 0)
-        self.assertEqual(seen, [("old", 1), ("old", 4)])
-        self.assertNotEqual(path.read_text(), "old")
-
+        self.assertEqual(seen, [(old, 1), (old, 4)])
+        self.assertEqual([row["M"] for row in read_rows(path)], ["4"] * 6 + ["1"] * 6)
 
     def test_only_the_products_asked_for_are_timed(self):
         table, _ = run(["--shape", "1x1x1", "--product", "dgrad"], two_products, made_up_results,
@@ -304,6 +329,13 @@ class Builds(Folder):
             with_builds = peers_builds.beside(builds, None, (1, 1, 1), None, 0, "cpu")
             with self.assertRaisesRegex(RuntimeError, f"--library {name}: its tools {message}"):
                 next(two_products((1, 1, 1), with_builds))
+
+    def test_one_set_of_operands_is_not_compared_with_several(self):
+        builds, case = self.loaded(self.text("before")), Case((1, 1, 1), "forward", "fp8", 1, sets=7)
+        with_builds = peers_builds.beside(builds, lambda _, contenders: contenders, (1, 1, 1), None, 0,
+                                          "cpu")
+        with self.assertRaisesRegex(RuntimeError, "tools of before read one set .* octet's read 7"):
+            with_builds(case, {"octet": None})["before"]()
 
     def test_ratios_are_listed_per_shape_with_the_mean_and_the_worst(self):
         before = self.text("before")
