@@ -98,6 +98,59 @@ def test_cached_weights_follow(change):
     assert torch.equal(*(torch.autograd.grad(t.float().square().sum(), x)[0] for t in (y, want)))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "e5m2"},
+        {"granularity": "tensorwise"},
+        {"granularity": "rowwise"},
+        {"granularity": "mxfp8"},
+        {"granularity": "mxfp8", "mx_scale": "up"},
+    ],
+)
+def test_cached_weights_follow_the_options_of_their_layers(options, compiled):
+    """Set and set back between steps; the old FP8 would be read in a format, or with scales, that it does not have."""
+    torch.manual_seed(1)
+    first = nn.Sequential(ot.Linear(128, 64), ot.GatedMLP(64, 96))
+    defaults = {name: getattr(first[0], name) for name in options}
+    results = []
+    for cached in (False, True):
+        model, seen = copy.deepcopy(first), []
+        optimizer = ot.AdamW(model.parameters(), lr=1e-2)
+        if cached:
+            ot.cache_weights(model, optimizer)
+        function = torch.compile(model, backend=aot_eager, fullgraph=True) if compiled else model
+        for seed, chosen in enumerate((defaults, options, options, defaults)):
+            for layer in model:
+                vars(layer).update(chosen)
+            y = function(normal(16, 128, seed=seed))
+            y.square().mean().backward()
+            seen += [y.detach(), *(p.grad.clone() for p in model.parameters())]
+            optimizer.step()
+            optimizer.zero_grad()
+            wanted = {(c.cast, c.is_fresh(w)) for w, _, c in ot._cache._caches(model)}
+            assert wanted == ({(ot._cache.Cast.of(model[0]), True)} if cached else set())
+        results.append(seen)
+    assert same(*results)
+    assert not same(results[0][:1], results[0][5:6])
+
+
+@pytest.mark.parametrize("change", [{"format": "e5m2"}, {"granularity": "mxfp8"}])
+def test_refresh_weights_casts_by_the_options_of_a_layer(change, monkeypatch):
+    model, x = layer(), normal(4, 128)
+    vars(model).update(change)
+    ot.refresh_weights(model)
+    casts = count_casts(monkeypatch)
+    assert torch.equal(model(x), ot.linear(x, model.weight, **change)) and not casts
+
+
+def test_an_activation_of_another_format_does_not_read_the_cache():
+    """A layer multiplies in the format of an x in FP8."""
+    model, q = layer(), ot.quantize_activation(normal(4, 128), format="e5m2")
+    assert torch.equal(model(q), ot.linear(q, model.weight))
+
+
 def test_a_replaced_parameter_at_the_same_address_is_seen():
     model, x = layer(), normal(4, 128)
     memory = model.weight.detach()
@@ -225,7 +278,7 @@ def test_adamw_writes_the_caches(compiled, dtype, format, master_weights, monkey
             if not fused:
                 ot.refresh_weights(model)
             states.append((step, states_of(model), [p.detach().clone() for p in model.parameters()]))
-            assert all(cached.is_fresh(w) for w, cached in ot._cache._caches(model))
+            assert all(cached.is_fresh(w) for w, _, cached in ot._cache._caches(model))
         assert not fused or not casts
     for (_, caches, weights), (_, other_caches, other_weights) in zip(states[:3], states[3:], strict=True):
         assert same(caches, other_caches) and same(weights, other_weights)
@@ -272,7 +325,7 @@ def test_adamw_leaves_what_it_cannot_write_to_the_cast_after_the_step(monkeypatc
     optimizer = ot.AdamW(model.parameters(), lr=0.1)
     ot.cache_weights(model, optimizer)
     first, second, idle = cached_of(model)
-    first.refresh(model[0].weight, torch.bfloat16)
+    first.refresh(model[0].weight, first.cast, torch.bfloat16)
     casts = count_casts(monkeypatch)
     x = normal(4, 128)
     for m in model[:2]:

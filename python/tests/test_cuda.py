@@ -5,6 +5,7 @@ import functools
 
 import pytest
 import torch
+import torch.nn.functional as F
 from conftest import Calls, FusedBlock, exact, normal, same, snr
 from torch import nn
 from torch._dynamo.utils import counters
@@ -148,15 +149,25 @@ def test_casts_have_the_bits_of_the_cpu(block, transposed):
         assert torch.equal(ot.dequantize(a, dtype).cpu(), ot.dequantize(b, dtype))
 
 
+def gated_mlp_in_f64(x, w_gate_up, w_down):
+    gate, up = (x.double() @ w_gate_up.double().t()).chunk(2, -1)
+    return ((F.silu(gate) * up) @ w_down.double().t()).to(x.dtype)
+
+
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", GRANULARITIES)
-def test_gated_mlp_of_other_granularities_is_close_to_the_cpu(name, recompute):
-    """Not closer than casts are: where the largest magnitude of h differs by half a step of bf16, so does every
-    element that shares its scale."""
+def test_gated_mlp_of_other_granularities_is_as_close_to_f64_as_on_the_cpu(name, recompute):
+    """Bits differ: where the largest magnitude of h differs by half a step of bf16, so does every element that shares
+    its scale. The error is the same, and with outliers it tells granularities apart: y has 25.1 dB blockwise, 24.3
+    rowwise, 23.1 tensorwise and 21.3 with mx scales."""
     function = functools.partial(ot.gated_mlp, recompute=recompute, **GRANULARITIES[name])
-    inputs = rand(256, 384), rand(512, 384, seed=1), rand(384, 256, seed=2)
-    for got, want in zip(run(function, on_gpu(inputs)), run(function, inputs), strict=True):
-        assert snr(got.cpu(), want) > 25
+    x = normal(256, 384)
+    x.view(-1)[::64] *= 20
+    inputs = x.to(BF16), rand(512, 384, seed=1) / 20, rand(384, 256, seed=2) / 16
+    results = [run(function, on_gpu(inputs)), run(function, inputs), run(gated_mlp_in_f64, inputs)]
+    for got, cpu, want in zip(*results, strict=True):
+        error = snr(got.cpu(), want)
+        assert error > 20 and abs(error - snr(cpu, want)) < 0.4  # gate G1 of a gated MLP; docs/numerics.md
 
 
 @pytest.mark.parametrize("accumulate", [True, False])

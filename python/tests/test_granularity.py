@@ -4,6 +4,7 @@ import copy
 import functools
 import math
 import pickle
+from collections import Counter
 
 import c_api
 import ml_dtypes
@@ -15,7 +16,6 @@ from conftest import FusedBlock, exact, make_model, normal, same, snr, step
 from torch import nn
 
 import octet.torch as ot
-from octet.torch._operators import cached_plans
 
 OTHERS = ["tensorwise", "rowwise", "mxfp8"]
 LIMITS = {"e4m3": 448.0, "e5m2": 57344.0}
@@ -166,20 +166,26 @@ def assert_same_as_the_c_api(x, w, dy, options):
 
 
 @pytest.mark.parametrize("granularity", ["tensorwise", "rowwise"])
-def test_fast_accumulation_reaches_every_product(granularity):
-    """On a CPU it shows in the plans alone: each product has one of its own, and the casts are shared."""
+def test_fast_accumulation_reaches_every_product(granularity, monkeypatch, capfd):
+    """On a CPU it shows in the plans alone: each product has one of its own, and the casts are shared. No other test
+    has these shapes."""
+    monkeypatch.setenv("OCTET_LOG", "calls")
     x, w, dy = normal(37, 211), normal(83, 211, seed=1), normal(37, 83, seed=2)
     gate_up, down, d = normal(2 * 59, 211, seed=3), normal(211, 59, seed=4), normal(37, 211, seed=5)
 
     def new_plans(function, *inputs, dy, **options):
-        before = cached_plans()
+        """The operators of the plans that a layer makes, and how many of them accumulate fast."""
         gradients(functools.partial(function, granularity=granularity, **options), *inputs, dy=dy)
-        return cached_plans() - before
+        calls = [line for line in capfd.readouterr().err.splitlines() if line.startswith("octet call: ")]
+        return Counter(line.split()[2] for line in calls), sum("--fast-accumulation" in line for line in calls)
 
-    assert new_plans(ot.linear, x, w, dy=dy) > 3 and new_plans(ot.gated_mlp, x, gate_up, down, dy=d) > 6
-    assert new_plans(ot.linear, x, w, dy=dy, fast_accumulation=True) == 3
-    assert new_plans(ot.gated_mlp, x, gate_up, down, dy=d, fast_accumulation=True) == 6
-    assert new_plans(ot.linear, x, w, dy=dy, fast_accumulation=False) == 0
+    plain, fast = new_plans(ot.linear, x, w, dy=dy)
+    assert plain["gemm"] == 3 and plain["quantize"] > 0 and fast == 0
+    plain, fast = new_plans(ot.gated_mlp, x, gate_up, down, dy=d)
+    assert plain["gemm"] == 6 and plain["quantize"] > 0 and fast == 0
+    assert new_plans(ot.linear, x, w, dy=dy, fast_accumulation=True) == ({"gemm": 3}, 3)
+    assert new_plans(ot.gated_mlp, x, gate_up, down, dy=d, fast_accumulation=True) == ({"gemm": 6}, 6)
+    assert new_plans(ot.linear, x, w, dy=dy, fast_accumulation=False) == ({}, 0)
 
 
 @pytest.mark.parametrize("formats", [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e5m2")])
@@ -301,6 +307,9 @@ def test_no_tokens(granularity):
     y = ot.linear(x, w, granularity=granularity)
     y.sum().backward()
     assert y.shape == (0, 130) and x.grad.shape == (0, 256) and not w.grad.any()
+    scales = ot.quantize_activation(x, granularity=granularity).t_scales
+    assert scales.numel() == {"tensorwise": 4, "rowwise": 256, "mxfp8": 0}[granularity]
+    assert (scales == 1).all()
 
 
 @pytest.mark.parametrize("compiled", [False, True])

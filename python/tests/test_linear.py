@@ -193,13 +193,17 @@ def test_deterministic_mode():
 
 
 def test_plan_cache_is_bounded():
+    """Whatever it holds before: every length makes four plans, two of casts and two of products."""
     w = normal(8, 16).requires_grad_()
-    for length in range(1, 1001):
-        ot.linear(torch.ones(length, 16), w).sum().backward()
+
+    def run(lengths):
+        for length in lengths:
+            ot.linear(torch.ones(length, 16), w).sum().backward()
+
+    run(range(1, 1101))
     full = cached_plans()
-    assert full == 4096  # of one device; some five per length were made
-    for length in range(1001, 1101):
-        ot.linear(torch.ones(length, 16), w).sum().backward()
+    assert full >= 4096  # of one device; those of others stay
+    run(range(1101, 1201))
     assert cached_plans() == full
 
 

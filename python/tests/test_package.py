@@ -62,7 +62,9 @@ ot.linear(torch.randn(24, 256), torch.randn(40, 256), wgrad="1d")
 def test_a_tuning_table_decides_for_octet_torch(tmp_path):
     command = [str(folder() / "bin/octet"), "tune", "gemm", "--device", "cpu", "--input", "f32", "--shape", "24x40x256"]
     store = tmp_path / "job.sqlite"
-    subprocess.run([*command, "--seconds-per-candidate", "0.01", "--store", str(store)], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "--seconds-per-candidate", "0.01", "--store", str(store)], check=True, capture_output=True
+    )
     log = subprocess.run(
         [sys.executable, "-c", TUNED, str(tmp_path / "job.table")],
         check=True, capture_output=True, text=True, env={**os.environ, "OCTET_LOG": "dispatch"},

@@ -49,6 +49,27 @@ def test_dequantize_has_the_bits_of_torch(rows, cols, block, format, dtype):
     assert not ot.dequantize(q, dtype).requires_grad
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("rows, cols", [(0, 5), (3, 0), (0, 0)])
+def test_scales_without_elements_are_those_of_zeros(rows, cols, transposed):
+    """Scales of whole rows, columns and tensors; smaller blocks have none there."""
+    counts = {}
+    for block in ("1xall", "allx1", "allxall", "1x128", "128x128", "1x32"):
+        for options in ({}, {"amax_floor": 7.0}, {"amax_floor": 7.0, "pow2_scales": True}):
+            if block == "1x32" and options:
+                continue  # their scales have no options
+            x = torch.empty(cols, rows) if transposed else torch.empty(rows, cols)
+            q = ot.quantize(x, block, transposed=transposed, **options)
+            assert ot.dequantize(q).shape == (rows, cols)
+            counts[block] = q.scales.numel()
+            if counts[block] == 0:
+                continue
+            zeros = ot.quantize(torch.zeros(max(rows, 1), max(cols, 1)), block, **options)
+            assert torch.equal(q.scale_data, zeros.scale_data)
+            assert options or (q.scale_data == 1).all()
+    assert counts == {"1xall": rows, "allx1": cols, "allxall": 1, "1x128": 0, "128x128": 0, "1x32": 0}
+
+
 def test_dequantize_refuses_parts_on_two_devices():
     q = ot.quantize(normal(10, 128))
     apart = ot.Quantized(q.data, q.scale_data.to("meta"), q.rows, q.cols, q.format, q.block)

@@ -30,7 +30,7 @@ void quantize(StackValue* stack) {
   problem.device = input.device;
   const auto layout = transposed ? layout_of(problem.cols, problem.rows, format, block)
                                  : layout_of(problem.rows, problem.cols, format, block);
-  Quantized out = empty_quantized(layout, x);
+  Quantized out = empty_quantized(layout, x, {problem.amax_floor, problem.pow2_scales != 0});
   if (problem.rows != 0 && problem.cols != 0) {
     const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
     octet_quantize_args args;

@@ -1,9 +1,11 @@
 #include "torch/quantized.hpp"
 
 #include "torch/error.hpp"
+#include "torch/plan_cache.hpp"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace octet_torch {
 
@@ -57,6 +59,37 @@ void* dense_data(const Tensor& tensor, std::int32_t dtype, Extents wanted, const
                          : ""));
 }
 
+// The scales of whole rows, columns or a tensor without elements. octet casts no such matrix, so one
+// row or column of zeros is cast in its place: its largest magnitude is 0 as well.
+Tensor scales_of_zeros(const octet_quantized_layout& layout, const Tensor& like,
+                       const ScaleOptions& options) {
+  octet_quantize_problem problem;
+  octet_init_quantize_problem(&problem);
+  problem.input_dtype = OCTET_F32;
+  problem.rows = std::max<std::int64_t>(layout.rows, 1);
+  problem.cols = std::max<std::int64_t>(layout.cols, 1);
+  problem.format = layout.dtype;
+  problem.block = layout.block;
+  problem.transposed_block = octet_no_copy();
+  problem.amax_floor = options.amax_floor;
+  problem.pow2_scales = options.pow2_scales ? 1 : 0;
+  problem.device = device_of(like);
+  const Tensor zeros = empty({problem.rows, problem.cols}, shim.f32, like);
+  set_to_zero(zeros);
+  const octet_quantized_layout cast =
+      layout_of(problem.rows, problem.cols, layout.dtype, layout.block);
+  Quantized out = empty_quantized(cast, like);
+  octet_quantize_args args;
+  OCTET_INIT(&args);
+  args.input = view_of(zeros, "zeros");
+  args.out = view_of(out, cast, "out");
+  const CachedPlan plan = find_plan(problem, octet_make_quantize_plan);
+  const Workspace workspace(plan.workspace_bytes, like);
+  check(octet_run_quantize(plan.get(), &args, workspace.data(), plan.workspace_bytes,
+                           current_stream(problem.device)));
+  return std::move(out.scales);
+}
+
 }  // namespace
 
 octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dtype format,
@@ -81,13 +114,16 @@ octet_quantized_layout layout_of(std::int64_t rows, std::int64_t cols, octet_dty
   return layout;
 }
 
-Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like) {
+Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like,
+                          const ScaleOptions& options) {
   const Extents values = physical_values(layout), scales = physical_scales(layout);
   Quantized out{
       empty({values.rows, values.cols}, shim.u8, like),
       empty({scales.rows, scales.cols}, has_mx_scales(layout) ? shim.u8 : shim.f32, like)};
-  // No cast writes a matrix without elements, but a whole row or tensor of none has a scale.
-  if (layout.rows == 0 || layout.cols == 0) set_to_zero(out.scales);
+  const bool is_empty = layout.rows == 0 || layout.cols == 0;
+  if (is_empty && scales.rows * scales.cols != 0) {
+    out.scales = scales_of_zeros(layout, like, options);
+  }
   return out;
 }
 

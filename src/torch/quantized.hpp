@@ -17,7 +17,16 @@ struct Quantized {
   Tensor scales;  // f32 [lines, padded length of a line]
 };
 
-Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like);
+// Of a cast, for the scales of a matrix without elements.
+struct ScaleOptions {
+  float amax_floor = 0;
+  bool pow2_scales = false;
+};
+
+// Memory for a cast. No cast runs on a matrix without elements: whole rows, columns and tensors then
+// have the scales that a cast of zeros gives them, 1 without a floor.
+Quantized empty_quantized(const octet_quantized_layout& layout, const Tensor& like,
+                          const ScaleOptions& options = {});
 
 // Refuses tensors that do not have the layout's shapes; `name` is the argument in messages.
 octet_quantized view_of(const Quantized& quantized, const octet_quantized_layout& layout,

@@ -4,6 +4,7 @@
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
 #include "ops/fp8_linear/parts.hpp"
+#include "support/environment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -210,6 +211,22 @@ TEST(MemoryWorkload, OfANormCountsEveryTensorOnce) {
   const std::size_t fp8 = 2 * 12 * 130 + (12 * 2 + 130) * 4;
   EXPECT_EQ(calls[0].bytes, 3 * matrix + fp8 + 130 * 2 + 12 * 4) << "and residual, sum; y in FP8";
   EXPECT_EQ(calls[1].bytes, 4 * matrix + 130 * 2 + 12 * 4 + 130 * 4) << "and dsum";
+}
+
+TEST(MemoryWorkload, OfANormTakesAnImplementationThatForwardAloneHas) {
+  RmsNormProblem problem{.rows = 12, .cols = 130};
+  problem.fp8 = Fp8Output{};
+  DataOptions options;
+  options.backend = "unfused";
+  const auto expect_forward_alone = [&](const DataOptions& given) {
+    const auto calls = make_workload(problem, given)->calls();
+    ASSERT_EQ(calls.size(), 2u);
+    EXPECT_EQ(calls[0].implementation, "unfused");
+    EXPECT_EQ(calls[1].implementation, plan_rms_norm_backward(problem).implementation);
+  };
+  expect_forward_alone(options);
+  const ScopedVariable variable("OCTET_RMS_NORM_BACKEND", "unfused");
+  expect_forward_alone({});
 }
 
 TEST(MemoryWorkload, OfARotationCountsHeadsCachesAndPositions) {

@@ -3,6 +3,7 @@
 #include "check/gates.hpp"
 #include "check/ops/gated_activation_reference.hpp"
 #include "check/product_case.hpp"
+#include "support/environment.hpp"
 
 namespace octet {
 namespace {
@@ -33,6 +34,34 @@ TEST(CorrectGatedActivation, PassesOnManySeeds) {
       ASSERT_TRUE(report.pass()) << describe(problem) << ", seed " << seed << "\n"
                                  << describe(report.results);
     }
+  }
+}
+
+// unfused is an implementation of both passes, but not of the plain ones that the check compares with.
+TEST(CorrectGatedActivation, PassesWhereTheEnvironmentForcesFp8Implementations) {
+  GatedActivationProblem problem = problem_of(5);
+  problem.fp8 = Fp8Output{};
+  for (const char* forced : {"unfused", "fp8:unfused,other:cpu_reference"}) {
+    const ScopedVariable variable("OCTET_GATED_ACTIVATION_BACKEND", forced);
+    EXPECT_EQ(plan_gated_activation_backward(problem).implementation, "unfused");
+    const GateReport report = check_gated_activation(problem, {});
+    EXPECT_TRUE(report.pass()) << forced << "\n" << describe(report.results);
+  }
+}
+
+// Of forward alone there is one for Hopper: the CPU refuses it in forward, backward has its default.
+TEST(GatedActivationBackward, DropsNamesOfForwardInTheEnvironment) {
+  GatedActivationProblem problem = problem_of(5);
+  problem.fp8 = Fp8Output{Dtype::e4m3, kEachRow, std::nullopt};
+  const std::string usual = plan_gated_activation_backward(problem).implementation;
+  const ScopedVariable variable("OCTET_GATED_ACTIVATION_BACKEND", "cuda_sm90_row_cast");
+  EXPECT_EQ(plan_gated_activation_backward(problem).implementation, usual);
+  try {
+    plan_gated_activation_forward(problem);
+    ADD_FAILURE() << "a forced implementation of Hopper on a CPU";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the problem is on cpu"), std::string::npos)
+        << error.what();
   }
 }
 

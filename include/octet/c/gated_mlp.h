@@ -33,9 +33,11 @@ typedef struct octet_gated_mlp_problem {
   int32_t unfused;             /* FP8 through 16-bit h and d_gate_up, for comparison: same bits */
   int32_t max_multiprocessors; /* of the products, as in octet_gemm_problem */
   octet_device device;
-  octet_granularity granularity; /* with fp8; all but OCTET_BLOCKWISE run unfused */
-  int32_t fast_accumulation;     /* of tensorwise and rowwise products, as in octet_gemm_problem */
-  octet_mx_scale mx_scale;       /* of OCTET_MXFP8 */
+  /* With fp8. The activation writes FP8 in its own pass if this is OCTET_BLOCKWISE, or
+   * OCTET_ROWWISE without weight gradients; else casts follow it, as if `unfused` were set. */
+  octet_granularity granularity;
+  int32_t fast_accumulation; /* of tensorwise and rowwise products, as in octet_gemm_problem */
+  octet_mx_scale mx_scale;   /* of OCTET_MXFP8 */
   uint32_t reserved0;
   uint64_t reserved[6];
 } octet_gated_mlp_problem;

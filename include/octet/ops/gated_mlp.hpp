@@ -8,13 +8,13 @@
 //              d_gate_up = the gradients of gate and up
 //              dx[M, K] = d_gate_up w_gate_up;  dw_gate_up[2F, K] = d_gate_up^T x
 //
-// FP8 products, casts and wgrad_blocks are those of fp8_linear.hpp: x, h, dy and d_gate_up are
-// quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward d_gate_up,
-// as FP8 directly: no 16-bit h or d_gate_up exists, and the bits are those of the chain of single
-// operators (`unfused` runs that chain).
-// In its one pass the activation cannot write scales of columns or tensors, or folded mx blocks:
-// granularities other than blockwise run the chain, but for rowwise layers where no transposed copy is
-// wanted, in inference or with frozen weights.
+// FP8 products, casts and wgrad_blocks are those of fp8_linear.hpp: blockwise, x, h, dy and d_gate_up
+// are quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward
+// d_gate_up, as FP8 in one pass: no 16-bit h or d_gate_up is stored. The bits are those of the chain
+// of single operators, which `unfused` runs.
+// Blockwise layers have that one pass, and rowwise layers without weight gradients (in inference, or
+// with frozen weights). All others run the chain: scales of columns and of whole tensors need every
+// row first, and mx blocks are written by the quantiser alone.
 // Without `down` the FP8 layer writes h in FP8 for the products that follow, and its backward takes
 // dh in `dtype`.
 #pragma once

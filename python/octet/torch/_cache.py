@@ -2,17 +2,19 @@
 
 import weakref
 from collections.abc import Callable, Container
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from octet.torch._activation import QuantizedActivation
 from octet.torch._formats import (
     DEFAULT_WGRAD,
     DTYPES,
     FORMATS,
     WEIGHT_BLOCKS,
     empty_quantized,
+    formats_of,
     number,
     scaling_of,
 )
@@ -28,40 +30,58 @@ def _state(w: Tensor) -> tuple[Any, ...]:
     return w.data_ptr(), w.dtype, w.device, w.shape, None if w.is_inference() else w._version
 
 
-class CachedWeight:
-    """One weight in FP8, and the parameter and its state that it was cast from."""
+class Cast(NamedTuple):
+    """How a layer casts its weights: its attributes as they are."""
 
-    def __init__(
-        self, w: Tensor, format: str, dtype: torch.dtype, granularity: str = "blockwise", mx_scale: str = "floor"
-    ) -> None:
-        self.format = number("format", format, FORMATS)
-        self.scaling = scaling_of(granularity, DEFAULT_WGRAD, mx_scale)
+    format: str
+    granularity: str
+    mx_scale: str
+
+    @staticmethod
+    def of(module: nn.Module) -> "Cast":
+        format: Any = module.format
+        return Cast(format, getattr(module, "granularity", "blockwise"), getattr(module, "mx_scale", "floor"))
+
+
+class CachedWeight:
+    """One weight in FP8, how it was cast, and the parameter and its state that it was cast from."""
+
+    cast: Cast
+    format: int  # the numbers of what cast says
+    scaling: int
+
+    def __init__(self, w: Tensor, cast: Cast, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self.weight: QuantizedWeight | None = None
         self._parameter: Callable[[], Tensor | None] = lambda: None
         self._state: tuple[Any, ...] = ()
-        self.refresh(w)
+        self.refresh(w, cast)
 
-    def refresh(self, w: Tensor, dtype: torch.dtype | None = None) -> None:
+    def refresh(self, w: Tensor, cast: Cast, dtype: torch.dtype | None = None) -> None:
         """Casts w, after rounding it to dtype; by default to that of the last time."""
-        self.dtype = dtype or self.dtype
+        dtype = dtype or self.dtype
+        format = number("format", formats_of(cast.format, None)[0], FORMATS)
+        scaling = scaling_of(cast.granularity, DEFAULT_WGRAD, cast.mx_scale)
+        block = WEIGHT_BLOCKS[scaling]
+        weight = self.weight
         # Where the buffers fit they are written again: graphs and compiled code know their addresses.
-        if self.weight is None or (w.device, w.shape) != self._state[2:4]:
+        if weight is None or block != WEIGHT_BLOCKS[self.scaling] or (w.device, w.shape) != self._state[2:4]:
             n, k = w.shape
-            block = WEIGHT_BLOCKS[self.scaling]
             row, column = (empty_quantized(*extents, block, w) for extents in ((n, k), (k, n)))
-            self.weight = QuantizedWeight(*row, *column)
-        call(ops.cast_weight_, w.detach().to(self.dtype), *self.weight, self.format, self.scaling)
+            weight = QuantizedWeight(*row, *column)
+        call(ops.cast_weight_, w.detach().to(dtype), *weight, format, scaling)
+        self.weight, self.cast, self.dtype, self.format, self.scaling = weight, cast, dtype, format, scaling
         self.mark_fresh(w)
 
     def mark_fresh(self, w: Tensor) -> None:
         """The buffers have w as it is now."""
         self._parameter, self._state = weakref.ref(w), _state(w)
 
-    def fits(self, w: Tensor) -> bool:
+    def fits(self, w: Tensor, cast: Cast) -> bool:
         """Whether a kernel that writes w can write the buffers too: it has scales of 128x128 blocks."""
         return (
             self.weight is not None
+            and self.cast == cast
             and self.scaling == scaling_of("blockwise", DEFAULT_WGRAD)
             and (w.dtype, w.device, w.shape) == (self.dtype, *self._state[2:4])
             and type(w.data) is Tensor
@@ -86,21 +106,27 @@ def product_dtype(w: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else w.dtype
 
 
-def cached_weight(module: nn.Module, name: str) -> QuantizedWeight | None:
+def cached_weight(module: nn.Module, name: str, x: Any = None) -> QuantizedWeight | None:
     """The module's parameter in FP8 where cache_weights has been called.
 
-    Cast anew if the parameter is not the one, or not in the state, that was cast. Inside torch.compile nothing is cast
-    anew, and a cache of another dtype than autocast's is not used.
+    None for an x in FP8 of another format than the layer's: the layer takes its format from such an x.
+
+    Cast anew if the parameter is not the one, or not in the state, that was cast, or if the layer's format or scales
+    are others now. Inside torch.compile nothing is cast anew, and a cache of another format, of other scales or of
+    another dtype than autocast's is not used.
     """
     cache = module.__dict__.get(_ATTRIBUTE)
     if cache is None:
         return None
+    if isinstance(x, QuantizedActivation) and x.format != module.format:
+        return None
     cached, w = cache[name], getattr(module, name)
-    dtype = product_dtype(w)
+    cast, dtype = Cast.of(module), product_dtype(w)
+    fits = cached.dtype == dtype and cached.cast == cast
     if torch.compiler.is_compiling():
-        return cached.weight if cached.dtype == dtype else None
-    if cached.dtype != dtype or not cached.is_fresh(w):
-        cached.refresh(w, dtype)
+        return cached.weight if fits else None
+    if not fits or not cached.is_fresh(w):
+        cached.refresh(w, cast, dtype)
     return cached.weight
 
 
@@ -115,14 +141,15 @@ def refresh_weights(model: nn.Module) -> None:
 
 def _refresh(model: nn.Module, written: Container[CachedWeight]) -> None:
     """Casts what is not in `written`."""
-    for w, cached in _caches(model):
+    for w, cast, cached in _caches(model):
         if cached not in written:
-            cached.refresh(w)
+            cached.refresh(w, cast)
 
 
-def _caches(model: nn.Module) -> list[tuple[Tensor, CachedWeight]]:
+def _caches(model: nn.Module) -> list[tuple[Tensor, Cast, CachedWeight]]:
+    """Every cached weight, how its layer casts it now, and its cache."""
     return [
-        (getattr(module, name), cached)
+        (getattr(module, name), Cast.of(module), cached)
         for module in model.modules()
         for name, cached in module.__dict__.get(_ATTRIBUTE, {}).items()
     ]
@@ -141,8 +168,8 @@ class StepCaches:
         # The first that fits; found anew in every step, because parameters may be replaced in between.
         self._of: dict[Tensor, CachedWeight] = {}
         for model in getattr(optimizer, _MODELS, ()):
-            for w, cached in _caches(model):
-                if w not in self._of and cached.fits(w):
+            for w, cast, cached in _caches(model):
+                if w not in self._of and cached.fits(w, cast):
                     self._of[w] = cached
 
     def to_write(self, w: Tensor) -> CachedWeight | None:
@@ -160,8 +187,9 @@ def cache_weights(
 
     Two bytes per weight; forward and backward cast no weights any more, however many micro-batches a step has. Results
     do not change in a single bit. In eager mode a layer also casts its weight anew where it was written, replaced,
-    moved or cast since; see :func:`refresh_weights` for the writes that nobody sees. Weights that are sharded (FSDP2,
-    tensor parallel) are refused: their full form exists only while a layer runs.
+    moved or cast since, or where the layer's format, granularity or mx_scale is another; compiled code then casts it in
+    every pass until :func:`refresh_weights` or the next step. See :func:`refresh_weights` for the writes that nobody
+    sees. Weights that are sharded (FSDP2, tensor parallel) are refused: their full form exists only while a layer runs.
 
     Args:
         model: with :class:`Linear`, :class:`QKV`, :class:`GatedMLP` or :class:`LinearCrossEntropy` inside.
@@ -185,9 +213,8 @@ def cache_weights(
                     f"octet: {module_name}.{name} is a {type(w.data).__name__}; only plain tensors are cached"
                 )
         if weights:
-            format: Any = module.format
-            shared = getattr(module, "granularity", "blockwise"), getattr(module, "mx_scale", "floor")
-            cache = {name: CachedWeight(w, format, dtype or product_dtype(w), *shared) for name, w in weights.items()}
+            cast = Cast.of(module)
+            cache = {name: CachedWeight(w, cast, dtype or product_dtype(w)) for name, w in weights.items()}
             setattr(module, _ATTRIBUTE, cache)
             found += 1
     if found == 0:

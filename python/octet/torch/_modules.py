@@ -120,7 +120,7 @@ class Linear(nn.Linear):
             recompute=self.recompute,
             main_grad=main_grad,
             accumulate=accumulate,
-            quantized_w=cached_weight(self, "weight"),
+            quantized_w=cached_weight(self, "weight", x),
         )
 
     def extra_repr(self) -> str:

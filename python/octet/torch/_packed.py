@@ -151,7 +151,7 @@ class GatedMLP(_Packed):
             raise ValueError(
                 "octet: w_gate_up and w_down must both have a main_grad, or neither, and the same overwrite_main_grad"
             )
-        w_gate_up, w_down = cached_weight(self, "w_gate_up"), cached_weight(self, "w_down")
+        w_gate_up, w_down = cached_weight(self, "w_gate_up", x), cached_weight(self, "w_down", x)
         return gated_mlp(
             x,
             gate_up.weight,

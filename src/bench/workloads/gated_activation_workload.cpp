@@ -1,5 +1,7 @@
 #include "bench/workloads/memory_workload.hpp"
 #include "core/views.hpp"
+#include "ops/fp8_output/forced.hpp"
+#include "ops/gated_activation/problem.hpp"
 
 #include <numeric>
 
@@ -12,11 +14,18 @@ struct GateTensors {
   Fp8Tensors y_fp8, d_gate_up_fp8;
 };
 
+GatedActivationBackwardPlan plan_backward(const GatedActivationProblem& problem,
+                                          const PlanOptions& options) {
+  PlanOptions own = options;
+  own.backend = forced_for_backward(own.backend, gated_activation_forward_implementations(),
+                                    gated_activation_backward_implementations());
+  return plan_gated_activation_backward(problem, own);
+}
+
 class GatedActivationWorkload : public StepWorkload<GatedActivationProblem, GateTensors> {
  public:
   GatedActivationWorkload(const GatedActivationProblem& problem, const DataOptions& options)
-      : StepWorkload(problem, options, plan_gated_activation_forward,
-                     plan_gated_activation_backward) {
+      : StepWorkload(problem, options, plan_gated_activation_forward, plan_backward) {
     if (problem.groups > 0) {
       sizes_ = group_sizes(options.group_spread, problem.groups, problem.rows, options.seed);
     }

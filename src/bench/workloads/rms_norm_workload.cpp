@@ -1,4 +1,6 @@
 #include "bench/workloads/memory_workload.hpp"
+#include "ops/fp8_output/forced.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 namespace octet::bench {
 namespace {
@@ -8,10 +10,10 @@ struct NormTensors {
   Fp8Tensors fp8;
 };
 
-// Backward writes no FP8: a chain that is forced for forward's leaves it its default.
 RmsNormBackwardPlan plan_backward(const RmsNormProblem& problem, const PlanOptions& options) {
   PlanOptions own = options;
-  if (own.backend == "unfused") own.backend.clear();
+  own.backend = forced_for_backward(own.backend, rms_norm_forward_implementations(),
+                                    rms_norm_backward_implementations());
   return plan_rms_norm_backward(problem, own);
 }
 

@@ -10,6 +10,8 @@
 #include "core/numeric.hpp"
 #include "core/views.hpp"
 #include "cpu/threads.hpp"
+#include "ops/fp8_output/forced.hpp"
+#include "ops/gated_activation/problem.hpp"
 
 #include <numeric>
 
@@ -136,10 +138,32 @@ struct Outputs {
   }
 };
 
+// The implementations of the two passes that are forced, if any, and their threads.
+struct Forced {
+  PlanOptions forward;
+  PlanOptions backward;
+};
+
+// Those of the operator.
+Forced forced_of(const DataOptions& options) {
+  const std::string backward =
+      forced_for_backward(options.backend, gated_activation_forward_implementations(),
+                          gated_activation_backward_implementations());
+  return {{options.backend, options.threads}, {backward, options.threads}};
+}
+
+// Those of the plain output, which is the input of the quantiser.
+Forced forced_plain(const GatedActivationProblem& problem, int threads) {
+  const std::string forward =
+      plain_backend(gated_activation_forward_implementations(), problem, threads);
+  const std::string backward =
+      plain_backend(gated_activation_backward_implementations(), problem, threads);
+  return {{forward, threads}, {backward, threads}};
+}
+
 // Forward and backward. Without fp8 in the problem, they write the plain outputs.
-void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
-              const Inputs& inputs, const Outputs& outputs, const TensorView& d_row_weight,
-              int call) {
+void run_call(const GatedActivationProblem& problem, const Forced& forced, const Inputs& inputs,
+              const Outputs& outputs, const TensorView& d_row_weight, int call) {
   GatedActivationForwardArgs forward;
   forward.gate = inputs.gate_of(call);
   forward.up = inputs.up_of(call);
@@ -147,7 +171,7 @@ void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
   forward.y = outputs.y.view(call);
   if (problem.fp8) forward.fp8 = outputs.y_copies(call);
   forward.table = inputs.table;
-  run_once(plan_gated_activation_forward(problem, options), forward, problem.device);
+  run_once(plan_gated_activation_forward(problem, forced.forward), forward, problem.device);
 
   const TensorView& gradients = outputs.gradients[call].view();
   GatedActivationBackwardArgs backward;
@@ -160,7 +184,7 @@ void run_call(const GatedActivationProblem& problem, const PlanOptions& options,
   if (problem.fp8) backward.fp8 = outputs.gradient_copies(call);
   backward.table = inputs.table;
   backward.d_row_weight = as_vector(d_row_weight);
-  run_once(plan_gated_activation_backward(problem, options), backward, problem.device);
+  run_once(plan_gated_activation_backward(problem, forced.backward), backward, problem.device);
 }
 
 // Judges d_row_weight, a sum over each row, for the judged rows only.
@@ -227,13 +251,10 @@ GateReport judge_gated_activation(const GatedActivationProblem& problem,
   const Outputs outputs(problem, groups, options.row_gap);
   const Tensor spare(Dtype::f32, {1, problem.rows}, problem.device);
   for (int call = 0; call < 2; ++call) {
-    run_call(problem, {options.backend, options.threads}, inputs, outputs,
-             outputs.d_row_weight[call].view(), call);
+    run_call(problem, forced_of(options), inputs, outputs, outputs.d_row_weight[call].view(), call);
     if (!problem.fp8) continue;
-    // The plain output of the operator is the input of the quantiser.
-    GatedActivationProblem plain = problem;
-    plain.fp8.reset();
-    run_call(plain, {"", options.threads}, inputs, outputs, spare, call);
+    run_call(without_fp8(problem), forced_plain(problem, options.threads), inputs, outputs, spare,
+             call);
   }
   return judge_outputs(problem, groups, inputs, outputs, judge_options(options, problem.device));
 }

@@ -4,6 +4,8 @@
 #include "check/ops/rms_norm_reference.hpp"
 #include "core/checks.hpp"
 #include "core/views.hpp"
+#include "ops/fp8_output/forced.hpp"
+#include "ops/rms_norm/problem.hpp"
 
 namespace octet {
 namespace {
@@ -79,8 +81,8 @@ void run_call(const RmsNormProblem& problem, const DataOptions& options, const I
   backward.dx = view_of(outputs.dx, call);
   backward.dresidual = view_of(outputs.dresidual, call);
   backward.dg = view_of(outputs.dg, call);
-  // Backward writes no FP8.
-  const std::string backend = options.backend == "unfused" ? "" : options.backend;
+  const std::string backend = forced_for_backward(
+      options.backend, rms_norm_forward_implementations(), rms_norm_backward_implementations());
   run_once(plan_rms_norm_backward(problem, {backend, options.threads}), backward, problem.device);
 }
 
@@ -90,6 +92,8 @@ void run_plain(RmsNormProblem problem, const DataOptions& options, const Inputs&
   problem.fp8.reset();
   problem.training = false;
   const Tensor sum(problem.dtype, {problem.rows, problem.cols}, problem.device);
+  const std::string backend =
+      plain_backend(rms_norm_forward_implementations(), problem, options.threads);
   for (int call = 0; call < 2; ++call) {
     RmsNormForwardArgs forward;
     forward.x = inputs.x;
@@ -97,7 +101,7 @@ void run_plain(RmsNormProblem problem, const DataOptions& options, const Inputs&
     forward.g = inputs.g;
     forward.y = outputs.y.view(call);
     forward.sum = sum;
-    run_once(plan_rms_norm_forward(problem, {"", options.threads}), forward, problem.device);
+    run_once(plan_rms_norm_forward(problem, {backend, options.threads}), forward, problem.device);
   }
 }
 

@@ -88,7 +88,7 @@ std::string refuse_row_cast(const Problem& problem, const Machine& machine) {
   if (std::string refusal = refuse_fused_scales(*problem.fp8); !refusal.empty()) return refusal;
   if (problem.fp8->block != kEachRow) return "writes scales of whole rows, blocks 1xall";
   if (problem.fp8->transposed_block) return "a transposed copy needs 128 rows, a block has one";
-  return problem.rows >= std::int64_t{1} << 31 ? "more than 2^31 rows" : "";
+  return problem.rows >= std::int64_t{1} << 31 ? "2^31 rows or more" : "";
 }
 
 }  // namespace octet

@@ -1,5 +1,6 @@
 #include "core/call.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/fp8_output/forced.hpp"
 #include "ops/gated_activation/problem.hpp"
 #include "ops/group_table/problem.hpp"
 
@@ -181,8 +182,12 @@ GatedActivationForwardPlan plan_gated_activation_forward(const GatedActivationPr
 GatedActivationBackwardPlan plan_gated_activation_backward(const GatedActivationProblem& problem,
                                                            const PlanOptions& options) {
   check(problem);
-  return make_plan<BackwardPass>(gated_activation_backward_implementations(), problem,
-                                 request_of(problem, options), options);
+  Request request = request_of(problem, options);
+  request.forced_environment =
+      forced_for_backward(request.forced_environment, gated_activation_forward_implementations(),
+                          gated_activation_backward_implementations());
+  return make_plan<BackwardPass>(gated_activation_backward_implementations(), problem, request,
+                                 options);
 }
 
 void run(const GatedActivationForwardPlan& plan, const GatedActivationForwardArgs& args,

@@ -13,7 +13,7 @@ std::string refuse_size(const RmsNormProblem& problem, const Machine& machine, s
     return refusal;
   }
   if (problem.cols > most) return text("rows of more than ", most, " columns have no CUDA kernel");
-  return problem.rows >= std::int64_t{1} << 31 ? "more than 2^31 rows" : "";
+  return problem.rows >= std::int64_t{1} << 31 ? "2^31 rows or more" : "";
 }
 
 std::string refuse_forward(const RmsNormProblem& problem, const Machine& machine) {

@@ -1,5 +1,6 @@
 #include "core/call.hpp"
 #include "ops/fp8_output/checks.hpp"
+#include "ops/fp8_output/forced.hpp"
 #include "ops/rms_norm/problem.hpp"
 
 #include <array>
@@ -104,8 +105,11 @@ RmsNormForwardPlan plan_rms_norm_forward(const RmsNormProblem& problem,
 RmsNormBackwardPlan plan_rms_norm_backward(const RmsNormProblem& problem,
                                            const PlanOptions& options) {
   check(problem);
-  return make_plan<BackwardPass>(rms_norm_backward_implementations(), problem,
-                                 request_of(problem, options), options);
+  Request request = request_of(problem, options);
+  request.forced_environment =
+      forced_for_backward(request.forced_environment, rms_norm_forward_implementations(),
+                          rms_norm_backward_implementations());
+  return make_plan<BackwardPass>(rms_norm_backward_implementations(), problem, request, options);
 }
 
 void run(const RmsNormForwardPlan& plan, const RmsNormForwardArgs& args, Workspace workspace,

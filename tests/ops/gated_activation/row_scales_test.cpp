@@ -18,9 +18,6 @@ GatedActivationProblem problem_of(std::uint64_t number, RowShape shape, Dtype dt
   return problem;
 }
 
-// Rows with a gap, that vectors of 16 bytes do not reach where it is odd.
-std::int64_t gap_of(std::uint64_t number) { return number % 3 == 0 ? 0 : number % 3 == 1 ? 5 : 8; }
-
 void fill(const GatedActivationCase& test, std::uint64_t number) {
   test.fill(number);  // the weights of rows
   Random random(number);
@@ -81,16 +78,6 @@ TEST(GatedActivationRowScales, EqualsThePlainOutputsQuantised) {
   }
 }
 
-// What an implementation says; empty if it takes the problem.
-template <class List>
-std::string refusal_of(const List& list, const GatedActivationProblem& problem,
-                       const std::string& backend) {
-  const Machine machine{.threads = 1, .avx2 = true, .sm_major = 9, .multiprocessors = 132};
-  for (const auto& entry : list) {
-    if (entry.name == backend) return entry.refuse(problem, machine);
-  }
-  return "no such implementation";
-}
 std::string refused_forward(const GatedActivationProblem& problem, const std::string& backend) {
   return refusal_of(gated_activation_forward_implementations(), problem, backend);
 }

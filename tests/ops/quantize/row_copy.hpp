@@ -2,11 +2,13 @@
 // their 16- or 32-bit output, to compare every byte with.
 #pragma once
 
+#include "dispatch/machine.hpp"
 #include "ops/quantize/random_problem.hpp"
 
 #include <octet/octet.hpp>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace octet {
@@ -53,11 +55,25 @@ struct RowShape {
 };
 inline constexpr RowShape kRowShapes[] = {{1, 1},     {3, 129},  {130, 257}, {5, 4097}, {128, 128},
                                           {257, 520}, {2, 2048}, {7, 5120},  {3, 8200}, {129, 33}};
+// Elements behind each row, which vectors of 16 bytes do not reach where their number is odd.
+inline std::int64_t gap_of(std::uint64_t number) {
+  return number % 3 == 0 ? 0 : number % 3 == 1 ? 5 : 8;
+}
 // In a matrix that is not of one kind, rows of all kinds follow each other.
 inline constexpr Data kRowData[] = {Data::normal, Data::some_non_finite, Data::zeros, Data::tiny,
                                     Data::huge,   Data::any_bits};
 inline Data data_of_row(std::uint64_t number, std::int64_t row) {
   return kRowData[number % 4 == 3 ? static_cast<std::uint64_t>(row) % 6 : number % 6];
+}
+
+// Why an implementation refuses a problem on a Hopper GPU or a CPU with AVX2; empty if it takes it.
+template <class List, class Problem>
+std::string refusal_of(const List& list, const Problem& problem, const std::string& backend) {
+  const Machine machine{.threads = 1, .avx2 = true, .sm_major = 9, .multiprocessors = 132};
+  for (const auto& entry : list) {
+    if (entry.name == backend) return entry.refuse(problem, machine);
+  }
+  return "no such implementation";
 }
 
 }  // namespace octet

@@ -2,6 +2,9 @@
 #include "check/ops/rms_norm_reference.hpp"
 #include "core/message.hpp"
 #include "core/views.hpp"
+#include "ops/fp8_output/forced.hpp"
+#include "ops/rms_norm/problem.hpp"
+#include "support/environment.hpp"
 #include "support/gates.hpp"
 #include "support/refusal.hpp"
 
@@ -68,6 +71,42 @@ TEST(RmsNormGates, PassForFp8OutputsWithTails) {
     unfused.backend = "unfused";
     expect_pass(problem, unfused);
   }
+}
+
+// The variable and the argument of a check are one name for both passes, with FP8 and without.
+TEST(RmsNormGates, PassWhereAnImplementationOfForwardAloneIsForced) {
+  RmsNormProblem problem = problem_of(130, 333);
+  problem.fp8.emplace();
+  problem.residual = true;
+  for (const char* forced : {"unfused", "fp8:unfused"}) {
+    const ScopedVariable variable("OCTET_RMS_NORM_BACKEND", forced);
+    EXPECT_EQ(plan_rms_norm_forward(problem).implementation, "unfused");
+    expect_pass(problem);
+  }
+}
+
+TEST(RmsNormBackward, DropsNamesOfForwardInTheEnvironmentAlone) {
+  RmsNormProblem problem = problem_of(2, 4);
+  problem.fp8.emplace();
+  const std::string usual = plan_rms_norm_backward(problem).implementation;
+  for (const auto& entry : rms_norm_forward_implementations()) {
+    const std::string name = entry.name;
+    if (has_name(rms_norm_backward_implementations(), name)) continue;
+    const ScopedVariable variable("OCTET_RMS_NORM_BACKEND", entry.name);
+    const RmsNormBackwardPlan plan = plan_rms_norm_backward(problem);
+    EXPECT_EQ(plan.implementation, usual) << name;
+    EXPECT_EQ(plan.why.find("forced"), std::string::npos) << plan.why;
+    const PlanOptions asked{name, 1};
+    EXPECT_EQ(refusal([&] { plan_rms_norm_backward(problem, asked); }),
+              "rms_norm: no implementation is called \"" + name +
+                  "\", forced by argument; there are: cuda_sm90_rows, cpu_simd, cpu_reference");
+  }
+  const ScopedVariable variable("OCTET_RMS_NORM_BACKEND", "cpu_reference");
+  EXPECT_EQ(plan_rms_norm_backward(problem).implementation, "cpu_reference");
+  const ScopedVariable unknown("OCTET_RMS_NORM_BACKEND", "nonsense");
+  EXPECT_EQ(refusal([&] { plan_rms_norm_backward(problem); }),
+            "rms_norm: no implementation is called \"nonsense\", forced by "
+            "OCTET_RMS_NORM_BACKEND; there are: cuda_sm90_rows, cpu_simd, cpu_reference");
 }
 
 TEST(RmsNormGates, HaveNothingToJudgeWithoutRows) {

@@ -23,9 +23,6 @@ RmsNormProblem problem_of(std::uint64_t number, RowShape shape, int floats) {
   return problem;
 }
 
-// Rows with a gap, that vectors of 16 bytes do not reach where it is odd.
-std::int64_t gap_of(std::uint64_t number) { return number % 3 == 0 ? 0 : number % 3 == 1 ? 5 : 8; }
-
 void fill(const RmsNormCase& test, std::uint64_t number) {
   Random random(number);
   for (const PitchedTensor* tensor : test.inputs()) {
@@ -82,13 +79,8 @@ TEST(RmsNormRowScales, EqualsTheTwoStepsInEveryByte) {
   }
 }
 
-// What a forced implementation says; empty if it takes the problem.
 std::string refusal_of(const RmsNormProblem& problem, const std::string& backend) {
-  Machine machine{.threads = 1, .avx2 = true, .sm_major = 9, .multiprocessors = 132};
-  for (const auto& entry : rms_norm_forward_implementations()) {
-    if (entry.name == backend) return entry.refuse(problem, machine);
-  }
-  return "no such implementation";
+  return refusal_of(rms_norm_forward_implementations(), problem, backend);
 }
 
 TEST(RmsNormRowScales, AreRefusedWithTheReason) {

@@ -19,7 +19,7 @@ std::string refuse(const GatedActivationProblem& problem, const Machine& machine
 
 constinit const GatedActivationForwardImplementation kGatedActivationForwardCudaSm90RowCast{
     "cuda_sm90_row_cast", refuse, [](const GatedActivationProblem& problem, const Machine&) {
-      const GatedRowThreads row = gated_row_threads(problem.cols);
+      const RowThreads row = row_threads(problem.cols);
       return planned<GatedActivationForwardArgs>(
           problem, text("row in registers, ", row.count, " threads of ", row.vectors, " vectors"),
           0, launch_sm90_gated_row_cast);

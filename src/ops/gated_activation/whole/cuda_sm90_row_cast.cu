@@ -100,7 +100,7 @@ Kernel kernel_of(int vectors) {
 void launch_sm90_gated_row_cast(const GatedActivationProblem& problem,
                                 const GatedActivationForwardArgs& args, const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
-  const GatedRowThreads row = gated_row_threads(problem.cols);
+  const RowThreads row = row_threads(problem.cols);
   GatedRowCastParams params{};
   params.gate = cuda::matrix_of(args.gate);
   params.up = cuda::matrix_of(args.up);

@@ -18,7 +18,7 @@ std::string refuse(const RmsNormProblem& problem, const Machine& machine) {
 
 constinit const RmsNormForwardImplementation kRmsNormForwardCudaSm90RowCast{
     "cuda_sm90_row_cast", refuse, [](const RmsNormProblem& problem, const Machine&) {
-      const NormedRowThreads row = normed_row_threads(problem.cols);
+      const RowThreads row = normed_row_threads(problem.cols);
       return planned<RmsNormForwardArgs>(
           problem, text("row in registers, ", row.count, " threads of ", row.vectors, " vectors"),
           0, launch_sm90_rms_norm_row_cast);

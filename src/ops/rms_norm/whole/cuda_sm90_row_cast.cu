@@ -143,7 +143,7 @@ Kernel kernel_of(int vectors) {
 void launch_sm90_rms_norm_row_cast(const RmsNormProblem& problem, const RmsNormForwardArgs& args,
                                    const RunContext& context) {
   const cuda::DeviceScope scope(problem.device.index);
-  const NormedRowThreads row = normed_row_threads(problem.cols);
+  const RowThreads row = normed_row_threads(problem.cols);
   RmsNormRowCastParams params{};
   params.norm.x = cuda::matrix_of(args.x);
   params.norm.residual = cuda::matrix_of(args.residual);
