@@ -49,6 +49,7 @@ TEST_F(ToolTune, KeepsTheThreeProductsOfALayer) {
   EXPECT_EQ(lines_with(table(), "\tcpu_simd\tavx"), 3u) << table();
   const Outcome again = tune("gemm " + kShape + kQuick);
   EXPECT_TRUE(has(again.out, "0 problems tuned, 3 already in the store")) << again.out;
+  EXPECT_TRUE(has(again.out, "x in the mean over 3 problems, at most ")) << again.out;
   const Outcome list = tune("list ");
   EXPECT_EQ(lines_with(list.out, "fresh"), 3u) << "of one thread, listed with all\n" << list.out;
   const Outcome show = tune("show 1 ");

@@ -8,11 +8,13 @@
 #include "tool/tune/tuner.hpp"
 #include "tool/tune/tuning_store.hpp"
 
+#include "bench/timing/timing.hpp"
 #include "dispatch/choose.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -52,6 +54,11 @@ struct Tally {
   std::size_t kept = 0;
   std::size_t failed = 0;
   std::size_t left = 0;
+  std::vector<double> gains;  // of the fastest over the library's own choice, where both were timed
+
+  void add_gain(const TunedEntry& entry) {
+    if (std::isfinite(entry.gain)) gains.push_back(entry.gain);
+  }
 };
 
 void say_on_stderr(const std::string& what, const std::exception& error) {
@@ -142,6 +149,11 @@ void print_tally(const Tally& tally, const TuningStore& store) {
                                "command to continue",
                                tally.left)
                  : "");
+  if (!tally.gains.empty()) {
+    fmt::print("gain: {:.3f}x in the mean over {}, at most {:.3f}x\n",
+               bench::geometric_mean(tally.gains), counted(tally.gains.size(), "problem"),
+               std::ranges::max(tally.gains));
+  }
   fmt::print("store: {}\ntable: {} (OCTET_TUNING_TABLE names it to the library)\n",
              printable(store.path()), printable(table_path(store.path())));
 }
@@ -168,6 +180,7 @@ int tune_operator(const TuneCommand& command) {
       const auto tunable = read_problem(wanted[i].problem, wanted[i].device, wanted[i].data);
       if (const auto known = store.find(tunable->key()); known && !command.again) {
         table.push_back({known->key.problem, choice_text(known->choice), "in the store"});
+        tally.add_gain(*known);
         ++tally.kept;
         continue;
       }
@@ -178,6 +191,7 @@ int tune_operator(const TuneCommand& command) {
       table.push_back(
           {entry.key.problem, choice_text(entry.choice),
            entry.choice == entry.usual ? "default" : fmt::format("{:.3f}x", entry.gain)});
+      tally.add_gain(entry);
       ++tally.tuned;
     } catch (const Error& error) {
       progress.clear();

@@ -55,7 +55,7 @@ constexpr double kZeroFill = 1.4;
 constexpr double kL2Bytes = 60;
 
 // Not promoted: fitted to sweeps of 12 layers in bf16 and with fast_accumulation, three products each, every tile and
-// cuBLASLt in turns on an H200 (octet_sm90_sweep). The tile that is chosen has 0.993 and 0.996 of the best one's rate.
+// cuBLASLt in turns on an H200. The tile that is chosen has 0.993 and 0.996 of the best one's rate.
 constexpr Tile kUnpromoted[] = {{128, 256, Columns::in_order, 0.96},
                                 {256, 128, Columns::in_order, 0.935},
                                 {128, 128, Columns::in_order, 0.90},
@@ -149,8 +149,7 @@ std::span<const Sm90GemmConfig> sm90_gemm_configs() {
   return all;
 }
 
-// The narrow tiles have not run on a GPU yet: they are for octet_sm90_sweep, octet tune, which gates what it takes, and
-// whoever names one.
+// The narrow tiles have not run on a GPU yet: they are for octet tune, which gates what it takes, and whoever names one.
 std::span<const Sm90GemmConfig> sm90_gemm_choices() {
   const std::span<const Sm90GemmConfig> all = sm90_gemm_configs();
   return all.first(all.size() - std::size(kSm90NarrowConfigs));
