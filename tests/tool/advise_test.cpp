@@ -85,7 +85,7 @@ TEST(Advise, ASmallLayerIsCheckedAndTimedHere) {
 
 TEST(Advise, ALayerThatTakesTooLongIsScaledUpFromASample) {
   const auto rows =
-      rows_of(run_tool("advise --shape 4096x4096x4096 --device cpu --max-seconds 0 --json -"));
+      rows_of(run_tool("advise --shape 65536x65536x65536 --device cpu --max-seconds 300 --json -"));
   for (const char* name : {"bf16", "fp8 blockwise 1d", "fp8 blockwise 2d"}) {
     const Json& row = rows.at(name);
     EXPECT_EQ(row.at("Forward Source"), "calculated") << name;
@@ -93,6 +93,19 @@ TEST(Advise, ALayerThatTakesTooLongIsScaledUpFromASample) {
     EXPECT_EQ(row.at("SNR Source"), "measured here") << name << ": of the sample";
     const auto note = row.at("Note").get<std::string>();
     EXPECT_NE(note.find("at the rate of 256x256x2048, measured here"), std::string::npos) << note;
+  }
+}
+
+// The second layer, too: a share of the time is of all of them.
+TEST(Advise, NothingBeginsAfterMaxSeconds) {
+  const Json document = Json::parse(
+      run_tool("advise --shape 64x64x64 --shape 96x64x64 --device cpu --max-seconds 0 --json -")
+          .out);
+  ASSERT_EQ(document.at("rows").size(), 2 * precisions().size());
+  for (const Json& row : document.at("rows")) {
+    EXPECT_TRUE(row.at("Forward Time (ms)").is_null()) << row;
+    EXPECT_TRUE(row.at("SNR (dB)").is_null()) << row;
+    EXPECT_EQ(row.at("Note"), "not measured: --max-seconds reached");
   }
 }
 
@@ -130,8 +143,8 @@ TEST(Advise, SavedBytesAreThoseOfTheLayer) {
 TEST(Advise, CalculatesOperationsOverRatesAndBytesOverBandwidth) {
   const double operations = 2.0 * 8192 * 6144 * 4096;
   const LayerCost plain = calculated_cost(precision("bf16"), kPublished, kH200);
-  EXPECT_DOUBLE_EQ(plain.forward_seconds.value, operations / 725e12);
-  EXPECT_DOUBLE_EQ(plain.backward_seconds.value, 2 * operations / 725e12);
+  EXPECT_DOUBLE_EQ(plain.forward_seconds.value, operations / 675e12);
+  EXPECT_DOUBLE_EQ(plain.backward_seconds.value, 2 * operations / 675e12);
   EXPECT_FALSE(plain.cast_seconds.known());
   // x and w: two bytes read, two copies of a byte written; rows read twice.
   const double inputs = 8192.0 * 4096 + 6144.0 * 4096;
@@ -149,6 +162,9 @@ TEST(Advise, CalculatesOperationsOverRatesAndBytesOverBandwidth) {
 TEST(Advise, AFewTokensTakeAsLongAsTheirLaunchesOrTheWeights) {
   EXPECT_DOUBLE_EQ(calculated_cost(precision("bf16"), {1, 1, 1}, kH200).forward_seconds.value,
                    3.44e-6);
+  // Three casts that read twice, in launches of their own.
+  EXPECT_DOUBLE_EQ(calculated_cost(precision("fp8 rowwise"), {1, 1, 1}, kH200).cast_seconds.value,
+                   6 * 3.44e-6);
   const LayerCost weights = calculated_cost(precision("bf16"), {8, 16384, 16384}, kH200);
   EXPECT_NEAR(weights.forward_seconds.value, 2.0 * 16384 * 16384 / 3.77e12, 2e-6);
 }
@@ -232,6 +248,12 @@ TEST(Advise, PrintsALetterBehindEveryFigureAndWritesCsv) {
   const Outcome refused = run_tool(command);
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("does not hold advice of octet"), std::string::npos) << refused.err;
+  const Outcome unwritable =
+      run_tool("advise --shape 8x8x8 --gpu H200 -o " + folder.file("no/x.csv"));
+  EXPECT_EQ(unwritable.status, 2);
+  EXPECT_EQ(unwritable.out, "");
+  EXPECT_NE(unwritable.err.find("wanted a file in a folder that exists"), std::string::npos)
+      << unwritable.err;
 }
 
 }  // namespace

@@ -20,6 +20,15 @@ inline std::string write_script(const Folder& folder, const std::string& name,
   return path;
 }
 
+// A build of octet that takes the CPU where it is asked for a GPU. Notes its arguments beside those of
+// ncu; `before` is run first: bash that may print or exit.
+inline std::string write_cpu_build(const Folder& folder, const std::string& name = "build",
+                                   const std::string& before = "") {
+  return write_script(folder, name,
+                      "echo \"$*\" >> '" + folder.file("calls") + "'\n" + before + "\nexec '" +
+                          tool_path() + "' \"$@\" --device cpu\n");
+}
+
 // `before` is run first: bash that may write to "$log" or exit. A build whose path ends in "old" has
 // kernels that take half as long again.
 inline std::string write_fake_ncu(const Folder& folder, const std::string& before = "") {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <regex>
 
 namespace octet::tool {
 namespace {
@@ -32,6 +33,23 @@ KernelLaunch launch(const std::string& function, double seconds, const std::stri
 void expect_in(const std::string& text, const std::string& wanted) {
   EXPECT_NE(text.find(wanted), std::string::npos) << wanted << "\nis not in\n" << text;
 }
+
+// A profile on any machine: an ncu and a build that are scripts.
+class ProfileRun : public testing::Test {
+ protected:
+  Folder folder_;
+  std::string ncu_ = write_fake_ncu(folder_);
+  std::string build_ = write_cpu_build(folder_);
+  std::string output_ = folder_.file("counters.csv");
+
+  Outcome run(const std::string& more, const std::string& environment = "") const {
+    return run_tool(
+        fmt::format("{} --build {} --ncu {} -o {} {}", kCase, build_, ncu_, output_, more),
+        environment);
+  }
+  // What the scripts were called with, in their order.
+  std::string calls() const { return read_file(folder_.file("calls")); }
+};
 
 TEST(NcuReport, ReadsTheLaunchesBetweenTheLinesOfNcu) {
   const auto launches = parse_ncu(
@@ -172,6 +190,15 @@ TEST(Profile, TimesAPartAfterItsGates) {
   EXPECT_EQ(facts.count("backward power (W)"), 0u) << "on the CPU";
 }
 
+TEST(Profile, ChecksTheGatesEvenIfItTimesNothing) {
+  const Outcome outcome =
+      run_tool("profile rms-norm --shape 64x256 --device cpu --only timing --seconds 0");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Facts facts = parse_facts(outcome.out);
+  EXPECT_EQ(facts.at("check"), "PASS");
+  EXPECT_EQ(facts.count("forward time (ms)"), 0u);
+}
+
 TEST(Profile, RefusesTheCpu) {
   const Outcome outcome = run_tool("profile rope --shape 2x33x512 --device cpu");
   EXPECT_EQ(outcome.status, 2);
@@ -193,24 +220,19 @@ TEST(Profile, WithoutNcuSaysHowToGetIt) {
   expect_in(missing.err, "--ncu " + folder.file("no") + ": No such file or directory");
 }
 
-TEST(Profile, PrintsTheCountersAndWritesThemAsCsv) {
-  const Folder folder;
-  write_fake_ncu(folder);
-  const std::string output = folder.file("counters.csv");
-  const std::string command = std::string(kCase) + "--launches 2 -o " + output;
-  const std::string path = "PATH=" + folder.path().string() + ":$PATH";
-  const Outcome outcome = run_tool(command, path);
+TEST_F(ProfileRun, PrintsTheCountersAndWritesThemAsCsv) {
+  const Outcome outcome = run("--launches 2");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   for (const char* wanted : {"gemm_kernel", "quantize_kernel", "tensor %", "91.25", "200.5",
                              "backward", "from empty caches"}) {
     expect_in(outcome.out, wanted);
   }
-  const Results results = read_results(output);
+  const Results results = read_results(output_);
   ASSERT_EQ(results.records.size(), 4u) << "two kernels in each part";
   const Fields& row = results.records[1];
   EXPECT_EQ(row.at("Operator"), "gemm");
   EXPECT_EQ(row.at("Shape"), "64x96x128");
-  EXPECT_EQ(row.at("Build"), "this");
+  EXPECT_EQ(row.at("Build"), build_);
   EXPECT_EQ(row.at("Part"), "forward");
   EXPECT_EQ(row.at("Kernel"), "gemm_kernel");
   EXPECT_EQ(row.at("Launches"), "2");
@@ -220,97 +242,167 @@ TEST(Profile, PrintsTheCountersAndWritesThemAsCsv) {
   EXPECT_EQ(row.at("Memory (%)"), "12.5");
   EXPECT_EQ(row.at("SM Clock (GHz)"), "1.5");
   EXPECT_EQ(row.at("Spills (bytes)"), "32768");
-  EXPECT_EQ(row.at("Power (W)"), "") << "not timed";
+  EXPECT_EQ(row.at("Check"), "PASS");
+  EXPECT_EQ(row.at("Time (ms)"), "") << "not timed";
   EXPECT_FALSE(row.at("Commit").empty());
   EXPECT_EQ(row.at("Command").rfind("octet profile gemm ", 0), 0u) << row.at("Command");
   EXPECT_EQ(results.records[3].at("Part"), "backward");
-  const std::string calls = read_file(folder.file("calls"));
   for (const char* wanted :
        {"--clock-control none", "--profile-from-start off", "--page raw --print-units base",
         "--only launches --part forward --launches 2"}) {
-    expect_in(calls, wanted);
+    expect_in(calls(), wanted);
   }
-  EXPECT_EQ(run_tool(command, path).status, 0) << "a profile is replaced";
-  std::ofstream(output) << "something else\n";
-  const Outcome refused = run_tool(command, path);
-  EXPECT_EQ(refused.status, 2);
-  expect_in(refused.err, "does not hold a profile of octet");
+  EXPECT_EQ(run("").status, 0) << "a profile is replaced";
 }
 
-TEST(Profile, DropsMetricsThatNcuDoesNotKnow) {
-  const Folder folder;
-  const std::string ncu = write_fake_ncu(folder, R"(
+TEST_F(ProfileRun, ChecksTheGatesBeforeNcu) {
+  ASSERT_EQ(run("").status, 0);
+  EXPECT_LT(calls().find("--only timing"), calls().find("--clock-control")) << calls();
+  std::filesystem::remove(folder_.file("calls"));
+  std::filesystem::remove(output_);
+  build_ = write_cpu_build(folder_, "wrong", "echo 'check: FAIL'; exit 1");
+  const Outcome outcome = run("");
+  EXPECT_EQ(outcome.status, 1);
+  expect_in(outcome.out, build_ + ": a gate failed; octet check gemm ");
+  EXPECT_FALSE(has(outcome.out, "gemm_kernel")) << outcome.out;
+  EXPECT_FALSE(has(calls(), "--clock-control")) << "ncu ran\n" << calls();
+  EXPECT_FALSE(std::filesystem::exists(output_));
+}
+
+TEST_F(ProfileRun, ABuildThatCannotBeCheckedHasNoCounters) {
+  const std::string broken = write_cpu_build(folder_, "broken", "echo no such luck; exit 3");
+  const Outcome outcome = run("--against " + broken);
+  EXPECT_EQ(outcome.status, 1);
+  expect_in(outcome.out, broken + ": not checked: " + broken + " ended with exit status 3");
+  expect_in(outcome.out, "  no such luck");
+  expect_in(outcome.out, "gemm_kernel");
+  const Results results = read_results(output_);
+  ASSERT_EQ(results.records.size(), 4u) << "those of the other build";
+  EXPECT_EQ(results.records[3].at("Build"), build_);
+}
+
+TEST_F(ProfileRun, WritesTheRowsOfACaseWhenItIsDone) {
+  ncu_ = write_fake_ncu(folder_, "[[ $* = *32x96x128* ]] && exit 9\n");
+  const Outcome outcome = run("--shape 32x96x128");
+  EXPECT_EQ(outcome.status, 1);
+  expect_in(outcome.err, build_ + ": ncu ended with exit status 9");
+  const Results results = read_results(output_);
+  ASSERT_EQ(results.records.size(), 4u) << "those of the first case";
+  EXPECT_EQ(results.records[3].at("Shape"), "64x96x128");
+}
+
+TEST_F(ProfileRun, RefusesAFileItCannotWriteBeforeAnythingRuns) {
+  std::ofstream(output_) << "something else\n";
+  const Outcome foreign = run("");
+  EXPECT_EQ(foreign.status, 2);
+  expect_in(foreign.err, "does not hold a profile of octet");
+  EXPECT_EQ(read_file(output_), "something else\n");
+  output_ = folder_.file("none/counters.csv");
+  const Outcome unwritable = run("");
+  EXPECT_EQ(unwritable.status, 2);
+  expect_in(unwritable.err,
+            "-o " + output_ + ": No such file or directory; wanted a file in a folder");
+  EXPECT_EQ(calls(), "");
+}
+
+TEST_F(ProfileRun, FindsANamedNcuOnPath) {
+  std::filesystem::rename(ncu_, folder_.file("ncu-2025"));
+  ncu_ = "ncu-2025";
+  const std::string path = "PATH=" + folder_.path().string() + ":$PATH";
+  EXPECT_EQ(run("", path).status, 0);
+  expect_in(calls(), "--clock-control");
+  ncu_ = "ncu-2024";
+  const Outcome missing = run("", path);
+  EXPECT_EQ(missing.status, 2);
+  expect_in(missing.err, "--ncu ncu-2024: no such program on PATH (looked in ");
+}
+
+TEST_F(ProfileRun, DropsMetricsThatNcuDoesNotKnow) {
+  ncu_ = write_fake_ncu(folder_, R"(
 if [[ $metrics = *gpu__dram_throughput* ]]; then
   echo '==ERROR== Failed to find metric regex:^gpu__dram_throughput\.(avg)$' > "$log"
   exit 1
 fi
 )");
-  const Outcome outcome = run_tool(std::string(kCase) + "--part forward --ncu " + ncu);
+  const Outcome outcome = run("--part forward");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   expect_in(outcome.out,
             "this ncu does not know: gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed\n");
   expect_in(outcome.out, "12.5");
 }
 
-TEST(Profile, ShowsTheLastLinesOfAnNcuThatFails) {
-  const Folder folder;
-  const std::string ncu =
-      write_fake_ncu(folder, "echo '==ERROR== no such luck' > \"$log\"; echo from octet; exit 9\n");
-  const Outcome outcome = run_tool(std::string(kCase) + "--ncu " + ncu);
+TEST_F(ProfileRun, ShowsTheLastLinesOfAnNcuThatFails) {
+  ncu_ = write_fake_ncu(folder_,
+                        "echo '==ERROR== no such luck' > \"$log\"; echo from octet; exit 9\n");
+  const Outcome outcome = run("");
   EXPECT_EQ(outcome.status, 1);
   expect_in(outcome.err, "ncu ended with exit status 9; its last lines:\n  ==ERROR== no such luck");
   expect_in(outcome.err, "  from octet");
 }
 
-TEST(Profile, SaysHowCountersMayBeRead) {
-  const Folder folder;
-  const std::string ncu = write_fake_ncu(
-      folder, "echo '==ERROR== ERR_NVGPUCTRPERM - no permission' > \"$log\"; exit 0\n");
-  const Outcome outcome = run_tool(std::string(kCase) + "--ncu " + ncu);
+TEST_F(ProfileRun, NamesTheBuildThatFailsUnderNcu) {
+  const std::string old = write_cpu_build(folder_, "old");
+  ncu_ = write_fake_ncu(folder_, "[[ $program = *old ]] && exit 9\n");
+  const Outcome outcome = run("--against " + old);
   EXPECT_EQ(outcome.status, 1);
-  expect_in(outcome.err, "options nvidia NVreg_RestrictProfilingToAdminUsers=0");
+  expect_in(outcome.err, old + ": ncu ended with exit status 9");
 }
 
-TEST(Profile, PutsTwoBuildsSideBySide) {
-  const Folder folder;
-  const std::string ncu = write_fake_ncu(folder);
-  // Another build, which takes the CPU where this one is asked for a GPU.
-  const std::string old =
-      write_script(folder, "old", "exec " + tool_path() + " \"$@\" --device cpu\n");
-  const std::string output = folder.file("counters.csv");
-  const Outcome outcome = run_tool(
-      fmt::format("profile gemm --shape 64x96x128 --device cuda --seconds 0.01 --part forward "
-                  "--ncu {} --against {} -o {}",
-                  ncu, old, output));
-  for (const char* wanted : {"against", "difference", "-33.2 %", "="}) {
-    expect_in(outcome.out, wanted);
+TEST_F(ProfileRun, SaysHowCountersMayBeRead) {
+  for (const std::string error : {"ERR_NVGPUCTRPERM", "LibraryNotLoaded"}) {
+    ncu_ = write_fake_ncu(folder_, "echo '==ERROR== " + error + "' > \"$log\"; exit 0\n");
+    const Outcome outcome = run("");
+    EXPECT_EQ(outcome.status, 1);
+    expect_in(outcome.err, "ncu may not read the counters (" + error + ").");
+    expect_in(outcome.err, "options nvidia NVreg_RestrictProfilingToAdminUsers=0");
   }
-  const Results results = read_results(output);
-  ASSERT_EQ(results.records.size(), 4u);
-  EXPECT_EQ(results.records[1].at("Build"), "this");
-  EXPECT_EQ(results.records[3].at("Build"), old);
-  EXPECT_EQ(results.records[3].at("Duration (us)"), "301");
-  EXPECT_EQ(results.records[3].at("Check"), "PASS");
-  EXPECT_FALSE(results.records[3].at("Time (ms)").empty());
-  if (cuda_device_count() > 0) return;
-  EXPECT_EQ(outcome.status, 1) << "this build could not be timed";
-  expect_in(outcome.out, "not timed: ");
-  EXPECT_EQ(results.records[1].at("Time (ms)"), "");
 }
 
-TEST(Profile, EndsNcuWhenItIsStopped) {
-  const Folder folder;
-  const std::string output = folder.file("counters.csv");
-  const std::string ncu =
-      write_fake_ncu(folder, "echo $$ > '" + folder.file("pid") + "'\n" + "exec sleep 300\n");
-  BackgroundTool tool(
-      {"profile", "gemm", "--shape", "64x96x128", "--device", "cuda", "--ncu", ncu, "-o", output});
-  const auto pid_of_ncu = [&] { return std::atoi(read_file(folder.file("pid")).c_str()); };
-  ASSERT_TRUE(wait_until([&] { return pid_of_ncu() > 0; }));
-  const int pid = pid_of_ncu();
+TEST_F(ProfileRun, PutsTwoBuildsSideBySide) {
+  const std::string old = write_cpu_build(folder_, "old");
+  const Outcome outcome = run("--seconds 0.01 --part forward --against " + old);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const auto expect_line = [&](const char* line) {
+    EXPECT_TRUE(std::regex_search(outcome.out, std::regex(line))) << line << "\n" << outcome.out;
+  };
+  expect_line("counter +this +against +difference\n");
+  expect_line("gemm_kernel +us +201 +301 +-33\\.2 %\n");
+  expect_line("tensor % +91\\.25 +91\\.25 +=\n");
+  const Results results = read_results(output_);
+  ASSERT_EQ(results.records.size(), 4u);
+  for (const std::size_t place : {1, 3}) {
+    const Fields& row = results.records[place];
+    EXPECT_EQ(row.at("Build"), place == 1 ? build_ : old);
+    EXPECT_EQ(row.at("Duration (us)"), place == 1 ? "201" : "301");
+    EXPECT_EQ(row.at("Check"), "PASS");
+    EXPECT_GT(number_in(row, "Time (ms)"), 0);
+  }
+}
+
+TEST_F(ProfileRun, EndsNcuAndWhatItStartedWhenItIsStopped) {
+  ncu_ = write_fake_ncu(folder_, "echo $$ > '" + folder_.file("pid") + "'\nsleep 300\n");
+  BackgroundTool tool({"profile", "gemm", "--shape", "64x96x128", "--device", "cuda", "--seconds",
+                       "0", "--build", build_, "--ncu", ncu_, "-o", output_});
+  const auto pid_of_ncu = [&] { return std::atoi(read_file(folder_.file("pid")).c_str()); };
+  ASSERT_TRUE(wait_until([&] { return pid_of_ncu() > 0 && !children_of(pid_of_ncu()).empty(); }));
+  const pid_t ncu = pid_of_ncu();
+  const pid_t started = children_of(ncu).front();
   EXPECT_EQ(tool.end(SIGTERM), 128 + SIGTERM);
-  EXPECT_TRUE(has_ended(pid));
-  EXPECT_FALSE(std::filesystem::exists(output));
+  EXPECT_TRUE(wait_until([&] { return has_ended(ncu) && has_ended(started); }));
+  EXPECT_FALSE(std::filesystem::exists(output_));
+}
+
+TEST_F(ProfileRun, PassesItsOptionsOnAsTheyAre) {
+  const std::string table = folder_.file("octet bench my.table");
+  std::ofstream(table) << "octet tuning table 1\n";
+  const Outcome outcome = run("--seed 7", "OCTET_TUNING_TABLE='" + table + "'");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  expect_in(calls(), "profile gemm ");
+  expect_in(calls(), " --seed 7 --only timing");
+  EXPECT_EQ(read_results(output_).records.at(0).at("Command").rfind(
+                "OCTET_TUNING_TABLE='" + table + "' octet profile gemm ", 0),
+            0u)
+      << read_results(output_).records.at(0).at("Command");
 }
 
 TEST(Profile, RefusesOptionsThatDoNotGoTogether) {

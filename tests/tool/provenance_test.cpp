@@ -2,6 +2,8 @@
 #include "results.hpp"
 #include "stale_results.hpp"
 
+#include "tool/results/command_line.hpp"
+
 #include <octet/octet.h>
 
 #include <fstream>
@@ -57,6 +59,21 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   const std::string digest = octet_device_sources("quantize_experts");
   EXPECT_EQ(digest.empty(), std::string(octet_device_sources("quantize")).empty());
   EXPECT_EQ(read_results(path).records.at(0).at("Device Sources"), digest);
+}
+
+TEST(CommandLine, KeepsAPathWithSpacesOneWord) {
+  EXPECT_EQ(shell_word("/tables/h200-1.table"), "/tables/h200-1.table");
+  EXPECT_EQ(shell_word("/my tables/$a"), "'/my tables/$a'");
+  EXPECT_EQ(shell_word("it's"), R"('it'\''s')");
+  EXPECT_EQ(shell_word(""), "''");
+  for (const std::string table : {"/my octet bench/a b.table", "/it's/a b.table"}) {
+    const std::string variable = "OCTET_TUNING_TABLE=" + shell_word(table);
+    const std::string command = variable + " octet bench gemm --dtype fp8 --shape 8x16x32";
+    EXPECT_EQ(environment_of(command), std::vector<std::string>{variable});
+    EXPECT_EQ(operator_of(command), "gemm");
+    EXPECT_EQ(settings_of(command), variable);
+    EXPECT_EQ(repeated_command(command + " --seed 3"), command);
+  }
 }
 
 TEST(StaleResults, AreNamedWithBothHashes) {

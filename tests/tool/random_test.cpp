@@ -97,11 +97,19 @@ TEST(RandomLayers, AreDistributedAsPublished) {
 TEST(ToolRandom, ListsTheCasesAndRunsNothing) {
   const Folder folder;
   const std::string command = "bench gemm --device cpu --list ";
-  const Outcome listed = run_tool(command + "--random 3 -o " + folder.file("x.csv"));
+  const Outcome listed = run_tool(command + "--random 3");
   EXPECT_EQ(listed.status, 0) << listed.err;
   EXPECT_EQ(listed.out,
             "739x4096x384  random M>256 1/1\n18669x4025x2003  random M>256 1/2\n"
             "4x640x3696  random M<=256 1/3\n");
+  for (const std::string& file :
+       {"-o " + folder.file("x.csv"), std::string("--json -"), "--json " + folder.file("x.json")}) {
+    const Outcome refused = run_tool(command + "--random 3 " + file);
+    EXPECT_EQ(refused.status, 2) << file;
+    EXPECT_EQ(refused.out, "") << file;
+    EXPECT_TRUE(has_text(refused.err, "--list prints the cases and writes no file, got " + file))
+        << refused.err;
+  }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   EXPECT_EQ(run_tool(command + "--random 3 --num-shards 3 --shard-id 2").out,
             "4x640x3696  random M<=256 1/3\n");
@@ -159,10 +167,39 @@ TEST(ToolRandom, FewRowsAreApartFromManyInComparisons) {
   const Folder folder;
   write(folder.file("old.csv"), drawn_csv(10, 1000));
   write(folder.file("new.csv"), drawn_csv(20, 1000));
-  const std::string out =
-      run_tool("compare " + folder.file("old.csv") + " " + folder.file("new.csv")).out;
-  EXPECT_TRUE(has_line(out, "random M<=256 .*\\+100\\.\\d+ % ")) << out;
-  EXPECT_TRUE(has_line(out, "random M>256 .* [+-]?0\\.0\\d* % ")) << out;
+  const auto compare = [&](const std::string& before, const std::string& after) {
+    return run_tool("compare " + folder.file(before) + " " + folder.file(after));
+  };
+  const std::string out = compare("old.csv", "new.csv").out;
+  EXPECT_TRUE(has_text(out, "gemm, random M<=256, 2 cases in both")) << out;
+  EXPECT_TRUE(has_text(out, "gemm, random M>256, 2 cases in both")) << out;
+  EXPECT_TRUE(has_line(out, "score: 10 -> 20 TFLOPS, \\+100\\.00 %")) << out;
+  EXPECT_TRUE(has_line(out, "score: 1000 -> 1000 TFLOPS, \\+0\\.00 %")) << out;
+  EXPECT_TRUE(out.ends_with("\nno regression in 1 file\n")) << out;
+  // What many rows gain does not hide what few lose.
+  write(folder.file("worse.csv"), drawn_csv(9, 2000));
+  const Outcome worse = compare("old.csv", "worse.csv");
+  EXPECT_EQ(worse.status, 1) << worse.out;
+  EXPECT_TRUE(has_line(worse.out, "REGRESSION: .*worse\\.csv, random M<=256 \\(")) << worse.out;
+}
+
+TEST(ToolRandom, FewRowsAreApartFromManyAcrossAnOption) {
+  const Folder folder;
+  const auto with = [&](const char* file, const char* options, double few, double many) {
+    std::string text = drawn_csv(few, many);
+    for (std::size_t at = text.find("--dtype fp8"); at != std::string::npos;
+         at = text.find("--dtype fp8", at + 1)) {
+      text.insert(at + 11, options);
+    }
+    return write(folder.file(file), text);
+  };
+  const std::string rows = with("rows.csv", " --granularity rowwise", 10, 1000);
+  const std::string blocks = with("blocks.csv", " --granularity blockwise", 20, 500);
+  const std::string out = run_tool("compare --across granularity " + rows + " " + blocks).out;
+  EXPECT_TRUE(has_text(out, "gemm, random M<=256, 2 pairs")) << out;
+  EXPECT_TRUE(has_text(out, "gemm, random M>256, 2 pairs")) << out;
+  EXPECT_TRUE(has_text(out, "+100.00 %")) << out;
+  EXPECT_TRUE(has_text(out, "-50.00 %")) << out;
 }
 
 // As tools/peers.py writes them: a column Case.
@@ -183,7 +220,8 @@ TEST(ToolRandom, FewRowsAreApartFromManyBesidePeers) {
   }
   write(folder.file("peers.csv"), text);
   const std::string out = run_tool("summarize " + folder.path().string()).out;
-  EXPECT_TRUE(has_line(out, "gemm +M<=256 +rival +2 +1\\.000x +0\\.500x +2\\.000x")) << out;
+  EXPECT_TRUE(has_line(out, "gemm +M<=256 +rival +2 +1\\.000x +0\\.500x +2\\.000x +50\\.0 %"))
+      << out;
   EXPECT_TRUE(has_line(out, "gemm +M>256 +rival +1 +1\\.250x")) << out;
 }
 

@@ -191,7 +191,7 @@ def write_drawn_layers(folder):
                 for part, factor in (("forward", 2), ("backward", 1), ("step", 1.5))}
 
     def of_peers(ratios):
-        return {"rival": sorted(ratios), "slowpoke": [10.0] * len(ratios)}
+        return {"rival": sorted(ratios), "slowpoke": [10.0] * len(ratios), "better of rival, slowpoke": sorted(ratios)}
     return {"gemm: M<=256": of_layers(few), "gemm: M>256": of_layers(many),
             "gemm vs peers: M<=256": of_peers(few), "gemm vs peers: M>256": of_peers(many)}
 
@@ -246,8 +246,9 @@ def peer_rows(results):
 
 
 def expected_ratios(results):
-    """{(operator, peer): (1.12, "63 of 76 cases")}: the peer's time over octet's where both passed, from the CSVs."""
-    times, asked = {}, collections.Counter()
+    """{(operator, peer): (1.12, "63 of 76 cases")}: the peer's time over octet's where both passed, from the CSVs: the
+    ratio of the rounds in which both ran, else that of their times."""
+    times, rounds, asked = {}, {}, collections.Counter()
     for name, row in peer_rows(results):
         asked[re.search(r"--op (\S+)", row["Command"])[1], row["Library"]] += 1
         if row["Check"] == "PASS":
@@ -255,12 +256,14 @@ def expected_ratios(results):
                 "Groups", "Group Sizes", "M", "N", "K", "Rows", "Cols", "Batch", "Seq", "Hidden", "SeqLen", "num_head_q",
                 "num_head_kv", "head_dim_qk", "head_dim_v", "Mask"))
             op = re.search(r"--op (\S+)", row["Command"])[1]
-            times[name, op, row["Dtype"], row["Product"], shape, row["Library"]] = 1 / float(row.get("TFLOPS") or row["TB/s"])
+            case = name, op, row["Dtype"], row["Product"], shape, row["Library"]
+            times[case] = 1 / float(row.get("TFLOPS") or row["TB/s"])
+            rounds[case] = float(row.get("Ratio") or 0)
     ratios = collections.defaultdict(list)
     for (*case, library), time in times.items():
         octet = times.get((*case, "octet"))
         if octet and library not in ("octet", "device copy"):
-            ratios[case[1], library].append(time / octet)
+            ratios[case[1], library].append(rounds[(*case, library)] or time / octet)
     def count(values, asked):
         if len(values) < asked:
             return f"{len(values)} of {asked} cases"

@@ -88,6 +88,7 @@ struct PeerLine {
   std::string check = "PASS";
   std::string product = "forward";
   std::string note{};
+  std::string ratio{};  // paired over rounds; empty: that of the rates
 };
 
 inline std::string peers_csv(const std::vector<PeerLine>& lines) {
@@ -97,10 +98,10 @@ inline std::string peers_csv(const std::vector<PeerLine>& lines) {
   for (const PeerLine& line : lines) {
     const bool passed = line.check == "PASS";
     text += fmt::format(
-        "{},64,64,fp8,{},{},,{},{},{},,0.1,Test GPU,abc,{},tools/peers.py --op gemm --shape "
+        "{},64,64,fp8,{},{},,{},{},{},{},0.1,Test GPU,abc,{},tools/peers.py --op gemm --shape "
         "{}x64x64\n",
         line.m, line.product, line.library, line.check, passed ? fmt::to_string(1 / line.rate) : "",
-        passed ? fmt::to_string(line.rate) : "", line.note, line.m);
+        passed ? fmt::to_string(line.rate) : "", line.ratio, line.note, line.m);
   }
   return text;
 }

@@ -73,7 +73,7 @@ TEST(ToolSummarize, ComparesPeersOnlyOverShapesBothPassed) {
   EXPECT_TRUE(has_text(outcome.out, "octet beside its peers\n")) << outcome.out;
   // The geometric mean of 2 and 1.25.
   EXPECT_EQ(line_of(outcome.out, "gemm"),
-            "gemm fp8 forward rival 2 1.581x 1.250x 2.000x 1 FAIL, 1 ERROR");
+            "gemm fp8 forward rival 2 1.581x 1.250x 2.000x 0.0 % 1 FAIL, 1 ERROR");
   EXPECT_FALSE(has_text(outcome.out, "TFLOPS")) << "no mean of one side only\n" << outcome.out;
   EXPECT_TRUE(has_text(outcome.out, "octet: 4 PASS, 1 FAIL; peers: 3 PASS, 1 FAIL, 1 ERROR\n"))
       << outcome.out;
@@ -86,8 +86,54 @@ TEST(ToolSummarize, PairsOnlyTheSameProductInTheSameFile) {
                                          {"rival", 16, 100, "PASS", "dgrad"}}));
   write(folder.file("b.csv"), peers_csv({{"rival", 16, 10}}));
   const Outcome outcome = run_tool("summarize " + folder.path().string());
-  EXPECT_EQ(line_of(outcome.out, "gemm dgrad"), "gemm dgrad rival 1 3.000x 3.000x 3.000x -");
-  EXPECT_EQ(line_of(outcome.out, "gemm forward"), "gemm forward rival 0 - - - -");
+  EXPECT_EQ(line_of(outcome.out, "gemm dgrad"), "gemm dgrad rival 1 3.000x 3.000x 3.000x 0.0 % -");
+  EXPECT_EQ(line_of(outcome.out, "gemm forward"), "gemm forward rival 0 - - - - -");
+}
+
+// Clocks that drift between two libraries make the quotient of their medians another one.
+TEST(ToolSummarize, TakesTheRatioThatWasPairedOverRounds) {
+  const Folder folder;
+  write(folder.file("peers.csv"), peers_csv({{"octet", 16, 100, "PASS", "forward", "", "1.0000"},
+                                             {"rival", 16, 200, "PASS", "forward", "", "0.9600"},
+                                             {"octet", 32, 100, "PASS", "forward", "", "1.0000"},
+                                             {"rival", 32, 80}}));
+  const Outcome outcome = run_tool("summarize " + folder.path().string());
+  // 1.25 is that of the rates, where there is none of rounds; one of two is below 0.97.
+  EXPECT_EQ(line_of(outcome.out, "gemm"), "gemm fp8 forward rival 2 1.095x 0.960x 1.250x 50.0 % -");
+}
+
+// A shape that only one peer passed is beside that one.
+TEST(ToolSummarize, ComparesWithTheBetterOfSeveralPeers) {
+  const Folder folder;
+  const std::string path = write(folder.file("peers.csv"), peers_csv({{"octet", 16, 100},
+                                                                      {"rival", 16, 50},
+                                                                      {"slow", 16, 25},
+                                                                      {"octet", 32, 100},
+                                                                      {"rival", 32, 25},
+                                                                      {"slow", 32, 200},
+                                                                      {"octet", 64, 100},
+                                                                      {"rival", 64, 100},
+                                                                      {"slow", 64, 0, "ERROR"},
+                                                                      {"device copy", 64, 900}}));
+  const Outcome outcome = run_tool("summarize --wide " + path);
+  const std::string squeezed = std::regex_replace(outcome.out, std::regex(" +"), " ");
+  // 2, 0.5 and 1.
+  EXPECT_TRUE(
+      has_text(squeezed, " better of rival, slow Test GPU 3 1.000x 0.500x 2.000x 33.3 % -\n"))
+      << outcome.out;
+  write(path,
+        peers_csv({{"octet", 16, 100}, {"rival", 16, 50}, {"octet", 32, 100}, {"slow", 32, 50}}));
+  EXPECT_FALSE(has_text(run_tool("summarize " + path).out, "better of rival"))
+      << "no shape has both";
+}
+
+TEST(ToolSummarize, TheRatiosOfDeepGemmAreThoseOfItsRounds) {
+  const Outcome outcome =
+      run_tool("summarize " + std::string(OCTET_SOURCE_DIR) + "/results/h200/peers12.csv");
+  EXPECT_EQ(line_of(outcome.out, "gemm forward deep_gemm"),
+            "gemm forward deep_gemm 12 1.006x 0.985x 1.028x 0.0 % -");
+  EXPECT_EQ(line_of(outcome.out, "gemm forward better of"),
+            "gemm forward better of cublaslt, deep_gemm 12 1.006x 0.985x 1.028x 0.0 % -");
 }
 
 // Group sizes and masks tell rows of one shape apart.

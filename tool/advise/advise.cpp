@@ -9,16 +9,15 @@
 #include "tool/options/options.hpp"
 #include "tool/options/timing_options.hpp"
 #include "tool/progress.hpp"
-#include "tool/results/files.hpp"
 #include "tool/results/json_rows.hpp"
 #include "tool/results/provenance.hpp"
+#include "tool/results/stored_results.hpp"
 
 #include "device/cuda_runtime.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 namespace octet::tool {
@@ -129,9 +128,20 @@ LayerCost scaled(const LayerCost& sample, const LayerShape& from, const LayerSha
           times(sample.cast_seconds, elements(to) / elements(from)), sample.snr_db};
 }
 
-// On the CPU a sample comes first: it says how long the whole layer would take. Every precision has
-// the same share of the time, so that either all are measured or all are scaled up.
-void measure_on_cpu(Advice& advice, Device device, double max_seconds) {
+// --max-seconds. On the CPU every precision of every layer has the same share of it, so that mostly
+// all of a layer are measured or all are scaled up.
+struct Limit {
+  RunClock clock;
+  double share;
+
+  Limit(double max_seconds, std::size_t layers)
+      : clock(max_seconds),
+        share(max_seconds / static_cast<double>(layers * precisions().size())) {}
+};
+
+// On the CPU a sample comes first: it says how long the whole layer would take.
+void measure_on_cpu(Advice& advice, Device device, const Limit& limit) {
+  const double before = *limit.clock.seconds_left();
   const LayerShape sample = sample_of(advice.shape);
   const MeasuredLayer sampled = measure_layer(*advice.precision, sample, device);
   if (!sampled.refusal.empty()) advice.notes.push_back(sampled.refusal);
@@ -141,13 +151,13 @@ void measure_on_cpu(Advice& advice, Device device, double max_seconds) {
   }
   const double expected =
       expected_seconds(sampled, advice.shape.forward_operations() / sample.forward_operations());
-  const double share = max_seconds / static_cast<double>(precisions().size());
-  if (expected > share) {
+  const double left = *limit.clock.seconds_left();
+  if (expected > std::min(limit.share - (before - left), left)) {
     advice.cost = scaled(sampled.cost, sample, advice.shape);
     advice.notes.push_back(fmt::format(
         "times at the rate of {}, measured here: the whole layer would take more than its share of "
         "--max-seconds, {}",
-        sample.text(), in_words(share)));
+        sample.text(), in_words(limit.share)));
     return;
   }
   const MeasuredLayer whole = measure_layer(*advice.precision, advice.shape, device);
@@ -155,23 +165,23 @@ void measure_on_cpu(Advice& advice, Device device, double max_seconds) {
   advice.cost = whole.cost;
 }
 
-void measure(Advice& advice, Device device, double max_seconds, const RunClock& clock) {
-  if (device.type == DeviceType::cpu) return measure_on_cpu(advice, device, max_seconds);
-  if (clock.is_over()) {
+void measure(Advice& advice, Device device, const Limit& limit) {
+  if (limit.clock.is_over()) {
     advice.notes.emplace_back("not measured: --max-seconds reached");
     return;
   }
+  if (device.type == DeviceType::cpu) return measure_on_cpu(advice, device, limit);
   const MeasuredLayer layer = measure_layer(*advice.precision, advice.shape, device);
   if (!layer.refusal.empty()) advice.notes.push_back(layer.refusal);
   advice.cost = layer.cost;
 }
 
 Advice advise_on(const Precision& precision, const LayerShape& shape, const Target& target,
-                 const AdviseOptions& options, const RunClock& clock) {
+                 const AdviseOptions& options, const Limit& limit) {
   Advice advice{&precision, shape, {}, {saved_bytes(precision, shape), Source::calculated},
                 {},         {},    {}};
   if (target.device && !options.no_measure) {
-    measure(advice, *target.device, options.max_seconds.value_or(kUsualMaxSeconds), clock);
+    measure(advice, *target.device, limit);
   }
   if (!target.on_cpu() && !(advice.cost.forward_seconds.known() && advice.cost.snr_db.known())) {
     if (const auto published = published_layer(precision, shape, target.gpu)) {
@@ -245,22 +255,6 @@ bench::Row row_of(const Advice& advice, const Target& target) {
   row.push_back(fmt::format("octet bench gemm {} --shape {}",
                             fmt::join(advice.precision->options, " "), shape.text()));
   return row;
-}
-
-void require_advice_or_nothing(const std::string& path) {
-  if (path.empty()) return;
-  const std::string first = bench::csv_line(header());
-  const std::string before = beginning_to_replace("-o", path, first.size());
-  if (!before.empty() && before != first) refuse_to_replace("-o", path, "advice of octet");
-}
-
-void write_rows(const std::string& path, const std::vector<bench::Row>& rows) {
-  if (path.empty()) return;
-  const std::string target = bench::link_target(path);
-  const int reason = target.empty() ? ELOOP
-                                    : bench::replace_file(target, target + ".new",
-                                                          bench::csv_text(header(), rows));
-  if (reason != 0) refuse_usage("-o {}: {}", path, std::strerror(reason));
 }
 
 // For a person: a letter behind a figure says where it comes from.
@@ -348,13 +342,13 @@ int advise(const AdviseOptions& options) {
   files.output = options.output;
   files.json = options.json;
   check_timing_options(files);
-  require_advice_or_nothing(options.output);
+  const ReplacedTable table(options.output, header(), "advice of octet");
   std::vector<LayerShape> shapes;
   for (const std::string& text : options.shapes) shapes.push_back(parse_layer(text));
   const Target target = target_of(options);
   JsonFile json(options.json);  // takes stdout for itself if it is "-"
   fmt::print("{}\n", printable(headline(target)));
-  const RunClock clock(options.max_seconds.value_or(kUsualMaxSeconds));
+  const Limit limit(options.max_seconds.value_or(kUsualMaxSeconds), shapes.size());
   std::vector<bench::Row> rows;
   for (const LayerShape& shape : shapes) {
     std::vector<Advice> advice;
@@ -362,7 +356,7 @@ int advise(const AdviseOptions& options) {
     for (const Precision& precision : precisions()) {
       progress.show(advice.size(), fmt::format("{} {}", precision.name, shape.text()));
       progress.phase("measuring", true);
-      advice.push_back(advise_on(precision, shape, target, options, clock));
+      advice.push_back(advise_on(precision, shape, target, options, limit));
     }
     progress.clear();
     add_ratios(advice);
@@ -371,7 +365,7 @@ int advise(const AdviseOptions& options) {
     print_notes(advice);
     for (const Advice& one : advice) rows.push_back(row_of(one, target));
   }
-  write_rows(options.output, rows);
+  table.write(rows);
   json.write("advise", header(), rows);
   return 0;
 }
@@ -394,7 +388,7 @@ void add_advise(CLI::App& octet, Chosen& chosen) {
            "Print only what is published or can be calculated.");
   add_real(
       app, "--max-seconds", options->max_seconds,
-      with_default("Measure nothing that would begin after this time or, on the CPU, exceed it.",
+      with_default("Measure nothing that would begin after this time or, on the CPU, end after it.",
                    fmt::format("{}", kUsualMaxSeconds)));
   add_text(app, "-o,--output", options->output, "FILE.csv",
            "Also write the figures as CSV, each with its source beside it.");

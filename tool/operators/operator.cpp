@@ -2,6 +2,7 @@
 
 #include "tool/options/op_options.hpp"
 #include "tool/options/parse.hpp"
+#include "tool/results/command_line.hpp"
 
 #include "dispatch/choose.hpp"
 
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 
 namespace octet::tool {
 
@@ -37,17 +40,37 @@ std::string Operator::check_command(const Case& one) const {
   return forced_backends() + "octet check " + one.arguments + data_arguments();
 }
 
-// " --backend ... --threads ... --seed ... --distribution ...", without those at their defaults.
-std::string Operator::data_arguments() const {
-  std::string result;
-  if (!data_.backend.empty()) result += " --backend " + data_.backend;
-  if (!data_.quantize_backend.empty()) result += " --quantize-backend " + data_.quantize_backend;
-  if (data_.threads != 0) result += fmt::format(" --threads {}", data_.threads);
-  if (data_.seed != 1) result += fmt::format(" --seed {}", data_.seed);
+// The problem and the options of an operator have no words with spaces.
+std::vector<std::string> Operator::bench_words(const Case& one) const {
+  std::istringstream problem(one.arguments);
+  std::vector<std::string> words{std::istream_iterator<std::string>(problem), {}};
+  const std::vector<std::string> data = data_words();
+  words.insert(words.end(), data.begin(), data.end());
+  std::istringstream own(bench_arguments());
+  words.insert(words.end(), std::istream_iterator<std::string>(own), {});
+  return words;
+}
+
+// --backend ... --threads ... --seed ... --distribution ..., without those at their defaults.
+std::vector<std::string> Operator::data_words() const {
+  std::vector<std::string> words;
+  const auto add = [&](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  if (!data_.backend.empty()) add("--backend", data_.backend);
+  if (!data_.quantize_backend.empty()) add("--quantize-backend", data_.quantize_backend);
+  if (data_.threads != 0) add("--threads", fmt::to_string(data_.threads));
+  if (data_.seed != 1) add("--seed", fmt::to_string(data_.seed));
   if (data_.distribution != Distribution::normal) {
-    result += " --distribution " + distribution_name(data_.distribution);
+    add("--distribution", distribution_name(data_.distribution));
   }
-  return result;
+  return words;
+}
+
+std::string Operator::data_arguments() const {
+  std::string text;
+  for (const std::string& word : data_words()) text += " " + shell_word(word);
+  return text;
 }
 
 void Operator::add_op_examples(CLI::App& app, bool timed) const {
@@ -64,10 +87,12 @@ std::string Operator::forced_backends() const {
   for (const std::string& op : chosen_operators()) {
     const std::string variable = backend_variable(op);
     const char* value = std::getenv(variable.c_str());
-    if (value != nullptr && *value != '\0') forced += fmt::format("{}={} ", variable, value);
+    if (value != nullptr && *value != '\0') {
+      forced += fmt::format("{}={} ", variable, shell_word(value));
+    }
   }
   if (const std::string table = tuning_table(); !table.empty()) {
-    forced += fmt::format("OCTET_TUNING_TABLE={} ", table);
+    forced += fmt::format("OCTET_TUNING_TABLE={} ", shell_word(table));
   }
   return forced;
 }

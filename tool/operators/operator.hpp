@@ -99,6 +99,8 @@ class Operator {
   // The command lines that repeat a case. Choices forced by the environment come first:
   // "OCTET_GEMM_BACKEND=cpu_reference octet bench gemm ...".
   std::string bench_command(const Case& one, const TimingOptions& timing) const;
+  // The words of that command between "octet bench" and the timing.
+  std::vector<std::string> bench_words(const Case& one) const;
   std::string check_command(const Case& one) const;
 
  protected:
@@ -115,6 +117,7 @@ class Operator {
   DataOptions data_;
 
  private:
+  std::vector<std::string> data_words() const;
   std::string data_arguments() const;
   std::string forced_backends() const;
 };

@@ -74,6 +74,11 @@ void add_timing_options(CLI::App& app, TimingOptions& options, const std::string
 
 void check_timing_options(const TimingOptions& options) {
   require_two_files(options);
+  if (options.list && !(options.output.empty() && options.json.empty())) {
+    refuse_usage(
+        "--list prints the cases and writes no file, got {} as well; leave one of them out",
+        options.output.empty() ? "--json " + options.json : "-o " + options.output);
+  }
   if (options.shard_id >= options.num_shards) {
     refuse_usage("--shard-id must be below --num-shards {}, got {}", options.num_shards,
                  options.shard_id);

@@ -33,7 +33,8 @@ struct TimingOptions {
 
 // `cpu_seconds`: the time budget of a case on the CPU, for the help.
 void add_timing_options(CLI::App& app, TimingOptions& options, const std::string& cpu_seconds);
-// Throws UsageError if the shard is out of range, or if -o and --json would write the same file.
+// Throws UsageError if the shard is out of range, if -o and --json would write the same file, or if
+// --list, which writes none, is given with one of them.
 void check_timing_options(const TimingOptions& options);
 // Cases are dealt to the shards in turn, so that each shard gets its share of the large ones.
 bool in_shard(const TimingOptions& options, std::size_t index);

@@ -20,7 +20,8 @@ void run_launches(const Operator& op, const Case& one, const std::vector<std::st
                   std::int64_t calls);
 
 // Checks the gates of the case, then times every wanted part by itself for `seconds`, back to back,
-// with the clock and the power meanwhile. Returns false if a gate failed; then nothing is timed.
+// with the clock and the power meanwhile; 0 seconds: only the gates. Returns false if one failed; then
+// nothing is timed.
 bool run_timing(const Operator& op, const Case& one, const std::vector<std::string>& wanted,
                 double seconds);
 

@@ -18,16 +18,22 @@
 namespace octet::tool {
 namespace {
 
-constexpr const char* kPermission =
-    "ncu may not read the counters (ERR_NVGPUCTRPERM). Run octet profile as root, or let every "
-    "user\n"
-    "read them: the line\n"
-    "  options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
-    "in a file of /etc/modprobe.d, then a reboot. A container needs --cap-add=SYS_ADMIN besides; "
-    "one\n"
-    "in a sandbox, such as gVisor, cannot read them at all.";
+std::string no_counters(const std::string& error) {
+  return fmt::format(
+      "ncu may not read the counters ({}). Run octet profile as root, or let every user\n"
+      "read them: the line\n"
+      "  options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
+      "in a file of /etc/modprobe.d, then a reboot. A container needs --cap-add=SYS_ADMIN besides; "
+      "one\n"
+      "in a sandbox, such as gVisor, cannot read them at all.",
+      error);
+}
 
-std::string no_ncu(const std::string& looked) {
+std::string searched(const std::string& folders) {
+  return folders.empty() ? "PATH is empty" : "looked in " + folders;
+}
+
+std::string no_ncu(const std::string& folders) {
   return fmt::format(
       "ncu, the command of Nsight Compute, is not on PATH ({})\n"
       "  It is part of the CUDA toolkit, often in /usr/local/cuda/bin or "
@@ -39,11 +45,21 @@ std::string no_ncu(const std::string& looked) {
       "  as root, or with NVreg_RestrictProfilingToAdminUsers=0 for the module nvidia; in a "
       "sandbox,\n"
       "  such as gVisor, it cannot.",
-      looked.empty() ? "PATH is empty" : "looked in " + looked);
+      searched(folders));
 }
 
 bool can_be_run(const std::string& path) {
   return special_file(path).empty() && access(path.c_str(), X_OK) == 0;
+}
+
+// The first program of this name in the folders of PATH; empty if there is none.
+std::string program_in(const std::string& folders, const std::string& name) {
+  std::istringstream stream(folders);
+  for (std::string folder; std::getline(stream, folder, ':');) {
+    const std::string path = (std::filesystem::path(folder.empty() ? "." : folder) / name).string();
+    if (can_be_run(path)) return path;
+  }
+  return "";
 }
 
 std::string last_lines(const std::string& text, std::size_t most = 8) {
@@ -90,13 +106,14 @@ std::vector<std::string> ncu_arguments(const std::vector<std::string>& metrics,
 }  // namespace
 
 std::string find_ncu(const std::string& given) {
-  if (!given.empty()) return program_path("--ncu", given);
+  if (given.find('/') != std::string::npos) return program_path("--ncu", given);
   const char* path = std::getenv("PATH");
   const std::string folders = path == nullptr ? "" : path;
-  std::istringstream stream(folders);
-  for (std::string folder; std::getline(stream, folder, ':');) {
-    const std::string ncu = (std::filesystem::path(folder.empty() ? "." : folder) / "ncu").string();
-    if (can_be_run(ncu)) return ncu;
+  if (std::string ncu = program_in(folders, given.empty() ? "ncu" : given); !ncu.empty())
+    return ncu;
+  if (!given.empty()) {
+    refuse_usage("--ncu {}: no such program on PATH ({}); a path has a slash, as ./{}", given,
+                 searched(folders), given);
   }
   throw Error(ErrorCode::unsupported, no_ncu(folders));
 }
@@ -167,7 +184,8 @@ ChildRun Children::run_under(const std::string& ncu, const std::string& program,
       });
       continue;
     }
-    run.complaint = lacks_permission(told + output) ? kPermission : end_of("ncu", end, told);
+    const std::string refused = refusal_of_counters(told + output);
+    run.complaint = refused.empty() ? end_of("ncu", end, told) : no_counters(refused);
     if (const std::string lines = last_lines(output); !lines.empty()) {
       run.complaint += "\nthe last lines of octet under it:\n" + lines;
     }

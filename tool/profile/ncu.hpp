@@ -17,7 +17,8 @@ struct Interrupted : std::runtime_error {
   int signal;
 };
 
-// The path of ncu: `given`, or the first on PATH. Throws Error that says how to get it.
+// The path of ncu: `given`, a path or a name on PATH, or else ncu on PATH. Throws UsageError if there is
+// no such program, and without `given` Error that says how to get it.
 std::string find_ncu(const std::string& given);
 
 // The path of a program that a user names with `option`. Throws UsageError if it cannot be run.

@@ -107,8 +107,11 @@ std::vector<std::string> unknown_metrics(std::string_view text,
   return unknown;
 }
 
-bool lacks_permission(std::string_view text) {
-  return text.find("ERR_NVGPUCTRPERM") != std::string_view::npos;
+std::string refusal_of_counters(std::string_view text) {
+  for (const char* error : {"ERR_NVGPUCTRPERM", "LibraryNotLoaded"}) {
+    if (text.find(error) != std::string_view::npos) return error;
+  }
+  return "";
 }
 
 std::string short_name(std::string function) {

@@ -24,8 +24,9 @@ std::vector<KernelLaunch> parse_ncu(std::string_view text);
 std::vector<std::string> unknown_metrics(std::string_view text,
                                          const std::vector<std::string>& asked);
 
-// Whether ncu was refused the counters: ERR_NVGPUCTRPERM.
-bool lacks_permission(std::string_view text);
+// The error by which ncu says that it was refused the counters: "ERR_NVGPUCTRPERM", or in a sandbox
+// "LibraryNotLoaded"; empty if it was not.
+std::string refusal_of_counters(std::string_view text);
 
 // "gemm_kernel" for "void octet::sm90::gemm_kernel<...>(...)".
 std::string short_name(std::string function);

@@ -1,6 +1,6 @@
 // octet profile OP: the counters of every kernel of a case, by Nsight Compute, beside its clock and
-// power without it; of one build of octet or of two. ncu runs this command again with --only
-// launches, once per part.
+// power without it; of one build of octet or of two. This command runs again with --only timing, for
+// the gates and the time, and where they are PASS under ncu with --only launches, once per part.
 #include "tool/bench/headline.hpp"
 #include "tool/console.hpp"
 #include "tool/operators/operator.hpp"
@@ -8,17 +8,14 @@
 #include "tool/profile/ncu.hpp"
 #include "tool/profile/profile_text.hpp"
 #include "tool/progress.hpp"
-#include "tool/results/files.hpp"
+#include "tool/results/stored_results.hpp"
 
 #include "device/cuda_runtime.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <sstream>
 
 namespace octet::tool {
 namespace {
@@ -32,6 +29,7 @@ struct ProfileCommand {
   std::string part;  // empty: all
   std::int64_t launches = 3;
   std::optional<double> seconds;
+  std::string build;  // empty: this one
   std::string against;
   std::string ncu;
   std::string only;
@@ -48,7 +46,7 @@ struct ProfileCommand {
 std::string command_of(const ProfileCommand& command, const Case& one) {
   const std::string bench = "octet bench ";
   std::string text = command.op->bench_command(one, {});
-  text.replace(text.find(bench), bench.size(), "octet profile ");
+  text.replace(text.rfind(bench), bench.size(), "octet profile ");
   if (!command.part.empty()) text += " --part " + command.part;
   if (command.launches != ProfileCommand{}.launches) {
     text += fmt::format(" --launches {}", command.launches);
@@ -60,11 +58,8 @@ std::string command_of(const ProfileCommand& command, const Case& one) {
 // The words after the program's name of a process that runs the case by itself.
 std::vector<std::string> child_words(const ProfileCommand& command, const Case& one,
                                      const std::vector<std::string>& more) {
-  const std::string program = "octet ";
-  const std::string text = command.op->bench_command(one, {});
-  std::istringstream stream(text.substr(text.find(program + "bench ") + program.size()));
-  std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-  words[0] = "profile";
+  std::vector<std::string> words = command.op->bench_words(one);
+  words.insert(words.begin(), "profile");
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -76,27 +71,12 @@ void check_options(const ProfileCommand& command) {
                  baseline);
   }
   if (command.only.empty()) return;
-  if (!command.against.empty() || !command.ncu.empty() || !command.output.empty()) {
+  if (!command.build.empty() || !command.against.empty() || !command.ncu.empty() ||
+      !command.output.empty()) {
     refuse_usage(
-        "--only runs this build without ncu and writes no file: --against, --ncu and -o "
+        "--only runs this build without ncu and writes no file: --build, --against, --ncu and -o "
         "do not go with it");
   }
-}
-
-void require_profile_or_nothing(const std::string& path) {
-  if (path.empty()) return;
-  const std::string first = bench::csv_line(profile_header());
-  const std::string before = beginning_to_replace("-o", path, first.size());
-  if (!before.empty() && before != first) refuse_to_replace("-o", path, "a profile of octet");
-}
-
-void write_rows(const std::string& path, const std::vector<bench::Row>& rows) {
-  if (path.empty()) return;
-  const std::string target = bench::link_target(path);
-  const int reason = target.empty() ? ELOOP
-                                    : bench::replace_file(target, target + ".new",
-                                                          bench::csv_text(profile_header(), rows));
-  if (reason != 0) refuse_usage("-o {}: {}", path, std::strerror(reason));
 }
 
 void require_gpu(const std::vector<Case>& cases) {
@@ -128,10 +108,17 @@ int run_here(const ProfileCommand& command) {
 struct Build {
   std::string name;  // "this", or a path as it was given
   std::string program;
+
+  std::string text() const { return name == "this" ? "this build" : printable(name); }
 };
 
 std::vector<Build> chosen_builds(const ProfileCommand& command) {
-  std::vector<Build> builds{{"this", own_path()}};
+  std::vector<Build> builds;
+  if (command.build.empty()) {
+    builds.push_back({"this", own_path()});
+  } else {
+    builds.push_back({command.build, program_path("--build", command.build)});
+  }
   if (!command.against.empty()) {
     builds.push_back({command.against, program_path("--against", command.against)});
   }
@@ -146,44 +133,52 @@ struct Runs {
   Children children{};
 };
 
-// Throws std::runtime_error if ncu recorded nothing.
-BuildProfile record(const ProfileCommand& command, const Case& one, const Build& build,
-                    Runs& runs) {
-  BuildProfile profile{build.name};
+// Adds the counters. Throws std::runtime_error if ncu recorded nothing.
+void record(const ProfileCommand& command, const Case& one, const Build& build, Runs& runs,
+            BuildProfile& profile) {
   for (const std::string& part : command.parts()) {
     const auto words = child_words(
         command, one,
         {"--only", kLaunches, "--part", part, "--launches", std::to_string(command.launches)});
     ChildRun run = runs.children.run_under(runs.ncu, build.program, words, runs.metrics);
-    if (!run.ok) throw std::runtime_error(run.complaint);
+    if (!run.ok) throw std::runtime_error(build.text() + ": " + run.complaint);
     profile.facts.merge(run.facts);
     const auto rows = kernel_rows(part, run.launches, static_cast<std::size_t>(command.launches));
     profile.rows.insert(profile.rows.end(), rows.begin(), rows.end());
   }
-  return profile;
 }
 
-// Returns what went wrong; mostly nothing.
-std::string time_build(const ProfileCommand& command, const Case& one, const Build& build,
-                       const Runs& runs, BuildProfile& profile) {
+// Checks the gates and times the parts. Returns what went wrong; mostly nothing.
+std::string check_and_time(const ProfileCommand& command, const Case& one, const Build& build,
+                           const Runs& runs, BuildProfile& profile) {
   std::vector<std::string> more{"--only", kTiming, "--seconds",
                                 fmt::format("{}", command.timing_seconds())};
   if (!command.part.empty()) more.insert(more.end(), {"--part", command.part});
   ChildRun run = runs.children.run(build.program, child_words(command, one, more));
   profile.facts.merge(run.facts);
-  return run.complaint;
+  if (run.ok) return "";
+  const auto check = profile.facts.find("check");
+  if (check == profile.facts.end()) return "not checked: " + run.complaint;
+  if (check->second == "PASS") return "not timed: " + run.complaint;
+  return fmt::format("a gate failed; {} shows which", command.op->check_command(one));
+}
+
+bool passed(const BuildProfile& profile) {
+  const auto check = profile.facts.find("check");
+  return check != profile.facts.end() && check->second == "PASS";
 }
 
 void print_case(const ProfileCommand& command, const Case& one,
                 const std::vector<BuildProfile>& profiles) {
   fmt::print("\n{}\n", printable(one.arguments));
+  if (profiles.empty()) return;
   if (profiles.size() == 1) {
     print_table(kernel_table(profiles[0]), 2, command.wide);
   } else {
     print_table(side_by_side(profiles[0], profiles[1]), 3, command.wide);
   }
   const std::vector<bench::Row> timings = timing_table(profiles, command.parts());
-  if (timings.size() > 1) print_table(timings, 3, command.wide);
+  if (command.timing_seconds() > 0) print_table(timings, 3, command.wide);
   for (const BuildProfile& profile : profiles) {
     for (const std::string& part : command.parts()) {
       const auto found = profile.facts.find(part + " configuration");
@@ -204,62 +199,78 @@ void print_notes(const std::vector<std::string>& metrics) {
       "under ncu a kernel runs alone, from empty caches; - is a counter it has no value for\n");
 }
 
-// A profile per build, and what went wrong in their timings.
+// A profile per build whose gates are PASS, and what went wrong: the counters of a build that computes
+// something else say nothing.
 std::vector<BuildProfile> profile_case(const ProfileCommand& command, const Case& one, Runs& runs,
                                        Progress& progress, std::vector<std::string>& complaints) {
-  std::vector<BuildProfile> profiles;
-  profiles.reserve(runs.builds.size());
+  std::vector<std::pair<const Build*, BuildProfile>> checked;
+  progress.phase("checking and timing", true);
+  for (const Build& build : runs.builds) {
+    BuildProfile profile{build.name};
+    const std::string complaint = check_and_time(command, one, build, runs, profile);
+    if (!complaint.empty()) complaints.push_back(build.text() + ": " + complaint);
+    if (passed(profile)) checked.emplace_back(&build, std::move(profile));
+  }
   progress.phase("under ncu");
-  for (const Build& build : runs.builds) profiles.push_back(record(command, one, build, runs));
-  if (command.timing_seconds() == 0) return profiles;
-  progress.phase("timing", true);
-  for (std::size_t i = 0; i < runs.builds.size(); ++i) {
-    const std::string complaint = time_build(command, one, runs.builds[i], runs, profiles[i]);
-    if (!complaint.empty()) complaints.push_back(complaint);
+  std::vector<BuildProfile> profiles;
+  for (auto& [build, profile] : checked) {
+    record(command, one, *build, runs, profile);
+    profiles.push_back(std::move(profile));
   }
   return profiles;
 }
 
-int profile(const ProfileCommand& command) {
+struct Done {
+  std::size_t cases = 0;
+  bool all_well = true;
+};
+
+// The rows of a case are written when it is done.
+void profile_cases(const ProfileCommand& command, const std::vector<Case>& cases, Runs& runs,
+                   const ReplacedTable& table, Done& done) {
+  std::vector<bench::Row> rows;
+  Progress progress(std::vector<double>(cases.size(), 1));
+  for (const Case& one : cases) {
+    progress.show(done.cases, one.title());
+    std::vector<std::string> complaints;
+    const auto profiles = profile_case(command, one, runs, progress, complaints);
+    progress.clear();
+    print_case(command, one, profiles);
+    for (const std::string& complaint : complaints) fmt::print("{}\n", complaint);
+    std::fflush(stdout);
+    for (const BuildProfile& profile : profiles) {
+      const auto more = profile_rows(profile, command.op->name(), one, command_of(command, one));
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
+    if (!profiles.empty()) table.write(rows);
+    done.all_well = done.all_well && complaints.empty();
+    ++done.cases;
+  }
+}
+
+int profile_operator(const ProfileCommand& command) {
+  constexpr int kExitOfASignal = 128;  // plus its number, as in shells
   check_options(command);
   if (!command.only.empty()) return run_here(command);
   const std::vector<Case> cases = command.op->chosen_cases();
   require_gpu(cases);
   Runs runs{find_ncu(command.ncu), chosen_builds(command)};
-  require_profile_or_nothing(command.output);
+  const ReplacedTable table(command.output, profile_header(), "a profile of octet");
   fmt::print("{}\n", machine_headline({{cases.at(0).device, "octet profile"}}, 0));
   std::fflush(stdout);
-  std::vector<bench::Row> rows;
-  bool all_timed = true;
-  Progress progress(std::vector<double>(cases.size(), 1));
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Case& one = cases[i];
-    progress.show(i, one.title());
-    std::vector<std::string> complaints;
-    const auto profiles = profile_case(command, one, runs, progress, complaints);
-    progress.clear();
-    print_case(command, one, profiles);
-    for (const std::string& complaint : complaints) fmt::print("not timed: {}\n", complaint);
-    std::fflush(stdout);
-    all_timed = all_timed && complaints.empty();
-    for (const BuildProfile& profile : profiles) {
-      const auto more = profile_rows(profile, command.op->name(), one, command_of(command, one));
-      rows.insert(rows.end(), more.begin(), more.end());
-    }
-  }
-  print_notes(runs.metrics);
-  write_rows(command.output, rows);
-  return all_timed ? 0 : kExitFailed;
-}
-
-int profile_or_stop(const ProfileCommand& command) {
-  constexpr int kExitOfASignal = 128;  // plus its number, as in shells
+  Done done;
   try {
-    return profile(command);
+    profile_cases(command, cases, runs, table, done);
   } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "octet profile: interrupted; nothing was written\n");
+    fmt::print(stderr, "octet profile: interrupted after {} of {}; {}\n", done.cases,
+               counted(cases.size(), "case"),
+               done.cases == 0 || command.output.empty()
+                   ? "nothing was written"
+                   : "what was profiled is in " + printable(command.output));
     return kExitOfASignal + interrupted.signal;
   }
+  print_notes(runs.metrics);
+  return done.all_well ? 0 : kExitFailed;
 }
 
 void add_profile_options(CLI::App& app, ProfileCommand& command) {
@@ -274,10 +285,13 @@ void add_profile_options(CLI::App& app, ProfileCommand& command) {
            with_default("Seconds for which a part is timed without ncu, for its time, clock and "
                         "power; 0 leaves that out.",
                         fmt::format("{}", kSeconds)));
+  add_text(app, "--build", command.build, "PATH",
+           with_default("The octet command of another build, to profile in place of this one.",
+                        "this one"));
   add_text(app, "--against", command.against, "PATH",
-           "The octet command of another build, for its counters beside those of this one.");
+           "The octet command of a second build, for its counters beside those of the first.");
   add_text(app, "--ncu", command.ncu, "PATH",
-           with_default("The command of Nsight Compute.", "ncu on the PATH"));
+           with_default("The command of Nsight Compute, a path or a name on the PATH.", "ncu"));
   add_choice(app, "--only", {kLaunches, kTiming},
              "Run without ncu only what is profiled, for a profiler that is started by hand with "
              "--profile-from-start off, or only the timing. Takes the CPU, too.",
@@ -309,7 +323,7 @@ void add_profile(CLI::App& octet, Chosen& chosen) {
       examples.push_back(fmt::format("octet profile {} {}", op.name(), options));
     }
     add_examples(app, examples);
-    choose_when_given(app, chosen, [command] { return profile_or_stop(*command); });
+    choose_when_given(app, chosen, [command] { return profile_operator(*command); });
   }
   add_examples(profile, {"octet profile rope --shape 2x4096x4096 --part backward -o rope.csv",
                          "octet profile gemm --shape 8192x8192x8192 --against OLD/octet"});

@@ -206,7 +206,8 @@ AcrossPairing pairing_of(const AcrossOption& across, const std::vector<Pair>& pa
   for (const auto& [left, right] : pairs) places.push_back({left->place, right->place});
   AcrossPairing pairing{a->value,
                         b->value,
-                        {a->results, b->results, compare_rows(*a->results, *b->results, places)},
+                        {a->results, b->results, compare_rows(*a->results, *b->results, places),
+                         a->row().random_group()},
                         errors_of(pairs)};
   std::erase_if(pairing.rows.comparison.settings, [&](const ComparedSetting& setting) {
     return setting.change.name == std::string("--") + across.name;
@@ -242,9 +243,10 @@ Across pair_across(const ParsedResults& before, const ParsedResults& after,
   if (pairs.empty()) pairs = pairs_of(across, left, right, any_device, true);
   if (pairs.empty()) refuse(across, all_before, others);
 
-  // A pairing per problem and forced backend of both sides, in the order of the rows.
+  // A pairing per problem, random group and forced backend of both sides, in the order of the rows.
   const auto key_of = [](const Candidate& one) {
-    return one.value + " " + text_of(one.others) + " " + one.backend;
+    return one.value + " " + text_of(one.others) + " " + one.row().random_group() + " " +
+           one.backend;
   };
   std::vector<std::string> keys;
   std::vector<std::vector<Pair>> groups;

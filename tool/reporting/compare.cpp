@@ -15,6 +15,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace octet::tool {
@@ -39,7 +40,7 @@ int status_of(Verdict verdict) {
   }
 }
 
-int compare_files(const ComparedResults& pair, const JudgeOptions& options) {
+int compare_group(const ComparedResults& pair, const JudgeOptions& options) {
   print_comparison(pair, options);
   const Verdict verdict = verdict_of(pair.comparison, options);
   const std::string reason = reason_of(pair.comparison, options);
@@ -80,7 +81,7 @@ void print_files(const ResultFolder& before, const ResultFolder& after,
     const ResultComparison& comparison = pair.comparison;
     const ScoreTexts score = scores_of(pair);
     table.push_back(
-        {name_in(before, pair.before), word_of(verdict_of(comparison, options)),
+        {pair.named(name_in(before, pair.before)), word_of(verdict_of(comparison, options)),
          std::to_string(comparison.changes.size()), score.before, score.after, score.change,
          number_of(comparison,
                    [](const Change& one) { return one.beyond_noise() && one.delta < 0; }),
@@ -110,8 +111,8 @@ std::string files_with(Verdict verdict, const ComparedFolders& compared,
   std::vector<std::string> files;
   for (const ComparedResults& pair : compared.pairs) {
     if (verdict_of(pair.comparison, options) != verdict) continue;
-    files.push_back(
-        fmt::format("{} ({})", printable(pair.after->source), reason_of(pair.comparison, options)));
+    files.push_back(fmt::format("{} ({})", printable(pair.named(pair.after->source)),
+                                reason_of(pair.comparison, options)));
   }
   return fmt::format("{}", fmt::join(files, "; "));
 }
@@ -128,8 +129,19 @@ int print_verdict(const ComparedFolders& compared, const JudgeOptions& options) 
     return status_of(Verdict::regression);
   }
   if (!unjudged.empty()) return status_of(Verdict::none);
-  fmt::print("no regression in {}\n", counted(compared.pairs.size(), "file"));
+  std::set<const ParsedResults*> files;
+  for (const ComparedResults& pair : compared.pairs) files.insert(pair.after);
+  fmt::print("no regression in {}\n", counted(files.size(), "file"));
   return 0;
+}
+
+int compare_files(const ComparedFolders& compared, const JudgeOptions& options) {
+  if (compared.pairs.size() == 1) return compare_group(compared.pairs.front(), options);
+  for (const ComparedResults& pair : compared.pairs) {
+    print_comparison(pair, options);
+    fmt::print("\n");
+  }
+  return print_verdict(compared, options);
 }
 
 int compare_folders(const ResultFolder& before, const ResultFolder& after,
@@ -192,7 +204,7 @@ int compare_across(const CompareOptions& options) {
     const AcrossPairing& pairing = across.pairings[i];
     if (i > 0) fmt::print("\n");
     fmt::print("{} {} -> {}: {}, {}\n", options.across, printable(pairing.before),
-               printable(pairing.after), printable(title_of_row(before, 0)),
+               printable(pairing.after), printable(pairing.rows.named(title_of_row(before, 0))),
                counted(pairing.rows.comparison.changes.size(), "pair"));
     print_differences(pairing.rows, shown);
     print_errors(pairing, shown.wide);
@@ -220,7 +232,7 @@ int compare(const CompareOptions& options) {
   if (options.threshold_percent) judge.threshold = *options.threshold_percent / 100;
   const ComparedFolders compared = compare_results(before, after, options.any_device);
   return old_folder ? compare_folders(before, after, compared, judge)
-                    : compare_files(compared.pairs.front(), judge);
+                    : compare_files(compared, judge);
 }
 
 }  // namespace

@@ -233,7 +233,7 @@ void print_differences(const ComparedResults& pair, const JudgeOptions& options)
 
 void print_comparison(const ComparedResults& pair, const JudgeOptions& options) {
   fmt::print("{} -> {}: {}, {} in both\n", printable(pair.before->source),
-             printable(pair.after->source), printable(title_of_row(*pair.before, 0)),
+             printable(pair.after->source), printable(pair.named(title_of_row(*pair.before, 0))),
              counted(pair.comparison.changes.size(), "case"));
   print_differences(pair, options);
   print_checks(pair.comparison);

@@ -1,13 +1,16 @@
 #include "tool/reporting/paired_ratios.hpp"
 
-#include "tool/cases/random_layers.hpp"
 #include "tool/results/command_line.hpp"
 
 #include "bench/timing/timing.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <set>
 
 namespace octet::tool {
 namespace {
@@ -23,9 +26,13 @@ const ParsedRow* octet_row(const ParsedResults& results, const ParsedRow& peer) 
   return found == results.rows.end() ? nullptr : &*found;
 }
 
-// "random M<=256", or nothing for a row that was not drawn at random.
-std::string random_group(const ParsedRow& row) {
-  return is_random_group(row.model) ? row.model : std::string();
+// The ratio paired round by round: clocks that drift during a run cancel out in it, and not in the
+// quotient of two medians, which stands in where a file has no such ratio.
+double ratio_of(const ResultKind& kind, const bench::Record& record, const ParsedRow& octet,
+                const ParsedRow& peer) {
+  const double paired =
+      kind.paired_ratio == nullptr ? std::nan("") : record.number(kind.paired_ratio);
+  return std::isfinite(paired) && paired > 0 ? paired : octet.step_rate() / peer.step_rate();
 }
 
 // A row beside a peer, before the ratios are averaged.
@@ -34,15 +41,68 @@ struct Member {
   std::vector<double> ratios;
 };
 
-bool same_key(const PairedRatio& a, const PairedRatio& b) {
-  return a.title == b.title && a.problem == b.problem && a.device == b.device && a.peer == b.peer;
+bool same_problem(const PairedRatio& a, const PairedRatio& b) {
+  return a.title == b.title && a.problem == b.problem && a.device == b.device;
 }
 
+// A new one stands behind those of its problem.
 Member& member_of(std::vector<Member>& members, const PairedRatio& key) {
-  const auto found = std::find_if(members.begin(), members.end(),
-                                  [&](const Member& one) { return same_key(one.key, key); });
+  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& one) {
+    return same_problem(one.key, key) && one.key.peer == key.peer;
+  });
   if (found != members.end()) return *found;
-  return members.emplace_back(Member{key, {}});
+  const auto last = std::find_if(members.rbegin(), members.rend(),
+                                 [&](const Member& one) { return same_problem(one.key, key); });
+  return *members.insert(last == members.rend() ? members.end() : last.base(), Member{key, {}});
+}
+
+// The names of a row's pairings, but for the peer.
+PairedRatio key_of_row(const ParsedResults& results, std::size_t index, PairedBy by) {
+  const ParsedRow& row = results.rows[index];
+  return {.op = operator_of_row(results, index),
+          .title = title_of_row(results, index),
+          .problem = by == PairedBy::problem ? row.problem : row.random_group(),
+          .device = row.device,
+          .peer = {}};
+}
+
+// The peers of a problem in one file, and per case the ratio to the one that was fastest there.
+struct Peers {
+  PairedRatio key;
+  std::set<std::string> names;
+  std::map<std::string, std::vector<double>> ratios;  // by label
+};
+
+// "better of cublaslt, deep_gemm"
+std::string better_of(const std::set<std::string>& names) {
+  return fmt::format("{} of {}", names.size() == 2 ? "better" : "best", fmt::join(names, ", "));
+}
+
+// Adds octet beside the better of its peers, per problem of which the file has cases that several
+// peers passed. A case that only one of them passed is beside that one.
+void add_better(std::vector<Member>& members, const ParsedResults& results) {
+  std::vector<Peers> problems;
+  for (std::size_t i = 0; i < results.rows.size(); ++i) {
+    const PairedRatio key = key_of_row(results, i, PairedBy::problem);
+    auto of_row = std::find_if(problems.begin(), problems.end(),
+                               [&](const Peers& peers) { return same_problem(peers.key, key); });
+    if (of_row == problems.end()) of_row = problems.insert(of_row, Peers{key, {}, {}});
+    for (const PairedCase& pair : paired_cases(results, i)) {
+      if (role_of(pair.peer) != Role::peer) continue;
+      of_row->names.insert(pair.peer);
+      of_row->ratios[results.rows[i].label()].push_back(pair.ratio);
+    }
+  }
+  for (Peers& peers : problems) {
+    const auto has_several = [](const auto& of_case) { return of_case.second.size() > 1; };
+    if (peers.names.size() < 2) continue;
+    if (std::none_of(peers.ratios.begin(), peers.ratios.end(), has_several)) continue;
+    peers.key.peer = better_of(peers.names);
+    Member& member = member_of(members, peers.key);
+    for (const auto& [label, ratios] : peers.ratios) {
+      member.ratios.push_back(*std::min_element(ratios.begin(), ratios.end()));
+    }
+  }
 }
 
 // The position of an operator in result_kinds(); unknown ones come last.
@@ -58,11 +118,14 @@ PairedRatio averaged(const Member& member) {
   ratio.cases = member.ratios.size();
   ratio.mean = bench::geometric_mean(member.ratios);
   if (member.ratios.empty()) {
-    ratio.worst = ratio.best = std::nan("");
+    ratio.worst = ratio.best = ratio.behind = std::nan("");
   } else {
     const auto [worst, best] = std::minmax_element(member.ratios.begin(), member.ratios.end());
     ratio.worst = *worst;
     ratio.best = *best;
+    const auto behind = std::count_if(member.ratios.begin(), member.ratios.end(),
+                                      [](double one) { return one < kBehind; });
+    ratio.behind = static_cast<double>(behind) / static_cast<double>(ratio.cases);
   }
   return ratio;
 }
@@ -114,7 +177,7 @@ std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t i
   if (!results.kind->backend_is_key || row.backend == kOctet) return pairs;
   const ParsedRow* octet = octet_row(results, row);
   if (octet != nullptr && octet->passed()) {
-    pairs.push_back({row.backend, octet->step_rate() / row.step_rate(), row.step_rate()});
+    pairs.push_back({row.backend, ratio_of(*results.kind, record, *octet, row), row.step_rate()});
   }
   return pairs;
 }
@@ -125,11 +188,8 @@ std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by) 
     for (std::size_t i = 0; i < results.rows.size(); ++i) {
       const ParsedRow& row = results.rows[i];
       const std::string contender = contender_of(*results.kind, row);
-      PairedRatio key{.op = operator_of_row(results, i),
-                      .title = title_of_row(results, i),
-                      .problem = by == PairedBy::problem ? row.problem : random_group(row),
-                      .device = row.device,
-                      .peer = contender};
+      PairedRatio key = key_of_row(results, i, by);
+      key.peer = contender;
       if (contender != kOctet) member_of(members, key).key.checks.count(row.check);
       for (const PairedCase& pair : paired_cases(results, i)) {
         key.peer = pair.peer;
@@ -139,6 +199,7 @@ std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by) 
         member.ratios.push_back(pair.ratio);
       }
     }
+    if (by == PairedBy::problem) add_better(members, results);
   }
   std::vector<PairedRatio> ratios;
   ratios.reserve(members.size());

@@ -43,6 +43,9 @@ struct PairedCase {
 // itself beside that of octet in the same file. Empty unless both passed.
 std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t index);
 
+// A ratio below this is behind by more than noise.
+inline constexpr double kBehind = 0.97;
+
 struct PairedRatio {
   std::string op;
   std::string title;    // of the operator's table: "gemm vs peers"
@@ -53,10 +56,13 @@ struct PairedRatio {
   double mean = 0;        // geometric, of the ratios; NaN if no case is in common
   double worst = 0;
   double best = 0;
-  Checks checks{};  // of the peer
+  double behind = 0;  // the share of the cases below kBehind
+  Checks checks{};    // of the peer
 };
 
-// Per problem, or over all problems of an operator, with both groups of random layers apart; in the order of result_kinds(), files and rows.
+// Per problem, or over all problems of an operator, with both groups of random layers apart; in the
+// order of result_kinds(), files and rows. A problem whose cases have several peers is also beside
+// "better of cublaslt, deep_gemm": in every case the peer that was fastest there.
 enum class PairedBy { problem, op };
 std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by);
 

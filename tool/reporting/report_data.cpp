@@ -45,6 +45,7 @@ Json row_json(const ParsedResults& results, std::size_t index, const ProblemName
           {"shape", row.shape},
           {"name", row.name},
           {"model", row.model},
+          {"isRandom", !row.random_group().empty()},
           {"title", title_of_row(results, index)},
           {"problem", row.problem},
           {"brief", names.brief(title_of_row(results, index), row.problem)},
@@ -105,9 +106,11 @@ Json group_json(const ResultGroup& group, const ProblemNames& names) {
 }
 
 Json ratio_json(const PairedRatio& ratio, const std::string& brief) {
-  return {{"op", ratio.op},       {"brief", brief},       {"device", ratio.device},
-          {"peer", ratio.peer},   {"cases", ratio.cases}, {"mean", ratio.mean},
-          {"worst", ratio.worst}, {"best", ratio.best},   {"checks", checks_json(ratio.checks)}};
+  return {{"op", ratio.op},         {"brief", brief},
+          {"device", ratio.device}, {"peer", ratio.peer},
+          {"cases", ratio.cases},   {"mean", ratio.mean},
+          {"worst", ratio.worst},   {"best", ratio.best},
+          {"behind", ratio.behind}, {"checks", checks_json(ratio.checks)}};
 }
 
 Json ratios_json(const ResultFolder& folder, PairedBy by, const ProblemNames& names) {
@@ -186,7 +189,7 @@ Json against_json(const ReportInput& input) {
             {"unpaired", input.against->unpaired}};
   for (const ComparedResults& pair : input.against->pairs) {
     const auto index = static_cast<std::size_t>(pair.after - input.folder.results.data());
-    json["pairs"].push_back(pair_json(pair, input.folder.names[index]));
+    json["pairs"].push_back(pair_json(pair, pair.named(input.folder.names[index])));
   }
   return json;
 }

@@ -56,6 +56,13 @@ KeyedRows keyed_rows(const ParsedResults& before, const ParsedResults& after) {
   return {places_of(before, without_options), places_of(after, without_options)};
 }
 
+// The rows of one random group, or of none.
+struct PairedGroup {
+  std::vector<RowPair> pairs;
+  std::vector<std::string> only_old;
+  std::vector<std::string> only_new;
+};
+
 Change change_of(const ParsedRow& before, const ParsedRow& after) {
   Change change{before, after};
   if (!change.both_passed()) return change;
@@ -177,41 +184,45 @@ ResultComparison compare_rows(const ParsedResults& before, const ParsedResults& 
   return comparison;
 }
 
-ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
-                                 bool any_device) {
+std::vector<ComparedResults> compare_results(const ParsedResults& before,
+                                             const ParsedResults& after, bool any_device) {
   check_comparable(before, after, any_device);
   const auto [old_rows, new_rows] = keyed_rows(before, after);
-  std::vector<RowPair> pairs;
-  std::vector<std::string> only_old;
+  std::map<std::string, PairedGroup> groups;
+  bool have_pairs = false;
   for (const auto& [key, place] : old_rows) {
+    PairedGroup& group = groups[before.rows[place].random_group()];
     const auto found = new_rows.find(key);
     if (found == new_rows.end()) {
-      only_old.push_back(key);
+      group.only_old.push_back(key);
     } else {
-      pairs.push_back({place, found->second});
+      group.pairs.push_back({place, found->second});
+      have_pairs = true;
     }
   }
-  if (pairs.empty()) {
+  if (!have_pairs) {
     refuse_usage("{} and {} have no case in common; the first of each: {}; {}", before.source,
                  after.source, before.rows.empty() ? "none" : before.rows[0].key,
                  after.rows.empty() ? "none" : after.rows[0].key);
   }
-  ResultComparison comparison = compare_rows(before, after, pairs);
-  comparison.only_old = std::move(only_old);
   for (const auto& [key, place] : new_rows) {
-    if (old_rows.count(key) == 0) comparison.only_new.push_back(key);
+    if (old_rows.count(key) == 0) groups[after.rows[place].random_group()].only_new.push_back(key);
   }
-  return comparison;
+  std::vector<ComparedResults> compared;
+  for (auto& [name, group] : groups) {
+    ResultComparison comparison = compare_rows(before, after, group.pairs);
+    comparison.only_old = std::move(group.only_old);
+    comparison.only_new = std::move(group.only_new);
+    compared.push_back({&before, &after, std::move(comparison), name});
+  }
+  return compared;
 }
 
 ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& after,
                                 bool any_device) {
   ComparedFolders compared;
   if (before.is_one_file && after.is_one_file) {
-    const ParsedResults& old_results = before.results.front();
-    const ParsedResults& new_results = after.results.front();
-    compared.pairs.push_back(
-        {&old_results, &new_results, compare_results(old_results, new_results, any_device)});
+    compared.pairs = compare_results(before.results.front(), after.results.front(), any_device);
     return compared;
   }
   for (std::size_t i = 0; i < before.results.size(); ++i) {
@@ -219,8 +230,9 @@ ComparedFolders compare_results(const ResultFolder& before, const ResultFolder& 
     if (other == nullptr) {
       compared.unpaired.push_back(before.results[i].source);
     } else {
-      compared.pairs.push_back(
-          {&before.results[i], other, compare_results(before.results[i], *other, any_device)});
+      for (ComparedResults& pair : compare_results(before.results[i], *other, any_device)) {
+        compared.pairs.push_back(std::move(pair));
+      }
     }
   }
   for (std::size_t i = 0; i < after.results.size(); ++i) {

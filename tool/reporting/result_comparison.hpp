@@ -76,20 +76,27 @@ struct RowPair {
 ResultComparison compare_rows(const ParsedResults& before, const ParsedResults& after,
                               const std::vector<RowPair>& pairs);
 
-// Rows are one case if shape, name and problem agree. If no two rows do, those of one shape and name
-// are compared, and the options are among the settings that differ. Throws UsageError if the
-// results are of different kinds or devices (unless any_device), or have no case in common.
-ResultComparison compare_results(const ParsedResults& before, const ParsedResults& after,
-                                 bool any_device);
-
 struct ComparedResults {
   const ParsedResults* before;
   const ParsedResults* after;
   ResultComparison comparison;
+  std::string random_group{};  // whose rows alone are compared; empty: those of no group
+
+  // "new.csv", "new.csv, random M<=256": `file` with the group.
+  std::string named(const std::string& file) const {
+    return random_group.empty() ? file : file + ", " + random_group;
+  }
 };
 
+// One comparison of the rows of no random group and one per such group, as far as there are any.
+// Rows are one case if shape, name and problem agree. If no two rows do, those of one shape and name
+// are compared, and the options are among the settings that differ. Throws UsageError if the
+// results are of different kinds or devices (unless any_device), or have no case in common.
+std::vector<ComparedResults> compare_results(const ParsedResults& before,
+                                             const ParsedResults& after, bool any_device);
+
 struct ComparedFolders {
-  std::vector<ComparedResults> pairs;  // files with the same name
+  std::vector<ComparedResults> pairs;  // files with the same name, each by its groups
   std::vector<std::string> unpaired;   // paths of files in only one folder
 };
 

@@ -128,7 +128,8 @@ class Summary {
     bench::Row titles{"operator", "problem", "peer"};
     if (with_device_) titles.emplace_back("device");
     const std::size_t left_columns = titles.size();
-    for (const char* title : {"shapes", "ratio", "worst", "best", "peer failed"}) {
+    const std::string behind = fmt::format("<{}x", kBehind);
+    for (const char* title : {"shapes", "ratio", "worst", "best", behind.c_str(), "peer failed"}) {
       titles.emplace_back(title);
     }
     std::vector<bench::Row> table{titles};
@@ -141,8 +142,10 @@ class Summary {
     print_table(table, left_columns, wide_);
     fmt::print(
         "Ratio = peer's time / octet's, geometric mean over the shapes both passed; above 1 octet "
-        "is "
-        "faster.\n\n");
+        "is faster.\n"
+        "{}: the share of the shapes whose ratio is lower. Better of: in every shape its fastest "
+        "peer.\n\n",
+        behind);
   }
 
   void print_checks() const {
@@ -178,6 +181,7 @@ class Summary {
     if (with_device_) row.push_back(ratio.device);
     row.push_back(std::to_string(ratio.cases));
     for (const double value : {ratio.mean, ratio.worst, ratio.best}) row.push_back(times(value));
+    row.push_back(percent(ratio.behind));
     row.push_back(failures_text(ratio.checks));
     return row;
   }

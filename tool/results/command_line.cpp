@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <sstream>
+#include <cctype>
+#include <utility>
 #include <vector>
 
 namespace octet::tool {
@@ -38,9 +38,23 @@ std::string without_dashes(const std::string& option) {
   return option.substr(option.rfind("--", 0) == 0 ? 2 : 1);
 }
 
+// As a shell splits them, but with the quotes left in: joined() gives the command again.
 Words words_of(const std::string& command) {
-  std::istringstream stream(command);
-  return {std::istream_iterator<std::string>(stream), {}};
+  Words words;
+  std::string word;
+  bool quoted = false;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    const char letter = command[i];
+    if (!quoted && std::isspace(static_cast<unsigned char>(letter)) != 0) {
+      if (!word.empty()) words.push_back(std::exchange(word, {}));
+      continue;
+    }
+    word += letter;
+    if (letter == '\'') quoted = !quoted;
+    if (letter == '\\' && !quoted && i + 1 < command.size()) word += command[++i];
+  }
+  if (!word.empty()) words.push_back(word);
+  return words;
 }
 
 std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
@@ -116,6 +130,23 @@ std::string digest_of(const std::string& command) {
   if (both && experts) return op + "_experts";
   if (has_option(command, "--fp8") && has_lines(command)) return op + "_lines";
   return op == "quantize" ? digest_of_cast(command) : op;
+}
+
+std::string shell_word(const std::string& word) {
+  const auto is_plain = [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+           std::string_view("_-./:=,+@%").find(letter) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string quoted = "'";
+  for (const char letter : word) {
+    if (letter == '\'') {
+      quoted += R"('\'')";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
 }
 
 std::string option_of(const std::string& command, std::string_view option) {

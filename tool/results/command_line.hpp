@@ -20,6 +20,9 @@ std::string operator_of(const std::string& command);
 // "quantize_mx", for FP8 outputs whose blocks are not of 128 "rms-norm_lines" and the like.
 std::string digest_of(const std::string& command);
 
+// As a shell wants the word: "'/my tables/a.table'", in quotes only if it needs them.
+std::string shell_word(const std::string& word);
+
 // The value of an option; empty if it is not given.
 std::string option_of(const std::string& command, std::string_view option);
 bool has_option(const std::string& command, std::string_view option);

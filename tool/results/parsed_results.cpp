@@ -36,8 +36,8 @@ class RowReader {
     row.model = row.name.substr(0, row.name.rfind(' '));
     row.problem = kind.variant.empty() ? problem_of(record_.at("Command"), kind.shape_options)
                                        : join(kind.variant, " ");
-    // Every table has a line per problem, so that the two groups are never averaged together.
-    if (is_random_group(row.model)) row.problem += " " + row.model;
+    // Every table has a line per problem, and so one per group.
+    if (!row.random_group().empty()) row.problem += " " + row.model;
     row.backend = record_.at(kind.backend);
     row.key = row.label() + " " + row.problem;
     if (kind.backend_is_key) row.key += " " + row.backend;
@@ -161,6 +161,8 @@ ResultFolder folder_of_one(const std::string& path) {
 }
 
 }  // namespace
+
+std::string ParsedRow::random_group() const { return is_random_group(model) ? model : ""; }
 
 std::optional<ParsedResults> parse_results(std::string_view text, const std::string& source) {
   std::vector<bench::Row> rows = parse_csv(text, source);

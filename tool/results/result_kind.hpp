@@ -46,10 +46,12 @@ struct ResultKind {
       variant{};                    // other columns that tell rows apart; if empty, `Command` does
   const char* backend = "Backend";  // the column that says what was run
   bool backend_is_key = false;      // rows of one shape with different backends are different cases
-  std::vector<RateColumn> rates;    // higher is better; the last is the step, which is scored
-  const char* time = nullptr;       // column with the time of the step
-  const char* unit;                 // of the rates as printed
-  double column_per_unit = 1;       // a column in GB/s has 1000 per TB/s
+  // If backend_is_key, the backend's time over octet's: the median over rounds in which both ran.
+  const char* paired_ratio = nullptr;
+  std::vector<RateColumn> rates;  // higher is better; the last is the step, which is scored
+  const char* time = nullptr;     // column with the time of the step
+  const char* unit;               // of the rates as printed
+  double column_per_unit = 1;     // a column in GB/s has 1000 per TB/s
   std::vector<BaselineColumn> baselines{};
   std::vector<SnrColumn> snrs{};
   bool has_ceiling = false;  // the first baseline is a copy of the same bytes, the upper bound

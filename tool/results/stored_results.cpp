@@ -8,6 +8,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <set>
@@ -60,6 +64,26 @@ void require_results_or_nothing(const std::string& option, const std::string& pa
   if (!beginning.empty() && beginning != kFirstColumns) {
     refuse_to_replace(option, path, "results of octet");
   }
+}
+
+ReplacedTable::ReplacedTable(const std::string& path, bench::Row header, const std::string& what)
+    : path_(path), header_(std::move(header)) {
+  if (path.empty()) return;
+  const std::string first = bench::csv_line(header_);
+  const std::string before = beginning_to_replace("-o", path, first.size());
+  if (!before.empty() && before != first) refuse_to_replace("-o", path, what);
+  const std::string target = bench::link_target(path);
+  if (target.empty() || !std::ofstream(target + ".new")) {
+    refuse_usage("-o {}: {}; wanted a file in a folder that exists and can be written", path,
+                 std::strerror(target.empty() ? ELOOP : errno));
+  }
+  std::remove((target + ".new").c_str());
+}
+
+void ReplacedTable::write(const std::vector<bench::Row>& rows) const {
+  if (path_.empty()) return;
+  const int reason = write_stored(path_, {header_, rows});
+  if (reason != 0) refuse_usage("-o {}: {}", path_, std::strerror(reason));
 }
 
 void require_rows_that_fit(const std::string& path, const bench::Row& header,

@@ -26,6 +26,21 @@ int write_stored(const std::string& path, const StoredResults& results);
 // be read, or a file that holds no results of octet. None of these may be replaced.
 void require_results_or_nothing(const std::string& option, const std::string& path);
 
+// -o FILE.csv of a command whose rows replace those of its run before: a profile, advice.
+class ReplacedTable {
+ public:
+  // `what` it is: "a profile of octet". Throws UsageError, before anything is measured, if `path` holds
+  // other columns or cannot be written. An empty path: no file.
+  ReplacedTable(const std::string& path, bench::Row header, const std::string& what);
+
+  // Replaces the whole file. Throws UsageError if that fails.
+  void write(const std::vector<bench::Row>& rows) const;
+
+ private:
+  std::string path_;
+  bench::Row header_;
+};
+
 // Checks that the rows of `path` can be kept under `header`. `op` is the value of the column
 // Operator, empty if there is none. Throws UsageError if they have other columns or another
 // operator, or if a row cannot be read back and would be lost.

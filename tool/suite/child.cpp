@@ -21,6 +21,7 @@ namespace {
 // Runs between fork and exec: must not allocate or lock.
 [[noreturn]] void become(const char* program, char* const* words, char* const* environment, int log,
                          pid_t parent, const sigset_t& mask) {
+  setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // the parent died before the line above
   const int nothing = open("/dev/null", O_RDONLY);
@@ -94,8 +95,11 @@ pid_t start_child(const ChildCommand& command, const Signals& signals) {
   close(log);
   errno = reason;
   if (child < 0) fail("a process could not be started");
+  setpgid(child, child);  // as the child does: whichever is first, the group is there from now on
   return child;
 }
+
+void signal_child(pid_t child, int number) { kill(-child, number); }
 
 std::string describe_end(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
@@ -113,7 +117,7 @@ ChildEnd run_child(const ChildCommand& command, const Signals& signals) {
   while (waitpid(child, &end.wait_status, WNOHANG) == 0) {
     const int number = signals.wait(kLookSeconds);
     if (number == 0 || number == SIGCHLD) continue;
-    kill(child, number);
+    signal_child(child, end.stopped_by == 0 ? number : SIGKILL);
     end.stopped_by = number;
   }
   return end;

@@ -34,14 +34,18 @@ struct ChildCommand {
   std::string program{};                 // its path; empty: this program
 };
 
-// Starts the program. The child is killed when this process dies in any way, so that two
-// processes never write the same file. Throws std::system_error.
+// Starts the program in a process group of its own. The child is killed when this process dies in any
+// way, so that two processes never write the same file. Throws std::system_error.
 pid_t start_child(const ChildCommand& command, const Signals& signals);
+
+// Sends a signal to a child and to the processes it started: what a script or ncu runs ends, too.
+void signal_child(pid_t child, int number);
 
 // How a child ended: "" for status 0, else "exit status 2" or "killed by signal 9 (Killed)".
 std::string describe_end(int wait_status);
 
-// Runs a child to its end. Passes Ctrl-C, SIGTERM and SIGHUP on to it.
+// Runs a child to its end. Passes Ctrl-C, SIGTERM and SIGHUP on to its group; the second of them
+// kills it.
 struct ChildEnd {
   int wait_status = 0;
   int stopped_by = 0;  // the signal that was passed on

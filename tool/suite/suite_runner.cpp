@@ -157,7 +157,9 @@ void SuiteRunner::finish(const Running& running, int wait_status) {
 // Rows are kept as they are measured, so a process can be stopped at any time. A second signal
 // kills it.
 void SuiteRunner::stop(int signal_number) {
-  for (const Running& running : running_) kill(running.pid, stopped_by_ == 0 ? SIGTERM : SIGKILL);
+  for (const Running& running : running_) {
+    signal_child(running.pid, stopped_by_ == 0 ? SIGTERM : SIGKILL);
+  }
   stopped_by_ = signal_number;
 }
 

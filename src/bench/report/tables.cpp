@@ -3,6 +3,7 @@
 #include "bench/timing/timing.hpp"
 
 #include <initializer_list>
+#include <map>
 
 namespace octet::bench {
 namespace {
@@ -517,7 +518,16 @@ double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::s
   return geometric_mean(values);
 }
 
-std::string score_text(const Row& header, const std::vector<Row>& rows) {
+namespace {
+
+// "random M<=256" of "random M<=256 9/1": layers drawn at random, of few rows and of many, are never
+// averaged together. Empty for every other case.
+std::string random_group(const std::string& name) {
+  return name.rfind("random M", 0) == 0 ? name.substr(0, name.rfind(' ')) : std::string();
+}
+
+// `of`: "", or " of random M<=256" where the rows are not all of one group.
+std::string score_of(const Row& header, const std::vector<Row>& rows, const std::string& of) {
   struct Score {
     const char* column;
     const char* unit;
@@ -530,18 +540,31 @@ std::string score_text(const Row& header, const std::vector<Row>& rows) {
   if (score == std::end(kScores)) return {};
   const Unit unit = fitting_unit(score->unit, {mean(score->column)});
   const std::string parts = parts_text(mean, score->unit, unit);
-  std::string text = "Score: " + unit.text(mean(score->column)) + " " + unit.name +
+  std::string text = "Score" + of + ": " + unit.text(mean(score->column)) + " " + unit.name +
                      (parts.empty() ? "" : ", forward + backward") + " (geometric mean of " +
                      cases(mean.count(score->column)) + ")" + parts + "\n";
   for (const char* column : {"Combined Copy Ratio", "Memcpy Ratio"}) {
     if (std::isnan(mean(column))) continue;
-    text += "Share of copy bandwidth: " + percent(mean(column)) +
+    text += "Share of copy bandwidth" + of + ": " + percent(mean(column)) +
             shares_text(mean, "Copy Ratio", percent) + kOfPairs;
   }
   if (const double ratio = mean("Combined Ratio"); !std::isnan(ratio)) {
     const std::string baseline = Record(header, rows.front()).at("Baseline");
-    text += "Speed: " + times(ratio) + " " + (baseline.empty() ? "the unfused chain" : baseline) +
+    text += "Speed" + of + ": " + times(ratio) + " " +
+            (baseline.empty() ? "the unfused chain" : baseline) +
             shares_text(mean, "Ratio", times) + kOfPairs;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string score_text(const Row& header, const std::vector<Row>& rows) {
+  std::map<std::string, std::vector<Row>> groups;
+  for (const Row& row : rows) groups[random_group(Record(header, row).at("Case"))].push_back(row);
+  std::string text;
+  for (const auto& [group, members] : groups) {
+    text += score_of(header, members, groups.size() > 1 && !group.empty() ? " of " + group : "");
   }
   return text;
 }

@@ -16,8 +16,21 @@ function ratioSeries(rows, isOfPeers) {
       add(name, "step", ratio, row.label);
     }
   }
+  if (isOfPeers) addBetter(series, rows);
   for (const {ratios} of series.values()) ratios.sort((a, b) => a.ratio - b.ratio);
   return [...series.values()].filter(({ratios}) => ratios.length >= fewestRatios);
+}
+
+// "better of cublaslt, deep_gemm": in every shape of a file the ratio to the peer that was fastest
+// there, if any shape has several. `series` has one of each peer.
+function addBetter(series, rows) {
+  const peers = rows.flatMap((row) => row.baselines.filter(({name}) => report.contenders[name] === "peer").map(({name, ratio}) => ({name, ratio, shape: row.label, file: row.file})));
+  const shapes = [...groupBy(peers, ({file, shape}) => `${file}\n${shape}`).values()];
+  const names = distinct(peers.map(({name}) => name)).sort();
+  if (names.length < 2 || shapes.every((all) => all.length < 2)) return;
+  const label = `${names.length === 2 ? "better" : "best"} of ${names.join(", ")}`;
+  const ratios = shapes.map((all) => all.reduce((a, b) => a.ratio <= b.ratio ? a : b));
+  series.set(label, {label, colour: () => colour("octet"), ratios});
 }
 
 const fewestRatios = 3;  // fewer are no distribution
@@ -60,7 +73,7 @@ function addDistribution(parent) {
   const groups = groupBy(everyRow, ({table, row}) => [table.title, row.problem, row.device].join("\n"));
   const choices = [...groups.values()].flatMap((all) => {
     const {table, row} = all[0];
-    const rows = all.map((one) => ({...one.row, baselines: one.row.baselines.filter(({name}) => !isCopy(name))}));
+    const rows = all.map((one) => ({...one.row, file: one.table.name, baselines: one.row.baselines.filter(({name}) => !isCopy(name))}));
     const series = ratioSeries(rows, table.isOfPeers);
     if (series.length === 0) return [];
     return [{label: `${table.title}: ${row.brief}${severalDevices ? ` on ${row.device}` : ""}`, group: table.title,

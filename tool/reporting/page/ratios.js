@@ -38,13 +38,19 @@ function isCopy(contender) {
   return report.contenders[contender] === "copy";
 }
 
+// The better of several peers has no rows, and so no checks, of its own.
+function hasChecks({checks: {passed, failed, errors}}) {
+  return passed + failed + errors > 0;
+}
+
 function ratioTable(ratios) {
   const heads = [{title: "Operator"}, {title: "Peer"}, {title: "Ratio", number: true}, {title: "Worst", number: true},
-                 {title: "Best", number: true}, {title: "Shapes in common", number: true}, {title: "Peer's checks"}];
+                 {title: "Best", number: true}, {title: "Below 0.97×", number: true}, {title: "Shapes in common", number: true}, {title: "Peer's checks"}];
   return makeTable(heads, ratios.map((one) => make("tr", {},
       make("td", {class: "what"}, make("b", {}, one.op), " ", make("span", {class: "small"}, one.brief)), textCell(one.peer),
-      numberCell(times(one.mean), "strong"), numberCell(times(one.worst)), numberCell(times(one.best)), numberCell(String(one.cases)),
-      make("td", {class: one.checks.failed + one.checks.errors > 0 ? "bad-text" : "small"}, checksText(one.checks)))), {class: "groups"});
+      numberCell(times(one.mean), "strong"), numberCell(times(one.worst)), numberCell(times(one.best)),
+      numberCell(isNumber(one.behind) ? (100 * one.behind).toFixed(0) + " %" : "–"), numberCell(String(one.cases)),
+      make("td", {class: one.checks.failed + one.checks.errors > 0 ? "bad-text" : "small"}, hasChecks(one) ? checksText(one.checks) : "–"))), {class: "groups"});
 }
 
 function addRatios() {

@@ -88,11 +88,12 @@ function shapeText(table, cases) {
   return distinct([table.name, counted(cases.length, "case"), means, ...failures]).join(" · ");
 }
 
-// A file with few cases is one choice, whatever their problems; others have one for each problem.
+// A file with few cases is one choice, whatever their problems; others have one for each problem, and
+// so have drawn layers, whose groups are never averaged together.
 function shapeChoices(table) {
   const all = casesOf(table.rows);
   const problems = [...groupBy(all, ([row]) => row.brief)];
-  const parts = all.length <= mostBarsAcross ? [[problems.length > 1 ? counted(problems.length, "problem") : problems[0][0], all]] : problems;
+  const parts = all.length <= mostBarsAcross && !all.some(([row]) => row.isRandom) ? [[problems.length > 1 ? counted(problems.length, "problem") : problems[0][0], all]] : problems;
   return parts.filter(([, cases]) => cases.flat().length > 1).map(([name, cases]) => {
     const contenders = Math.max(...cases.map((rows) => rows.length + rows[0].baselines.length));
     return {
