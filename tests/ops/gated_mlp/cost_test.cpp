@@ -67,9 +67,10 @@ TEST(GatedMlpCost, CountsTheScalesOfEveryGranularity) {
   // x, w_gate_up, h and w_down are cast, both ways, and four operands are multiplied.
   const std::int64_t cast_values = kM * kK + 2 * kF * kK + kM * kF + kK * kF;
   const std::int64_t multiplied_values = cast_values;
-  const std::int64_t plain = bf16(kM, kK) + bf16(2 * kF, kK) + bf16(kM, kF) + bf16(kK, kF) +  // cast
-                             bf16(kM, 2 * kF) + bf16(kM, kK) +                          // products
-                             bf16(kM, 2 * kF) + bf16(kM, kF);                           // activation
+  const std::int64_t plain = bf16(kM, kK) + bf16(2 * kF, kK) + bf16(kM, kF) +
+                             bf16(kK, kF) +                     // cast
+                             bf16(kM, 2 * kF) + bf16(kM, kK) +  // products
+                             bf16(kM, 2 * kF) + bf16(kM, kF);   // activation
   EXPECT_EQ(tensors.launches, 7);
   EXPECT_EQ(tensors.bytes, plain + 2 * cast_values + multiplied_values + (4 * 2 + 4) * 4);
   problem.granularity = Granularity::rowwise;
