@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace octet {
@@ -251,7 +252,9 @@ std::vector<SimdProducts> simd_products(const ProductBounds& bounds, const Machi
   std::vector<const GemmKernels*> tiles;
   for (const GemmKernels& kernels : all) tiles.push_back(&kernels);
   const auto work = [&](const GemmKernels* kernels) { return padded_work(bounds, *kernels); };
-  std::ranges::stable_sort(tiles, {}, work);
+  // Among equals in the order of the list.
+  std::ranges::sort(tiles, {},
+                    [&](const GemmKernels* tile) { return std::pair(work(tile), tile); });
   std::vector<SimdProducts> result;
   for (const GemmKernels* kernels : tiles) {
     for (const std::int64_t chunk : kChunks) {
