@@ -144,9 +144,9 @@ def main(arguments):
         more = options, properties.L2_cache_size
         return operator.cases(shape, peers_builds.beside(builds, timed, shape, *more), *more)
 
-    if "deep_gemm" in importlib.import_module("peers_libraries").available():
-        peers_ahead.compile_kernels(options, table.has, deadline)
     try:
+        if "deep_gemm" in importlib.import_module("peers_libraries").available():
+            peers_ahead.compile_kernels(options, table.has, deadline)
         run(options, cases_of, compare, table, deadline)
     except KeyboardInterrupt:
         print("interrupted" + (f"; the rows are in {options.output}.part, rerun the same command to continue"

@@ -77,15 +77,17 @@ def key_of(row):
     return row.get("Case", ""), row["Dtype"], row["Product"], *of_case
 
 
-def by_case(rows):
-    """Key -> rows of one measurement, the last one, in the place of the first."""
-    found, last = {}, None
-    for row in rows:
-        key = key_of(row)
-        if key != last or row["Library"] in [other["Library"] for other in found[key]]:
-            found[key] = []
-        found[key].append(row)
-        last = key
+def by_case(files):
+    """Key -> rows of one measurement, the last one, in the place of the first. `files`: the rows of each."""
+    found = {}
+    for rows in files:
+        last = None  # a case is in one file
+        for row in rows:
+            key = key_of(row)
+            if key != last or row["Library"] in [other["Library"] for other in found[key]]:
+                found[key] = []
+            found[key].append(row)
+            last = key
     return found
 
 

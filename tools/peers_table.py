@@ -110,8 +110,7 @@ class Table:
 
     def read(self):
         """Case -> its newest rows in the files."""
-        return peers_kept.by_case(row for path in self.parts
-                                  for row in peers_kept.read(path, self.columns, self.op))
+        return peers_kept.by_case(peers_kept.read(path, self.columns, self.op) for path in self.parts)
 
     def text(self, rows):
         text = io.StringIO()

@@ -90,10 +90,16 @@ inline bool wait_until(const std::function<bool()>& done) {
 }
 
 // Whether a process is gone, or is a zombie that its parent has not reaped.
-inline bool has_ended(pid_t pid) {
+// As ps shows it: 'T' of a process that is stopped, 'Z' of one whose end nobody has waited for; 0: there is none.
+inline char state_of(pid_t pid) {
   const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = stat.rfind(')');
-  return name_end == std::string::npos || stat.compare(name_end, 3, ") Z") == 0;
+  return name_end == std::string::npos ? '\0' : stat.at(name_end + 2);
+}
+
+inline bool has_ended(pid_t pid) {
+  const char state = state_of(pid);
+  return state == '\0' || state == 'Z';
 }
 
 inline std::vector<pid_t> children_of(pid_t parent) {

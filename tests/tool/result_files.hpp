@@ -89,6 +89,7 @@ struct PeerLine {
   std::string product = "forward";
   std::string note{};
   std::string ratio{};  // paired over rounds; empty: that of the rates
+  std::string version{};
 };
 
 inline std::string peers_csv(const std::vector<PeerLine>& lines) {
@@ -98,10 +99,11 @@ inline std::string peers_csv(const std::vector<PeerLine>& lines) {
   for (const PeerLine& line : lines) {
     const bool passed = line.check == "PASS";
     text += fmt::format(
-        "{},64,64,fp8,{},{},,{},{},{},{},0.1,Test GPU,abc,{},tools/peers.py --op gemm --shape "
+        "{},64,64,fp8,{},{},{},{},{},{},{},0.1,Test GPU,abc,{},tools/peers.py --op gemm --shape "
         "{}x64x64\n",
-        line.m, line.product, line.library, line.check, passed ? fmt::to_string(1 / line.rate) : "",
-        passed ? fmt::to_string(line.rate) : "", line.ratio, line.note, line.m);
+        line.m, line.product, line.library, line.version, line.check,
+        passed ? fmt::to_string(1 / line.rate) : "", passed ? fmt::to_string(line.rate) : "",
+        line.ratio, line.note, line.m);
   }
   return text;
 }

@@ -145,6 +145,24 @@ TEST_F(ToolSuite, EndsWhenItIsAskedTo) {
   EXPECT_FALSE(read_results(out("slow.csv")).records.empty()) << "the rows so far are merged";
 }
 
+// Children have groups of their own, which a terminal does not stop.
+TEST_F(ToolSuite, StopsWithItsChildrenAndGoesOnWithThem) {
+  BackgroundTool suite(background_arguments());
+  ASSERT_TRUE(wait_until([&] { return rows_so_far() >= 1; }));
+  const std::vector<pid_t> children = children_of(suite.pid());
+  ASSERT_FALSE(children.empty());
+  const auto all_are = [&](bool stopped) {
+    return std::all_of(children.begin(), children.end(), [&](pid_t child) {
+      return has_ended(child) || (state_of(child) == 'T') == stopped;
+    });
+  };
+  kill(suite.pid(), SIGTSTP);
+  EXPECT_TRUE(wait_until([&] { return state_of(suite.pid()) == 'T' && all_are(true); }));
+  kill(suite.pid(), SIGCONT);
+  EXPECT_TRUE(wait_until([&] { return state_of(suite.pid()) != 'T' && all_are(false); }));
+  EXPECT_EQ(suite.end(SIGINT), 128 + SIGINT);
+}
+
 TEST_F(ToolSuite, RefusesAFolderInWhichAnotherIsAtWork) {
   BackgroundTool suite(background_arguments());
   ASSERT_TRUE(wait_until([&] { return rows_so_far() >= 1; }));

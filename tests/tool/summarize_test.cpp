@@ -123,8 +123,12 @@ TEST(ToolSummarize, ComparesWithTheBetterOfSeveralPeers) {
       << outcome.out;
   write(path,
         peers_csv({{"octet", 16, 100}, {"rival", 16, 50}, {"octet", 32, 100}, {"slow", 32, 50}}));
-  EXPECT_FALSE(has_text(run_tool("summarize " + path).out, "better of rival"))
-      << "no shape has both";
+  EXPECT_FALSE(has_text(run_tool("summarize " + path).out, "better of")) << "no shape has both";
+  const std::string build = "device sources abc";
+  write(path, peers_csv({{"octet", 16, 100},
+                         {"rival", 16, 50},
+                         {"before", 16, 99, "PASS", "forward", "", "", build}}));
+  EXPECT_FALSE(has_text(run_tool("summarize " + path).out, "better of")) << "a build is no peer";
 }
 
 TEST(ToolSummarize, TheRatiosOfDeepGemmAreThoseOfItsRounds) {

@@ -183,9 +183,12 @@ TEST_F(ToolTune, TheTableOverwritesNothingElse) {
   EXPECT_FALSE(std::filesystem::exists(folder_.file("job.sqlite")));
   const Outcome table = run_tool("tune gemm " + kShape + "--store " + folder_.file("job.table"));
   EXPECT_EQ(table.status, 2);
-  EXPECT_TRUE(has(table.err, "a tuning store is an SQLite file such as job.sqlite")) << table.err;
+  EXPECT_TRUE(has(table.err, "a tuning store is an SQLite file with a name such as job.sqlite"))
+      << table.err;
   EXPECT_EQ(table_path("runs/job.sqlite"), "runs/job.table");
   EXPECT_EQ(table_path("runs/job.v2"), "runs/job.v2.table") << "beside that of job.v1";
+  const Outcome bare = run_tool("tune gemm " + kShape + "--store " + folder_.file("job"));
+  EXPECT_TRUE(has(bare.err, "an SQLite file with a name such as job.sqlite")) << bare.err;
 }
 
 // A table under version control is the store's, where the store was lost or a colleague added entries.
@@ -193,10 +196,20 @@ TEST_F(ToolTune, TakesInWhatOnlyTheTableHas) {
   ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
   const std::string kept = table();
   std::filesystem::remove(path_);
+  EXPECT_EQ(lines_with(tune("list ").out, "fresh"), 3u) << "before it has a store, too";
+  EXPECT_EQ(run_tool("tune export - " + store()).out, kept);
   const Outcome other = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
   EXPECT_EQ(other.status, 0) << other.err;
   EXPECT_EQ(lines_with(table(), "gemm --shape"), 6u) << table();
   EXPECT_EQ(lines_with(tune("list ").out, "imported"), 3u);
+  // Of two choices the store's stays, and that is said.
+  std::string text = table();
+  text.replace(text.find("\tcpu_simd\t"), 10, "\tcpu_else\t");
+  std::ofstream(folder_.file("state/tuning.table")) << text;
+  const Outcome again = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
+  EXPECT_TRUE(has(again.err, "had another choice for 1 problem than its store")) << again.err;
+  EXPECT_EQ(lines_with(table(), "cpu_else"), 0u);
+  std::filesystem::remove(path_);
   EXPECT_TRUE(has(tune("clear ").out, "6 entries removed"));
   EXPECT_EQ(lines_with(tune("list ").out, "gemm --shape"), 0u) << "what was removed stays removed";
 }
@@ -232,13 +245,20 @@ TEST_F(ToolTune, TablesTravelBetweenStores) {
   EXPECT_EQ(run_tool("tune diff " + path_ + " " + folder_.file("other.sqlite")).status, 0);
   EXPECT_EQ(lines_with(run_tool("tune list --wide " + other).out, "imported"), 3u);
 
+  const std::string before = tune("list ").out;
+  EXPECT_TRUE(has(tune("import " + file + " ").out, "0 new, 0 in the place of others, 3 already"));
+  EXPECT_EQ(tune("list ").out, before) << "what was measured is still known";
+
   std::string text = table();
   text.replace(text.find("\tcpu_simd\t"), 10, "\tcpu_else\t");
   std::ofstream(file) << text;
   const Outcome diff = run_tool("tune diff " + file + " " + path_ + " --wide");
   EXPECT_EQ(diff.status, 1);
   EXPECT_EQ(lines_with(diff.out, "cpu_else"), 1u) << diff.out;
-  EXPECT_TRUE(has(diff.out, "1 of 3 and 3 differ")) << diff.out;
+  EXPECT_TRUE(has(diff.out, "1 entry of 3 and 3 differ")) << diff.out;
+  // An entry that the library cannot run is not taken for an answer.
+  ASSERT_EQ(tune("import " + file + " ").status, 0);
+  EXPECT_TRUE(has(tune("gemm " + kShape + kQuick).out, "1 problem tuned, 2 already in the store"));
 }
 
 TEST_F(ToolTune, ClearsTheStoreAndItsTable) {
@@ -344,7 +364,17 @@ TEST_F(ToolTune, BenchTunesWhatIsMissingWhereItIsAsked) {
   EXPECT_EQ(lines_with(second.err, "octet: tuning"), 0u);
   EXPECT_TRUE(has(second.err, "(by the tuning table " + folder_.file("state/tuning.table") + ")"))
       << second.err;
+  // A table that lacks what a killed process had stored.
+  std::ofstream(folder_.file("state/tuning.table")) << "octet tuning table 1\n";
+  EXPECT_TRUE(has(run_tool(bench, environment + "1 OCTET_LOG=dispatch").err,
+                  "(by the tuning table " + folder_.file("state/tuning.table") + ")"));
   EXPECT_EQ(lines_with(run_tool(bench, environment + "0").err, "tuning"), 0u);
+  EXPECT_EQ(
+      lines_with(run_tool(bench + "--backend cpu_reference", environment + "1").err, "tuning"), 0u)
+      << "nothing that runs would change";
+  const Outcome huge = run_tool(bench + "--shape 4000000000x4000000x128", environment + "1");
+  EXPECT_TRUE(has(huge.err, "octet: not tuned: gemm --shape 4000000000x")) << huge.err;
+  EXPECT_TRUE(has(huge.out, "1 PASS, 0 FAIL, 1 ERROR")) << "the other is timed\n" << huge.out;
   EXPECT_TRUE(
       has(run_tool(bench, environment + "yes").err, "OCTET_AUTO_TUNE must be 0 or 1, got \"yes\""));
   const Outcome unwritable = run_tool(bench, "OCTET_AUTO_TUNE=1 OCTET_TUNING_STORE=/proc/t.sqlite");

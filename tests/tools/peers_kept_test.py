@@ -118,6 +118,15 @@ class Kept(Folder):
         self.assertEqual([row["Check"] for row in read_rows(self.path)],
                          ["ERROR", "PASS", "PASS", "PASS"])
 
+    def test_a_peer_that_was_not_there_before_keeps_its_row(self):
+        whole, self.check = self.results, "FAIL"
+        self.results = lambda *case: whole(*case)[1:]  # octet, peer, slow
+        self.run_more(*self.shapes(1), "--product=forward")
+        self.results, self.check = whole, "PASS"
+        self.run_more(*self.shapes(1), "--product=forward")
+        self.assertEqual([row["Library"] for row in read_rows(self.path)],
+                         ["other", "octet", "peer", "slow"])
+
     def test_other_settings_code_or_versions_replace_a_case(self):
         self.run_more(*self.shapes(1))
         now = {"sources": "999999999999"}

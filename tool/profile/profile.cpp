@@ -14,7 +14,10 @@
 
 #include <fmt/format.h>
 
+#include <sys/prctl.h>
+
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 namespace octet::tool {
@@ -92,8 +95,9 @@ void require_gpu(const std::vector<Case>& cases) {
   }
 }
 
-// --only: what the children do.
+// --only: what the children do. They end with ncu, however that ends.
 int run_here(const ProfileCommand& command) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   bool all_passed = true;
   for (const Case& one : command.op->chosen_cases()) {
     if (command.only == kLaunches) {

@@ -88,7 +88,7 @@ void add_better(std::vector<Member>& members, const ParsedResults& results) {
                                [&](const Peers& peers) { return same_problem(peers.key, key); });
     if (of_row == problems.end()) of_row = problems.insert(of_row, Peers{key, {}, {}});
     for (const PairedCase& pair : paired_cases(results, i)) {
-      if (role_of(pair.peer) != Role::peer) continue;
+      if (pair.is_octet || role_of(pair.peer) != Role::peer) continue;
       of_row->names.insert(pair.peer);
       of_row->ratios[results.rows[i].label()].push_back(pair.ratio);
     }
@@ -177,7 +177,10 @@ std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t i
   if (!results.kind->backend_is_key || row.backend == kOctet) return pairs;
   const ParsedRow* octet = octet_row(results, row);
   if (octet != nullptr && octet->passed()) {
-    pairs.push_back({row.backend, ratio_of(*results.kind, record, *octet, row), row.step_rate()});
+    // As tools/peers.py has it, for the builds of octet that it is given.
+    const bool is_octet = record.at("Version").starts_with("device sources ");
+    pairs.push_back(
+        {row.backend, ratio_of(*results.kind, record, *octet, row), row.step_rate(), is_octet});
   }
   return pairs;
 }

@@ -33,8 +33,9 @@ std::string title_of_row(const ParsedResults& results, std::size_t index);
 // The other side of a case that octet passed.
 struct PairedCase {
   std::string peer;
-  double ratio = 0;  // the peer's time over octet's: above 1 octet is faster
-  double rate = 0;   // of the peer, in the kind's unit
+  double ratio = 0;       // the peer's time over octet's: above 1 octet is faster
+  double rate = 0;        // of the peer, in the kind's unit
+  bool is_octet = false;  // another build of octet, and so no peer
   // The ratios of the parts of a step, where the row has them: {"forward", 1.02}.
   std::vector<std::pair<std::string, double>> parts{};
 };

@@ -24,6 +24,7 @@ Json baselines_json(const std::vector<PairedCase>& pairs) {
     baselines.push_back({{"name", pair.peer},
                          {"ratio", pair.ratio},
                          {"rate", pair.rate},
+                         {"isOctet", pair.is_octet},
                          {"parts", Json::object()}});
     for (const auto& [part, ratio] : pair.parts) baselines.back()["parts"][part] = ratio;
   }

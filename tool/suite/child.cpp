@@ -57,7 +57,7 @@ Signals::Signals() {
   signal(SIGCHLD, SIG_DFL);  // if it were ignored, no exit status would be kept
   sigemptyset(&waited_);
   sigaddset(&waited_, SIGCHLD);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) {
     struct sigaction action {};
     sigaction(number, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&waited_, number);  // NOLINT: nohup's choice stays
@@ -101,6 +101,12 @@ pid_t start_child(const ChildCommand& command, const Signals& signals) {
 
 void signal_child(pid_t child, int number) { kill(-child, number); }
 
+void pause_with(const std::vector<pid_t>& children) {
+  for (const pid_t child : children) signal_child(child, SIGSTOP);
+  raise(SIGSTOP);
+  for (const pid_t child : children) signal_child(child, SIGCONT);
+}
+
 std::string describe_end(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
@@ -117,6 +123,10 @@ ChildEnd run_child(const ChildCommand& command, const Signals& signals) {
   while (waitpid(child, &end.wait_status, WNOHANG) == 0) {
     const int number = signals.wait(kLookSeconds);
     if (number == 0 || number == SIGCHLD) continue;
+    if (number == SIGTSTP) {
+      pause_with({child});
+      continue;
+    }
     signal_child(child, end.stopped_by == 0 ? number : SIGKILL);
     end.stopped_by = number;
   }

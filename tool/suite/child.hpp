@@ -9,7 +9,7 @@
 
 namespace octet::tool {
 
-// While it lives, the end of a child, Ctrl-C, SIGTERM and SIGHUP are blocked and read with wait().
+// While it lives, the end of a child, Ctrl-C, Ctrl-\, Ctrl-Z, SIGTERM and SIGHUP are blocked and read with wait().
 class Signals {
  public:
   Signals();
@@ -41,10 +41,13 @@ pid_t start_child(const ChildCommand& command, const Signals& signals);
 // Sends a signal to a child and to the processes it started: what a script or ncu runs ends, too.
 void signal_child(pid_t child, int number);
 
+// For Ctrl-Z: stops the children and this process, until it is continued; then they go on, too.
+void pause_with(const std::vector<pid_t>& children);
+
 // How a child ended: "" for status 0, else "exit status 2" or "killed by signal 9 (Killed)".
 std::string describe_end(int wait_status);
 
-// Runs a child to its end. Passes Ctrl-C, SIGTERM and SIGHUP on to its group; the second of them
+// Runs a child to its end. Passes Ctrl-Z on to its group, and Ctrl-C, SIGTERM and the like, of which the second
 // kills it.
 struct ChildEnd {
   int wait_status = 0;

@@ -93,7 +93,13 @@ void SuiteRunner::run() {
   while (!running_.empty()) {
     show_progress();
     const int number = signals_.wait(kRedrawSeconds);
-    if (number != 0 && number != SIGCHLD) stop(number);
+    if (number == SIGTSTP) {
+      std::vector<pid_t> children;
+      for (const Running& running : running_) children.push_back(running.pid);
+      pause_with(children);
+    } else if (number != 0 && number != SIGCHLD) {
+      stop(number);
+    }
     reap();
     fill_slots();
   }

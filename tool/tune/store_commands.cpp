@@ -109,7 +109,8 @@ int show_entry(const StoreOptions& options) {
              printable(entry->key.device), printable(entry->key.driver),
              printable(entry->key.kernels), state_of(entry->key));
   if (entry->trials.empty()) {
-    fmt::print("  imported {}: {}\n", printable(entry->time),
+    fmt::print("  {}: {}\n",
+               entry->time.empty() ? "in the table" : "imported " + printable(entry->time),
                printable(choice_text(entry->choice)));
     return 0;
   }
@@ -191,7 +192,8 @@ int diff_tables(const StoreOptions& options) {
     if (!first.contains(key)) add(key, "-", choice_text(choice));
   }
   if (table.size() > 1) print_table(table, 4, options.wide);
-  fmt::print("{} of {} and {} differ\n", table.size() - 1, first.size(), second.size());
+  fmt::print("{} of {} and {} differ\n", entries_text(table.size() - 1), first.size(),
+             second.size());
   return table.size() > 1 ? kExitFailed : 0;
 }
 
@@ -218,16 +220,25 @@ int import_table(const StoreOptions& options) {
   const TuningEntries entries = entries_of(options.file);
   TuningStore store(store_path(options.store), true);
   std::vector<TunedEntry> taken;
-  for (const auto& [key, choice] : entries) taken.push_back({.key = key, .choice = choice});
+  std::size_t replaced = 0;
+  for (const auto& [key, choice] : entries) {
+    const auto known = store.find(key);
+    if (known && known->choice == choice) continue;  // what is known of its measurement stays
+    replaced += known ? 1 : 0;
+    taken.push_back({.key = key, .choice = choice});
+  }
   store.put(taken);
-  fmt::print("{} imported into {}\n", entries_text(entries.size()), printable(store.path()));
+  fmt::print("{} imported into {}: {} new, {} in the place of others, {} already there\n",
+             entries_text(entries.size()), printable(store.path()), taken.size() - replaced,
+             replaced, entries.size() - taken.size());
   return 0;
 }
 
 int clear_store(const StoreOptions& options) {
   std::error_code ignored;
   const std::string path = store_path(options.store);
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!std::filesystem::exists(path, ignored) &&
+      !std::filesystem::exists(table_path(path), ignored)) {
     fmt::print("no problem is tuned in {} yet\n", printable(path));
     return 0;
   }

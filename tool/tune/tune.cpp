@@ -10,6 +10,7 @@
 
 #include "bench/timing/timing.hpp"
 #include "dispatch/choose.hpp"
+#include "dispatch/tuned.hpp"
 
 #include <fmt/format.h>
 
@@ -42,10 +43,6 @@ struct Wanted {
   std::string problem;
   Device device;
   DataOptions data{};
-  bool operator<(const Wanted& other) const {
-    return std::tie(problem, device.type, device.index) <
-           std::tie(other.problem, other.device.type, other.device.index);
-  }
 };
 
 // What the counts at the end say of a run.
@@ -115,13 +112,21 @@ std::vector<Wanted> problems_of_log(const TuneCommand& command) {
   return wanted;
 }
 
-// Each once.
+// Each once: calls of a log that differ in their device only are one problem on that of --device.
 std::vector<Wanted> wanted_problems(const TuneCommand& command, Tally& tally) {
   std::vector<Wanted> all =
       command.log.empty() ? problems_of_cases(*command.op, tally) : problems_of_log(command);
-  std::set<Wanted> seen;
-  std::erase_if(all, [&](const Wanted& one) { return !seen.insert(one).second; });
+  std::set<std::string> seen;
+  std::erase_if(all, [&](const Wanted& one) {
+    return !seen.insert(tuning_problem(one.problem, false) + " on " + name(one.device)).second;
+  });
   return all;
+}
+
+// Whether the library can run a choice, as an imported one may not be.
+bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice) {
+  return std::ranges::find(tunable.candidates(), choice, &bench::TuneCandidate::choice) !=
+         tunable.candidates().end();
 }
 
 void check_options(const TuneCommand& command) {
@@ -178,9 +183,11 @@ int tune_operator(const TuneCommand& command) {
     progress.show(i, wanted[i].problem);
     try {
       const auto tunable = read_problem(wanted[i].problem, wanted[i].device, wanted[i].data);
-      if (const auto known = store.find(tunable->key()); known && !command.again) {
+      if (const auto known = store.find(tunable->key());
+          known && !command.again && is_candidate(*tunable, known->choice)) {
         table.push_back({known->key.problem, choice_text(known->choice), "in the store"});
-        tally.add_gain(*known);
+        // The library's own choice may be another one by now.
+        if (known->usual == tunable->candidates().front().choice) tally.add_gain(*known);
         ++tally.kept;
         continue;
       }

@@ -172,43 +172,58 @@ std::string first_failure(const GateReport& report) {
   return "";
 }
 
-// A problem that the user's store does not have.
-struct Missing {
+// A problem of octet bench.
+struct Asked {
   std::string problem;
   Device device;
   DataOptions data;
 };
 
-std::vector<std::string> problems_of(const Case& one, const DataOptions& data) {
-  const RecordedCalls calls;
-  one.workload(data);
-  return calls.problems();
+void say_not_tuned(const std::string& what, const std::exception& error) {
+  fmt::print(stderr, "octet: not tuned: {}: {}\n", printable(what), printable(error.what()));
 }
 
-std::vector<Missing> missing_problems(const Operator& op, const TuningStore& store) {
-  std::vector<Missing> missing;
+// The problems of a case that octet tune knows.
+std::vector<Asked> problems_of(const Case& one, const DataOptions& data) {
+  const RecordedCalls calls;
+  one.workload(data);
+  std::vector<Asked> problems;
+  for (const std::string& problem : calls.problems()) {
+    if (is_tunable(problem)) problems.push_back({problem, one.device, data});
+  }
+  return problems;
+}
+
+// Those that the store does not have. A case that cannot be planned has none: the benchmark says why.
+std::vector<Asked> missing_problems(const Operator& op, const TuningStore& store) {
+  std::vector<Asked> missing;
   for (const Case& one : op.chosen_cases()) {
     if (!one.workload) continue;
-    const DataOptions data = one.data(op.data_options());
-    for (const std::string& problem : problems_of(one, data)) {
-      if (!is_tunable(problem)) continue;
-      if (!store.find(read_problem(problem, one.device, data)->key())) {
-        missing.push_back({problem, one.device, data});
+    try {
+      for (const Asked& asked : problems_of(one, one.data(op.data_options()))) {
+        const auto tunable = read_problem(asked.problem, asked.device, asked.data);
+        if (!store.find(tunable->key())) missing.push_back(asked);
       }
+    } catch (const Error& error) {
+      say_not_tuned(one.arguments, error);
     }
   }
   return missing;
 }
 
-void tune_missing(const std::vector<Missing>& missing, TuningStore& store) {
+void tune_missing(const std::vector<Asked>& missing, TuningStore& store) {
   std::set<std::string> ops;
-  for (const Missing& one : missing) ops.insert(operator_of(one.problem));
+  for (const Asked& one : missing) ops.insert(operator_of(one.problem));
   refuse_forced_backends(ops);
   for (const auto& [problem, device, data] : missing) {
-    const auto tunable = read_problem(problem, device, data);
-    if (store.find(tunable->key())) continue;  // a layer may have two products of one shape
-    fmt::print(stderr, "octet: tuning {}\n", problem);
-    store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
+    try {
+      const auto tunable = read_problem(problem, device, data);
+      if (store.find(tunable->key())) continue;  // a layer may have two products of one shape
+      fmt::print(stderr, "octet: tuning {}\n", problem);
+      store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
+    } catch (const Error& error) {
+      say_not_tuned(problem, error);
+    }
   }
 }
 
@@ -259,6 +274,7 @@ void auto_tune(const Operator& op) {
         "another one; unset one of them",
         table);
   }
+  if (!op.data_options().backend.empty()) return;  // a forced implementation has no use for a table
   const std::string path = store_path("");
   set_process_table(nullptr);  // what runs without a table is what is tuned
   try {
@@ -269,8 +285,14 @@ void auto_tune(const Operator& op) {
   } catch (const DatabaseError& error) {
     fmt::print(stderr, "octet: not tuned: {}\n", printable(error.what()));
   }
-  if (std::error_code error; std::filesystem::exists(table_path(path), error)) {
-    set_tuning_table(table_path(path));
+  // The store's own entries: the file beside it may be from before a process was killed.
+  try {
+    if (TuningEntries entries = TuningStore(path, false).table(); !entries.empty()) {
+      set_process_table(
+          std::make_shared<const TuningTable>(TuningTable{table_path(path), std::move(entries)}));
+    }
+  } catch (const DatabaseError&) {
+    // Said above.
   }
 }
 

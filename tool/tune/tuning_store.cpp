@@ -1,5 +1,6 @@
 #include "tool/tune/tuning_store.hpp"
 
+#include "tool/console.hpp"
 #include "tool/history/state_database.hpp"
 #include "tool/results/files.hpp"
 #include "tool/results/provenance.hpp"
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -67,6 +69,13 @@ void remove_where(Database& database, const std::string& condition,
   }
 }
 
+template <class Field, class Value>
+std::optional<TunedEntry> found_in(const std::vector<TunedEntry>& entries, Field field,
+                                   const Value& value) {
+  const auto found = std::ranges::find(entries, value, field);
+  return found == entries.end() ? std::nullopt : std::optional(*found);
+}
+
 // The table beside a store; no entries where there is none. Throws DatabaseError if something else is there.
 TuningEntries table_beside(const std::string& store) {
   const std::string path = table_path(store);
@@ -97,39 +106,56 @@ std::string table_path(const std::string& store) {
                                        : store + kTableEnding;
 }
 
-TuningStore::TuningStore(const std::string& path, bool write) : path_(path) {
-  if (std::filesystem::path(path).extension() == kTableEnding) {
+TuningStore::TuningStore(const std::string& path, bool write) : path_(bench::link_target(path)) {
+  // Without an ending, "job" and "job.sqlite" would have one table.
+  const auto ending = std::filesystem::path(path_).extension();
+  if (ending == kTableEnding || (ending.empty() && !std::filesystem::is_directory(path_))) {
     throw DatabaseError(
-        fmt::format("{}: a tuning store is an SQLite file such as job.sqlite; octet tune import "
-                    "takes a table into one",
-                    path),
+        fmt::format(
+            "{}: a tuning store is an SQLite file with a name such as job.sqlite; octet tune "
+            "import takes a table into one",
+            path),
         SQLITE_CANTOPEN);
   }
   std::error_code ignored;
-  if (!write && !std::filesystem::exists(path, ignored)) return;
-  if (write) table_beside(path);  // refused before a store is made
-  database_ = open_state(kStore, path, write);
+  if (!write && !std::filesystem::exists(path_, ignored)) {
+    for (const auto& [key, choice] : table_beside(path_)) {
+      of_table_.push_back({.id = std::ssize(of_table_) + 1, .key = key, .choice = choice});
+    }
+    return;
+  }
+  if (write) table_beside(path_);  // refused before a store is made
+  database_ = open_state(kStore, path_, write);
   if (!write) return;
   database_->execute("PRAGMA foreign_keys = ON");
   // Now, not after minutes of measuring. The table may lack what a killed process had stored.
   Transaction transaction(*database_);
-  for (const auto& [key, choice] : table_beside(path)) {
-    if (!find(key)) insert({.key = key, .choice = choice});
+  std::size_t overruled = 0;
+  for (const auto& [key, choice] : table_beside(path_)) {
+    const auto known = find(key);
+    if (!known) insert({.key = key, .choice = choice});
+    if (known && !(known->choice == choice)) ++overruled;
+  }
+  if (overruled > 0) {
+    fmt::print(stderr,
+               "octet: {} had another choice for {} than its store, and has the store's now; octet "
+               "tune import takes those of a table\n",
+               printable(table_path(path_)), counted(overruled, "problem"));
   }
   write_table();
   transaction.commit();
 }
 
 std::vector<TunedEntry> TuningStore::entries() const {
+  if (!database_) return of_table_;
   std::vector<TunedEntry> result;
-  if (!database_) return result;
   Statement rows(*database_, std::string(kColumns) + "ORDER BY problem, device, driver, kernels");
   while (rows.step()) result.push_back(entry_of(rows));
   return result;
 }
 
 std::optional<TunedEntry> TuningStore::find(const TuningKey& key) const {
-  if (!database_) return std::nullopt;
+  if (!database_) return found_in(of_table_, &TunedEntry::key, key);
   Statement rows(*database_,
                  std::string(kColumns) +
                      "WHERE problem = ?1 AND device = ?2 AND driver = ?3 AND kernels = ?4");
@@ -139,7 +165,7 @@ std::optional<TunedEntry> TuningStore::find(const TuningKey& key) const {
 }
 
 std::optional<TunedEntry> TuningStore::find(std::int64_t id) const {
-  if (!database_) return std::nullopt;
+  if (!database_) return found_in(of_table_, &TunedEntry::id, id);
   Statement rows(*database_, std::string(kColumns) + "WHERE id = ?1");
   rows.give(id);
   if (!rows.step()) return std::nullopt;

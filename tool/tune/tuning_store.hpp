@@ -41,8 +41,8 @@ std::string table_path(const std::string& store);
 class TuningStore {
  public:
   // Throws DatabaseError. `write`: makes a missing file, refuses one that cannot be written, and takes in the entries
-  // that only the table beside it has, as where a table is kept under version control and the store is not; without
-  // it, a missing file is an empty store.
+  // that only the table beside it has, as where a table is kept under version control and the store is not. Without
+  // it, a missing store has what its table has.
   TuningStore(const std::string& path, bool write);
 
   const std::string& path() const { return path_; }
@@ -62,8 +62,9 @@ class TuningStore {
   // Within a transaction: of several writers the last one to come finds all entries.
   void write_table();
 
-  std::string path_;
+  std::string path_;                    // links are followed: a store has one table
   std::unique_ptr<Database> database_;  // null: there is no file
+  std::vector<TunedEntry> of_table_;    // where there is none, with the ids that they would get
 };
 
 }  // namespace octet::tool

@@ -24,7 +24,7 @@ function ratioSeries(rows, isOfPeers) {
 // "better of cublaslt, deep_gemm": in every shape of a file the ratio to the peer that was fastest
 // there, if any shape has several. `series` has one of each peer.
 function addBetter(series, rows) {
-  const peers = rows.flatMap((row) => row.baselines.filter(({name}) => report.contenders[name] === "peer").map(({name, ratio}) => ({name, ratio, shape: row.label, file: row.file})));
+  const peers = rows.flatMap((row) => row.baselines.filter(({name, isOctet}) => !isOctet && report.contenders[name] === "peer").map(({name, ratio}) => ({name, ratio, shape: row.label, file: row.file})));
   const shapes = [...groupBy(peers, ({file, shape}) => `${file}\n${shape}`).values()];
   const names = distinct(peers.map(({name}) => name)).sort();
   if (names.length < 2 || shapes.every((all) => all.length < 2)) return;
