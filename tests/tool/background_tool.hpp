@@ -89,7 +89,6 @@ inline bool wait_until(const std::function<bool()>& done) {
   return false;
 }
 
-// Whether a process is gone, or is a zombie that its parent has not reaped.
 // As ps shows it: 'T' of a process that is stopped, 'Z' of one whose end nobody has waited for; 0: there is none.
 inline char state_of(pid_t pid) {
   const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
@@ -97,6 +96,7 @@ inline char state_of(pid_t pid) {
   return name_end == std::string::npos ? '\0' : stat.at(name_end + 2);
 }
 
+// Whether a process is gone, or is a zombie that its parent has not reaped.
 inline bool has_ended(pid_t pid) {
   const char state = state_of(pid);
   return state == '\0' || state == 'Z';

@@ -221,6 +221,9 @@ TEST(ToolCompare, OtherBackendsAreNotJudged) {
   expect_no_verdict(before,
                     replaced(after, "octet bench", "OCTET_GEMM_BACKEND=cublaslt octet bench"),
                     "forced backend not forced, now OCTET_GEMM_BACKEND=cublaslt; ");
+  expect_no_verdict(before,
+                    replaced(after, "octet bench", "OCTET_TUNING_TABLE=/a/job.table octet bench"),
+                    "tuning table none, now /a/job.table; ");
   expect_no_verdict(before, replaced(after, "--device", "--backend cublaslt --device"),
                     "forced backend not forced, now --backend cublaslt; ");
   const std::string other = replaced(after, "cuda_test", "cuda_other");

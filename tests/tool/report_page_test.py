@@ -185,15 +185,19 @@ def write_drawn_layers(folder):
     folder.mkdir()
     (folder / "peers.csv").write_text("\n".join(peers) + "\n")
     (folder / "layers.csv").write_text("\n".join(layers) + "\n")
+    # Another file has one peer only, and so no better of several.
+    lone = [f"{m},64,64,random M>256 9/{m},fp8,forward,{library},{rate},Test GPU,PASS,0.1,abc,tools/peers.py --op gemm"
+            for m in (2000, 2001) for library, rate in (("octet", 100), ("slowpoke", 50))]
+    (folder / "lone_peers.csv").write_text("\n".join([peers[0], *lone]) + "\n")
 
     def of_layers(ratios):
         return {f"rival, {part}": sorted(ratio * factor for ratio in ratios)
                 for part, factor in (("forward", 2), ("backward", 1), ("step", 1.5))}
 
-    def of_peers(ratios):
-        return {"rival": sorted(ratios), "slowpoke": [10.0] * len(ratios), "better of rival, slowpoke": sorted(ratios)}
+    def of_peers(ratios, more=()):
+        return {"rival": sorted(ratios), "slowpoke": [*more, *[10.0] * len(ratios)], "better of rival, slowpoke": sorted(ratios)}
     return {"gemm: M<=256": of_layers(few), "gemm: M>256": of_layers(many),
-            "gemm vs peers: M<=256": of_peers(few), "gemm vs peers: M>256": of_peers(many)}
+            "gemm vs peers: M<=256": of_peers(few), "gemm vs peers: M>256": of_peers(many, more=[2.0, 2.0])}
 
 
 def check_distributions(seen, wanted):

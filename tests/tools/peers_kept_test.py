@@ -245,9 +245,9 @@ class Ahead(Folder):
             self.assertEqual(self.compile(arguments), [])
 
     def test_a_process_that_fails_or_hangs_stops_nothing(self):
-        with silent() as out:
+        with unittest.mock.patch("os.cpu_count", lambda: 4), silent() as out:
             self.compile(["--shape=1x64x32"], "fail")
-        self.assertRegex(out.getvalue(), r"kernels of 3 products .* [23] processes .* [23] of which failed")
+        self.assertRegex(out.getvalue(), r"kernels of 3 products .* 3 processes .* 3 of which failed")
         begin = time.monotonic()
         with silent() as out:
             self.compile(["--shape=1x64x32"], "hang", deadline=begin + 1)

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <sstream>
 
@@ -92,7 +93,9 @@ std::string Operator::forced_backends() const {
     }
   }
   if (const std::string table = tuning_table(); !table.empty()) {
-    forced += fmt::format("OCTET_TUNING_TABLE={} ", shell_word(table));
+    // One table has one text, wherever the command was given.
+    const auto path = std::filesystem::absolute(table).lexically_normal();
+    forced += fmt::format("OCTET_TUNING_TABLE={} ", shell_word(path.string()));
   }
   return forced;
 }

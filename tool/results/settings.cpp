@@ -41,6 +41,16 @@ std::string seed(const bench::Record& record) {
   return option.empty() ? "1" : option;
 }
 
+constexpr std::string_view kTable = "OCTET_TUNING_TABLE=";
+
+// The table that a command was run with, or nothing.
+std::string tuning_table_of(const std::string& command) {
+  for (const std::string& word : environment_of(command)) {
+    if (word.starts_with(kTable)) return word.substr(kTable.size());
+  }
+  return "";
+}
+
 std::string shown(const std::string& value) { return value.empty() ? "none" : value; }
 
 class Differences {
@@ -57,6 +67,7 @@ class Differences {
     const std::string old_forced = forced_backends(old_command);
     const std::string new_forced = forced_backends(new_command);
     add("forced backend", old_forced, new_forced, true);
+    add("tuning table", tuning_table_of(old_command), tuning_table_of(new_command), true);
     // A backend that another commit chose by itself is part of what that commit changed.
     const bool same_code = before_.at("Commit") == after_.at("Commit");
     add("backend", before_.at("Backend"), after_.at("Backend"), same_code);
@@ -106,6 +117,7 @@ class Differences {
 
 std::string forced_backends(const std::string& command) {
   std::vector<std::string> forced = environment_of(command);
+  std::erase_if(forced, [](const std::string& word) { return word.starts_with(kTable); });
   for (const char* option : {"--backend", "--quantize-backend"}) {
     const std::string name = option_of(command, option);
     if (!name.empty()) forced.push_back(fmt::format("{} {}", option, name));

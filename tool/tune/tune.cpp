@@ -123,12 +123,6 @@ std::vector<Wanted> wanted_problems(const TuneCommand& command, Tally& tally) {
   return all;
 }
 
-// Whether the library can run a choice, as an imported one may not be.
-bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice) {
-  return std::ranges::find(tunable.candidates(), choice, &bench::TuneCandidate::choice) !=
-         tunable.candidates().end();
-}
-
 void check_options(const TuneCommand& command) {
   const DataOptions& data = command.op->data_options();
   if (!data.backend.empty() || !data.quantize_backend.empty()) {

@@ -28,17 +28,22 @@ constexpr int kLookRounds = 3;
 constexpr double kFarBehind = 0.96;
 // Then so many of the full rounds, which end near ties: a candidate that is not ahead after them is no gain of 2 %.
 constexpr int kTieRounds = 2;
+// Of a turn, however short they are: about as many launches as a GPU queues.
+constexpr int kMostCalls = 1000;
 
 // Both contestants are octet's: no threads of another library have to fall asleep between their turns.
 bench::Protocol protocol(int warmup, int rounds, double seconds) {
   bench::Protocol result;
   result.warmup = warmup;
   result.rounds = rounds;
+  result.iterations = rounds * kMostCalls;
   result.seconds = seconds;
   result.settle_seconds = 0;
   return result;
 }
-bench::Protocol look() { return protocol(2, kLookRounds, kLookSeconds); }
+bench::Protocol look(double seconds) {
+  return protocol(2, kLookRounds, std::min(kLookSeconds, seconds));
+}
 bench::Protocol full(double seconds) { return protocol(3, bench::Protocol{}.rounds, seconds); }
 bench::Protocol first_rounds(double seconds) {
   return protocol(3, kTieRounds, seconds * kTieRounds / bench::Protocol{}.rounds);
@@ -134,7 +139,7 @@ class Tuner {
 
   // The time of `best` over that of the candidate.
   double compare(std::size_t candidate, std::size_t best) {
-    const double first = time(candidate, best, look());
+    const double first = time(candidate, best, look(options_.seconds));
     if (first < kFarBehind) return first;
     const double tie = time(candidate, best, first_rounds(options_.seconds));
     return tie < 1 ? tie : time(candidate, best, full(options_.seconds));
@@ -194,6 +199,12 @@ std::vector<Asked> problems_of(const Case& one, const DataOptions& data) {
   return problems;
 }
 
+// An entry that the library cannot run is none.
+bool is_known(const bench::Tunable& tunable, const TuningStore& store) {
+  const auto known = store.find(tunable.key());
+  return known && is_candidate(tunable, known->choice);
+}
+
 // Those that the store does not have. A case that cannot be planned has none: the benchmark says why.
 std::vector<Asked> missing_problems(const Operator& op, const TuningStore& store) {
   std::vector<Asked> missing;
@@ -202,7 +213,7 @@ std::vector<Asked> missing_problems(const Operator& op, const TuningStore& store
     try {
       for (const Asked& asked : problems_of(one, one.data(op.data_options()))) {
         const auto tunable = read_problem(asked.problem, asked.device, asked.data);
-        if (!store.find(tunable->key())) missing.push_back(asked);
+        if (!is_known(*tunable, store)) missing.push_back(asked);
       }
     } catch (const Error& error) {
       say_not_tuned(one.arguments, error);
@@ -218,7 +229,7 @@ void tune_missing(const std::vector<Asked>& missing, TuningStore& store) {
   for (const auto& [problem, device, data] : missing) {
     try {
       const auto tunable = read_problem(problem, device, data);
-      if (store.find(tunable->key())) continue;  // a layer may have two products of one shape
+      if (is_known(*tunable, store)) continue;  // a layer may have two products of one shape
       fmt::print(stderr, "octet: tuning {}\n", problem);
       store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
     } catch (const Error& error) {
@@ -235,9 +246,20 @@ ScopedTable::ScopedTable(TuningEntries entries) : before_(process_table()) {
 }
 ScopedTable::~ScopedTable() { set_process_table(before_); }
 
+std::string choice_text(const TunedChoice& choice) {
+  return choice.implementation + " " + choice.configuration;
+}
+
+bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice) {
+  return std::ranges::find(tunable.candidates(), choice, &bench::TuneCandidate::choice) !=
+         tunable.candidates().end();
+}
+
 std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choice) {
   const ScopedTable table({{tunable.key(), choice}});
-  if (!(tunable.chosen_now() == choice)) return "FAIL: the library does not take it from a table";
+  if (const TunedChoice taken = tunable.chosen_now(); !(taken == choice)) {
+    return "FAIL: with it in a table the library runs " + choice_text(taken);
+  }
   return first_failure(tunable.check());
 }
 
@@ -256,10 +278,6 @@ void refuse_forced_backends(const std::set<std::string>& ops) {
           variable, value);
     }
   }
-}
-
-std::string choice_text(const TunedChoice& choice) {
-  return choice.implementation + " " + choice.configuration;
 }
 
 void auto_tune(const Operator& op) {

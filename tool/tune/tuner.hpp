@@ -35,6 +35,9 @@ class ScopedTable {
   std::shared_ptr<const TuningTable> before_;
 };
 
+// Whether the library can run a choice, as an imported one may not be.
+bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice);
+
 // Why a choice may not stand for a problem: the library does not take it from a table, or a gate fails. Empty: it may.
 std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choice);
 

@@ -21,16 +21,18 @@ function ratioSeries(rows, isOfPeers) {
   return [...series.values()].filter(({ratios}) => ratios.length >= fewestRatios);
 }
 
-// "better of cublaslt, deep_gemm": in every shape of a file the ratio to the peer that was fastest
-// there, if any shape has several. `series` has one of each peer.
+// "better of cublaslt, deep_gemm": in every shape the ratio to the peer that was fastest there, of a
+// file that has several peers for any shape. `series` has one of each peer.
 function addBetter(series, rows) {
-  const peers = rows.flatMap((row) => row.baselines.filter(({name, isOctet}) => !isOctet && report.contenders[name] === "peer").map(({name, ratio}) => ({name, ratio, shape: row.label, file: row.file})));
-  const shapes = [...groupBy(peers, ({file, shape}) => `${file}\n${shape}`).values()];
-  const names = distinct(peers.map(({name}) => name)).sort();
-  if (names.length < 2 || shapes.every((all) => all.length < 2)) return;
-  const label = `${names.length === 2 ? "better" : "best"} of ${names.join(", ")}`;
-  const ratios = shapes.map((all) => all.reduce((a, b) => a.ratio <= b.ratio ? a : b));
-  series.set(label, {label, colour: () => colour("octet"), ratios});
+  for (const ofFile of groupBy(rows, ({file}) => file).values()) {
+    const peers = ofFile.flatMap((row) => row.baselines.filter(({name, isOctet}) => !isOctet && report.contenders[name] === "peer").map(({name, ratio}) => ({name, ratio, shape: row.label})));
+    const shapes = [...groupBy(peers, ({shape}) => shape).values()];
+    const names = distinct(peers.map(({name}) => name)).sort();
+    if (names.length < 2 || shapes.every((all) => all.length < 2)) continue;
+    const label = `${names.length === 2 ? "better" : "best"} of ${names.join(", ")}`;
+    if (!series.has(label)) series.set(label, {label, colour: () => colour("octet"), ratios: []});
+    series.get(label).ratios.push(...shapes.map((all) => all.reduce((a, b) => a.ratio <= b.ratio ? a : b)));
+  }
 }
 
 const fewestRatios = 3;  // fewer are no distribution
