@@ -70,7 +70,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return complain(octet, printable(explain(innermost_given(octet), error)), kExitUsage);
   } catch (const UsageError& error) {
-    return complain(octet, printable(error.what()), kExitUsage);
+    return complain(octet, printable_lines(error.what()), kExitUsage);
   } catch (const Error& error) {
     return complain(octet, printable_lines(error.what()), exit_status(error));
   } catch (const std::system_error& error) {  // from a file, for example on a full disk

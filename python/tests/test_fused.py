@@ -265,6 +265,14 @@ def test_gated_mlp_adds_to_main_grads():
     assert snr(main_grads[0], 1 + w_gate_up2.grad) > 100 and snr(main_grads[1], 1 + w_down2.grad) > 100
 
 
+def test_norm_and_activation_refuse_names_that_they_do_not_use():
+    x, g = normal(4, 32), normal(32, seed=1)
+    for function in (lambda **names: ot.rms_norm(x, g, **names), lambda **names: ot.swiglu(x, x, **names)):
+        for name in ("granularity", "format", "wgrad", "mx_scale"):
+            with pytest.raises(ValueError, match=f"octet: {name} must be .*, got 'foo'"):
+                function(**{name: "foo"})
+
+
 def test_gated_mlp_refuses_in_words():
     x, w_gate_up, w_down = normal(4, 256), normal(96, 256, seed=1), normal(256, 48, seed=2)
     with pytest.raises(ValueError, match=r"octet: w_down must be \[K, F\] = \[256, 48\], got \[256, 40\]"):

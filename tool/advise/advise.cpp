@@ -115,17 +115,16 @@ Figure step_seconds(const LayerCost& cost) {
                   cost.backward_seconds);
 }
 
-// The cost of a layer at the rate of its sample: products by their operations, casts by elements.
+// The times of a layer at the rate of its sample. What casts take of the sample is mostly noise.
 LayerCost scaled(const LayerCost& sample, const LayerShape& from, const LayerShape& to) {
-  const auto elements = [](const LayerShape& shape) {
-    return static_cast<double>(shape.m * shape.k + shape.n * shape.k + shape.m * shape.n);
-  };
   const double products = to.forward_operations() / from.forward_operations();
   const auto times = [](const Figure& figure, double factor) {
     return figure.known() ? Figure{figure.value * factor, Source::calculated} : Figure{};
   };
-  return {times(sample.forward_seconds, products), times(sample.backward_seconds, products),
-          times(sample.cast_seconds, elements(to) / elements(from)), sample.snr_db};
+  return {times(sample.forward_seconds, products),
+          times(sample.backward_seconds, products),
+          {},
+          sample.snr_db};
 }
 
 // --max-seconds. On the CPU every precision of every layer has the same share of it, so that mostly
@@ -156,8 +155,8 @@ void measure_on_cpu(Advice& advice, Device device, const Limit& limit) {
     advice.cost = scaled(sampled.cost, sample, advice.shape);
     advice.notes.push_back(fmt::format(
         "times at the rate of {}, measured here: the whole layer would take more than its share of "
-        "--max-seconds, {}",
-        sample.text(), in_words(limit.share)));
+        "--max-seconds, {:.1f} s; casts are too small a part of it to tell",
+        sample.text(), limit.share));
     return;
   }
   const MeasuredLayer whole = measure_layer(*advice.precision, advice.shape, device);
@@ -388,8 +387,9 @@ void add_advise(CLI::App& octet, Chosen& chosen) {
            "Print only what is published or can be calculated.");
   add_real(
       app, "--max-seconds", options->max_seconds,
-      with_default("Measure nothing that would begin after this time or, on the CPU, end after it.",
-                   fmt::format("{}", kUsualMaxSeconds)));
+      with_default(
+          "Begin nothing after this time and, on the CPU, no whole layer that would end after it.",
+          fmt::format("{}", kUsualMaxSeconds)));
   add_text(app, "-o,--output", options->output, "FILE.csv",
            "Also write the figures as CSV, each with its source beside it.");
   add_text(app, "--json", options->json, "FILE.json",

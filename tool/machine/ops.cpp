@@ -113,7 +113,7 @@ int ops(const OpsOptions& options) {
     print_table(brief_support_table(reasons), kProblemColumns);
     for (std::size_t i = 0; i < reasons.size(); ++i) fmt::print("({}) {}\n", i + 1, reasons[i]);
   }
-  fmt::print("\nCombinations that no device supports are not listed.{}\n",
+  fmt::print("\nThe usual combinations; octet check says of any other whether it runs.{}\n",
              options.wide || options.markdown ? "" : " --wide names the implementations.");
   return 0;
 }

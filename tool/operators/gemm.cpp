@@ -22,9 +22,10 @@ std::vector<Support> probe_products();  // gemm_support.cpp
 namespace {
 
 // Options of a layer, which have no meaning for a product.
-constexpr std::array kLayerOptions{"--dtype",       "--granularity",  "--input", "--format",
-                                   "--grad-format", "--wgrad-blocks", "--dw",    "--accumulate-dw",
-                                   "--amax-floor",  "--pow2-scales",  "--dbias", "--mx-scale"};
+constexpr std::array kLayerOptions{
+    "--dtype",        "--granularity", "--input",           "--format",     "--grad-format",
+    "--wgrad-blocks", "--dw",          "--accumulate-dw",   "--amax-floor", "--pow2-scales",
+    "--dbias",        "--mx-scale",    "--quantize-backend"};
 
 // Options that name layers, which --random draws.
 constexpr std::array kLayerLists{"--shape", "--model", "--mbs", "--seq", "--suite"};

@@ -272,9 +272,9 @@ class GroupedGemm : public ShapeOperator {
           "--a and --b name the operands of a product: give both, as --a e4m3:1x128 --b "
           "e4m3:128x128");
     }
-    for (const char* option :
-         {"--dtype", "--granularity", "--input", "--format", "--grad-format", "--wgrad-blocks",
-          "--dw", "--accumulate-dw", "--weights-quantized", "--amax-floor", "--pow2-scales"}) {
+    for (const char* option : {"--dtype", "--granularity", "--input", "--format", "--grad-format",
+                               "--wgrad-blocks", "--dw", "--accumulate-dw", "--weights-quantized",
+                               "--amax-floor", "--pow2-scales", "--quantize-backend"}) {
       if (app_->count(option) > 0)
         refuse_usage("{} goes with a layer, not with --a and --b", option);
     }

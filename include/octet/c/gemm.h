@@ -19,7 +19,7 @@ typedef struct octet_gemm_operand {
   octet_dtype dtype;
   octet_block block; /* 16- and 32-bit operands are unscaled, FP8 operands are not */
   octet_major major;
-  octet_dtype scale_dtype; /* of scaled operands: f32 */
+  octet_dtype scale_dtype; /* of scaled operands: f32; mx blocks have ue8m0 whatever is said here */
   uint64_t reserved[4];
 } octet_gemm_operand;
 

@@ -73,7 +73,8 @@ typedef struct octet_block {
 /* Values with one scale per block: x = value * scale. If unscaled, scales are absent. */
 typedef struct octet_quantized {
   octet_tensor values; /* [rows, cols] */
-  octet_tensor scales; /* [ceil(rows/block.rows), ceil(cols/block.cols)], f32 */
+  octet_tensor scales; /* [ceil(rows/block.rows), ceil(cols/block.cols)]; f32, of mx
+                           blocks (1x32, 32x32) ue8m0 */
   octet_block block;
   int32_t owns_padding; /* the bytes up to the pitch belong to this view and may be cleared */
   int32_t reserved0;
@@ -175,7 +176,7 @@ static inline octet_block octet_unscaled(void) { return octet_block_of(0, 0); }
 /* This copy of the tensor is not written. */
 static inline octet_block octet_no_copy(void) { return octet_block_of(-2, -2); }
 
-/* The layout of a quantised [rows, cols]; block is 1x128, 128x1 or 128x128. */
+/* The layout of a quantised [rows, cols]; block is any that quantize writes. */
 OCTET_API octet_status octet_make_quantized_layout(int64_t rows, int64_t cols, octet_dtype dtype,
                                                    octet_block block,
                                                    octet_quantized_layout* layout);

@@ -178,6 +178,7 @@ def rms_norm(
     """
     check_dtype("x", x)
     check_dtype("g", g)
+    recipe = recipe_of(format, wgrad, granularity, mx_scale)  # refuses wrong names, used or not
     if residual is not None:
         check_dtype("residual", residual)
         if residual.shape != x.shape:
@@ -189,7 +190,7 @@ def rms_norm(
         return with_dim_in_front(dim, lambda x, *residual: rms_norm(x, g, *residual, eps=eps), *operands)
     flat, h = rows_of(x), None if residual is None else rows_of(residual)
     if quantized:
-        recipe, grad = recipe_of(format, wgrad, granularity, mx_scale), torch.is_grad_enabled()
+        grad = torch.is_grad_enabled()
         recompute = recompute and is_plain(x)
         carrier, *copies, sum, _ = _quantized(flat, h, g, eps, *recipe, grad and not recompute)
         source = Source(flat if h is None else sum, g, eps) if recompute and grad else None

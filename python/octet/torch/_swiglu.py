@@ -105,6 +105,7 @@ def swiglu(
         ``[..., F]``
     """
     check_dtype("gate", gate)
+    recipe = recipe_of(format, wgrad, granularity, mx_scale)  # refuses wrong names, used or not
     if up is not None:
         check_dtype("up", up)
         if up.shape != gate.shape:
@@ -115,6 +116,5 @@ def swiglu(
     inputs = (rows_of(gate), None if up is None else rows_of(up))
     if not quantized:
         return shaped(_plain(*inputs), shape)
-    recipe = recipe_of(format, wgrad, granularity, mx_scale)
     carrier, *copies = _quantized(*inputs, *recipe, torch.is_grad_enabled())
     return QuantizedActivation.make(carrier, copies, shape, format, wgrad, granularity=granularity, mx_scale=mx_scale)

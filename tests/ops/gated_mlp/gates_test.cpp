@@ -63,6 +63,19 @@ TEST(GatedMlpGates, EveryGranularityPasses) {
   }
 }
 
+// Few numbers have most of the energy there, so G1 asks for less and for more elements.
+TEST(GatedMlpGates, OutliersPassInEveryGranularity) {
+  for (const Granularity granularity : {Granularity::blockwise, Granularity::tensorwise,
+                                        Granularity::rowwise, Granularity::mxfp8}) {
+    GatedMlpProblem problem = small_problem();
+    problem.granularity = granularity;
+    EXPECT_EQ(asked(expect_pass(problem, Distribution::outliers), "G1"), "") << "too few elements";
+    problem.m = problem.k = problem.f = 256;
+    problem.activation = GateActivation::relu_squared;
+    EXPECT_EQ(asked(expect_pass(problem, Distribution::outliers), "G1"), "y dx dw_gate_up dw_down");
+  }
+}
+
 TEST(GatedMlpGates, RowwisePassesWithoutWeightGradients) {
   for (const bool training : {false, true}) {
     for (const bool down : {false, true}) {
