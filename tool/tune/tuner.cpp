@@ -30,6 +30,8 @@ constexpr double kFarBehind = 0.96;
 constexpr int kTieRounds = 2;
 // Of a turn, however short they are: about as many launches as a GPU queues.
 constexpr int kMostCalls = 1000;
+// More sets of tiny operands would take longer to make than to time.
+constexpr std::int64_t kMostSets = 256;
 
 // Both contestants are octet's: no threads of another library have to fall asleep between their turns.
 bench::Protocol protocol(int warmup, int rounds, double seconds) {
@@ -66,7 +68,7 @@ class Tuner {
     double gain = 1;
     if (order.size() > 1) {
       phase_("allocating");
-      tunable_.allocate(bench::most_calls(full(options_.seconds)), timing_.stream());
+      tunable_.allocate(kMostSets, timing_.stream());
       const bench::SearchResult found = bench::search_fastest(
           order.size(), [&](std::size_t i) { return judge(order[i]); },
           [&](std::size_t i, std::size_t best) { return compare(order[i], order[best]); });

@@ -87,9 +87,9 @@ class OperatorTunable : public Tunable {
     }
   }
 
-  void allocate(std::int64_t uses, void* stream) override {
+  void allocate(std::int64_t most_sets, void* stream) override {
     stream_ = stream;
-    sets_ = input_set_count(data_.bytes(), data_.bytes(), device_, uses);
+    sets_ = input_set_count(data_.bytes(), data_.bytes(), device_, most_sets);
     data_.make(sets_);
     workspace_ = Buffer(workspace_bytes_, device_);
     write(0, kWanted);

@@ -33,9 +33,9 @@ class Tunable {
   // another. The reference is only among them where nothing else is.
   const std::vector<TuneCandidate>& candidates() const { return candidates_; }
 
-  // Makes the data for `uses` calls of each candidate, and the bits that the first one writes. All work is queued on
-  // the stream. Throws Error, for example where memory is short.
-  virtual void allocate(std::int64_t uses, void* stream) = 0;
+  // Makes sets of operands that exceed the caches together, at most `most_sets`, and the bits that the first candidate
+  // writes. All work is queued on the stream. Throws Error, for example where memory is short.
+  virtual void allocate(std::int64_t most_sets, void* stream) = 0;
   // Elements of all outputs in which a candidate's bits are not those of the first.
   virtual std::int64_t differences(std::size_t candidate) = 0;
   virtual Part part(std::size_t candidate) = 0;
