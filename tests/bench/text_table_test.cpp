@@ -131,16 +131,20 @@ TEST(TextTable, AShareOfCopyBandwidthIsNoScore) {
             "side by side\n");
 }
 
-TEST(TextTable, LayersDrawnAtRandomHaveAScorePerGroup) {
+TEST(TextTable, GroupsOfRowsHaveAScoreEach) {
   const Row header{"Case", "Combined Step TFLOPS", "Baseline", "Combined Ratio"};
   const Row few{"random M<=256 9/1", "1", "cublaslt", "0.5"};
   const Row many{"random M>256 9/2", "100", "cublaslt", "2"};
-  EXPECT_EQ(score_text(header, {few, many, few}),
+  const GroupOf group_of = [](const Record& row) {
+    return row.at("Case").substr(0, row.at("Case").rfind(' '));
+  };
+  EXPECT_EQ(score_text(header, {few, many, few}, group_of),
             "Score of random M<=256: 1 TFLOPS (geometric mean of 2 cases)\n"
             "Speed of random M<=256: 0.5x cublaslt; medians over pairs timed side by side\n"
             "Score of random M>256: 100 TFLOPS (geometric mean of 1 case)\n"
             "Speed of random M>256: 2x cublaslt; medians over pairs timed side by side\n");
-  EXPECT_EQ(score_text(header, {few}).rfind("Score: 1 TFLOPS", 0), 0u) << score_text(header, {few});
+  EXPECT_EQ(score_text(header, {few}, group_of).rfind("Score: 1 TFLOPS", 0), 0u)
+      << score_text(header, {few}, group_of);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tool/bench/case_result.hpp"
 
+#include "tool/cases/random_layers.hpp"
 #include "tool/console.hpp"
 #include "tool/results/provenance.hpp"
 #include "tool/results/result_file.hpp"
@@ -71,7 +72,9 @@ int print_summary(const RowLayout& layout, const std::vector<std::optional<bench
   const std::vector<bench::Row> done = done_rows(rows);
   print_table(layout.table(layout.header, done), 1, wide);
   print_failures(layout.header, rows, layout.name_column, repeats);
-  fmt::print("{}", bench::score_text(layout.header, done));
+  fmt::print("{}", bench::score_text(layout.header, done, [](const bench::Record& row) {
+               return random_group(row.at("Case"));
+             }));
   return print_counts(layout.header, rows);
 }
 

@@ -18,8 +18,12 @@ inline constexpr std::int64_t kFewRows = 256;
 // Their results are published in two groups, since few rows are bound by memory and by launches. A
 // group takes the place of a model in the name of a layer.
 inline constexpr std::array<std::string_view, 2> kRandomGroups{"random M<=256", "random M>256"};
-inline bool is_random_group(std::string_view model) {
-  return std::find(kRandomGroups.begin(), kRandomGroups.end(), model) != kRandomGroups.end();
+// "random M<=256" of the case "random M<=256 9/1": results of two such groups are never averaged together.
+// Empty for other cases.
+inline std::string random_group(std::string_view name) {
+  const std::string_view model = name.substr(0, name.rfind(' '));
+  const auto found = std::find(kRandomGroups.begin(), kRandomGroups.end(), model);
+  return found == kRandomGroups.end() ? "" : std::string(model);
 }
 
 // Layer `number` of a seed, counted from 1: a pure function of its arguments. N and K are made of

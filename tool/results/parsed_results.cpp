@@ -162,7 +162,7 @@ ResultFolder folder_of_one(const std::string& path) {
 
 }  // namespace
 
-std::string ParsedRow::random_group() const { return is_random_group(model) ? model : ""; }
+std::string ParsedRow::random_group() const { return tool::random_group(name); }
 
 std::optional<ParsedResults> parse_results(std::string_view text, const std::string& source) {
   std::vector<bench::Row> rows = parse_csv(text, source);

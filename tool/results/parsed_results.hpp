@@ -28,7 +28,6 @@ struct ParsedRow {
 
   bool passed() const { return check == "PASS"; }
   double step_rate() const { return rates.back(); }
-  // "random M<=256": rows of two such groups are never averaged together. Empty for other rows.
   std::string random_group() const;
   std::string label() const { return name.empty() ? shape : name + " " + shape; }
 };

@@ -520,13 +520,7 @@ double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::s
 
 namespace {
 
-// "random M<=256" of "random M<=256 9/1": layers drawn at random, of few rows and of many, are never
-// averaged together. Empty for every other case.
-std::string random_group(const std::string& name) {
-  return name.rfind("random M", 0) == 0 ? name.substr(0, name.rfind(' ')) : std::string();
-}
-
-// `of`: "", or " of random M<=256" where the rows are not all of one group.
+// `of`: "", or " of GROUP" where the rows are not all of one group.
 std::string score_of(const Row& header, const std::vector<Row>& rows, const std::string& of) {
   struct Score {
     const char* column;
@@ -559,14 +553,18 @@ std::string score_of(const Row& header, const std::vector<Row>& rows, const std:
 
 }  // namespace
 
-std::string score_text(const Row& header, const std::vector<Row>& rows) {
+std::string score_text(const Row& header, const std::vector<Row>& rows, const GroupOf& group_of) {
   std::map<std::string, std::vector<Row>> groups;
-  for (const Row& row : rows) groups[random_group(Record(header, row).at("Case"))].push_back(row);
+  for (const Row& row : rows) groups[group_of(Record(header, row))].push_back(row);
   std::string text;
   for (const auto& [group, members] : groups) {
     text += score_of(header, members, groups.size() > 1 && !group.empty() ? " of " + group : "");
   }
   return text;
+}
+
+std::string score_text(const Row& header, const std::vector<Row>& rows) {
+  return score_text(header, rows, [](const Record&) { return std::string(); });
 }
 
 }  // namespace octet::bench

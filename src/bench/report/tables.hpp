@@ -5,6 +5,8 @@
 #include "bench/report/record.hpp"
 #include "bench/report/text_table.hpp"
 
+#include <functional>
+
 namespace octet::bench {
 
 // A linear layer, forward and backward. The first 17 columns are a contract.
@@ -38,8 +40,10 @@ std::vector<Row> attention_table(const Row& header, const std::vector<Row>& rows
 double geometric_mean_of(const Row& header, const std::vector<Row>& rows, std::string_view column);
 
 // "Score: 97.6 GFLOPS, forward + backward (geometric mean of 3 cases)", and beside it what the rows
-// have: parts, share of copy bandwidth, ratio to a baseline. Each group of layers drawn at random has
-// lines of its own. Empty if no row has a rate.
+// have: parts, share of copy bandwidth, ratio to a baseline. Empty if no row has a rate.
 std::string score_text(const Row& header, const std::vector<Row>& rows);
+// The same lines for each group of rows that are not averaged with others; "" names no group.
+using GroupOf = std::function<std::string(const Record& row)>;
+std::string score_text(const Row& header, const std::vector<Row>& rows, const GroupOf& group_of);
 
 }  // namespace octet::bench
