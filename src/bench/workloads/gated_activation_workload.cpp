@@ -1,6 +1,6 @@
 #include "bench/workloads/memory_workload.hpp"
 #include "core/views.hpp"
-#include "ops/fp8_output/forced.hpp"
+#include "ops/fp8_output/unfused.hpp"
 #include "ops/gated_activation/problem.hpp"
 
 #include <numeric>

@@ -1,5 +1,5 @@
 #include "bench/workloads/memory_workload.hpp"
-#include "ops/fp8_output/forced.hpp"
+#include "ops/fp8_output/unfused.hpp"
 #include "ops/rms_norm/problem.hpp"
 
 namespace octet::bench {

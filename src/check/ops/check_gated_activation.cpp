@@ -10,7 +10,7 @@
 #include "core/numeric.hpp"
 #include "core/views.hpp"
 #include "cpu/threads.hpp"
-#include "ops/fp8_output/forced.hpp"
+#include "ops/fp8_output/unfused.hpp"
 #include "ops/gated_activation/problem.hpp"
 
 #include <numeric>

@@ -4,7 +4,7 @@
 #include "check/ops/rms_norm_reference.hpp"
 #include "core/checks.hpp"
 #include "core/views.hpp"
-#include "ops/fp8_output/forced.hpp"
+#include "ops/fp8_output/unfused.hpp"
 #include "ops/rms_norm/problem.hpp"
 
 namespace octet {

@@ -36,6 +36,32 @@ Problem without_fp8(Problem problem) {
   return problem;
 }
 
+template <class Problem, class Args>
+bool has_name(std::span<const Implementation<Problem, Args>> list, std::string_view name) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const auto& entry) { return entry.name == name; });
+}
+
+// A forced name, of OCTET_RMS_NORM_BACKEND or of an argument of octet check and bench, stands for forward and
+// backward. What it is for backward: none where only forward has an implementation of it, as it has for
+// FP8 outputs that backward does not write.
+template <class Problem, class ForwardArgs, class BackwardArgs>
+std::string forced_for_backward(const std::string& name,
+                                std::span<const Implementation<Problem, ForwardArgs>> forward,
+                                std::span<const Implementation<Problem, BackwardArgs>> backward) {
+  return has_name(forward, name) && !has_name(backward, name) ? "" : name;
+}
+
+// The implementation that a check runs for the output that FP8 outputs are compared with: the one that
+// unfused would run. A forced one may write FP8 only.
+template <class Problem, class Args>
+std::string plain_backend(std::span<const Implementation<Problem, Args>> list,
+                          const Problem& problem, int threads) {
+  const auto* first =
+      first_that_takes(list, without_fp8(problem), this_machine(problem.device, threads));
+  return first != nullptr ? first->name : "";
+}
+
 template <class Steps, class Problem, class Args>
 struct Unfused {
   static std::string refuse(const Problem& problem, const Machine& machine) {

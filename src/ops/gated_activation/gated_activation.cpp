@@ -1,6 +1,6 @@
 #include "core/call.hpp"
 #include "ops/fp8_output/checks.hpp"
-#include "ops/fp8_output/forced.hpp"
+#include "ops/fp8_output/unfused.hpp"
 #include "ops/gated_activation/problem.hpp"
 #include "ops/group_table/problem.hpp"
 

@@ -1,6 +1,6 @@
 #include "core/call.hpp"
 #include "ops/fp8_output/checks.hpp"
-#include "ops/fp8_output/forced.hpp"
+#include "ops/fp8_output/unfused.hpp"
 #include "ops/rms_norm/problem.hpp"
 
 #include <array>
