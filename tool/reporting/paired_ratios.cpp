@@ -66,43 +66,16 @@ PairedRatio key_of_row(const ParsedResults& results, std::size_t index, PairedBy
           .peer = {}};
 }
 
-// The peers of a problem in one file, and per case the ratio to the one that was fastest there.
+// The peers of a problem in one file, and what they did in each case.
 struct Peers {
   PairedRatio key;
   std::set<std::string> names;
-  std::map<std::string, std::vector<double>> ratios;  // by label
+  std::map<std::string, std::vector<BetterCase>> cases;  // by label
 };
 
 // "better of cublaslt, deep_gemm"
 std::string better_of(const std::set<std::string>& names) {
   return fmt::format("{} of {}", names.size() == 2 ? "better" : "best", fmt::join(names, ", "));
-}
-
-// Adds octet beside the better of its peers, per problem of which the file has cases that several
-// peers passed. A case that only one of them passed is beside that one.
-void add_better(std::vector<Member>& members, const ParsedResults& results) {
-  std::vector<Peers> problems;
-  for (std::size_t i = 0; i < results.rows.size(); ++i) {
-    const PairedRatio key = key_of_row(results, i, PairedBy::problem);
-    auto of_row = std::find_if(problems.begin(), problems.end(),
-                               [&](const Peers& peers) { return same_problem(peers.key, key); });
-    if (of_row == problems.end()) of_row = problems.insert(of_row, Peers{key, {}, {}});
-    for (const PairedCase& pair : paired_cases(results, i)) {
-      if (pair.is_octet || role_of(pair.peer) != Role::peer) continue;
-      of_row->names.insert(pair.peer);
-      of_row->ratios[results.rows[i].label()].push_back(pair.ratio);
-    }
-  }
-  for (Peers& peers : problems) {
-    const auto has_several = [](const auto& of_case) { return of_case.second.size() > 1; };
-    if (peers.names.size() < 2) continue;
-    if (std::none_of(peers.ratios.begin(), peers.ratios.end(), has_several)) continue;
-    peers.key.peer = better_of(peers.names);
-    Member& member = member_of(members, peers.key);
-    for (const auto& [label, ratios] : peers.ratios) {
-      member.ratios.push_back(*std::min_element(ratios.begin(), ratios.end()));
-    }
-  }
 }
 
 // The position of an operator in result_kinds(); unknown ones come last.
@@ -185,6 +158,34 @@ std::vector<PairedCase> paired_cases(const ParsedResults& results, std::size_t i
   return pairs;
 }
 
+std::vector<BetterCase> better_cases(const ParsedResults& results) {
+  std::vector<Peers> problems;
+  for (std::size_t i = 0; i < results.rows.size(); ++i) {
+    const PairedRatio key = key_of_row(results, i, PairedBy::problem);
+    auto of_row = std::find_if(problems.begin(), problems.end(),
+                               [&](const Peers& peers) { return same_problem(peers.key, key); });
+    if (of_row == problems.end()) of_row = problems.insert(of_row, Peers{key, {}, {}});
+    for (const PairedCase& pair : paired_cases(results, i)) {
+      if (pair.is_octet || role_of(pair.peer) != Role::peer) continue;
+      of_row->names.insert(pair.peer);
+      of_row->cases[results.rows[i].label()].push_back({key, i, pair.ratio});
+    }
+  }
+  std::vector<BetterCase> better;
+  for (const Peers& peers : problems) {
+    const auto has_several = [](const auto& of_case) { return of_case.second.size() > 1; };
+    if (std::none_of(peers.cases.begin(), peers.cases.end(), has_several)) continue;
+    if (peers.names.size() < 2) continue;
+    for (const auto& [label, all] : peers.cases) {
+      better.push_back(*std::min_element(
+          all.begin(), all.end(),
+          [](const BetterCase& a, const BetterCase& b) { return a.ratio < b.ratio; }));
+      better.back().key.peer = better_of(peers.names);
+    }
+  }
+  return better;
+}
+
 std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by) {
   std::vector<Member> members;
   for (const ParsedResults& results : folder.results) {
@@ -202,7 +203,10 @@ std::vector<PairedRatio> paired_ratios(const ResultFolder& folder, PairedBy by) 
         member.ratios.push_back(pair.ratio);
       }
     }
-    if (by == PairedBy::problem) add_better(members, results);
+    if (by != PairedBy::problem) continue;
+    for (const BetterCase& one : better_cases(results)) {
+      member_of(members, one.key).ratios.push_back(one.ratio);
+    }
   }
   std::vector<PairedRatio> ratios;
   ratios.reserve(members.size());

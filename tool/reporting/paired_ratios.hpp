@@ -61,6 +61,16 @@ struct PairedRatio {
   Checks checks{};    // of the peer
 };
 
+// Octet beside the fastest of its peers in a case.
+struct BetterCase {
+  PairedRatio key;  // its peer is "better of cublaslt, deep_gemm"
+  std::size_t row;  // of that peer
+  double ratio;
+};
+// The cases of problems of which the file has any that several peers passed. A case that only one of
+// them passed is beside that one.
+std::vector<BetterCase> better_cases(const ParsedResults& results);
+
 // Per problem, or over all problems of an operator, with both groups of random layers apart; in the
 // order of result_kinds(), files and rows. A problem whose cases have several peers is also beside
 // "better of cublaslt, deep_gemm": in every case the peer that was fastest there.

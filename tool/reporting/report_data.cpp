@@ -24,7 +24,6 @@ Json baselines_json(const std::vector<PairedCase>& pairs) {
     baselines.push_back({{"name", pair.peer},
                          {"ratio", pair.ratio},
                          {"rate", pair.rate},
-                         {"isOctet", pair.is_octet},
                          {"parts", Json::object()}});
     for (const auto& [part, ratio] : pair.parts) baselines.back()["parts"][part] = ratio;
   }
@@ -59,6 +58,7 @@ Json row_json(const ParsedResults& results, std::size_t index, const ProblemName
           {"intensity", kind.intensity(record)},
           {"ratio", pairs.empty() ? Json() : Json(pairs.front().ratio)},
           {"baselines", baselines_json(pairs)},
+          {"better", Json()},
           {"snrs", snrs_of(kind, record)},
           {"clock", record.number("Clock (MHz)")},
           {"power", record.number("Power (W)")},
@@ -86,6 +86,9 @@ Json results_json(const ParsedResults& results, const std::string& name,
   }
   for (std::size_t i = 0; i < results.rows.size(); ++i) {
     json["rows"].push_back(row_json(results, i, names));
+  }
+  for (const BetterCase& one : better_cases(results)) {
+    json["rows"][one.row]["better"] = {{"name", one.key.peer}, {"ratio", one.ratio}};
   }
   return json;
 }

@@ -1,38 +1,29 @@
 // The ratios to peers over the shapes, sorted: where a line crosses 1×, octet is behind for the shapes
 // on its left. A mean does not show them.
 
-// {label, colour, ratios: [{ratio, shape}]} of each peer; of octet's own rows also of the parts of a
-// step. A copy is a bound and no peer.
+// {label, colour, ratios: [{ratio, shape}]} of each peer, and of the better of several; of octet's own
+// rows also of the parts of a step. A copy is a bound and no peer.
 function ratioSeries(rows, isOfPeers) {
   const series = new Map();
-  const add = (peer, part, ratio, shape) => {
-    const label = isOfPeers ? peer : `${peer}, ${part}`;
-    if (!series.has(label)) series.set(label, {label, colour: () => isOfPeers ? contenderColour(peer) : partColour(part), ratios: []});
+  const add = (label, colour, ratio, shape) => {
+    if (!series.has(label)) series.set(label, {label, colour, ratios: []});
     series.get(label).ratios.push({ratio, shape});
   };
+  const addPart = (peer, part, ratio, shape) => isOfPeers
+    ? add(peer, () => contenderColour(peer), ratio, shape)
+    : add(`${peer}, ${part}`, () => partColour(part), ratio, shape);
   for (const row of rows) {
     for (const {name, ratio, parts} of row.baselines) {
-      for (const [part, of] of Object.entries(parts)) add(name, part, of, row.label);
-      add(name, "step", ratio, row.label);
+      for (const [part, of] of Object.entries(parts)) addPart(name, part, of, row.label);
+      addPart(name, "step", ratio, row.label);
     }
   }
-  if (isOfPeers) addBetter(series, rows);
+  // Behind all peers.
+  for (const {better, label} of rows) {
+    if (isOfPeers && better) add(better.name, () => colour("octet"), better.ratio, label);
+  }
   for (const {ratios} of series.values()) ratios.sort((a, b) => a.ratio - b.ratio);
   return [...series.values()].filter(({ratios}) => ratios.length >= fewestRatios);
-}
-
-// "better of cublaslt, deep_gemm": in every shape the ratio to the peer that was fastest there, of a
-// file that has several peers for any shape. `series` has one of each peer.
-function addBetter(series, rows) {
-  for (const ofFile of groupBy(rows, ({file}) => file).values()) {
-    const peers = ofFile.flatMap((row) => row.baselines.filter(({name, isOctet}) => !isOctet && report.contenders[name] === "peer").map(({name, ratio}) => ({name, ratio, shape: row.label})));
-    const shapes = [...groupBy(peers, ({shape}) => shape).values()];
-    const names = distinct(peers.map(({name}) => name)).sort();
-    if (names.length < 2 || shapes.every((all) => all.length < 2)) continue;
-    const label = `${names.length === 2 ? "better" : "best"} of ${names.join(", ")}`;
-    if (!series.has(label)) series.set(label, {label, colour: () => colour("octet"), ratios: []});
-    series.get(label).ratios.push(...shapes.map((all) => all.reduce((a, b) => a.ratio <= b.ratio ? a : b)));
-  }
 }
 
 const fewestRatios = 3;  // fewer are no distribution
@@ -75,7 +66,7 @@ function addDistribution(parent) {
   const groups = groupBy(everyRow, ({table, row}) => [table.title, row.problem, row.device].join("\n"));
   const choices = [...groups.values()].flatMap((all) => {
     const {table, row} = all[0];
-    const rows = all.map((one) => ({...one.row, file: one.table.name, baselines: one.row.baselines.filter(({name}) => !isCopy(name))}));
+    const rows = all.map((one) => ({...one.row, baselines: one.row.baselines.filter(({name}) => !isCopy(name))}));
     const series = ratioSeries(rows, table.isOfPeers);
     if (series.length === 0) return [];
     return [{label: `${table.title}: ${row.brief}${severalDevices ? ` on ${row.device}` : ""}`, group: table.title,
