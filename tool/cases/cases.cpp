@@ -139,8 +139,7 @@ std::vector<ShapeCase> parse_shape_cases(std::string_view text, std::string_view
 }
 
 std::vector<ShapeCase> embedded_shape_cases(std::string op, std::string_view form, bool on_gpu) {
-  std::replace(op.begin(), op.end(), '-', '_');
-  const std::string file = op + ".csv";
+  const std::string file = with_underscores(std::move(op)) + ".csv";
   return parse_shape_cases(embedded_case_file(file), file, form, on_gpu);
 }
 

@@ -139,7 +139,7 @@ class Attention : public Operator {
                           kSuite));
     add_text(app, "--suite", suite_, kSuite,
              "The attention of 16 models, with and without a causal mask.");
-    option_group(app, "Mask");
+    option_group(app, kMaskOptions);
     add_flag(app, "--causal", causal_, "A query sees no key behind its place.");
     add_text(app, "--window", window_, "L,R",
              with_default("Keys before and behind the place of a query that it sees, or all.",

@@ -26,11 +26,7 @@ double Case::work() const {
   return product;
 }
 
-std::vector<std::string> Operator::chosen_operators() const {
-  std::string own = name();
-  std::replace(own.begin(), own.end(), '-', '_');
-  return {own};
-}
+std::vector<std::string> Operator::chosen_operators() const { return {with_underscores(name())}; }
 
 std::string Operator::bench_command(const Case& one, const TimingOptions& timing) const {
   return forced_backends() + "octet bench " + one.arguments + data_arguments() + bench_arguments() +

@@ -126,6 +126,7 @@ inline constexpr Dtype kUsualDtype = Dtype::bf16;  // without --dtype
 // Groups of options, for the help.
 inline constexpr const char* kNumericOptions = "Numerics";
 inline constexpr const char* kMachineOptions = "Device";
+inline constexpr const char* kMaskOptions = "Mask";
 
 // An operator whose cases are shapes: those of --shape, or else those of cases/<operator>.csv.
 class ShapeOperator : public Operator {

@@ -155,7 +155,7 @@ std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
 
 void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what,
                        std::int64_t usual) {
-  option_group(app, "Groups");
+  option_group(app, kGroupOptions);
   add_whole(
       app, "--groups", options.groups, 1, kMaxGroups,
       with_default(fmt::format("Groups that share the rows of {}, at most {}.", what, kMaxGroups),

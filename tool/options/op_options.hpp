@@ -57,6 +57,7 @@ struct GroupOptions {
   std::string tail = "zero";
 };
 
+inline constexpr const char* kGroupOptions = "Groups";  // for the help
 // `what` has the rows: "the tensor". `usual`: groups by default; 0: none.
 void add_group_options(CLI::App& app, GroupOptions& options, const std::string& what,
                        std::int64_t usual = 0);

@@ -7,6 +7,11 @@
 
 namespace octet::tool {
 
+std::string with_underscores(std::string op) {
+  std::replace(op.begin(), op.end(), '-', '_');
+  return op;
+}
+
 bool parse_whole(std::string_view text, std::int64_t least, std::int64_t most,
                  std::int64_t& value) {
   return parse_number(text, value) && value >= least && value <= most;

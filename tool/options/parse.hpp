@@ -36,6 +36,9 @@ bool parse_number(std::string_view text, Number& number) {
   return result.ec == std::errc{} && result.ptr == end;
 }
 
+// "grouped_gemm" of "grouped-gemm": the library's name of an operator.
+std::string with_underscores(std::string op);
+
 // Parses decimal digits as a number in [least, most]; false for anything else.
 bool parse_whole(std::string_view text, std::int64_t least, std::int64_t most, std::int64_t& value);
 

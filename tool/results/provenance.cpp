@@ -1,5 +1,7 @@
 #include "tool/results/provenance.hpp"
 
+#include "tool/options/parse.hpp"
+
 #include "octet_commit.h"
 
 #include <octet/octet.h>
@@ -15,8 +17,7 @@ namespace octet::tool {
 std::string commit() { return OCTET_COMMIT; }
 
 std::string device_sources(std::string op) {
-  std::replace(op.begin(), op.end(), '-', '_');
-  return octet_device_sources(op.c_str());
+  return octet_device_sources(with_underscores(std::move(op)).c_str());
 }
 
 std::string version_text() {

@@ -2,6 +2,7 @@
 #include "tool/console.hpp"
 #include "tool/history/state_database.hpp"
 #include "tool/options/options.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/results/files.hpp"
 #include "tool/tune/problem_text.hpp"
 #include "tool/tune/tuner.hpp"
@@ -50,8 +51,7 @@ int threads_of(const TuningKey& key) {
 }
 
 std::optional<KnownDevice> device_of(const TuningKey& key) {
-  std::string op = operator_of(key.problem);
-  std::ranges::replace(op, '-', '_');
+  const std::string op = with_underscores(operator_of(key.problem));
   std::vector<KnownDevice> devices{{kCpu, threads_of(key), {}}};
   for (int index = 0; index < cuda_device_count(); ++index) {
     devices.push_back({{DeviceType::cuda, index}, 0, {}});

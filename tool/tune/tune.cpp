@@ -38,13 +38,6 @@ struct TuneCommand {
   std::optional<double> max_seconds;
 };
 
-// A problem and where it is to be tuned.
-struct Wanted {
-  std::string problem;
-  Device device;
-  DataOptions data{};
-};
-
 // What the counts at the end say of a run.
 struct Tally {
   std::size_t tuned = 0;
@@ -63,20 +56,16 @@ void say_on_stderr(const std::string& what, const std::exception& error) {
 }
 
 // The problems of the operator that the plans of its cases have. A case that cannot be planned has none.
-std::vector<Wanted> problems_of_cases(const Operator& op, Tally& tally) {
-  std::vector<Wanted> wanted;
+std::vector<CaseProblem> problems_of_cases(const Operator& op, Tally& tally) {
+  std::vector<CaseProblem> wanted;
   for (const Case& one : op.chosen_cases()) {
-    const RecordedCalls calls;
     try {
-      one.workload(op.data_options());
+      for (CaseProblem& problem : problems_of(one, op.data_options())) {
+        if (operator_of(problem.problem) == op.name()) wanted.push_back(std::move(problem));
+      }
     } catch (const Error& error) {
       say_on_stderr(one.arguments, error);
       ++tally.failed;
-      continue;
-    }
-    for (const std::string& problem : calls.problems()) {
-      if (operator_of(problem) != op.name()) continue;
-      wanted.push_back({problem, one.device, one.data(op.data_options())});
     }
   }
   return wanted;
@@ -84,12 +73,12 @@ std::vector<Wanted> problems_of_cases(const Operator& op, Tally& tally) {
 
 // Those of a log that OCTET_LOG=calls wrote, among whatever else it has: on the device of --device, or else on that
 // of the call.
-std::vector<Wanted> problems_of_log(const TuneCommand& command) {
+std::vector<CaseProblem> problems_of_log(const TuneCommand& command) {
   const std::string text = read_text_file("--from-log " + command.log, command.log,
                                           "a log with the lines that OCTET_LOG=calls prints");
   const Operator& op = *command.op;
   std::istringstream lines(text);
-  std::vector<Wanted> wanted;
+  std::vector<CaseProblem> wanted;
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();
     // The last: a line of several processes may begin with a part of another call.
@@ -113,11 +102,11 @@ std::vector<Wanted> problems_of_log(const TuneCommand& command) {
 }
 
 // Each once: calls of a log that differ in their device only are one problem on that of --device.
-std::vector<Wanted> wanted_problems(const TuneCommand& command, Tally& tally) {
-  std::vector<Wanted> all =
+std::vector<CaseProblem> wanted_problems(const TuneCommand& command, Tally& tally) {
+  std::vector<CaseProblem> all =
       command.log.empty() ? problems_of_cases(*command.op, tally) : problems_of_log(command);
   std::set<std::string> seen;
-  std::erase_if(all, [&](const Wanted& one) {
+  std::erase_if(all, [&](const CaseProblem& one) {
     return !seen.insert(tuning_problem(one.problem, false) + " on " + name(one.device)).second;
   });
   return all;
@@ -165,7 +154,7 @@ int tune_operator(const TuneCommand& command) {
   // What runs without a table is what is tuned. The one of OCTET_TUNING_TABLE may be what this run makes.
   set_process_table(nullptr);
   Tally tally;
-  const std::vector<Wanted> wanted = wanted_problems(command, tally);
+  const std::vector<CaseProblem> wanted = wanted_problems(command, tally);
   TuningStore store(store_path(command.store), true);
   std::vector<bench::Row> table{{"problem", "fastest", "gain"}};
   Progress progress(std::vector<double>(wanted.size(), 1.0));
@@ -254,7 +243,7 @@ void add_tune(CLI::App& octet, Chosen& chosen) {
     add_examples(app, examples_of(*command->op));
     choose_when_given(app, chosen, [command, &app] {
       if (!command->log.empty()) {
-        for (const char* group : {kCaseOptions, kNumericOptions, "Mask", "Groups"}) {
+        for (const char* group : {kCaseOptions, kNumericOptions, kMaskOptions, kGroupOptions}) {
           refuse_group(app, group, "--from-log, whose calls say what is tuned");
         }
       }

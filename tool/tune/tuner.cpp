@@ -3,6 +3,7 @@
 #include "tool/console.hpp"
 #include "tool/history/state_database.hpp"
 #include "tool/operators/operator.hpp"
+#include "tool/options/parse.hpp"
 #include "tool/tune/problem_text.hpp"
 
 #include "bench/tune/search.hpp"
@@ -179,26 +180,8 @@ std::string first_failure(const GateReport& report) {
   return "";
 }
 
-// A problem of octet bench.
-struct Asked {
-  std::string problem;
-  Device device;
-  DataOptions data;
-};
-
 void say_not_tuned(const std::string& what, const std::exception& error) {
   fmt::print(stderr, "octet: not tuned: {}: {}\n", printable(what), printable(error.what()));
-}
-
-// The problems of a case that octet tune knows.
-std::vector<Asked> problems_of(const Case& one, const DataOptions& data) {
-  const RecordedCalls calls;
-  one.workload(data);
-  std::vector<Asked> problems;
-  for (const std::string& problem : calls.problems()) {
-    if (is_tunable(problem)) problems.push_back({problem, one.device, data});
-  }
-  return problems;
 }
 
 // An entry that the library cannot run is none.
@@ -208,12 +191,11 @@ bool is_known(const bench::Tunable& tunable, const TuningStore& store) {
 }
 
 // Those that the store does not have. A case that cannot be planned has none: the benchmark says why.
-std::vector<Asked> missing_problems(const Operator& op, const TuningStore& store) {
-  std::vector<Asked> missing;
+std::vector<CaseProblem> missing_problems(const Operator& op, const TuningStore& store) {
+  std::vector<CaseProblem> missing;
   for (const Case& one : op.chosen_cases()) {
-    if (!one.workload) continue;
     try {
-      for (const Asked& asked : problems_of(one, one.data(op.data_options()))) {
+      for (const CaseProblem& asked : problems_of(one, op.data_options())) {
         const auto tunable = read_problem(asked.problem, asked.device, asked.data);
         if (!is_known(*tunable, store)) missing.push_back(asked);
       }
@@ -224,9 +206,9 @@ std::vector<Asked> missing_problems(const Operator& op, const TuningStore& store
   return missing;
 }
 
-void tune_missing(const std::vector<Asked>& missing, TuningStore& store) {
+void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store) {
   std::set<std::string> ops;
-  for (const Asked& one : missing) ops.insert(operator_of(one.problem));
+  for (const CaseProblem& one : missing) ops.insert(operator_of(one.problem));
   refuse_forced_backends(ops);
   for (const auto& [problem, device, data] : missing) {
     try {
@@ -247,6 +229,18 @@ ScopedTable::ScopedTable(TuningEntries entries) : before_(process_table()) {
       std::make_shared<const TuningTable>(TuningTable{"(being tuned)", std::move(entries)}));
 }
 ScopedTable::~ScopedTable() { set_process_table(before_); }
+
+std::vector<CaseProblem> problems_of(const Case& one, const DataOptions& options) {
+  std::vector<CaseProblem> problems;
+  if (!one.workload) return problems;
+  const DataOptions data = one.data(options);
+  const RecordedCalls calls;
+  one.workload(data);
+  for (const std::string& problem : calls.problems()) {
+    if (is_tunable(problem)) problems.push_back({problem, one.device, data});
+  }
+  return problems;
+}
 
 std::string choice_text(const TunedChoice& choice) {
   return choice.implementation + " " + choice.configuration;
@@ -271,9 +265,8 @@ TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
 }
 
 void refuse_forced_backends(const std::set<std::string>& ops) {
-  for (std::string op : ops) {
-    std::ranges::replace(op, '-', '_');
-    const std::string variable = backend_variable(op);
+  for (const std::string& op : ops) {
+    const std::string variable = backend_variable(with_underscores(op));
     if (const char* value = environment(variable.c_str())) {
       refuse_usage(
           "{}={} forces an implementation, which no tuning table changes; unset it to tune",

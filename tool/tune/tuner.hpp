@@ -14,6 +14,7 @@
 
 namespace octet::tool {
 
+struct Case;
 class Operator;
 
 struct TunerOptions {
@@ -34,6 +35,16 @@ class ScopedTable {
  private:
   std::shared_ptr<const TuningTable> before_;
 };
+
+// A problem that the plans of a case have, and where and on which data it is tuned.
+struct CaseProblem {
+  std::string problem;
+  Device device;
+  DataOptions data{};
+};
+
+// Those that octet tune knows. Throws Error if the case cannot be planned.
+std::vector<CaseProblem> problems_of(const Case& one, const DataOptions& options);
 
 // Whether the library can run a choice, as an imported one may not be.
 bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice);

@@ -46,6 +46,8 @@ constexpr const char* kColumns =
     "SELECT id, problem, device, driver, kernels, implementation, configuration, "
     "usual_implementation, usual_configuration, gain, time, commit_id FROM entries ";
 
+constexpr const char* kSameKey = "problem = ?1 AND device = ?2 AND driver = ?3 AND kernels = ?4";
+
 TunedEntry entry_of(const Statement& row) {
   TunedEntry entry;
   entry.id = row.whole(0);
@@ -156,9 +158,7 @@ std::vector<TunedEntry> TuningStore::entries() const {
 
 std::optional<TunedEntry> TuningStore::find(const TuningKey& key) const {
   if (!database_) return found_in(of_table_, &TunedEntry::key, key);
-  Statement rows(*database_,
-                 std::string(kColumns) +
-                     "WHERE problem = ?1 AND device = ?2 AND driver = ?3 AND kernels = ?4");
+  Statement rows(*database_, std::string(kColumns) + "WHERE " + kSameKey);
   rows.give(key.problem).give(key.device).give(key.driver).give(key.kernels);
   if (!rows.step()) return std::nullopt;
   return entry_of(rows);
@@ -187,7 +187,7 @@ TuningEntries TuningStore::table() const {
 }
 
 void TuningStore::insert(const TunedEntry& entry) {
-  remove_where(*database_, "problem = ?1 AND device = ?2 AND driver = ?3 AND kernels = ?4",
+  remove_where(*database_, kSameKey,
                {entry.key.problem, entry.key.device, entry.key.driver, entry.key.kernels});
   Statement(*database_,
             "INSERT INTO entries (problem, device, driver, kernels, implementation, "
