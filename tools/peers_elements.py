@@ -6,14 +6,13 @@ the faster of the requested modes. A device copy of as many bytes runs in the sa
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable
 
 import torch
 
 import octet_c
 import peers_quantize
-from peers_rounds import OURS, Case, LeftOut, noted
+from peers_rounds import OURS, Case, LeftOut, noted, sets_beyond
 from peers_torch import COPY, close, device_copy, quickest_compiled, rotating
 
 UNFUSED = "octet unfused"
@@ -37,8 +36,7 @@ def randn(generator, *shape):
 def sets_of(make, l2_bytes):
     """Enough sets of inputs to exceed twice the L2 cache."""
     first = make()
-    count = math.ceil(2 * l2_bytes / bytes_of(*first))
-    return [first] + [make() for _ in range(count - 1)]
+    return [first] + [make() for _ in range(1, sets_beyond(bytes_of(*first), l2_bytes))]
 
 
 def quantized_both_ways(x):

@@ -5,13 +5,12 @@ exceed twice the L2 cache together, as in octet bench: otherwise small operands 
 """
 
 import functools
-import math
 
 import torch
 
 import octet_c
 import peers_libraries
-from peers_rounds import OURS, Case, LeftOut, fastest_peer, noted
+from peers_rounds import OURS, Case, LeftOut, fastest_peer, noted, sets_beyond
 from peers_torch import rotating
 
 ROWS, SQUARES = (1, 128), (128, 128)
@@ -24,8 +23,7 @@ MOST_SETS = 1024
 
 
 def operand_sets(touched_bytes, l2_bytes):
-    """How many sets of operands exceed twice the cache."""
-    return max(1, min(MOST_SETS, math.ceil(2 * l2_bytes / touched_bytes)))
+    return min(MOST_SETS, sets_beyond(touched_bytes, l2_bytes))
 
 
 def bytes_of(operand):

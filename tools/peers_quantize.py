@@ -6,7 +6,7 @@ import torch
 
 import octet_c
 import peers_libraries
-from peers_rounds import OURS, Case
+from peers_rounds import OURS, Case, sets_beyond
 from peers_torch import COPY, close, device_copy, quickest_compiled, rotating
 
 ALL = -1
@@ -108,7 +108,7 @@ def contenders(inputs, block, modes):
 
 def cases(shape, compare, options, l2_bytes, device="cuda"):
     generator = torch.Generator(device).manual_seed(1)
-    sets = math.ceil(2 * l2_bytes / (2 * math.prod(shape)))
+    sets = sets_beyond(2 * math.prod(shape), l2_bytes)
     inputs = [torch.randn(shape, generator=generator, dtype=torch.bfloat16, device=device)
               for _ in range(sets)]
     for product, block in BLOCKS[options.granularity].items():

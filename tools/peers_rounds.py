@@ -128,6 +128,12 @@ class Protocol:
         return self.case_seconds / (2 * (self.rounds + 2) * contenders)
 
 
+def sets_beyond(touched_bytes, l2_bytes):
+    """How many sets of inputs exceed twice the L2 cache, so that launches that take them in turn read
+    from memory."""
+    return max(1, math.ceil(2 * l2_bytes / touched_bytes))
+
+
 def batch_of(call_seconds, round_seconds, sets=1):
     """How many launches are enqueued at once, and whether as a graph: for short calls launched one
     by one, Python would be measured. A graph takes every set of operands equally often."""

@@ -13,8 +13,8 @@
 // d_gate_up, as FP8 in one pass: no 16-bit h or d_gate_up is stored. The bits are those of the chain
 // of single operators, which `unfused` runs.
 // Blockwise layers have that one pass, and rowwise layers without weight gradients (in inference, or
-// with frozen weights). All others run the chain: scales of columns and of whole tensors need every
-// row first, and mx blocks are written by the quantiser alone.
+// with frozen weights). All others run the chain: the scale of a column or of a whole tensor is known
+// only after the last row, and only the quantiser writes mx blocks.
 // Without `down` the FP8 layer writes h in FP8 for the products that follow, and its backward takes
 // dh in `dtype`.
 #pragma once
