@@ -261,6 +261,17 @@ TEST(ToolCheck, NamesTheShapeOfTheBuffersWhereRowsAreLeftBehindTheLastGroup) {
   EXPECT_EQ(outcome.out.find("--shape"), std::string::npos) << outcome.out;  // the label has it
 }
 
+TEST(ToolCheck, TakesHybridFormatsOfEveryLayer) {
+  for (const char* layer :
+       {"gemm --shape 8x40x24", "gated-mlp --shape 8x40x24", "linear-cross-entropy --shape 8x40x24",
+        "grouped-gemm --groups 2 --shape 16x40x24", "moe-mlp --shape 16x40x24 --experts 4"}) {
+    const Outcome outcome =
+        run_tool("check " + std::string(layer) + " --format hybrid --device cpu");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("--grad-format e5m2"), std::string::npos) << outcome.out;
+  }
+}
+
 TEST(ToolCheck, TakesEveryFormOfQuantize) {
   for (const char* options :
        {"--block 1xall --transposed-block 1xall", "--block allxall --transposed-block allxall",

@@ -100,10 +100,8 @@ class GatedMlp : public ShapeOperator {
     const GatedMlpProblem usual;
     add_dtype(app, "--input", input_, kFloats,
               with_default("Data type of the tensors of an FP8 layer.", usual.dtype));
-    add_dtype(app, "--format", format_, kFp8,
-              with_default("FP8 format of x, h and the weights.", usual.format));
-    add_dtype(app, "--grad-format", grad_format_, kFp8,
-              with_default("FP8 format of the gradients.", usual.grad_format));
+    add_layer_formats(app, formats_, "x, h and the weights", "the gradients", usual.format,
+                      usual.grad_format);
     add_dtype(app, "--dw", dw_, kFloats,
               with_default("Data type of the weight gradients.", usual.dw_dtype));
     add_flag(app, "--accumulate-dw", accumulate_dw_,
@@ -126,7 +124,7 @@ class GatedMlp : public ShapeOperator {
 
   void check_options_fit() const {
     if (dtype_ == "fp8") return;
-    if (unfused_ || input_ || format_ || grad_format_ || wgrad_blocks_ != "1d" || amax_floor_ ||
+    if (unfused_ || input_ || formats_.is_given() || wgrad_blocks_ != "1d" || amax_floor_ ||
         pow2_scales_ || granularity_ != "blockwise" || mx_scale_ != "floor" || fast_accumulation_) {
       refuse_usage(
           "--unfused, --input, --format, --grad-format, --granularity, --wgrad-blocks, "
@@ -149,8 +147,7 @@ class GatedMlp : public ShapeOperator {
       problem.activation = chosen_activation(activation_, shape);
       problem.down = down_;
       problem.unfused = unfused_;
-      problem.format = format_.value_or(problem.format);
-      problem.grad_format = grad_format_.value_or(problem.grad_format);
+      formats_.set(problem);
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
       problem.granularity = parse_granularity(granularity_).value_or(problem.granularity);
       problem.mx_scale = mx_scale_ == "even" ? MxScale::even
@@ -178,7 +175,8 @@ class GatedMlp : public ShapeOperator {
   bool unfused_ = false;
   bool pow2_scales_ = false;
   bool accumulate_dw_ = false;
-  std::optional<Dtype> input_, format_, grad_format_, dw_;
+  std::optional<Dtype> input_, dw_;
+  LayerFormats formats_;
   std::optional<float> amax_floor_;
   std::int32_t max_multiprocessors_ = 0;
 };

@@ -132,15 +132,8 @@ class Gemm : public Operator {
                "operand, or mx blocks of 32 folded to 128.");
     add_dtype(app, "--input", input_, kFloats,
               with_default("Data type of x, w, dy, y and dx of an FP8 layer.", usual.dtype));
-    add_choice(app, "--format", {"e4m3", "e5m2", "hybrid"},
-               with_default("FP8 format of x and w; hybrid is --format e4m3 --grad-format e5m2.",
-                            usual.format),
-               [this](const std::string& name) {
-                 hybrid_ = name == "hybrid";
-                 format_ = parse_dtype(hybrid_ ? "e4m3" : name);
-               });
-    add_dtype(app, "--grad-format", grad_format_, kFp8,
-              with_default("FP8 format of the output gradient dy.", usual.grad_format));
+    add_layer_formats(app, formats_, "x and w", "the output gradient dy", usual.format,
+                      usual.grad_format);
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
                "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
     add_dtype(
@@ -289,12 +282,8 @@ class Gemm : public Operator {
   }
 
   void check_layer_options() const {
-    if (hybrid_ && grad_format_.value_or(Dtype::e5m2) != Dtype::e5m2) {
-      refuse_usage("--format hybrid has gradients in e5m2, got --grad-format {}",
-                   octet::name(*grad_format_));
-    }
     if (is_fp8()) return;
-    if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || dbias_ ||
+    if (formats_.is_given() || input_ || amax_floor_ || pow2_scales_ || dbias_ ||
         wgrad_blocks_ != "1d" || granularity_ != "blockwise" || mx_scale_ != "floor" ||
         fast_accumulation_ || !data_.quantize_backend.empty()) {
       refuse_usage(
@@ -311,8 +300,7 @@ class Gemm : public Operator {
     problem.n = layer.n;
     problem.k = layer.k;
     problem.dtype = is_fp8() ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
-    problem.format = format_.value_or(problem.format);
-    problem.grad_format = grad_format_.value_or(hybrid_ ? Dtype::e5m2 : problem.grad_format);
+    formats_.set(problem);
     problem.granularity = parse_granularity(granularity_).value_or(problem.granularity);
     problem.mx_scale = mx_scale_ == "even" ? MxScale::even
                        : mx_scale_ == "up" ? MxScale::up
@@ -425,10 +413,10 @@ class Gemm : public Operator {
   std::optional<std::int64_t> sequence_;
   std::string suite_;
   std::optional<std::int64_t> random_;
-  std::optional<Dtype> input_, format_, grad_format_, dw_, bias_, dbias_;
+  std::optional<Dtype> input_, dw_, bias_, dbias_;
   std::string wgrad_blocks_ = "1d";
   bool accumulate_dw_ = false;
-  bool hybrid_ = false;  // --format hybrid
+  LayerFormats formats_;
   std::optional<float> amax_floor_;
   bool pow2_scales_ = false;
   std::string mx_scale_ = "floor";

@@ -217,9 +217,8 @@ class GroupedGemm : public ShapeOperator {
                "How FP8 scales are shared; there is one way.");
     add_dtype(app, "--input", input_, kFloats,
               with_default("Data type of x, w, dy, y and dx of an FP8 layer.", usual.dtype));
-    add_dtype(app, "--format", format_, kFp8, with_default("FP8 format of x and w.", usual.format));
-    add_dtype(app, "--grad-format", grad_format_, kFp8,
-              with_default("FP8 format of the output gradient dy.", usual.grad_format));
+    add_layer_formats(app, formats_, "x and w", "the output gradient dy", usual.format,
+                      usual.grad_format);
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
                "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
     add_dtype(
@@ -257,7 +256,7 @@ class GroupedGemm : public ShapeOperator {
 
   void check_layer_options() const {
     if (is_fp8()) return;
-    if (format_ || grad_format_ || input_ || amax_floor_ || pow2_scales_ || weights_quantized_ ||
+    if (formats_.is_given() || input_ || amax_floor_ || pow2_scales_ || weights_quantized_ ||
         wgrad_blocks_ != "1d" || !data_.quantize_backend.empty()) {
       refuse_usage(
           "--input, --format, --grad-format, --wgrad-blocks, --weights-quantized, --amax-floor, "
@@ -288,8 +287,7 @@ class GroupedGemm : public ShapeOperator {
     problem.n = shape.extents[1];
     problem.k = shape.extents[2];
     problem.dtype = is_fp8() ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
-    problem.format = format_.value_or(problem.format);
-    problem.grad_format = grad_format_.value_or(problem.grad_format);
+    formats_.set(problem);
     problem.weights_quantized = weights_quantized_;
     problem.dw_dtype = dw_.value_or(is_fp8() ? problem.dw_dtype : problem.dtype);
     problem.accumulate_dw = accumulate_dw_;
@@ -462,7 +460,8 @@ class GroupedGemm : public ShapeOperator {
   std::vector<std::int64_t> expert_parallel_, tokens_per_group_;
   std::string dtype_ = "fp8";              // fp8, bf16, f16
   std::string granularity_ = "blockwise";  // only with fp8
-  std::optional<Dtype> input_, format_, grad_format_, dw_;
+  std::optional<Dtype> input_, dw_;
+  LayerFormats formats_;
   std::string wgrad_blocks_ = "1d";
   bool accumulate_dw_ = false;
   bool weights_quantized_ = false;

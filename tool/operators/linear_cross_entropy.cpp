@@ -89,9 +89,8 @@ class LinearCrossEntropy : public ShapeOperator {
               with_default("Data type of the targets.", usual.target_dtype));
     add_dtype(app, "--input", input_, kFloats,
               with_default("Data type of the tensors of an FP8 head.", usual.dtype));
-    add_dtype(app, "--format", format_, kFp8, with_default("FP8 format of x and w.", usual.format));
-    add_dtype(app, "--grad-format", grad_format_, kFp8,
-              with_default("FP8 format of the gradients of the logits.", usual.grad_format));
+    add_layer_formats(app, formats_, "x and w", "the gradients of the logits", usual.format,
+                      usual.grad_format);
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
                "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
     add_scale_options(app, amax_floor_, pow2_scales_);
@@ -111,7 +110,7 @@ class LinearCrossEntropy : public ShapeOperator {
 
   void check_options_fit() const {
     if (dtype_ == "fp8") return;
-    if (input_ || format_ || grad_format_ || wgrad_blocks_ != "1d" || amax_floor_ || pow2_scales_) {
+    if (input_ || formats_.is_given() || wgrad_blocks_ != "1d" || amax_floor_ || pow2_scales_) {
       refuse_usage(
           "--input, --format, --grad-format, --wgrad-blocks, --amax-floor and --pow2-scales go "
           "with --dtype fp8, got --dtype {}",
@@ -133,8 +132,7 @@ class LinearCrossEntropy : public ShapeOperator {
                           : reduction_ == "sum" ? LossReduction::sum
                                                 : LossReduction::mean;
       problem.target_dtype = target_.value_or(problem.target_dtype);
-      problem.format = format_.value_or(problem.format);
-      problem.grad_format = grad_format_.value_or(problem.grad_format);
+      formats_.set(problem);
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
       problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
       problem.pow2_scales = pow2_scales_;
@@ -156,7 +154,8 @@ class LinearCrossEntropy : public ShapeOperator {
   bool pow2_scales_ = false;
   bool accumulate_dw_ = false;
   std::int64_t chunk_rows_ = 0;
-  std::optional<Dtype> target_, input_, format_, grad_format_, dw_;
+  std::optional<Dtype> target_, input_, dw_;
+  LayerFormats formats_;
   std::optional<float> amax_floor_;
   std::int32_t max_multiprocessors_ = 0;
 };

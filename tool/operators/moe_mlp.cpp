@@ -98,10 +98,8 @@ class MoeMlpOperator : public ShapeOperator {
     add_gate_activation(app, activation_);
     add_dtype(app, "--input", input_, kFloats,
               with_default("Data type of the tensors.", usual.dtype));
-    add_dtype(app, "--format", format_, kFp8,
-              with_default("FP8 format of x, h and the weights.", usual.format));
-    add_dtype(app, "--grad-format", grad_format_, kFp8,
-              with_default("FP8 format of the gradients.", usual.grad_format));
+    add_layer_formats(app, formats_, "x, h and the weights", "the gradients", usual.format,
+                      usual.grad_format);
     add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
                "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
     add_scale_options(app, amax_floor_, pow2_scales_);
@@ -171,8 +169,7 @@ class MoeMlpOperator : public ShapeOperator {
       problem.capacity = capacity_.value_or(0);
       problem.dtype = input_.value_or(problem.dtype);
       problem.activation = chosen_activation(activation_, shape);
-      problem.format = format_.value_or(problem.format);
-      problem.grad_format = grad_format_.value_or(problem.grad_format);
+      formats_.set(problem);
       problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
       problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
       problem.pow2_scales = pow2_scales_;
@@ -205,7 +202,8 @@ class MoeMlpOperator : public ShapeOperator {
   std::optional<std::int64_t> experts_, top_k_, expert_groups_, top_groups_, first_expert_;
   std::optional<std::int64_t> local_experts_, rows_, capacity_;
   std::optional<float> scale_, amax_floor_;
-  std::optional<Dtype> logits_, input_, format_, grad_format_, dw_;
+  std::optional<Dtype> logits_, input_, dw_;
+  LayerFormats formats_;
   std::int32_t max_multiprocessors_ = 0;
 };
 

@@ -119,6 +119,27 @@ void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& po
   add_flag(app, "--pow2-scales", pow2_scales, "Round scales up to powers of two.");
 }
 
+void LayerFormats::check() const {
+  if (hybrid && grad.value_or(Dtype::e5m2) != Dtype::e5m2) {
+    refuse_usage("--format hybrid has gradients in e5m2, got --grad-format {}", name(*grad));
+  }
+}
+
+void add_layer_formats(CLI::App& app, LayerFormats& formats, const char* operands,
+                       const char* gradients, Dtype usual, Dtype usual_grad) {
+  add_choice(app, "--format", {"e4m3", "e5m2", "hybrid"},
+             with_default(fmt::format("FP8 format of {}; hybrid is --format e4m3 --grad-format "
+                                      "e5m2.",
+                                      operands),
+                          usual),
+             [&formats](const std::string& name) {
+               formats.hybrid = name == "hybrid";
+               formats.format = parse_dtype(formats.hybrid ? "e4m3" : name);
+             });
+  add_dtype(app, "--grad-format", formats.grad, kFp8,
+            with_default(fmt::format("FP8 format of {}.", gradients), usual_grad));
+}
+
 void add_max_multiprocessors(CLI::App& app, std::int32_t& max_multiprocessors) {
   add_whole(app, "--max-multiprocessors", max_multiprocessors, 0,
             std::numeric_limits<std::int32_t>::max(),
