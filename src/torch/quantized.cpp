@@ -65,7 +65,7 @@ Tensor scales_of_zeros(const octet_quantized_layout& layout, const Tensor& like,
                        const ScaleOptions& options) {
   octet_quantize_problem problem;
   octet_init_quantize_problem(&problem);
-  problem.input_dtype = OCTET_F32;
+  problem.input_dtype = OCTET_BF16;  // every device casts it
   problem.rows = std::max<std::int64_t>(layout.rows, 1);
   problem.cols = std::max<std::int64_t>(layout.cols, 1);
   problem.format = layout.dtype;
@@ -74,7 +74,7 @@ Tensor scales_of_zeros(const octet_quantized_layout& layout, const Tensor& like,
   problem.amax_floor = options.amax_floor;
   problem.pow2_scales = options.pow2_scales ? 1 : 0;
   problem.device = device_of(like);
-  const Tensor zeros = empty({problem.rows, problem.cols}, shim.f32, like);
+  const Tensor zeros = empty({problem.rows, problem.cols}, shim.bf16, like);
   set_to_zero(zeros);
   const octet_quantized_layout cast =
       layout_of(problem.rows, problem.cols, layout.dtype, layout.block);
