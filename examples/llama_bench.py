@@ -67,6 +67,8 @@ def measure(contenders: list[Contender], shape: Shape, data: Data, args: argpars
     if machine.ranks > 1:
         raise ValueError("octet: --bench, --profile and --host-time run in one process, not under torchrun")
     args.out.mkdir(parents=True, exist_ok=True)
+    # Every precision compiles its own graphs of the same functions: a layer without and with a residual, and the head.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 4 * len(contenders))
     entrants = enter(contenders, shape, args, machine)
     optimizers = shared_optimizers(entrants, args)
     inputs = [data.batches(number, 0, args, machine) for number in range(args.round_steps)]  # on the device by now
