@@ -155,7 +155,7 @@ TEST(SharedPlan, CountsTheBytesOfAStage) {
         {"256x128x4 1x128.1x128 e4m3.e4m3 paired", 49152, 1024, 512},
         {"64x64x10 1x128.1x128 e4m3.e4m3 paired", 16384, 256, 256},
         {"256x128x4 1xall.1xall e4m3.e4m3", 49152, 0, 0},
-        {"128x192x5 bf16.bf16 k.k cluster in turn", 40960, 0, 0}}) {
+        {"128x192x5 unpromoted e4m3.e4m3 cluster in turn", 40960, 0, 0}}) {
     const auto c = parse_sm90_gemm_config(config);
     ASSERT_TRUE(c.has_value()) << config;
     EXPECT_EQ(stage_bytes(*c), operands + a_scales + b_scales) << config;

@@ -42,6 +42,7 @@ LISTED_GROUPED = re.compile(
 )
 GROUPS = {"none": 0, "rows": 1, "contraction": 2}
 WIDTHS_KERNEL = "gemm_widths_kernel"
+WIDTHS_16 = re.compile(r"RowWidths16ILNS_5DtypeE(\d)ELNS_5MajorE(\d)E")
 ATTENTION_FORWARD = re.compile(
     r"attention_forward_kernel\w*Sm90AttentionForwardConfigELNS_5DtypeE\dELi(\d+)ELi\d+ELi\d+ELi(\d+)E"
 )
@@ -61,8 +62,12 @@ def gemm_config(kernel):
     return tuple(int(number) for number in match.groups()) if match else None
 
 
-def row_widths():
-    """The configurations of the one kernel that has several."""
+def row_widths(kernel=""):
+    """The configurations of a kernel that has several: of 16 bits, or of e4m3 . e4m3."""
+    if match := WIDTHS_16.search(kernel):
+        dtype, b_major = (int(number) for number in match.groups())
+        tiles = ((128, 256, 4), (128, 192, 5), (128, 128, 6))
+        return [(*tile, NONE, dtype, dtype, 0, 1, MAJORS["k"], b_major, 0) for tile in tiles]
     tiles = ((128, 256, 4), (128, 192, 4), (128, 160, 5), (128, 128, 6))
     return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1, 0, 0, 0) for tile in tiles]
 
@@ -147,7 +152,7 @@ def gemm_counts(config, over):
     staged = waves == 2 and not in_turn
     elected = promotion != ONE_BY_ONE and waves == 1
     if promotion == NONE:
-        counts = unpromoted_counts(config, waves, elected)
+        counts = unpromoted_counts(config, waves, elected and wave_n <= 128)
         if dtype >= DTYPES["e4m3"]:
             counts["FMUL"] = end_scale_products(waves, per_wave, staged, staged_early, 1)
         return counts
@@ -210,7 +215,7 @@ def expected(kernel):
     """The counts a kernel must have; no design uses local memory."""
     counts = {"LDL": 0, "STL": 0}
     if WIDTHS_KERNEL in kernel:
-        each = [gemm_counts(config, GROUPS["rows"]) for config in row_widths()]
+        each = [gemm_counts(config, GROUPS["rows"]) for config in row_widths(kernel)]
         counts |= {operation: sum(of[operation] for of in each) for operation in each[0]}
     elif config := gemm_config(kernel):
         counts |= gemm_counts(config, groups(kernel))

@@ -2,6 +2,7 @@
 #include "results.hpp"
 #include "stale_results.hpp"
 
+#include "ops/gemm/sm90/compiled.hpp"
 #include "tool/results/command_line.hpp"
 
 #include <octet/octet.h>
@@ -46,6 +47,12 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity rowwise --fast-accumulation"),
             "fp8_linear_fast");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity blockwise"), "gemm");
+  EXPECT_EQ(digest_of("octet bench gemm --dtype fp8", "256x128x4 1x128.128x128 e4m3.e4m3"), "gemm");
+  for (const Sm90GemmConfig& narrow : kSm90NarrowConfigs) {
+    const std::string tiles = "128x128x6 1x128.1x128 e4m3.e4m3; " + name(narrow);
+    EXPECT_EQ(digest_of("octet bench gemm --dtype fp8", tiles), "gemm_narrow") << tiles;
+  }
+  EXPECT_EQ(digest_of("octet bench gemm --dtype bf16", "128x256x4 bf16.bf16 k.k"), "gemm_bf16");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity tensorwise"), "fp8_linear_whole");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity rowwise"), "fp8_linear_whole");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity mxfp8"), "fp8_linear_mx");

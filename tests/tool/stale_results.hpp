@@ -3,6 +3,7 @@
 
 #include "planned_rows.hpp"
 
+#include "tool/cases/random_layers.hpp"
 #include "tool/options/parse.hpp"
 #include "tool/results/command_line.hpp"
 #include "tool/results/files.hpp"
@@ -51,13 +52,20 @@ struct Measured {
   friend auto operator<=>(const Measured&, const Measured&) = default;
 };
 
+// Rows of tools/peers.py have no configuration; layers drawn at random may have had any.
+inline std::string digest_of_row(const bench::Record& record) {
+  const std::string op = digest_of(record.at("Command"), record.at("Configuration"));
+  const bool is_random = !random_group(record.at("Case")).empty();
+  return op == "gemm" && is_random && record.at("Configuration").empty() ? kNarrowDigest : op;
+}
+
 // `rows`: a file, with its header first.
 inline std::set<Measured> measured_in(const std::vector<bench::Row>& rows) {
   std::set<Measured> measured;
   for (std::size_t r = 1; r < rows.size(); ++r) {
     const bench::Record record(rows[0], rows[r]);
     const std::string hash = record.at("Device Sources");
-    if (!hash.empty()) measured.insert({digest_of(record.at("Command")), hash});
+    if (!hash.empty()) measured.insert({digest_of_row(record), hash});
   }
   return measured;
 }

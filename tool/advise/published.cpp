@@ -62,7 +62,8 @@ const std::vector<PublishedRow>& published_rows() {
             !has_option(command, "--prequantized") && !has_option(command, "--cold") &&
             !has_option(command, "--fast-accumulation");
         if (!results.rows[i].passed() || !is_usual) continue;
-        const std::string ours = device_sources(digest_of(command));  // empty without CUDA
+        const std::string ours =  // empty without CUDA
+            device_sources(digest_of(command, record.at("Configuration")));
         const auto extent = [&](const char* column) {
           return static_cast<std::int64_t>(record.number(column));
         };

@@ -123,7 +123,8 @@ bench::Row run_fields(const CaseResult& result) {
 }
 
 bench::Row origin_fields(const CaseResult& result) {
-  bench::Row fields{commit(), device_sources(digest_of(result.command)), cpu_model()};
+  bench::Row fields{commit(), device_sources(digest_of(result.command, result.configuration)),
+                    cpu_model()};
   append(fields, clock_fields(result));
   append(fields, {std::to_string(result.data.seed), result.command});
   return fields;

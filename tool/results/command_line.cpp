@@ -106,6 +106,15 @@ std::string digest_of_cast(const std::string& command) {
   return has_option(command, "--given-scales") ? "quantize_lines" : "quantize";
 }
 
+// The tiles of kSm90NarrowConfigs, which have kernels of their own.
+bool has_narrow_tile(const std::string& configuration) {
+  constexpr std::string_view kNarrow[] = {"128x192x4 1x128.128x128", "128x160x5 1x128.128x128",
+                                          "64x128x8 1x128.1x128", "64x64x10 1x128.1x128"};
+  return std::ranges::any_of(kNarrow, [&](std::string_view tile) {
+    return configuration.find(tile) != std::string::npos;
+  });
+}
+
 // FP8 outputs with scales of whole lines have kernels of their own, or are cast apart, as mx blocks are.
 bool has_lines(const std::string& command) {
   const auto blocks = blocks_of(command);
@@ -115,7 +124,7 @@ bool has_lines(const std::string& command) {
 
 }  // namespace
 
-std::string digest_of(const std::string& command) {
+std::string digest_of(const std::string& command, const std::string& configuration) {
   const std::string op = operator_of(command);
   const std::string granularity = option_of(command, "--granularity");
   const std::string dtype = option_of(command, "--dtype");
@@ -125,6 +134,7 @@ std::string digest_of(const std::string& command) {
     return has_option(command, "--fast-accumulation") ? "fp8_linear_fast" : "fp8_linear_whole";
   }
   if (op == "gemm" && granularity == "mxfp8") return "fp8_linear_mx";
+  if (op == "gemm" && has_narrow_tile(configuration)) return kNarrowDigest;
   const bool both = op == "quantize" || op == "gated-activation";
   const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
   if (both && experts) return op + "_experts";

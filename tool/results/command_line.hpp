@@ -17,8 +17,10 @@ std::string operator_of(const std::string& command);
 // batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for 16-bit products
 // "gemm_bf16" and the like; for layers with scales of whole rows or tensors "fp8_linear_whole" or, not promoted,
 // "fp8_linear_fast", for folded mx blocks "fp8_linear_mx"; for casts with other kernels "quantize_lines" and
-// "quantize_mx", for FP8 outputs whose blocks are not of 128 "rms-norm_lines" and the like.
-std::string digest_of(const std::string& command);
+// "quantize_mx", for FP8 outputs whose blocks are not of 128 "rms-norm_lines" and the like. "gemm_narrow" where one of the
+// row's configurations is a narrow tile, or where they are not known of layers that were drawn at random.
+std::string digest_of(const std::string& command, const std::string& configuration = "");
+inline constexpr const char* kNarrowDigest = "gemm_narrow";
 
 // As a shell wants the word: "'/my tables/a.table'", in quotes only if it needs them.
 std::string shell_word(const std::string& word);

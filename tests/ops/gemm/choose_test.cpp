@@ -90,20 +90,28 @@ TEST(Sm90GemmChoice, GivesEveryProblemACompiledConfiguration) {
   }
 }
 
-// Although the model predicts fewer clocks for them: 512 rows by 5120 columns are 128 tiles of 128x160.
-TEST(Sm90GemmChoice, LeavesNarrowTilesToThoseWhoNameThem) {
+// Where they fill the last wave: 512 rows by 5120 columns are 128 tiles of 128x160 for 132 multiprocessors.
+TEST(Sm90GemmChoice, TakesNarrowTilesWhereTheyFillAWave) {
   for (const Sm90GemmConfig& narrow : kSm90NarrowConfigs) {
     const bool squares = narrow.promotion == Promotion::product_of_scales;
     const GemmProblem problem =
         squares ? make_problem(4L * narrow.tile_m, 32L * narrow.tile_n, 13824, kBlock128x128)
                 : make_problem(8L * narrow.tile_m, 16L * narrow.tile_n, 4096, kBlock1x128);
-    ASSERT_TRUE(is_compiled(narrow)) << name(narrow);
-    ASSERT_TRUE(sm90_gemm_fits(problem, narrow)) << name(narrow);
-    const Sm90GemmConfig& chosen = choose_sm90_gemm(problem, kH200);
-    EXPECT_FALSE(chosen == narrow) << describe(problem);
-    EXPECT_LT(sm90_gemm_clocks(problem, narrow, kH200), sm90_gemm_clocks(problem, chosen, kH200))
-        << describe(problem) << ": " << name(narrow) << ", " << name(chosen);
+    EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), name(narrow)) << describe(problem);
   }
+}
+
+// Where a tile has one slice more than its ring stages, its first load waits for the last product of the tile before:
+// 128x160 has five stages, tiles of 192 and 256 columns have four.
+TEST(Sm90GemmChoice, CountsTheLoadThatFollowsATile) {
+  const GemmProblem five = make_problem(16996, 1536, 5 * 128, kBlock128x128);
+  EXPECT_EQ(name(choose_sm90_gemm(five, kH200)), "128x160x5 1x128.128x128 e4m3.e4m3");
+  const Sm90GemmConfig& wide = sm90_gemm_configs()[2];
+  ASSERT_EQ(name(wide), "128x256x4 1x128.128x128 e4m3.e4m3");
+  const auto clocks = [&](int slices) {
+    return sm90_gemm_clocks(make_problem(16996, 1536, slices * 128, kBlock128x128), wide, kH200);
+  };
+  EXPECT_GT(clocks(5) - clocks(4), clocks(4) - clocks(3));
 }
 
 TEST(Sm90GemmChoice, NeedsTwoMultiprocessorsForACluster) {
@@ -136,7 +144,7 @@ TEST(Sm90GemmChoice, DependsOnOperandsAndMultiprocessorsOnly) {
 
 int fewest_rows(const GemmProblem& problem) {
   int rows = std::numeric_limits<int>::max();
-  for (const Sm90GemmConfig& config : sm90_gemm_choices()) {
+  for (const Sm90GemmConfig& config : sm90_gemm_configs()) {
     if (sm90_gemm_fits(problem, config)) rows = std::min(rows, config.tile_m);
   }
   return rows;
@@ -186,8 +194,7 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
         {256, 4096, 4096, "64x128x8"},       {512, 2048, 8192, "64x128x8"},
         {128, 14336, 4096, "128x128x6"},     {192, 8192, 8192, "128x128x6"},
         {256, 8192, 8192, "128x128x6"},      {384, 4096, 14336, "128x128x6"},
-        {512, 4096, 14336, "128x128x6"},     {1024, 2048, 2048, "128x128x6"},
-        {1024, 4096, 4096, "128x256x4"},     {2048, 2048, 2048, "128x256x4"}}) {
+        {512, 4096, 14336, "128x128x6"},     {1024, 2048, 2048, "128x128x6"}}) {
     const GemmProblem problem = make_problem(m, n, k, kBlock128x128);
     EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)),
               std::string(tile) + " 1x128.128x128 e4m3.e4m3")
@@ -195,8 +202,34 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickest) {
   }
 }
 
-// Products that are not promoted: the quickest of all tiles, measured side by side on an H200. Consumers in turn, and
-// joined waves where operands are contiguous along their rows and the contraction is long.
+// Of layers drawn at random: the quickest of all tiles by 4 to 60 %, measured side by side on an H200.
+TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickestOfRandomLayers) {
+  struct Measured {
+    std::int64_t m, n, k;
+    BlockShape b;
+    const char* config;
+  };
+  for (const auto& [m, n, k, b, config] :
+       {Measured{1499, 2048, 2368, kBlock128x128, "128x192x4 1x128.128x128 e4m3.e4m3"},
+        {735, 4096, 2048, kBlock128x128, "128x192x4 1x128.128x128 e4m3.e4m3"},
+        {739, 4096, 384, kBlock128x128, "128x192x4 1x128.128x128 e4m3.e4m3"},
+        {7223, 640, 2048, kBlock128x128, "128x160x5 1x128.128x128 e4m3.e4m3"},
+        {1686, 1280, 14336, kBlock128x128, "128x160x5 1x128.128x128 e4m3.e4m3"},
+        {2048, 2368, 1499, kBlock128x128, "128x160x5 1x128.128x128 e4m3.e4m3"},
+        {1536, 640, 16996, kBlock1x128, "64x128x8 1x128.1x128 e4m3.e4m3 paired"},
+        {896, 640, 2932, kBlock1x128, "64x128x8 1x128.1x128 e4m3.e4m3 paired"},
+        {640, 352, 21035, kBlock1x128, "64x64x10 1x128.1x128 e4m3.e4m3 paired"},
+        {384, 384, 18309, kBlock1x128, "64x64x10 1x128.1x128 e4m3.e4m3 paired"},
+        {640, 2048, 7223, kBlock1x128, "128x128x6 1x128.1x128 e4m3.e4m3"},
+        {985, 4999, 2057, kBlock1x128, "128x128x6 1x128.1x128 e4m3.e4m3"}}) {
+    GemmProblem problem = make_problem(m, n, k, b);
+    problem.out_dtype = Dtype::bf16;
+    EXPECT_EQ(name(choose_sm90_gemm(problem, kH200)), config) << describe(problem);
+  }
+}
+
+// Products that are not promoted: the quickest of all tiles, measured side by side on an H200 in turns of 50 ms. In bf16
+// joined waves of 128x256; in FP8 consumers in turn, 128x128 only where it fills the last wave better.
 TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickestWithoutPromotion) {
   struct Measured {
     std::int64_t m, n, k;
@@ -204,12 +237,11 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickestWithoutPromotion) {
     const char* config;
   };
   for (const auto& [m, n, k, a, b, config] :
-       {Measured{4096, 4096, 4096, Major::k, Major::k, "128x128x6 bf16.bf16 k.k cluster in turn"},
-        {8192, 8192, 8192, Major::k, Major::k, "128x192x5 bf16.bf16 k.k cluster in turn"},
-        {8192, 106496, 16384, Major::k, Major::k, "128x192x5 bf16.bf16 k.k cluster in turn"},
-        {8192, 3584, 4608, Major::k, Major::mn, "128x128x6 bf16.bf16 k.mn cluster in turn"},
+       {Measured{4096, 4096, 4096, Major::k, Major::k, "128x256x4 bf16.bf16 k.k"},
+        {8192, 106496, 16384, Major::k, Major::k, "128x256x4 bf16.bf16 k.k"},
+        {8192, 8192, 8192, Major::k, Major::mn, "128x256x4 bf16.bf16 k.mn"},
         {8192, 8192, 57344, Major::k, Major::mn, "128x256x4 bf16.bf16 k.mn"},
-        {12288, 4096, 4096, Major::mn, Major::mn, "128x128x6 bf16.bf16 mn.mn cluster in turn"},
+        {12288, 4096, 4096, Major::mn, Major::mn, "128x256x4 bf16.bf16 mn.mn"},
         {8192, 28672, 16384, Major::mn, Major::mn, "128x256x4 bf16.bf16 mn.mn"}}) {
     GemmProblem problem = make_problem(m, n, k, kBlock128x128);
     problem.a = {Dtype::bf16, {}, a};
@@ -220,7 +252,7 @@ TEST(Sm90GemmChoice, TakesWhatWasMeasuredQuickestWithoutPromotion) {
   }
   for (const auto& [m, n, k, a, b, config] :
        {Measured{4096, 4096, 4096, Major::k, Major::k, "128x128x6 unpromoted e4m3.e4m3 in turn"},
-        {32768, 4096, 4096, Major::k, Major::k, "128x128x6 unpromoted e4m3.e4m3 in turn"},
+        {32768, 4096, 4096, Major::k, Major::k, "128x192x5 unpromoted e4m3.e4m3 cluster in turn"},
         {8192, 8192, 29568, Major::k, Major::k,
          "128x192x5 unpromoted e4m3.e4m3 cluster in turn"}}) {
     GemmProblem problem = make_problem(m, n, k, kBlock128x128);

@@ -96,17 +96,18 @@ TEST(Sm90GroupedGemmChoice, GoesByTheExpectedRows) {
 
 // What a launch of all widths takes for sizes that its group table has.
 int width_for(const GroupedGemmProblem& problem, const std::vector<std::int64_t>& sizes) {
-  std::int32_t counts[kRowWidths];
-  std::int32_t tile_clocks[kRowWidths];
+  const std::span<const Sm90GroupedGemmConfig> widths =
+      sm90_row_widths({.a = problem.a.dtype, .b_major = problem.b.major});
+  std::int32_t counts[kRowWidths] = {};
+  std::int32_t tile_clocks[kRowWidths] = {};  // 0: not to be taken
   std::int64_t down = 0;
   for (const std::int64_t size : sizes) down += (size + 127) / 128;
-  for (int i = 0; i < kRowWidths; ++i) {
-    const Sm90GemmConfig& gemm = kSm90RowWidths[static_cast<std::size_t>(i)].gemm;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const Sm90GemmConfig& gemm = widths[i].gemm;
     counts[i] = static_cast<std::int32_t>(down * ((problem.n + gemm.tile_n - 1) / gemm.tile_n));
     tile_clocks[i] = static_cast<std::int32_t>(sm90_row_tile_clocks(problem, gemm));
   }
-  return kSm90RowWidths[static_cast<std::size_t>(
-                            quickest_list(counts, tile_clocks, Divisor(kH200)))]
+  return widths[static_cast<std::size_t>(quickest_list(counts, tile_clocks, Divisor(kH200)))]
       .gemm.tile_n;
 }
 
@@ -121,6 +122,19 @@ TEST(Sm90GroupedGemmWidths, FollowTheSizesOfTheGroups) {
   EXPECT_EQ(width_for(five, {512, 512, 512, 512, 512}), 160) << "640 tiles, 5 rounds of 132";
   const GroupedGemmProblem large = over_rows(32, 65536, 4096, 7168);
   EXPECT_EQ(width_for(large, std::vector<std::int64_t>(32, 2048)), 256);
+}
+
+// By the model, not measured: 16-bit widths by sizes are run by name.
+TEST(Sm90GroupedGemmWidths, FollowTheSizesIn16BitsToo) {
+  for (const Major major : {Major::k, Major::mn}) {
+    GroupedGemmProblem two = over_rows(2, 1024, 2048, 2816);
+    two.a = {Dtype::bf16, kUnscaled, Major::k};
+    two.b = {Dtype::bf16, kUnscaled, major};
+    EXPECT_EQ(width_for(two, {512, 512}), 128) << "128 tiles for 132 multiprocessors";
+    EXPECT_EQ(width_for(two, {600, 424}), 192) << "99 tiles; 144 of 128 columns take two rounds";
+    EXPECT_EQ(width_for(two, {5000, 5000}), 256);
+    EXPECT_EQ(chosen(two).find("or narrower"), std::string::npos) << chosen(two);
+  }
 }
 
 // A list without clocks is not to be taken, whatever its tiles.

@@ -46,9 +46,8 @@ struct Sm90GemmConfig {
 
 // A 16-bit configuration.
 constexpr Sm90GemmConfig config16(Dtype dtype, Major a, Major b, int tile_m, int tile_n, int stages,
-                                  int cluster = 1, bool in_turn = false) {
-  return {tile_m,  tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order,
-          cluster, a,      b,      in_turn};
+                                  int cluster = 1) {
+  return {tile_m, tile_n, stages, Promotion::none, dtype, dtype, Columns::in_order, cluster, a, b};
 }
 
 // What the tiles of a launch belong to: one product, or those of groups, which cut d's rows or the
@@ -254,11 +253,6 @@ constexpr int b_scale_slots(const Sm90GemmConfig& c) {
 }
 // Where among them a stage over groups has its shift, behind the scales of 128x128 blocks.
 inline constexpr int kShiftSlot = 16;
-
-// Over rows of groups, whether a tile is one of the widths that one kernel has (Width::by_sizes).
-constexpr bool is_row_width(const Sm90GemmConfig& c) {
-  return c.tile_m == 128 && c.a == Dtype::e4m3 && c.b == Dtype::e4m3;
-}
 
 // Where each part of the shared memory begins, in bytes from its 1024-byte aligned start.
 // Barriers come first, in the same places for all configurations: a kernel of several widths makes them before it

@@ -52,7 +52,9 @@ using Params = std::conditional_t<
 
 // Whether it is one of the widths of a kernel.
 template <class C>
-inline constexpr bool kIsRowWidth = kGroups<C> == Groups::rows&& is_row_width(C::value);
+inline constexpr bool kIsRowWidth = false;
+template <Sm90GroupedGemmConfig kConfig>
+inline constexpr bool kIsRowWidth<WidthConstant<kConfig>> = true;
 
 template <class C>
 using Maps = std::conditional_t<kIsRowWidth<C>, RowMaps, GemmMaps>;

@@ -7,7 +7,7 @@ namespace octet {
 const Sm90GemmKernel& sm90_gemm_kernel(const Sm90GemmConfig& config) {
   for (const auto& kernels :
        {compiled_kernels<kSm90GemmConfigs>(), sm90_narrow_kernels(), sm90_promoted_kernels(),
-        sm90_unpromoted_kernels(), sm90_bf16_kernels(), sm90_f16_kernels()}) {
+        sm90_unpromoted_kernels(), sm90_bf16_kernels(), sm90_f16_kernels(), sm90_wide_kernels()}) {
     for (const Sm90GemmKernel& entry : kernels) {
       if (entry.config == config) return entry;
     }

@@ -105,10 +105,16 @@ struct GroupedConstant {
   static constexpr Sm90GemmConfig value = kConfig.gemm;
   static constexpr Groups groups = kConfig.groups;
 };
+// The same as one of the widths of a kernel of several (Width::by_sizes).
+template <Sm90GroupedGemmConfig kConfig>
+struct WidthConstant : GroupedConstant<kConfig> {};
+
 template <class C>
 inline constexpr Groups kGroups = Groups::none;
 template <Sm90GroupedGemmConfig kConfig>
 inline constexpr Groups kGroups<GroupedConstant<kConfig>> = kConfig.groups;
+template <Sm90GroupedGemmConfig kConfig>
+inline constexpr Groups kGroups<WidthConstant<kConfig>> = kConfig.groups;
 
 template <class C>
 struct alignas(1024) SharedStorage {

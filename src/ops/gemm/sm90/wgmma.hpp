@@ -11,8 +11,6 @@ namespace octet {
 
 // Every configuration that is compiled, best first among equals.
 std::span<const Sm90GemmConfig> sm90_gemm_configs();
-// Those that are chosen; the others are run by name.
-std::span<const Sm90GemmConfig> sm90_gemm_choices();
 
 // Whether a configuration is for the operands' dtypes, blocks and majors, and N for its columns.
 bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config);
@@ -22,7 +20,7 @@ bool sm90_gemm_fits(const GemmProblem& problem, const Sm90GemmConfig& config);
 double sm90_gemm_clocks(const GemmProblem& problem, const Sm90GemmConfig& config,
                         int multiprocessors);
 
-// The one of sm90_gemm_choices() with the fewest predicted clocks among those that fit: a pure
+// The one of sm90_gemm_configs() with the fewest predicted clocks among those that fit and are not run by name only: a pure
 // function of problem and device.
 const Sm90GemmConfig& choose_sm90_gemm(const GemmProblem& problem, int multiprocessors);
 
@@ -39,6 +37,7 @@ std::span<const Sm90GemmKernel> sm90_promoted_kernels();
 std::span<const Sm90GemmKernel> sm90_unpromoted_kernels();
 std::span<const Sm90GemmKernel> sm90_bf16_kernels();
 std::span<const Sm90GemmKernel> sm90_f16_kernels();
+std::span<const Sm90GemmKernel> sm90_wide_kernels();
 
 // Throws Error(internal) where a configuration was not compiled.
 const Sm90GemmKernel& sm90_gemm_kernel(const Sm90GemmConfig& config);

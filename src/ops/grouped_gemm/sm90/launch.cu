@@ -320,10 +320,12 @@ class RowWidthsRun {
                int multiprocessors)
       : device_(problem.device.index),
         table_{problem.groups, problem.rows},
-        kernel_(sm90_kernel_of_row_widths()) {
+        all_(sm90_row_widths(config.gemm)),
+        kernel_(is_fp8(config.gemm.a) ? sm90_kernel_of_row_widths()
+                                      : sm90_kernel_of_row_widths16(config.gemm)) {
     constexpr double kMostClocks = 1 << 30;
-    for (std::size_t i = 0; i < widths_.size(); ++i) {
-      const Sm90GroupedGemmConfig& width = kSm90RowWidths[i];
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const Sm90GroupedGemmConfig& width = all_[i];
       if (config.width == Width::fixed && !(width == config)) continue;
       widths_[i].tiles.emplace(problem, width, multiprocessors);
       widths_[i].tile_clocks = static_cast<std::int32_t>(
@@ -340,7 +342,7 @@ class RowWidthsRun {
     launch.entries = reinterpret_cast<const GroupTile*>(
         static_cast<const std::int32_t*>(args.table.data) + table_.tiles_128());
     launch.last_entry = static_cast<int>(table_.max_tiles(128)) - 1;
-    for (std::size_t i = 0; i < widths_.size(); ++i) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
       if (!widths_[i].tiles || (by_sizes_ && !is_offered(i, args.d))) continue;
       GemmMaps maps;
       widths_[i].tiles->prepare(args, maps, launch.params[i]);
@@ -359,8 +361,8 @@ class RowWidthsRun {
 
  private:
   // Tiles that store 16-bit rows of any alignment element by element are slower than all others there.
-  static bool is_offered(std::size_t width, const TensorView& d) {
-    return has_boxes(d) || stores_rows(kSm90RowWidths[width].gemm);
+  bool is_offered(std::size_t width, const TensorView& d) const {
+    return has_boxes(d) || stores_rows(all_[width].gemm);
   }
 
   struct OfWidth {
@@ -369,6 +371,7 @@ class RowWidthsRun {
   };
   int device_;
   GroupTableLayout table_;
+  std::span<const Sm90GroupedGemmConfig> all_;
   Sm90GroupedGemmKernel kernel_;
   std::array<OfWidth, kRowWidths> widths_;
   unsigned blocks_ = 0;

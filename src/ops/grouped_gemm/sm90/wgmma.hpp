@@ -49,10 +49,14 @@ inline constexpr Sm90GroupedGemmConfig kSm90GroupedGemmConfigs[] = {
 template <Dtype kDtype>
 inline constexpr Sm90GroupedGemmConfig kSm90GroupedConfigs16[] = {
     {Groups::rows, config16(kDtype, Major::k, Major::k, 256, 128, 4, 2)},
+    {Groups::rows, config16(kDtype, Major::k, Major::k, 128, 256, 4), Width::by_sizes},
     {Groups::rows, config16(kDtype, Major::k, Major::k, 128, 256, 4)},
+    {Groups::rows, config16(kDtype, Major::k, Major::k, 128, 192, 5)},
     {Groups::rows, config16(kDtype, Major::k, Major::k, 128, 128, 6)},
     {Groups::rows, config16(kDtype, Major::k, Major::mn, 256, 128, 4, 2)},
+    {Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 256, 4), Width::by_sizes},
     {Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 256, 4)},
+    {Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 192, 5)},
     {Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 128, 6)},
     {Groups::contraction, config16(kDtype, Major::mn, Major::mn, 256, 128, 4)},
     {Groups::contraction, config16(kDtype, Major::mn, Major::mn, 128, 128, 6)},
@@ -61,21 +65,29 @@ inline constexpr Sm90GroupedGemmConfig kSm90GroupedConfigs16[] = {
 // Every configuration that is compiled.
 std::span<const Sm90GroupedGemmConfig> sm90_grouped_gemm_configs();
 
-// Whether it is one of the widths that by_sizes chooses from.
-constexpr bool is_row_width(const Sm90GroupedGemmConfig& c) {
-  return c.groups == Groups::rows && is_row_width(c.gemm) && c.width == Width::fixed;
-}
-inline constexpr int kRowWidths =
-    std::ranges::count_if(kSm90GroupedGemmConfigs, [](const auto& c) { return is_row_width(c); });
-// The widths, widest first.
-inline constexpr std::array<Sm90GroupedGemmConfig, kRowWidths> kSm90RowWidths = [] {
-  std::array<Sm90GroupedGemmConfig, kRowWidths> widths{};
-  std::ranges::copy_if(kSm90GroupedGemmConfigs, widths.begin(),
-                       [](const auto& c) { return is_row_width(c); });
+// The fixed widths of 128-row tiles among `kConfigs`, widest first, that one kernel has for these operands.
+template <const auto& kConfigs, Dtype kDtype, Major kMajor>
+inline constexpr auto kRowWidthsOf = [] {
+  constexpr auto is_one = [](const Sm90GroupedGemmConfig& c) {
+    return c.groups == Groups::rows && c.width == Width::fixed && c.gemm.tile_m == 128 &&
+           c.gemm.a == kDtype && c.gemm.b == kDtype && c.gemm.b_major == kMajor;
+  };
+  std::array<Sm90GroupedGemmConfig, std::ranges::count_if(kConfigs, is_one)> widths{};
+  std::ranges::copy_if(kConfigs, widths.begin(), is_one);
   return widths;
 }();
-inline constexpr int kMostRowStages =
-    std::ranges::max(kSm90RowWidths, {}, [](const auto& c) { return c.gemm.stages; }).gemm.stages;
+// e4m3 . e4m3, whose fixed widths run in that kernel as well, and 16-bit operands, whose fixed widths have their own.
+inline constexpr auto kSm90RowWidths = kRowWidthsOf<kSm90GroupedGemmConfigs, Dtype::e4m3, Major::k>;
+template <Dtype kDtype, Major kMajor>
+inline constexpr auto kSm90RowWidths16 =
+    kRowWidthsOf<kSm90GroupedConfigs16<kDtype>, kDtype, kMajor>;
+inline constexpr int kRowWidths = static_cast<int>(kSm90RowWidths.size());
+constexpr bool is_row_width(const Sm90GroupedGemmConfig& c) {
+  return std::ranges::find(kSm90RowWidths, c) != kSm90RowWidths.end();
+}
+
+// Those of the kernel that runs a tile by sizes.
+std::span<const Sm90GroupedGemmConfig> sm90_row_widths(const Sm90GemmConfig& gemm);
 
 // "rows 256x128x4 1x128.128x128 e4m3.e4m3 cluster", "rows 128x256x4 1x128.128x128 e4m3.e4m3 or narrower"
 std::string name(const Sm90GroupedGemmConfig& c);
@@ -111,8 +123,9 @@ Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config)
 Sm90GroupedGemmKernel sm90_kernel_over_contraction(const Sm90GroupedGemmConfig& config);
 Sm90GroupedGemmKernel sm90_grouped_kernel_bf16(const Sm90GroupedGemmConfig& config);
 Sm90GroupedGemmKernel sm90_grouped_kernel_f16(const Sm90GroupedGemmConfig& config);
-// The one of all widths over rows, which is launched with row_widths.cuh.
+// Those of all widths over rows, which are launched with row_widths.cuh.
 Sm90GroupedGemmKernel sm90_kernel_of_row_widths();
+Sm90GroupedGemmKernel sm90_kernel_of_row_widths16(const Sm90GemmConfig& gemm);
 
 // What runs the problem with `config`, which fits it, on at most so many multiprocessors. Nothing on the
 // device is touched before the first run. A run throws Error where the device refuses, or where the kernel
