@@ -42,13 +42,18 @@ def judge_configs(kernels, headers):
     compiled = {
         (design.groups(kernel), config) for kernel in kernels if (config := design.gemm_config(kernel))
     }
-    if any(design.WIDTHS_KERNEL in kernel for kernel in kernels):
+    families = {family for kernel in kernels if (family := design.widths_family(kernel))}
+    if (design.DTYPES["e4m3"], design.MAJORS["k"]) in families:
         compiled |= {(design.GROUPS["rows"], config) for config in design.row_widths()}
     lists = [design.listed_configs(header) for header in headers]
     listed = set().union(*lists)
-    if compiled == listed and all(lists):
-        return []
-    return [f"configurations listed and compiled differ: {sorted(listed ^ compiled)}"]
+    complaints = []
+    if compiled != listed or not all(lists):
+        complaints.append(f"configurations listed and compiled differ: {sorted(listed ^ compiled)}")
+    by_sizes = set().union(*(design.listed_by_sizes(header) for header in headers))
+    if families != by_sizes:
+        complaints.append(f"widths by sizes listed and compiled differ: {sorted(by_sizes ^ families)}")
+    return complaints
 
 
 @dataclasses.dataclass

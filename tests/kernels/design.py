@@ -34,12 +34,14 @@ LISTED = re.compile(
     r"(?:, Columns::(\w+))?(?:, (\d))?\}",
     re.MULTILINE,
 )
-LISTED_16 = re.compile(r"(?:\{Groups::(\w+), )?config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?(?:, (true))?\)")
+LISTED_16 = re.compile(r"(?:\{Groups::(\w+), )?config16\(kDtype, Major::(\w+), Major::(\w+), (\d+), (\d+), (\d+)(?:, (\d))?\)")
 LISTED_IN_TURN = re.compile(r"^ *unpromoted_in_turn\((\d+), (\d+), (\d+), (\d)\)", re.MULTILINE)
 LISTED_GROUPED = re.compile(
     r"\{Groups::(\w+),\s*\{(\d+), (\d+), (\d+), Promotion::(\w+), Dtype::(\w+), Dtype::(\w+)"
     r"(?:, Columns::(\w+))?(?:, (\d))?\}\}"
 )
+BY_SIZES = re.compile(r"Dtype::\w+, Dtype::(\w+)\},\s*Width::by_sizes")
+BY_SIZES_16 = re.compile(r"config16\(kDtype, Major::k, Major::(\w+), [\d, ]+\), Width::by_sizes")
 GROUPS = {"none": 0, "rows": 1, "contraction": 2}
 WIDTHS_KERNEL = "gemm_widths_kernel"
 WIDTHS_16 = re.compile(r"RowWidths16ILNS_5DtypeE(\d)ELNS_5MajorE(\d)E")
@@ -72,6 +74,20 @@ def row_widths(kernel=""):
     return [(*tile, PROMOTIONS["product_of_scales"], DTYPES["e4m3"], DTYPES["e4m3"], 0, 1, 0, 0, 0) for tile in tiles]
 
 
+def widths_family(kernel):
+    """(dtype, major) of b of a kernel that has several widths, or None."""
+    if WIDTHS_KERNEL not in kernel:
+        return None
+    match = WIDTHS_16.search(kernel)
+    return (int(match.group(1)), int(match.group(2))) if match else (DTYPES["e4m3"], MAJORS["k"])
+
+
+def listed_by_sizes(header):
+    """The families that a header lists with Width::by_sizes."""
+    fp8 = {(DTYPES[b], MAJORS["k"]) for b in BY_SIZES.findall(header)}
+    return fp8 | {(DTYPES[dtype], MAJORS[b]) for b in BY_SIZES_16.findall(header) for dtype in ("bf16", "f16")}
+
+
 def groups(kernel):
     """What the groups of a product divide, as a number of GROUPS."""
     match = GROUPED.search(kernel)
@@ -90,9 +106,9 @@ def configs16(header):
     return {
         (
             GROUPS[kind or "none"],
-            (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b], int(bool(in_turn))),
+            (int(m), int(n), int(stages), NONE, dtype, dtype, 0, int(cluster or 1), MAJORS[a], MAJORS[b], 0),
         )
-        for kind, a, b, m, n, stages, cluster, in_turn in LISTED_16.findall(header)
+        for kind, a, b, m, n, stages, cluster in LISTED_16.findall(header)
         for dtype in (DTYPES["bf16"], DTYPES["f16"])
     }
 

@@ -125,10 +125,10 @@ class Design(unittest.TestCase):
         self.assertEqual(design.listed_configs(in_turn), {(0, (128, 192, 5, 3, 4, 4, 0, 2, 0, 0, 1))})
 
     def test_reads_the_list_of_16_bit_configurations(self):
-        for more, cluster, in_turn in (("", 1, 0), (", 2", 2, 0), (", 2, true", 2, 1)):
+        for more, cluster in (("", 1), (", 2", 2)):
             self.assertEqual(
                 design.listed_configs(f"    config16(kDtype, Major::k, Major::mn, 64, 128, 8{more}),\n"),
-                {(0, (64, 128, 8, 3, dtype, dtype, 0, cluster, 0, 1, in_turn)) for dtype in (2, 3)},
+                {(0, (64, 128, 8, 3, dtype, dtype, 0, cluster, 0, 1, 0)) for dtype in (2, 3)},
             )
 
     def test_sees_sums_that_are_not_added_up(self):
@@ -150,6 +150,21 @@ class Design(unittest.TestCase):
         self.assertEqual(check_kernels.judge_configs([SQUARES, grouped], [squares, over_rows]), [])
         for kernels in ([SQUARES], [grouped]):
             self.assertEqual(len(check_kernels.judge_configs(kernels, [squares, over_rows])), 1)
+
+    def test_wants_a_kernel_of_all_widths_for_every_list_by_sizes(self):
+        headers = [
+            "{Groups::rows,\n {128, 256, 4, Promotion::product_of_scales, Dtype::e4m3, Dtype::e4m3},\n Width::by_sizes},",
+            "{Groups::rows, config16(kDtype, Major::k, Major::mn, 128, 256, 4), Width::by_sizes},",
+        ]
+        kernels = ["gemm_widths_kernelINS_9RowWidthsE"] + [
+            f"gemm_widths_kernelINS_11RowWidths16ILNS_5DtypeE{dtype}ELNS_5MajorE1EEE" for dtype in (2, 3)
+        ]
+        self.assertEqual({family for header in headers for family in design.listed_by_sizes(header)},
+                         {design.widths_family(kernel) for kernel in kernels})
+        for missing in kernels:
+            left = [kernel for kernel in kernels if kernel != missing]
+            complaints = check_kernels.judge_configs(left, headers)
+            self.assertRegex(complaints[-1], "widths by sizes listed and compiled differ")
 
 
 class Digest(unittest.TestCase):

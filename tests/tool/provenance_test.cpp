@@ -3,6 +3,7 @@
 #include "stale_results.hpp"
 
 #include "ops/gemm/sm90/compiled.hpp"
+#include "ops/grouped_gemm/sm90/wgmma.hpp"
 #include "tool/results/command_line.hpp"
 
 #include <octet/octet.h>
@@ -53,6 +54,18 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
     EXPECT_EQ(digest_of("octet bench gemm --dtype fp8", tiles), "gemm_narrow") << tiles;
   }
   EXPECT_EQ(digest_of("octet bench gemm --dtype bf16", "128x256x4 bf16.bf16 k.k"), "gemm_bf16");
+  EXPECT_EQ(digest_of("octet bench gemm --dtype bf16", "256x128x4 bf16.bf16 k.mn cluster"),
+            "gemm_bf16");
+  for (const Sm90GemmConfig& wide : kSm90WideConfigs) {
+    const std::string tiles = "128x256x4 bf16.bf16 k.mn; " + name(wide);
+    EXPECT_EQ(digest_of("octet bench gemm --dtype bf16", tiles), "gemm_by_name16") << tiles;
+  }
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
+    if (config.gemm.a != Dtype::bf16) continue;
+    EXPECT_EQ(digest_of("octet bench grouped-gemm --dtype bf16", name(config)),
+              config.width == Width::by_sizes ? "grouped-gemm_by_name16" : "grouped-gemm_bf16")
+        << name(config);
+  }
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity tensorwise"), "fp8_linear_whole");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity rowwise"), "fp8_linear_whole");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity mxfp8"), "fp8_linear_mx");

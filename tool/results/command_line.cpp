@@ -115,6 +115,13 @@ bool has_narrow_tile(const std::string& configuration) {
   });
 }
 
+// 16-bit tiles that are run by name, from kernels of their own: clusters of 128x256, and all widths over rows.
+bool is_by_name16(const std::string& configuration) {
+  return configuration.find("or narrower") != std::string::npos ||
+         (configuration.find("128x256x4") != std::string::npos &&
+          configuration.find("cluster") != std::string::npos);
+}
+
 // FP8 outputs with scales of whole lines have kernels of their own, or are cast apart, as mx blocks are.
 bool has_lines(const std::string& command) {
   const auto blocks = blocks_of(command);
@@ -129,7 +136,9 @@ std::string digest_of(const std::string& command, const std::string& configurati
   const std::string granularity = option_of(command, "--granularity");
   const std::string dtype = option_of(command, "--dtype");
   const bool is_product = op == "gemm" || op == "grouped-gemm";
-  if (is_product && (dtype == "bf16" || dtype == "f16")) return op + "_" + dtype;
+  if (is_product && (dtype == "bf16" || dtype == "f16")) {
+    return op + "_" + (is_by_name16(configuration) ? "by_name16" : dtype);
+  }
   if (op == "gemm" && (granularity == "tensorwise" || granularity == "rowwise")) {
     return has_option(command, "--fast-accumulation") ? "fp8_linear_fast" : "fp8_linear_whole";
   }

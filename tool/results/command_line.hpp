@@ -15,7 +15,7 @@ namespace octet::tool {
 std::string operator_of(const std::string& command);
 // The name of the digest of the kernels that a command runs: its operator, and with groups or a
 // batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for 16-bit products
-// "gemm_bf16" and the like; for layers with scales of whole rows or tensors "fp8_linear_whole" or, not promoted,
+// "gemm_bf16" and the like, "gemm_by_name16" where a configuration is one that is run by name; for layers with scales of whole rows or tensors "fp8_linear_whole" or, not promoted,
 // "fp8_linear_fast", for folded mx blocks "fp8_linear_mx"; for casts with other kernels "quantize_lines" and
 // "quantize_mx", for FP8 outputs whose blocks are not of 128 "rms-norm_lines" and the like. "gemm_narrow" where one of the
 // row's configurations is a narrow tile, or where they are not known of layers that were drawn at random.

@@ -1,11 +1,9 @@
 // The configurations of the Hopper product over groups and the choice among them, without a GPU.
 #include <gtest/gtest.h>
 
-#include "device/scheduler/grouped_tiles.hpp"
-#include "ops/grouped_gemm/sm90/wgmma.hpp"
+#include "ops/grouped_gemm/widths.hpp"
 
 #include <set>
-#include <vector>
 
 namespace octet::testing {
 namespace {
@@ -94,34 +92,19 @@ TEST(Sm90GroupedGemmChoice, GoesByTheExpectedRows) {
   EXPECT_EQ(chosen(problem), "rows 128x256x4 1x128.128x128 e4m3.e4m3 or narrower");
 }
 
-// What a launch of all widths takes for sizes that its group table has.
-int width_for(const GroupedGemmProblem& problem, const std::vector<std::int64_t>& sizes) {
-  const std::span<const Sm90GroupedGemmConfig> widths =
-      sm90_row_widths({.a = problem.a.dtype, .b_major = problem.b.major});
-  std::int32_t counts[kRowWidths] = {};
-  std::int32_t tile_clocks[kRowWidths] = {};  // 0: not to be taken
-  std::int64_t down = 0;
-  for (const std::int64_t size : sizes) down += (size + 127) / 128;
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    const Sm90GemmConfig& gemm = widths[i].gemm;
-    counts[i] = static_cast<std::int32_t>(down * ((problem.n + gemm.tile_n - 1) / gemm.tile_n));
-    tile_clocks[i] = static_cast<std::int32_t>(sm90_row_tile_clocks(problem, gemm));
-  }
-  return widths[static_cast<std::size_t>(quickest_list(counts, tile_clocks, Divisor(kH200)))]
-      .gemm.tile_n;
-}
-
 // Each was the fastest width on an H200.
 TEST(Sm90GroupedGemmWidths, FollowTheSizesOfTheGroups) {
   const GroupedGemmProblem one = over_rows(1, 512, 4096, 14336);
-  EXPECT_EQ(width_for(one, {512}), 128) << "128 tiles for 132 multiprocessors";
+  EXPECT_EQ(width_taken(one, {512}, kH200), 128) << "128 tiles for 132 multiprocessors";
   const GroupedGemmProblem two = over_rows(2, 1024, 2816, 2048);
-  EXPECT_EQ(width_for(two, {512, 512}), 192) << "120 tiles";
-  EXPECT_EQ(width_for(two, {600, 424}), 256) << "99 tiles; 135 of 192 columns take two rounds";
+  EXPECT_EQ(width_taken(two, {512, 512}, kH200), 192) << "120 tiles";
+  EXPECT_EQ(width_taken(two, {600, 424}, kH200), 256)
+      << "99 tiles; 135 of 192 columns take two rounds";
   const GroupedGemmProblem five = over_rows(5, 2560, 5120, 3072);
-  EXPECT_EQ(width_for(five, {512, 512, 512, 512, 512}), 160) << "640 tiles, 5 rounds of 132";
+  EXPECT_EQ(width_taken(five, {512, 512, 512, 512, 512}, kH200), 160)
+      << "640 tiles, 5 rounds of 132";
   const GroupedGemmProblem large = over_rows(32, 65536, 4096, 7168);
-  EXPECT_EQ(width_for(large, std::vector<std::int64_t>(32, 2048)), 256);
+  EXPECT_EQ(width_taken(large, std::vector<std::int64_t>(32, 2048), kH200), 256);
 }
 
 // By the model, not measured: 16-bit widths by sizes are run by name.
@@ -130,11 +113,42 @@ TEST(Sm90GroupedGemmWidths, FollowTheSizesIn16BitsToo) {
     GroupedGemmProblem two = over_rows(2, 1024, 2048, 2816);
     two.a = {Dtype::bf16, kUnscaled, Major::k};
     two.b = {Dtype::bf16, kUnscaled, major};
-    EXPECT_EQ(width_for(two, {512, 512}), 128) << "128 tiles for 132 multiprocessors";
-    EXPECT_EQ(width_for(two, {600, 424}), 192) << "99 tiles; 144 of 128 columns take two rounds";
-    EXPECT_EQ(width_for(two, {5000, 5000}), 256);
+    EXPECT_EQ(width_taken(two, {512, 512}, kH200), 128) << "128 tiles for 132 multiprocessors";
+    EXPECT_EQ(width_taken(two, {600, 424}, kH200), 192)
+        << "99 tiles; 144 of 128 columns take two rounds";
+    EXPECT_EQ(width_taken(two, {5000, 5000}, kH200), 256);
     EXPECT_EQ(chosen(two).find("or narrower"), std::string::npos) << chosen(two);
   }
+}
+
+// What the GPU tests of the kernels of all widths run.
+TEST(Sm90GroupedGemmWidths, AreAllReachedByTheCasesThatWantThem) {
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
+    if (config.width != Width::by_sizes) continue;
+    for (const Sm90GroupedGemmConfig& width : sm90_row_widths(config.gemm)) {
+      for (const std::int64_t slices : {1, 7}) {
+        const WidthCase one = case_of_width(width.gemm, slices);
+        EXPECT_EQ(width_taken(one.problem, one.sizes, kFewMultiprocessors), width.gemm.tile_n)
+            << name(config) << ", " << slices << " slices";
+      }
+    }
+  }
+}
+
+// 16-bit rows of 3071 elements would leave 128x192 element by element.
+TEST(Sm90GroupedGemmChoice, LeavesOddRowsToTilesThatStoreThem) {
+  for (const auto& [groups, rows, n, k] :
+       std::vector<std::array<std::int64_t, 4>>{{8, 4096, 1001, 512},
+                                                {3, 1500, 3071, 512},
+                                                {1, 2048, 3071, 1024},
+                                                {5, 2560, 3071, 5120}}) {
+    GroupedGemmProblem problem = over_rows(groups, rows, n, k);
+    problem.a = problem.b = {Dtype::bf16, kUnscaled, Major::k};
+    EXPECT_EQ(chosen(problem).find("128x192"), std::string::npos) << chosen(problem);
+  }
+  GroupedGemmProblem whole = over_rows(2, 1024, 2880, 2048);
+  whole.a = whole.b = {Dtype::bf16, kUnscaled, Major::k};
+  EXPECT_EQ(chosen(whole), "rows 128x192x5 bf16.bf16 k.k");
 }
 
 // A list without clocks is not to be taken, whatever its tiles.

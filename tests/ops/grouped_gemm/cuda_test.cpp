@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/grouped_gemm/case.hpp"
-#include "ops/grouped_gemm/sm90/wgmma.hpp"
+#include "ops/grouped_gemm/widths.hpp"
 #include "support/cuda_stream.hpp"
 #include "support/device_image.hpp"
 
@@ -238,6 +238,35 @@ std::string test_name(const ::testing::TestParamInfo<Sm90GroupedGemmConfig>& inf
 
 INSTANTIATE_TEST_SUITE_P(All, GroupedGemmCudaConfigs,
                          ::testing::ValuesIn(sm90_grouped_gemm_configs()), test_name);
+
+// A launch by sizes takes one width, so each is made to be taken: one slice, and rings that go round from tile to tile.
+// Its bits are the CPU's on integers and those of the dense products on random numbers.
+TEST(GroupedGemmCudaWidths, GiveTheBitsOfEveryWidth) {
+  OCTET_NEEDS_HOPPER();
+  for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
+    if (config.width != Width::by_sizes) continue;
+    for (const Sm90GroupedGemmConfig& width : sm90_row_widths(config.gemm)) {
+      std::uint64_t seed = 40;
+      for (const Way& way : kWays) {
+        if (way.accumulate) continue;
+        for (const std::int64_t slices : {1, 7}) {
+          WidthCase one = case_of_width(width.gemm, slices);
+          one.problem.out_dtype = way.out;
+          const bool whole_rows = way.offset == 0 && way.extra == 0;
+          // Widths that cannot store rows of any alignment are not offered where boxes cannot leave.
+          if (!whole_rows && !stores_rows(width.gemm)) continue;
+          ASSERT_EQ(width_taken(one.problem, one.sizes, kFewMultiprocessors), width.gemm.tile_n);
+          const GroupedCase exact(one.problem, one.sizes, Numbers::integers, ++seed, Padding::zero);
+          EXPECT_TRUE(by_cuda(exact, way, name(config)) == by_cpu(exact, way))
+              << name(width) << ", " << way.name << ": " << exact.command();
+          const GroupedCase random(one.problem, one.sizes, Numbers::random, ++seed, Padding::zero);
+          EXPECT_TRUE(by_cuda(random, way, name(config)) == by_dense_products(random, way))
+              << name(width) << ", " << way.name << ": " << random.command();
+        }
+      }
+    }
+  }
+}
 
 // What the plan takes, for sizes of every kind: all in one group, none, more than the buffers have, negative.
 TEST(GroupedGemmCuda, GivesTheCpusBitsForEverySizes) {

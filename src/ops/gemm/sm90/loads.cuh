@@ -243,8 +243,8 @@ class OutputPrefetch {
 };
 
 // The one lane of the warp that loads. With `threadIdx.x == 0` ptxas cannot prove that one lane is active, and
-// wraps every TMA load in a loop over lanes (~75 clocks). Small tiles and those of one wide wave would then wait for
-// the producer, so they elect a lane. Large tiles have the time, and lose up to 8 % when their loads are issued
+// wraps every TMA load in a loop over lanes (~75 clocks). Small tiles and promoted ones of one wide wave would then
+// wait for the producer, so they elect a lane. Large tiles have the time, and lose up to 8 % when their loads are issued
 // back to back.
 template <class C>
 __device__ __forceinline__ bool is_loading_lane() {

@@ -173,6 +173,13 @@ double clocks_over_contraction(const GroupedGemmProblem& problem, const Sm90Gemm
                        slices * gemm.tile_m * gemm.tile_n / 32 / of.utilisation + of.between);
 }
 
+// Whether rows of the result that are not whole 16 bytes leave such a tile element by element. A launch by sizes takes
+// no such width.
+bool stores_elements(const GroupedGemmProblem& problem, const Sm90GemmConfig& gemm) {
+  return over_rows(problem) && problem.n * size_bytes(problem.out_dtype) % 16 != 0 &&
+         !stores_rows(gemm);
+}
+
 double clocks_with(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfig& config,
                    const Spread& spread, int multiprocessors) {
   if (config.groups == Groups::contraction) {
@@ -183,6 +190,7 @@ double clocks_with(const GroupedGemmProblem& problem, const Sm90GroupedGemmConfi
   }
   double least = std::numeric_limits<double>::infinity();
   for (const Sm90GroupedGemmConfig& width : sm90_row_widths(config.gemm)) {
+    if (stores_elements(problem, width.gemm)) continue;
     least = std::min(least, clocks_over_rows(problem, width.gemm, spread, multiprocessors));
   }
   return least;
@@ -205,9 +213,13 @@ const Sm90GroupedGemmConfig& choose_sm90_grouped_gemm(const GroupedGemmProblem& 
   double best_clocks = 0;
   for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
     // Fixed widths are for whoever names one, and so is what has not run on a GPU yet: 16-bit widths by sizes.
-    if (is_row_width(config) || (config.width == Width::by_sizes && !is_fp8(config.gemm.a)))
+    const bool is_by_name =
+        is_row_width(config) || (config.width == Width::by_sizes && !is_fp8(config.gemm.a));
+    // f32 results leave alike from all tiles.
+    const bool is_slow = config.width == Width::fixed && is_16bit(problem.out_dtype) &&
+                         stores_elements(problem, config.gemm);
+    if (is_by_name || is_slow || !sm90_grouped_gemm_fits(problem, config, multiprocessors))
       continue;
-    if (!sm90_grouped_gemm_fits(problem, config, multiprocessors)) continue;
     const double clocks = sm90_grouped_gemm_clocks(problem, config, multiprocessors);
     if (best == nullptr || clocks < best_clocks) {
       best = &config;

@@ -3,13 +3,10 @@
 #include "ops/grouped_gemm/sm90/row_widths.cuh"
 
 namespace octet {
-namespace {
 
 struct RowWidths {
   static constexpr auto kWidths = kSm90RowWidths;
 };
-
-}  // namespace
 
 Sm90GroupedGemmKernel sm90_kernel_over_rows(const Sm90GroupedGemmConfig& config) {
   return find_grouped_kernel<kSm90GroupedGemmConfigs, is_over_rows>(config);

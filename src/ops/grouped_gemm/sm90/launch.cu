@@ -187,7 +187,8 @@ class TilesOfProblem {
 
   GemmMaps maps_of(const GroupedGemmArgs& args, Store store) const {
     const Strides strides(args, store);
-    const bool aligned = sm90::is_aligned16(args.a.scales) && sm90::is_aligned16(args.b.scales);
+    const bool aligned = sm90::is_aligned16(args.a.values) && sm90::is_aligned16(args.b.values) &&
+                         sm90::is_aligned16(args.a.scales) && sm90::is_aligned16(args.b.scales);
     if (const GemmMaps* kept = kept_.find(strides); kept != nullptr && aligned) {
       GemmMaps maps = *kept;
       cuda::replace_address(maps.a.values, args.a.values.data);
