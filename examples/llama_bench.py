@@ -27,7 +27,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from llama_model import Contender, Llama, Shape, build, prepare
+from llama_model import Contender, Llama, Recipe, Shape, build, prepare
 from train_llama import FOLDER, Data, Machine, command, make_optimizer, train_step, write_csv
 
 import octet
@@ -383,11 +383,20 @@ def merge(path: Path, rows: list[dict]) -> None:
     write_csv(path, [row for row in old if row["Run"] != rows[0]["Run"]] + rows)
 
 
+def layer_kernels(recipe: Recipe) -> list[str]:
+    if recipe.granularity == "blockwise":
+        return ["fp8_linear", "gated_mlp", "rms_norm"]
+    if recipe.granularity == "mxfp8":
+        return ["fp8_linear_mx", "gated_activation_lines", "rms_norm_lines"]
+    linear = "fp8_linear_fast" if recipe.fast_accumulation else "fp8_linear_whole"
+    return [linear, "gated_activation_lines", "rms_norm_lines"]
+
+
 def kernels_of(contender: Contender) -> str:
     """OPERATOR:DIGEST of what a step runs of octet's kernels, as `octet doctor` prints them."""
     operators = ["adamw"] if contender.optimizer == "octet" else []
     if contender.recipe.precision == "octet":
-        operators += ["fp8_linear", "gated_mlp", "linear_cross_entropy", "rms_norm", "rope"]
+        operators += ["linear_cross_entropy", "rope", *layer_kernels(contender.recipe)]
     elif contender.recipe.precision == "bf16" and contender.recipe.head == "fp8":
         operators += ["fp8_linear"]
     if contender.recipe.attention == "octet":
