@@ -272,6 +272,16 @@ TEST(ToolCheck, TakesHybridFormatsOfEveryLayer) {
   }
 }
 
+TEST(ToolCheck, GivesPlainLayersWeightGradientsOfTheirDtype) {
+  for (const char* layer : {"gated-mlp", "linear-cross-entropy"}) {
+    const std::string check = "check " + std::string(layer) + " --shape 8x40x24 --device cpu ";
+    EXPECT_EQ(run_tool(check + "--dtype f16").out.find("--dw"), std::string::npos) << layer;
+    const Outcome other = run_tool(check + "--dtype f16 --dw bf16");
+    EXPECT_EQ(other.status, 0) << other.err;
+    EXPECT_NE(other.out.find("--dw bf16"), std::string::npos) << other.out;
+  }
+}
+
 TEST(ToolCheck, TakesEveryFormOfQuantize) {
   for (const char* options :
        {"--block 1xall --transposed-block 1xall", "--block allxall --transposed-block allxall",

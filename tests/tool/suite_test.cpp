@@ -255,14 +255,14 @@ TEST_F(ToolSuite, RefusesBeforeAnythingIsWritten) {
            {task("op: gemm, options: {shape: 1x1x1, dtype: bf16, prequantized: true}"), "",
             "task a: --prequantized goes with --dtype fp8, got --dtype bf16"},
            {task("op: gemm, options: {shape: 1x1x1, dtype: bf16, format: e5m2}"), "",
-            "go with --dtype fp8, got --dtype bf16"},
+            "--format goes with --dtype fp8, got --dtype bf16"},
            {task("op: gemm, options: {shape: 1x1x1, backend: nope}"), "", "\"nope\""},
            {task("op: gemm, options: {shape: 1x1x1, baseline: cublaslt}"), "", "runs on a GPU"},
            {task("op: gemm, options: {shape: 1x1x1, dw: f16, accumulate-dw: true}"), "", "got f16"},
            {task("op: rms-norm, options: {shape: 1x0}"), "", "task a: --shape must be RxC"},
            {task("op: rope, options: {shape: 1x2x100, heads: 3}"), "", "a multiple of --heads 3"},
            {task("op: gated-mlp, options: {dtype: bf16, unfused: true}"), "",
-            "go with --dtype fp8, got --dtype bf16"}}) {
+            "--unfused goes with --dtype fp8, got --dtype bf16"}}) {
     const Outcome outcome = run(refusal.text, refusal.more);
     EXPECT_EQ(outcome.status, 2) << outcome.out;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;

@@ -1,6 +1,6 @@
 // The cases of gated-mlp: which layers, in which precision.
 #include "tool/operators/operator.hpp"
-#include "tool/options/op_options.hpp"
+#include "tool/options/layer_options.hpp"
 
 #include "ops/gated_activation/problem.hpp"
 #include "ops/gated_mlp/state.hpp"
@@ -98,44 +98,25 @@ class GatedMlp : public ShapeOperator {
     add_flag(app, "--unfused", unfused_,
              "Pass tensors of --input between the operators instead of FP8; for comparison.");
     const GatedMlpProblem usual;
-    add_dtype(app, "--input", input_, kFloats,
-              with_default("Data type of the tensors of an FP8 layer.", usual.dtype));
-    add_layer_formats(app, formats_, "x, h and the weights", "the gradients", usual.format,
-                      usual.grad_format);
-    add_dtype(app, "--dw", dw_, kFloats,
-              with_default("Data type of the weight gradients.", usual.dw_dtype));
-    add_flag(app, "--accumulate-dw", accumulate_dw_,
-             "Add the weight gradients to dw instead of overwriting it.");
+    add_layer_formats(app, layer_,
+                      {.tensors = "the tensors of an FP8 layer",
+                       .operands = "x, h and the weights",
+                       .gradients = "the gradients",
+                       .transposed = "x^T and h^T for the weight gradients"},
+                      usual);
+    add_weight_gradient(app, layer_, "the weight gradients", usual.dw_dtype);
     option_group(app, "Scales");
-    add_choice(
-        app, "--granularity", granularity_, {"blockwise", "tensorwise", "rowwise", "mxfp8"},
-        "How FP8 scales are shared; all but blockwise cast h and the gradients of gate and up "
-        "apart from the activation.");
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
-    add_scale_options(app, amax_floor_, pow2_scales_);
-    add_choice(app, "--mx-scale", mx_scale_, {"floor", "even", "up"},
-               "How the scale of an mx block follows from its largest magnitude.");
-    add_flag(app, "--fast-accumulation", fast_accumulation_,
-             "Leave the sums of tensorwise and rowwise products in the tensor cores.");
+    add_granularity(app, layer_,
+                    "How FP8 scales are shared; all but blockwise cast h and the gradients of gate "
+                    "and up apart from the activation.");
+    add_scale_options(app, layer_.amax_floor, layer_.pow2_scales);
     option_group(app, kMachineOptions);
-    add_max_multiprocessors(app, max_multiprocessors_);
-  }
-
-  void check_options_fit() const {
-    if (dtype_ == "fp8") return;
-    if (unfused_ || input_ || formats_.is_given() || wgrad_blocks_ != "1d" || amax_floor_ ||
-        pow2_scales_ || granularity_ != "blockwise" || mx_scale_ != "floor" || fast_accumulation_) {
-      refuse_usage(
-          "--unfused, --input, --format, --grad-format, --granularity, --wgrad-blocks, "
-          "--amax-floor, --pow2-scales, --mx-scale and --fast-accumulation go with --dtype fp8, "
-          "got --dtype {}",
-          dtype_);
-    }
+    add_max_multiprocessors(app, layer_.max_multiprocessors);
   }
 
   std::vector<Case> cases_on(Device device) const override {
-    check_options_fit();
+    layer_.refuse_without_fp8(
+        dtype_, unfused_ ? std::vector<std::string>{"--unfused"} : std::vector<std::string>());
     std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       GatedMlpProblem problem;
@@ -143,22 +124,10 @@ class GatedMlp : public ShapeOperator {
       problem.f = shape.extents[1];
       problem.k = shape.extents[2];
       problem.fp8 = dtype_ == "fp8";
-      problem.dtype = problem.fp8 ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
+      layer_.set(problem, dtype_);
       problem.activation = chosen_activation(activation_, shape);
       problem.down = down_;
       problem.unfused = unfused_;
-      formats_.set(problem);
-      problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-      problem.granularity = parse_granularity(granularity_).value_or(problem.granularity);
-      problem.mx_scale = mx_scale_ == "even" ? MxScale::even
-                         : mx_scale_ == "up" ? MxScale::up
-                                             : MxScale::floor;
-      problem.fast_accumulation = fast_accumulation_;
-      problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
-      problem.pow2_scales = pow2_scales_;
-      problem.dw_dtype = dw_.value_or(problem.dw_dtype);
-      problem.accumulate_dw = accumulate_dw_;
-      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_gated_mlp));
     }
@@ -167,18 +136,9 @@ class GatedMlp : public ShapeOperator {
 
   std::string dtype_ = "fp8";
   std::string activation_;
-  std::string wgrad_blocks_ = "1d";
-  std::string granularity_ = "blockwise";
-  std::string mx_scale_ = "floor";
-  bool fast_accumulation_ = false;
   bool down_ = false;
   bool unfused_ = false;
-  bool pow2_scales_ = false;
-  bool accumulate_dw_ = false;
-  std::optional<Dtype> input_, dw_;
-  LayerFormats formats_;
-  std::optional<float> amax_floor_;
-  std::int32_t max_multiprocessors_ = 0;
+  LayerOptions layer_;
 };
 
 }  // namespace

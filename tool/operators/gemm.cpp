@@ -4,7 +4,7 @@
 #include "tool/cases/random_layers.hpp"
 #include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
-#include "tool/options/op_options.hpp"
+#include "tool/options/layer_options.hpp"
 #include "tool/options/parse.hpp"
 
 #include "ops/fp8_linear/parts.hpp"
@@ -127,36 +127,21 @@ class Gemm : public Operator {
         "a fifth odd. --seed selects the draw; a longer one begins with the same layers.");
     option_group(app, kNumericOptions);
     add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
-    add_choice(app, "--granularity", granularity_, {"blockwise", "tensorwise", "rowwise", "mxfp8"},
-               "How FP8 scales are shared: blocks of 128, one per tensor, one per row of every "
-               "operand, or mx blocks of 32 folded to 128.");
-    add_dtype(app, "--input", input_, kFloats,
-              with_default("Data type of x, w, dy, y and dx of an FP8 layer.", usual.dtype));
-    add_layer_formats(app, formats_, "x and w", "the output gradient dy", usual.format,
-                      usual.grad_format);
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
-    add_dtype(
-        app, "--dw", dw_, kFloats,
-        with_default("Data type of the weight gradient.",
-                     fmt::format("{} for fp8, else that of --dtype", octet::name(usual.dw_dtype))));
-    add_flag(app, "--accumulate-dw", accumulate_dw_,
-             "Add the weight gradient to dw instead of overwriting it.");
+    add_granularity(
+        app, layer_,
+        "How FP8 scales are shared: blocks of 128, one per tensor, one per row of every "
+        "operand, or mx blocks of 32 folded to 128.");
+    add_layer_formats(app, layer_, {.tensors = "x, w, dy, y and dx of an FP8 layer"}, usual);
+    add_weight_gradient(app, layer_, "the weight gradient", usual.dw_dtype);
     add_dtype(app, "--bias", bias_, kFloats,
               with_default("Data type of a bias that is added to the output.", "no bias"));
     add_dtype(app, "--dbias", dbias_, kFloats,
               with_default("Data type of the gradient of a bias, the column sums of dy.",
                            "it is not computed"));
-    add_scale_options(app, amax_floor_, pow2_scales_);
-    add_choice(app, "--mx-scale", mx_scale_, {"floor", "even", "up"},
-               "Exponent of the scale of an mx block: floor(log2(amax)) less that of the format, "
-               "with amax rounded first (even), or large enough that nothing saturates (up).");
-    add_flag(app, "--fast-accumulation", fast_accumulation_,
-             "Leave the sums of tensorwise and rowwise products in the tensor cores, which keep "
-             "about 14 bits: on a GPU the gates fail from K near 13000.");
+    add_scale_options(app, layer_.amax_floor, layer_.pow2_scales);
     if (!timed) add_product_options(app);
     option_group(app, kMachineOptions);
-    add_max_multiprocessors(app, max_multiprocessors_);
+    add_max_multiprocessors(app, layer_.max_multiprocessors);
     add_device(app, common_.device);
     add_text(app, "--backend", data_.backend, "NAME",
              with_default("Implementation of the products; octet ops lists them.",
@@ -282,16 +267,10 @@ class Gemm : public Operator {
   }
 
   void check_layer_options() const {
-    if (is_fp8()) return;
-    if (formats_.is_given() || input_ || amax_floor_ || pow2_scales_ || dbias_ ||
-        wgrad_blocks_ != "1d" || granularity_ != "blockwise" || mx_scale_ != "floor" ||
-        fast_accumulation_ || !data_.quantize_backend.empty()) {
-      refuse_usage(
-          "--input, --format, --grad-format, --granularity, --wgrad-blocks, --amax-floor, "
-          "--pow2-scales, --mx-scale, --fast-accumulation, --dbias and --quantize-backend go with "
-          "--dtype fp8, got --dtype {}",
-          dtype_);
-    }
+    std::vector<std::string> own;
+    if (dbias_) own.emplace_back("--dbias");
+    if (!data_.quantize_backend.empty()) own.emplace_back("--quantize-backend");
+    layer_.refuse_without_fp8(dtype_, own);
   }
 
   Fp8LinearProblem problem_on(const LayerCase& layer, Device device) const {
@@ -299,21 +278,9 @@ class Gemm : public Operator {
     problem.m = layer.m;
     problem.n = layer.n;
     problem.k = layer.k;
-    problem.dtype = is_fp8() ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
-    formats_.set(problem);
-    problem.granularity = parse_granularity(granularity_).value_or(problem.granularity);
-    problem.mx_scale = mx_scale_ == "even" ? MxScale::even
-                       : mx_scale_ == "up" ? MxScale::up
-                                           : MxScale::floor;
-    problem.fast_accumulation = fast_accumulation_;
-    problem.dw_dtype = dw_.value_or(is_fp8() ? problem.dw_dtype : problem.dtype);
-    problem.accumulate_dw = accumulate_dw_;
+    layer_.set(problem, dtype_);
     problem.bias_dtype = bias_;
     problem.dbias_dtype = dbias_;
-    problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-    problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
-    problem.pow2_scales = pow2_scales_;
-    problem.max_multiprocessors = max_multiprocessors_;
     problem.device = device;
     return problem;
   }
@@ -388,8 +355,8 @@ class Gemm : public Operator {
       problem.out_dtype = out_.value_or(problem.out_dtype);
       problem.accumulate = accumulate_;
       problem.bias_dtype = bias_;
-      problem.fast_accumulation = fast_accumulation_;
-      problem.max_multiprocessors = max_multiprocessors_;
+      problem.fast_accumulation = layer_.fast_accumulation;
+      problem.max_multiprocessors = layer_.max_multiprocessors;
       problem.device = device;
       return problem;
     };
@@ -406,22 +373,14 @@ class Gemm : public Operator {
   }
 
   const CLI::App* app_ = nullptr;
-  std::string dtype_ = "fp8";              // fp8, bf16, f16
-  std::string granularity_ = "blockwise";  // only with fp8
+  std::string dtype_ = "fp8";  // fp8, bf16, f16
   std::vector<std::string> models_;
   std::vector<std::int64_t> mbs_;
   std::optional<std::int64_t> sequence_;
   std::string suite_;
   std::optional<std::int64_t> random_;
-  std::optional<Dtype> input_, dw_, bias_, dbias_;
-  std::string wgrad_blocks_ = "1d";
-  bool accumulate_dw_ = false;
-  LayerFormats formats_;
-  std::optional<float> amax_floor_;
-  bool pow2_scales_ = false;
-  std::string mx_scale_ = "floor";
-  bool fast_accumulation_ = false;
-  std::int32_t max_multiprocessors_ = 0;
+  std::optional<Dtype> bias_, dbias_;
+  LayerOptions layer_;
   // Only octet bench.
   bool prequantized_ = false;
   std::string baseline_;

@@ -2,7 +2,7 @@
 // single products by their operands.
 #include "tool/cases/suites.hpp"
 #include "tool/operators/operator.hpp"
-#include "tool/options/op_options.hpp"
+#include "tool/options/layer_options.hpp"
 #include "tool/options/parse.hpp"
 
 #include "ops/fp8_grouped_linear/parts.hpp"
@@ -213,30 +213,20 @@ class GroupedGemm : public ShapeOperator {
     const Fp8GroupedLinearProblem usual;
     add_model_options(app);
     option_group(app, kNumericOptions);
-    add_choice(app, "--granularity", granularity_, {"blockwise"},
+    add_choice(app, "--granularity", layer_.granularity, {"blockwise"},
                "How FP8 scales are shared; there is one way.");
-    add_dtype(app, "--input", input_, kFloats,
-              with_default("Data type of x, w, dy, y and dx of an FP8 layer.", usual.dtype));
-    add_layer_formats(app, formats_, "x and w", "the output gradient dy", usual.format,
-                      usual.grad_format);
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
-    add_dtype(
-        app, "--dw", dw_, kFloats,
-        with_default("Data type of the weight gradient.",
-                     fmt::format("{} for fp8, else that of --dtype", octet::name(usual.dw_dtype))));
-    add_flag(app, "--accumulate-dw", accumulate_dw_,
-             "Add the weight gradient to dw instead of overwriting it.");
+    add_layer_formats(app, layer_, {.tensors = "x, w, dy, y and dx of an FP8 layer"}, usual);
+    add_weight_gradient(app, layer_, "the weight gradient", usual.dw_dtype);
     add_flag(app, "--weights-quantized", weights_quantized_,
              "The weights of an FP8 layer are quantised ahead of time.");
-    add_scale_options(app, amax_floor_, pow2_scales_);
+    add_scale_options(app, layer_.amax_floor, layer_.pow2_scales);
     add_group_options(app, groups_, "the buffers", kUsualGroups);
     add_whole(app, "--expected-rows", expected_rows_, 0, kMaxGroupedRows,
               with_default("Rows that groups are expected to have together, to choose tiles.",
                            "all rows"));
     if (!timed) add_product_options(app);
     option_group(app, kMachineOptions);
-    add_max_multiprocessors(app, max_multiprocessors_);
+    add_max_multiprocessors(app, layer_.max_multiprocessors);
     add_text(app, "--quantize-backend", data_.quantize_backend, "NAME",
              with_default("Implementation of the casts.", "the first that supports them"));
   }
@@ -255,14 +245,10 @@ class GroupedGemm : public ShapeOperator {
   }
 
   void check_layer_options() const {
-    if (is_fp8()) return;
-    if (formats_.is_given() || input_ || amax_floor_ || pow2_scales_ || weights_quantized_ ||
-        wgrad_blocks_ != "1d" || !data_.quantize_backend.empty()) {
-      refuse_usage(
-          "--input, --format, --grad-format, --wgrad-blocks, --weights-quantized, --amax-floor, "
-          "--pow2-scales and --quantize-backend go with --dtype fp8, got --dtype {}",
-          dtype_);
-    }
+    std::vector<std::string> own;
+    if (weights_quantized_) own.emplace_back("--weights-quantized");
+    if (!data_.quantize_backend.empty()) own.emplace_back("--quantize-backend");
+    layer_.refuse_without_fp8(dtype_, own);
   }
 
   void check_product_options() const {
@@ -286,17 +272,10 @@ class GroupedGemm : public ShapeOperator {
     problem.rows = shape.extents[0];
     problem.n = shape.extents[1];
     problem.k = shape.extents[2];
-    problem.dtype = is_fp8() ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
-    formats_.set(problem);
+    layer_.set(problem, dtype_);
     problem.weights_quantized = weights_quantized_;
-    problem.dw_dtype = dw_.value_or(is_fp8() ? problem.dw_dtype : problem.dtype);
-    problem.accumulate_dw = accumulate_dw_;
-    problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-    problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
-    problem.pow2_scales = pow2_scales_;
     problem.tail = groups.tail;
     problem.expected_rows = expected_rows_;
-    problem.max_multiprocessors = max_multiprocessors_;
     problem.device = device;
     return problem;
   }
@@ -314,7 +293,7 @@ class GroupedGemm : public ShapeOperator {
     problem.accumulate = accumulate_;
     problem.tail = groups.tail;
     problem.expected_rows = expected_rows_;
-    problem.max_multiprocessors = max_multiprocessors_;
+    problem.max_multiprocessors = layer_.max_multiprocessors;
     problem.device = device;
     return problem;
   }
@@ -458,18 +437,11 @@ class GroupedGemm : public ShapeOperator {
   std::string suite_;
   std::vector<std::string> models_;
   std::vector<std::int64_t> expert_parallel_, tokens_per_group_;
-  std::string dtype_ = "fp8";              // fp8, bf16, f16
-  std::string granularity_ = "blockwise";  // only with fp8
-  std::optional<Dtype> input_, dw_;
-  LayerFormats formats_;
-  std::string wgrad_blocks_ = "1d";
-  bool accumulate_dw_ = false;
+  std::string dtype_ = "fp8";  // fp8, bf16, f16
+  LayerOptions layer_;
   bool weights_quantized_ = false;
-  std::optional<float> amax_floor_;
-  bool pow2_scales_ = false;
   GroupOptions groups_;
   std::int64_t expected_rows_ = 0;
-  std::int32_t max_multiprocessors_ = 0;
   bool prequantized_ = false;  // only octet bench
   // Only octet check.
   std::string over_, a_, b_;

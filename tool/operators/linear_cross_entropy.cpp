@@ -1,6 +1,6 @@
 // The cases of linear-cross-entropy: which heads, in which precision.
 #include "tool/operators/operator.hpp"
-#include "tool/options/op_options.hpp"
+#include "tool/options/layer_options.hpp"
 
 #include "ops/gemm/problem.hpp"
 #include "ops/linear_cross_entropy/state.hpp"
@@ -87,39 +87,22 @@ class LinearCrossEntropy : public ShapeOperator {
                "Loss per token, their sum, or their mean.");
     add_dtype(app, "--target", target_, {Dtype::i64, Dtype::i32},
               with_default("Data type of the targets.", usual.target_dtype));
-    add_dtype(app, "--input", input_, kFloats,
-              with_default("Data type of the tensors of an FP8 head.", usual.dtype));
-    add_layer_formats(app, formats_, "x and w", "the gradients of the logits", usual.format,
-                      usual.grad_format);
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T for the weight gradient: 1x128 (1d) or 128x128 (2d).");
-    add_scale_options(app, amax_floor_, pow2_scales_);
+    add_layer_formats(
+        app, layer_,
+        {.tensors = "the tensors of an FP8 head", .gradients = "the gradients of the logits"},
+        usual);
+    add_scale_options(app, layer_.amax_floor, layer_.pow2_scales);
     if (!timed) add_flag(app, "--inference", inference_, "The loss only.");
-    add_dtype(
-        app, "--dw", dw_, kFloats,
-        with_default("Data type of the weight gradient.",
-                     fmt::format("{} for fp8, else that of --dtype", octet::name(usual.dw_dtype))));
-    add_flag(app, "--accumulate-dw", accumulate_dw_,
-             "Add the weight gradient to dw, which must be f32, instead of overwriting it.");
+    add_weight_gradient(app, layer_, "the weight gradient", usual.dw_dtype);
     add_whole(app, "--chunk-rows", chunk_rows_, 1, std::int64_t{1} << 31,
               with_default("Tokens of a chunk, a multiple of 128.",
                            "as many as keep their logits within 512 MiB"));
     option_group(app, kMachineOptions);
-    add_max_multiprocessors(app, max_multiprocessors_);
-  }
-
-  void check_options_fit() const {
-    if (dtype_ == "fp8") return;
-    if (input_ || formats_.is_given() || wgrad_blocks_ != "1d" || amax_floor_ || pow2_scales_) {
-      refuse_usage(
-          "--input, --format, --grad-format, --wgrad-blocks, --amax-floor and --pow2-scales go "
-          "with --dtype fp8, got --dtype {}",
-          dtype_);
-    }
+    add_max_multiprocessors(app, layer_.max_multiprocessors);
   }
 
   std::vector<Case> cases_on(Device device) const override {
-    check_options_fit();
+    layer_.refuse_without_fp8(dtype_);
     std::vector<Case> cases;
     for (const ShapeCase& shape : shapes_on(device)) {
       LinearCrossEntropyProblem problem;
@@ -127,20 +110,13 @@ class LinearCrossEntropy : public ShapeOperator {
       problem.v = shape.extents[1];
       problem.k = shape.extents[2];
       problem.fp8 = dtype_ == "fp8";
-      problem.dtype = problem.fp8 ? input_.value_or(problem.dtype) : *parse_dtype(dtype_);
+      layer_.set(problem, dtype_);
       problem.reduction = reduction_ == "none"  ? LossReduction::none
                           : reduction_ == "sum" ? LossReduction::sum
                                                 : LossReduction::mean;
       problem.target_dtype = target_.value_or(problem.target_dtype);
-      formats_.set(problem);
-      problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-      problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
-      problem.pow2_scales = pow2_scales_;
       problem.training = !inference_;
-      problem.dw_dtype = dw_.value_or(problem.fp8 ? problem.dw_dtype : problem.dtype);
-      problem.accumulate_dw = accumulate_dw_;
       problem.max_chunk_rows = chunk_rows_;
-      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_linear_cross_entropy));
     }
@@ -149,15 +125,10 @@ class LinearCrossEntropy : public ShapeOperator {
 
   std::string dtype_ = "fp8";
   std::string reduction_ = "mean";
-  std::string wgrad_blocks_ = "1d";
   bool inference_ = false;
-  bool pow2_scales_ = false;
-  bool accumulate_dw_ = false;
   std::int64_t chunk_rows_ = 0;
-  std::optional<Dtype> target_, input_, dw_;
-  LayerFormats formats_;
-  std::optional<float> amax_floor_;
-  std::int32_t max_multiprocessors_ = 0;
+  std::optional<Dtype> target_;
+  LayerOptions layer_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The cases of moe-mlp: which layers of experts, how they are routed, and how their weights' gradients
 // are made.
 #include "tool/operators/operator.hpp"
-#include "tool/options/op_options.hpp"
+#include "tool/options/layer_options.hpp"
 
 #include "ops/gated_activation/problem.hpp"
 #include "ops/grouped_gemm/problem.hpp"
@@ -96,17 +96,14 @@ class MoeMlpOperator : public ShapeOperator {
   void add_own_options(CLI::App& app, bool /*timed*/) override {
     const MoeMlpProblem usual;
     add_gate_activation(app, activation_);
-    add_dtype(app, "--input", input_, kFloats,
-              with_default("Data type of the tensors.", usual.dtype));
-    add_layer_formats(app, formats_, "x, h and the weights", "the gradients", usual.format,
-                      usual.grad_format);
-    add_choice(app, "--wgrad-blocks", wgrad_blocks_, {"1d", "2d"},
-               "Scale blocks of x^T and h^T for the weight gradients: 1x128 (1d) or 128x128 (2d).");
-    add_scale_options(app, amax_floor_, pow2_scales_);
-    add_dtype(app, "--dw", dw_, kFloats,
-              with_default("Data type of the weight gradients.", usual.dw_dtype));
-    add_flag(app, "--accumulate-dw", accumulate_dw_,
-             "Add the weight gradients to dw instead of overwriting it.");
+    add_layer_formats(app, layer_,
+                      {.tensors = "the tensors",
+                       .operands = "x, h and the weights",
+                       .gradients = "the gradients",
+                       .transposed = "x^T and h^T for the weight gradients"},
+                      usual);
+    add_scale_options(app, layer_.amax_floor, layer_.pow2_scales);
+    add_weight_gradient(app, layer_, "the weight gradients", usual.dw_dtype, false);
     option_group(app, "Routing");
     add_whole(app, "--experts", experts_, 1, kMaxExperts,
               with_default("Experts of the mixture.", "those of the case, or 8"));
@@ -136,7 +133,7 @@ class MoeMlpOperator : public ShapeOperator {
     add_whole(app, "--capacity", capacity_, 1, kMaxGroupedRows,
               with_default("Tokens of an expert at most.", "any number"));
     option_group(app, kMachineOptions);
-    add_max_multiprocessors(app, max_multiprocessors_);
+    add_max_multiprocessors(app, layer_.max_multiprocessors);
   }
 
   std::optional<MoeRouting> routing_of(const ShapeCase& shape) const {
@@ -167,15 +164,8 @@ class MoeMlpOperator : public ShapeOperator {
       problem.local_experts = local_experts_.value_or(0);
       problem.rows = rows_.value_or(0);
       problem.capacity = capacity_.value_or(0);
-      problem.dtype = input_.value_or(problem.dtype);
+      layer_.set(problem, dtype_);
       problem.activation = chosen_activation(activation_, shape);
-      formats_.set(problem);
-      problem.wgrad_blocks = wgrad_blocks_ == "2d" ? WgradBlocks::square : WgradBlocks::rows;
-      problem.amax_floor = amax_floor_.value_or(problem.amax_floor);
-      problem.pow2_scales = pow2_scales_;
-      problem.dw_dtype = dw_.value_or(problem.dw_dtype);
-      problem.accumulate_dw = accumulate_dw_;
-      problem.max_multiprocessors = max_multiprocessors_;
       problem.device = device;
       cases.push_back(shape_case(shape, problem, check_moe_mlp));
     }
@@ -196,15 +186,12 @@ class MoeMlpOperator : public ShapeOperator {
   }
 
   std::string dtype_ = "fp8", score_, group_score_ = "best_two", activation_;
-  std::string wgrad_blocks_ = "1d";
-  bool bias_ = false, no_normalize_ = false, given_ = false, pow2_scales_ = false;
-  bool accumulate_dw_ = false;
+  bool bias_ = false, no_normalize_ = false, given_ = false;
   std::optional<std::int64_t> experts_, top_k_, expert_groups_, top_groups_, first_expert_;
   std::optional<std::int64_t> local_experts_, rows_, capacity_;
-  std::optional<float> scale_, amax_floor_;
-  std::optional<Dtype> logits_, input_, dw_;
-  LayerFormats formats_;
-  std::int32_t max_multiprocessors_ = 0;
+  std::optional<float> scale_;
+  std::optional<Dtype> logits_;
+  LayerOptions layer_;
 };
 
 }  // namespace

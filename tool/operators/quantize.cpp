@@ -92,8 +92,7 @@ class Quantize : public ShapeOperator {
   void add_own_options(CLI::App& app, bool /*timed*/) override {
     add_cast_options(app, fp8_);
     add_flag(app, "--given-scales", given_scales_, "Read the scales instead of finding them.");
-    add_choice(app, "--mx-scale", mx_scale_, {"floor", "even", "up"},
-               "How the scale of an mx block follows from its largest magnitude.");
+    add_mx_scale(app, mx_scale_);
     add_flag(app, "--fold-mx", fold_mx_,
              "Quantise in 1x32 and 32x32 mx blocks, folded into 1x128 and 128x128 ones.");
     option_group(app, "Batch");
@@ -123,9 +122,7 @@ class Quantize : public ShapeOperator {
         QuantizeProblem problem =
             quantize_problem(output, shape.extents[0], shape.extents[1], dtype(), device);
         problem.given_scales = given_scales_;
-        problem.mx_scale = mx_scale_ == "even" ? MxScale::even
-                           : mx_scale_ == "up" ? MxScale::up
-                                               : MxScale::floor;
+        problem.mx_scale = parse_mx_scale(mx_scale_);
         problem.fold_mx = fold_mx_;
         problem.batch = batch_.value_or(0);
         problem.groups = groups.count;

@@ -119,31 +119,14 @@ void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& po
   add_flag(app, "--pow2-scales", pow2_scales, "Round scales up to powers of two.");
 }
 
-void LayerFormats::check() const {
-  if (hybrid && grad.value_or(Dtype::e5m2) != Dtype::e5m2) {
-    refuse_usage("--format hybrid has gradients in e5m2, got --grad-format {}", name(*grad));
-  }
+void add_mx_scale(CLI::App& app, std::string& mx_scale) {
+  add_choice(app, "--mx-scale", mx_scale, {"floor", "even", "up"},
+             "Exponent of the scale of an mx block: floor(log2(amax)) less that of the format, "
+             "with amax rounded first (even), or large enough that nothing saturates (up).");
 }
 
-void add_layer_formats(CLI::App& app, LayerFormats& formats, const char* operands,
-                       const char* gradients, Dtype usual, Dtype usual_grad) {
-  add_choice(app, "--format", {"e4m3", "e5m2", "hybrid"},
-             with_default(fmt::format("FP8 format of {}; hybrid is --format e4m3 --grad-format "
-                                      "e5m2.",
-                                      operands),
-                          usual),
-             [&formats](const std::string& name) {
-               formats.hybrid = name == "hybrid";
-               formats.format = parse_dtype(formats.hybrid ? "e4m3" : name);
-             });
-  add_dtype(app, "--grad-format", formats.grad, kFp8,
-            with_default(fmt::format("FP8 format of {}.", gradients), usual_grad));
-}
-
-void add_max_multiprocessors(CLI::App& app, std::int32_t& max_multiprocessors) {
-  add_whole(app, "--max-multiprocessors", max_multiprocessors, 0,
-            std::numeric_limits<std::int32_t>::max(),
-            with_default("Multiprocessors that octet's products may take on a GPU.", "all"));
+MxScale parse_mx_scale(const std::string& text) {
+  return text == "even" ? MxScale::even : text == "up" ? MxScale::up : MxScale::floor;
 }
 
 void add_cast_options(CLI::App& app, Fp8Options& options) {

@@ -27,26 +27,9 @@ void add_data_options(CLI::App& app, DataOptions& data);
 std::string distribution_name(Distribution distribution);  // as --distribution takes it
 // How scales are computed: --amax-floor, --pow2-scales.
 void add_scale_options(CLI::App& app, std::optional<float>& amax_floor, bool& pow2_scales);
-// The FP8 formats of a layer: --format, which may be hybrid, and --grad-format.
-struct LayerFormats {
-  std::optional<Dtype> format, grad;
-  bool hybrid = false;
-
-  bool is_given() const { return format || grad; }
-  // Refuses hybrid with gradients in another format.
-  void check() const;
-  template <class Problem>
-  void set(Problem& problem) const {
-    check();
-    problem.format = format.value_or(problem.format);
-    problem.grad_format = grad.value_or(hybrid ? Dtype::e5m2 : problem.grad_format);
-  }
-};
-// `operands`: "x and w"; `gradients`: "the output gradient dy".
-void add_layer_formats(CLI::App& app, LayerFormats& formats, const char* operands,
-                       const char* gradients, Dtype usual, Dtype usual_grad);
-// What products leave to others on a GPU: --max-multiprocessors.
-void add_max_multiprocessors(CLI::App& app, std::int32_t& max_multiprocessors);
+// The scales of mx blocks: --mx-scale.
+void add_mx_scale(CLI::App& app, std::string& mx_scale);
+MxScale parse_mx_scale(const std::string& text);
 
 // Block-scaled FP8 copies: the outputs of a cast, or copies an operator writes next to its output.
 struct Fp8Options {

@@ -95,7 +95,10 @@ std::string describe(const GatedMlpProblem& problem) {
   if (problem.down) result += " --down";
   result += text(" --activation ", name(problem.activation));
   if (problem.fp8) result += describe_fp8(problem);
-  if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
+  // As octet check and octet bench have it: without FP8 the dtype of the layer.
+  if (problem.dw_dtype != (problem.fp8 ? Dtype::bf16 : problem.dtype)) {
+    result += text(" --dw ", name(problem.dw_dtype));
+  }
   if (problem.accumulate_dw) result += " --accumulate-dw";
   if (problem.max_multiprocessors != 0) {
     result += text(" --max-multiprocessors ", problem.max_multiprocessors);

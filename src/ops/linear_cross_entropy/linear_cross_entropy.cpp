@@ -138,7 +138,10 @@ std::string describe(const LinearCrossEntropyProblem& problem) {
     result += text(" --target ", name(problem.target_dtype));
   }
   if (!problem.training) result += " --inference";
-  if (problem.dw_dtype != Dtype::bf16) result += text(" --dw ", name(problem.dw_dtype));
+  // As octet check and octet bench have it: without FP8 the dtype of the layer.
+  if (problem.dw_dtype != (problem.fp8 ? Dtype::bf16 : problem.dtype)) {
+    result += text(" --dw ", name(problem.dw_dtype));
+  }
   if (problem.accumulate_dw) result += " --accumulate-dw";
   if (problem.max_chunk_rows != 0) result += text(" --chunk-rows ", problem.max_chunk_rows);
   if (problem.max_multiprocessors != 0) {
