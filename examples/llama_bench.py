@@ -386,10 +386,8 @@ def merge(path: Path, rows: list[dict]) -> None:
 def layer_kernels(recipe: Recipe) -> list[str]:
     if recipe.granularity == "blockwise":
         return ["fp8_linear", "gated_mlp", "rms_norm"]
-    if recipe.granularity == "mxfp8":
-        return ["fp8_linear_mx", "gated_activation_lines", "rms_norm_lines"]
-    linear = "fp8_linear_fast" if recipe.fast_accumulation else "fp8_linear_whole"
-    return [linear, "gated_activation_lines", "rms_norm_lines"]
+    kind = "mx" if recipe.granularity == "mxfp8" else "fast" if recipe.fast_accumulation else "whole"
+    return [f"fp8_linear_{kind}", f"gated_mlp_{kind}", "rms_norm_lines"]
 
 
 def kernels_of(contender: Contender) -> str:

@@ -429,6 +429,30 @@ TEST(ToolCompareAcross, PairsRowsOfOneFileWithTheFirstValueOnTheLeft) {
       << outcome.out;
 }
 
+TEST(ToolCompareAcross, TakesFp8WithoutAGranularityForBlockwise) {
+  const Outcome outcome = compare(rows_with("--dtype fp8 --format e4m3", {100}),
+                                  rows_with(kRowwise, {110}), "--across granularity");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(has_text(outcome.out, "granularity blockwise -> rowwise: gemm, 1 pair\n"))
+      << outcome.out;
+}
+
+TEST(ToolCompareAcross, NamesWhatTellsPairingsOfTheSameValuesApart) {
+  const auto both = [](const char* granularity, double rate) {
+    const std::string options = std::string("--dtype fp8 --granularity ") + granularity;
+    return rows_with(options + " --format e4m3", {rate}) +
+           rows_with(options + " --format e5m2", {rate}).substr(kGemmColumns.size());
+  };
+  const Outcome outcome =
+      compare(both("blockwise", 100), both("rowwise", 110), "--across granularity");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* format : {"e4m3", "e5m2"}) {
+    const std::string title =
+        std::string("granularity blockwise -> rowwise (--format ") + format + "): gemm, 1 pair\n";
+    EXPECT_TRUE(has_text(outcome.out, title)) << outcome.out;
+  }
+}
+
 TEST(ToolCompareAcross, PairsPrecisionsWhateverGoesWithOneOfThem) {
   const std::string fp8 = rows_with(std::string(kBlockwise) + " --wgrad-blocks 1d", {100});
   const std::string bf16 = rows_with("--dtype bf16", {60});

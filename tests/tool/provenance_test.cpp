@@ -69,6 +69,13 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity tensorwise"), "fp8_linear_whole");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity rowwise"), "fp8_linear_whole");
   EXPECT_EQ(digest_of("octet bench gemm --dtype fp8 --granularity mxfp8"), "fp8_linear_mx");
+  EXPECT_EQ(digest_of("octet bench gated-mlp --granularity rowwise"), "gated-mlp_whole");
+  EXPECT_EQ(digest_of("octet bench gated-mlp --granularity mxfp8 --down"), "gated-mlp_mx");
+  EXPECT_EQ(digest_of("octet bench gated-mlp --dtype f16"), "gated-mlp_f16");
+  EXPECT_EQ(digest_of("octet bench gated-mlp", "128x160x5 1x128.128x128 e4m3.e4m3"),
+            "gated-mlp_narrow");
+  EXPECT_EQ(digest_of("octet bench linear-cross-entropy --dtype bf16"),
+            "linear-cross-entropy_bf16");
   const Folder folder;
   const std::string path = folder.file("x.csv");
   ASSERT_EQ(run_tool("bench quantize --device cpu --shape 8x16 --groups 2 --warmup 1 --iters 3 "
@@ -79,6 +86,25 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
   const std::string digest = octet_device_sources("quantize_experts");
   EXPECT_EQ(digest.empty(), std::string(octet_device_sources("quantize")).empty());
   EXPECT_EQ(read_results(path).records.at(0).at("Device Sources"), digest);
+}
+
+TEST(DeviceSources, OfEveryKindOfLayerAreKnown) {
+  const bool without_cuda = std::string(octet_device_sources("gemm")).empty();
+  for (const char* op : {"gemm", "gated-mlp", "linear-cross-entropy", "grouped-gemm"}) {
+    const bool has_granularities = op == std::string("gemm") || op == std::string("gated-mlp");
+    for (const char* options :
+         {"", " --dtype bf16", " --dtype f16", " --granularity rowwise", " --granularity mxfp8",
+          " --granularity tensorwise --fast-accumulation"}) {
+      if (!has_granularities && has_option(options, "--granularity")) continue;
+      const std::string command = std::string("octet bench ") + op + options;
+      EXPECT_EQ(device_sources(digest_of(command)).empty(), without_cuda) << command;
+    }
+    for (const char* tiles : {"128x160x5 1x128.128x128 e4m3.e4m3", "64x64x10 1x128.1x128 paired"}) {
+      EXPECT_EQ(device_sources(digest_of(std::string("octet bench ") + op, tiles)).empty(),
+                without_cuda)
+          << op;
+    }
+  }
 }
 
 TEST(CommandLine, KeepsAPathWithSpacesOneWord) {

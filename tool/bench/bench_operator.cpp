@@ -116,8 +116,8 @@ void time_case(Planned& planned, const bench::Protocol& protocol, Progress& prog
     result.times = timing.measure(planned.workload->task(), protocol);
   }
   result.note = result.times->note();
-  if (!planned.no_baseline.empty()) {
-    result.note += (result.note.empty() ? "" : "; ") + planned.no_baseline;
+  for (const std::string& more : {result.chosen.note, planned.no_baseline}) {
+    if (!more.empty()) result.note += (result.note.empty() ? "" : "; ") + more;
   }
 }
 

@@ -60,9 +60,10 @@ int check_operator(const CheckCommand& command) {
   std::vector<PlannedRun> runs;
   std::vector<double> work;
   for (const Case& one : cases) {
-    // A plan error shows before the first gate. One product has no workload.
-    const auto workload = one.workload ? one.workload(data) : nullptr;
-    runs.push_back({one.device, workload ? workload->implementation() : op.name()});
+    // A plan error shows before the first gate.
+    const std::string implementation =
+        one.implementation ? one.implementation(data) : one.workload(data)->implementation();
+    runs.push_back({one.device, implementation});
     work.push_back(one.work());
   }
   fmt::print("{}\n", machine_headline(runs, data.threads));

@@ -17,6 +17,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,10 @@
 #include <sstream>
 
 namespace octet::tool {
+
+// The file that was embedded when the tool was built; empty if it is another.
+std::string_view embedded_kernel_file(std::string_view name);
+
 namespace {
 
 using Table = std::vector<bench::Row>;
@@ -122,11 +127,24 @@ void add_environment(Table& table) {
   }
 }
 
+// What has a digest: the operators, and "gemm_bf16" and the like, which are named by the table of the kernels.
+std::vector<std::string> names_with_digests() {
+  std::vector<std::string> names;
+  for (const MakeOperator make : operators()) names.emplace_back(make()->name());
+  const auto table = nlohmann::json::parse(embedded_kernel_file("operators.json"));
+  for (const auto& [name, folders] : table.at("operators").items()) {
+    const bool is_operator = std::any_of(names.begin(), names.end(), [&](const std::string& op) {
+      return with_underscores(op) == name;
+    });
+    if (!is_operator && !device_sources(name).empty()) names.push_back(name);
+  }
+  return names;
+}
+
 // "dd29ac3a9b8e gemm quantize": operators that share kernels share a line.
 void add_device_sources(Table& table) {
   std::vector<std::pair<std::string, std::string>> ops_of;  // by hash
-  for (const MakeOperator make : operators()) {
-    const std::string name = make()->name();
+  for (const std::string& name : names_with_digests()) {
     const std::string hash = device_sources(name);
     const auto same = std::find_if(ops_of.begin(), ops_of.end(),
                                    [&](const auto& entry) { return entry.first == hash; });

@@ -126,7 +126,7 @@ class Gemm : public Operator {
         "Draw this many layers at random: 1 to 32768 rows, sizes of real models or shares of them, "
         "a fifth odd. --seed selects the draw; a longer one begins with the same layers.");
     option_group(app, kNumericOptions);
-    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16"}, "Precision of the products.");
+    add_choice(app, "--dtype", dtype_, {"fp8", "bf16", "f16", "f32"}, "Precision of the products.");
     add_granularity(
         app, layer_,
         "How FP8 scales are shared: blocks of 128, one per tensor, one per row of every "
@@ -305,6 +305,9 @@ class Gemm : public Operator {
     one.check = [problem, check = is_fp8() ? check_fp8_linear : check_plain_layer](
                     const DataOptions& data) { return check(problem, data); };
     one.workload = [problem, make](const DataOptions& data) { return make(problem, data); };
+    if (problem.fast_accumulation && device.type == DeviceType::cpu) {
+      one.note = "--fast-accumulation changes nothing on a CPU";
+    }
     one.test_id = layer.test_id;
     one.mbs = layer.mbs;
     one.f16_snr_db = [problem](const DataOptions& data) {
@@ -364,16 +367,20 @@ class Gemm : public Operator {
         on_best_device(common_.device, product_on, [&](const GemmProblem& made) {
           plan_gemm(made, {data_.backend, 0});
         });
-    return {shape.name(),
-            {shape.m, shape.n, shape.k},
-            describe(problem),
-            problem.device,
-            [problem](const DataOptions& data) { return check_gemm(problem, data); },
-            nullptr};
+    Case one;
+    one.name = shape.name();
+    one.extents = {shape.m, shape.n, shape.k};
+    one.arguments = describe(problem);
+    one.device = problem.device;
+    one.check = [problem](const DataOptions& data) { return check_gemm(problem, data); };
+    one.implementation = [problem](const DataOptions& data) {
+      return "gemm=" + plan_gemm(problem, {data.backend, data.threads}).implementation;
+    };
+    return one;
   }
 
   const CLI::App* app_ = nullptr;
-  std::string dtype_ = "fp8";  // fp8, bf16, f16
+  std::string dtype_ = "fp8";
   std::vector<std::string> models_;
   std::vector<std::int64_t> mbs_;
   std::optional<std::int64_t> sequence_;

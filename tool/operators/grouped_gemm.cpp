@@ -409,10 +409,8 @@ class GroupedGemm : public ShapeOperator {
     one.check = [=](const DataOptions& data) {
       return check_grouped_gemm(problem, with_groups(data, groups));
     };
-    // Only checked; planned so that a device that refuses it is not chosen.
-    one.workload = [=](const DataOptions& data) -> std::unique_ptr<bench::Workload> {
-      plan_grouped_gemm(problem, {data.backend, data.threads});
-      return nullptr;
+    one.implementation = [=](const DataOptions& data) {
+      return "gemm=" + plan_grouped_gemm(problem, {data.backend, data.threads}).implementation;
     };
     return one;
   }

@@ -133,7 +133,7 @@ std::vector<Case> ShapeOperator::chosen_cases() const {
   return on_best_device(
       common_.device, [&](Device device) { return cases_on(device); },
       [&](const std::vector<Case>& cases) {
-        for (const Case& one : cases) one.workload(data_options());
+        for (const Case& one : cases) one.plan(data_options());
       });
 }
 

@@ -32,6 +32,12 @@ struct Case {
   std::function<GateReport(const DataOptions&)> check;
   // Plans the case; throws octet::Error if it cannot. Null for cases that are only checked.
   std::function<std::unique_ptr<bench::Workload>(const DataOptions&)> workload;
+  // Of cases that are only checked: plans the case, and names the implementation.
+  std::function<std::string(const DataOptions&)> implementation{};
+  void plan(const DataOptions& options) const {
+    implementation ? void(implementation(options)) : void(workload(options));
+  }
+  std::string note{};  // for the row, where an option has no effect
 
   // Layers over groups only: the rows that groups have together, at most the first extent.
   std::int64_t grouped_rows = 0;

@@ -4,7 +4,11 @@
 
 namespace octet::tool {
 
-void LayerOptions::check_formats() const {
+void LayerOptions::check_together() const {
+  if (wgrad_blocks == "2d" && (granularity == "tensorwise" || granularity == "rowwise")) {
+    refuse_usage("--wgrad-blocks 2d goes with --granularity blockwise or mxfp8, got {}",
+                 granularity);
+  }
   if (hybrid && grad_format.value_or(Dtype::e5m2) != Dtype::e5m2) {
     refuse_usage("--format hybrid has gradients in e5m2, got --grad-format {}", name(*grad_format));
   }

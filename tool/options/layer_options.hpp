@@ -22,7 +22,7 @@ struct LayerOptions {
   // Into the problem of a layer in `dtype`: fp8, or what tensors and products have.
   template <class Problem>
   void set(Problem& problem, const std::string& dtype) const {
-    check_formats();
+    check_together();
     const bool fp8 = dtype == "fp8";
     problem.dtype = fp8 ? input.value_or(problem.dtype) : *parse_dtype(dtype);
     problem.dw_dtype = dw.value_or(fp8 ? problem.dw_dtype : problem.dtype);
@@ -44,7 +44,7 @@ struct LayerOptions {
   void refuse_without_fp8(const std::string& dtype, std::vector<std::string> more = {}) const;
 
  private:
-  void check_formats() const;
+  void check_together() const;
 };
 
 // The words of an operator's help.

@@ -141,7 +141,7 @@ void add_cast_options(CLI::App& app, Fp8Options& options) {
 void add_fp8_options(CLI::App& app, Fp8Options& options, const std::string& format_help) {
   option_group(app, kFp8Group);
   add_dtype(app, "--fp8", options.format, kFp8, format_help);
-  add_block_options(app, options, name(kBlock1x128));
+  add_block_options(app, options, "1x128; none beside 1xall, allx1, allxall and mx blocks");
 }
 
 Fp8Output cast_output(const Fp8Options& options) {
@@ -149,8 +149,18 @@ Fp8Output cast_output(const Fp8Options& options) {
                     no_block_is_given(options) ? OptionalBlock(kBlock1x128) : std::nullopt);
 }
 
+// Of the copy whose option is not given: blocks of 128 beside others of 128. Whole rows, columns and tensors and mx
+// blocks are asked for by themselves, since no kernel writes them and blocks of 128 in one pass.
+OptionalBlock block_beside(const Fp8Options& options) {
+  for (const std::string& text : {options.block, options.transposed_block}) {
+    const auto block = parse_block(text);
+    if (block && (block->rows == 0 || block->cols == 0 || is_mx(*block))) return std::nullopt;
+  }
+  return kBlock1x128;
+}
+
 std::optional<Fp8Output> wanted_fp8(const Fp8Options& options) {
-  if (options.format) return fp8_output(options, kBlock1x128);
+  if (options.format) return fp8_output(options, block_beside(options));
   if (!no_block_is_given(options) || options.amax_floor || options.pow2_scales) {
     refuse_usage("--block, --transposed-block, --amax-floor and --pow2-scales go with --fp8");
   }

@@ -66,6 +66,11 @@ Options options_of_row(const ParsedResults& results, std::size_t place) {
   for (const char* column : kind.variant) {
     all[column == std::string_view("Dtype") ? "--dtype" : column] = record.at(column);
   }
+  for (const char* option : {"--granularity", "--fast-accumulation"}) {
+    if (has_option(record.at("Command"), option)) {
+      all[option] = option_of(record.at("Command"), option);
+    }
+  }
   return all;
 }
 
@@ -77,11 +82,19 @@ std::string text_of(const Options& options) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+// What an option that is not given stands for: FP8 is blockwise.
+std::string usual_value(const AcrossOption& across, const Options& options) {
+  const auto dtype = options.find("--dtype");
+  const bool fp8 = dtype != options.end() && dtype->second == "fp8";
+  return fp8 && across.name == std::string_view("granularity") ? "blockwise" : kNotGiven;
+}
+
 std::vector<Candidate> candidates_of(const ParsedResults& results, const AcrossOption& across) {
   std::vector<Candidate> candidates;
   std::map<std::string, int> repeats;
   for (std::size_t i = 0; i < results.rows.size(); ++i) {
-    Candidate one{&results, i, kNotGiven, options_of_row(results, i), {}, {}};
+    Candidate one{&results, i, {}, options_of_row(results, i), {}, {}};
+    one.value = usual_value(across, one.others);
     if (const auto found = one.others.find(std::string("--") + across.name);
         found != one.others.end()) {
       one.value = found->second;
@@ -206,6 +219,7 @@ AcrossPairing pairing_of(const AcrossOption& across, const std::vector<Pair>& pa
   for (const auto& [left, right] : pairs) places.push_back({left->place, right->place});
   AcrossPairing pairing{a->value,
                         b->value,
+                        {},
                         {a->results, b->results, compare_rows(*a->results, *b->results, places),
                          a->row().random_group()},
                         errors_of(pairs)};
@@ -213,6 +227,27 @@ AcrossPairing pairing_of(const AcrossOption& across, const std::vector<Pair>& pa
     return setting.change.name == std::string("--") + across.name;
   });
   return pairing;
+}
+
+// Pairings of the same two values are told apart by the options that they do not share.
+void tell_apart(std::vector<AcrossPairing>& pairings,
+                const std::vector<std::vector<Pair>>& pairs_of_each) {
+  for (std::size_t i = 0; i < pairings.size(); ++i) {
+    const Candidate& one = *pairs_of_each[i].front().first;
+    Options apart;
+    for (std::size_t j = 0; j < pairings.size(); ++j) {
+      if (pairings[i].before != pairings[j].before || pairings[i].after != pairings[j].after) {
+        continue;
+      }
+      const Candidate& other = *pairs_of_each[j].front().first;
+      for (const auto& [name, value] : one.others) {
+        const auto found = other.others.find(name);
+        if (found == other.others.end() || found->second != value) apart[name] = value;
+      }
+      if (one.backend != other.backend) apart["backend"] = one.backend;
+    }
+    pairings[i].apart = text_of(apart);
+  }
 }
 
 }  // namespace
@@ -266,6 +301,7 @@ Across pair_across(const ParsedResults& before, const ParsedResults& after,
   for (const std::vector<Pair>& group : groups) {
     result.pairings.push_back(pairing_of(across, group));
   }
+  tell_apart(result.pairings, groups);
   for (const std::vector<Candidate>* side : {&all_before, &all_after}) {
     for (const Candidate& one : *side) {
       if (paired.count(&one) == 0) result.unpaired.push_back(one.row().key);

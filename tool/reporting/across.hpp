@@ -24,6 +24,7 @@ struct ErrorChange {
 struct AcrossPairing {
   std::string before;  // "blockwise"; "not given" if the rows do not have the option
   std::string after;
+  std::string apart;  // the options that other pairings of these two values do not have
   ComparedResults rows;
   std::vector<ErrorChange> errors;
 };

@@ -203,8 +203,10 @@ int compare_across(const CompareOptions& options) {
   for (std::size_t i = 0; i < across.pairings.size(); ++i) {
     const AcrossPairing& pairing = across.pairings[i];
     if (i > 0) fmt::print("\n");
-    fmt::print("{} {} -> {}: {}, {}\n", options.across, printable(pairing.before),
-               printable(pairing.after), printable(pairing.rows.named(title_of_row(before, 0))),
+    const std::string apart = pairing.apart.empty() ? "" : fmt::format(" ({})", pairing.apart);
+    fmt::print("{} {} -> {}{}: {}, {}\n", options.across, printable(pairing.before),
+               printable(pairing.after), printable(apart),
+               printable(pairing.rows.named(title_of_row(before, 0))),
                counted(pairing.rows.comparison.changes.size(), "pair"));
     print_differences(pairing.rows, shown);
     print_errors(pairing, shown.wide);

@@ -136,14 +136,17 @@ std::string digest_of(const std::string& command, const std::string& configurati
   const std::string granularity = option_of(command, "--granularity");
   const std::string dtype = option_of(command, "--dtype");
   const bool is_product = op == "gemm" || op == "grouped-gemm";
-  if (is_product && (dtype == "bf16" || dtype == "f16")) {
-    return op + "_" + (is_by_name16(configuration) ? "by_name16" : dtype);
+  if (is_product || op == "gated-mlp" || op == "linear-cross-entropy") {
+    const std::string layer = op == "gemm" ? "fp8_linear" : op;
+    if (dtype == "bf16" || dtype == "f16") {
+      return op + "_" + (is_product && is_by_name16(configuration) ? "by_name16" : dtype);
+    }
+    if (granularity == "tensorwise" || granularity == "rowwise") {
+      return layer + (has_option(command, "--fast-accumulation") ? "_fast" : "_whole");
+    }
+    if (granularity == "mxfp8") return layer + "_mx";
+    if (op != "grouped-gemm" && has_narrow_tile(configuration)) return op + "_narrow";
   }
-  if (op == "gemm" && (granularity == "tensorwise" || granularity == "rowwise")) {
-    return has_option(command, "--fast-accumulation") ? "fp8_linear_fast" : "fp8_linear_whole";
-  }
-  if (op == "gemm" && granularity == "mxfp8") return "fp8_linear_mx";
-  if (op == "gemm" && has_narrow_tile(configuration)) return kNarrowDigest;
   const bool both = op == "quantize" || op == "gated-activation";
   const bool experts = has_option(command, "--groups") || has_option(command, "--batch");
   if (both && experts) return op + "_experts";

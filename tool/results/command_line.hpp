@@ -13,12 +13,12 @@ namespace octet::tool {
 // "gemm" for "octet bench gemm --shape ..." and for "tools/peers.py --op gemm ..."; empty if the
 // command names no operator.
 std::string operator_of(const std::string& command);
-// The name of the digest of the kernels that a command runs: its operator, and with groups or a
-// batch, whose kernels are others, "quantize_experts" or "gated-activation_experts"; for 16-bit products
-// "gemm_bf16" and the like, "gemm_by_name16" where a configuration is one that is run by name; for layers with scales of whole rows or tensors "fp8_linear_whole" or, not promoted,
-// "fp8_linear_fast", for folded mx blocks "fp8_linear_mx"; for casts with other kernels "quantize_lines" and
-// "quantize_mx", for FP8 outputs whose blocks are not of 128 "rms-norm_lines" and the like. "gemm_narrow" where one of the
-// row's configurations is a narrow tile, or where they are not known of layers that were drawn at random.
+// The name of the digest of the kernels that a command runs: its operator, with an ending where the kernels are others.
+// - Products, gated-mlp and linear-cross-entropy: "_bf16" and "_f16"; "_whole" with scales of rows or tensors, "_fast" if not
+//   promoted, "_mx" (of gemm "fp8_linear_whole" and so on); "_narrow" where one of the row's configurations is a narrow tile,
+//   or where they are not known of layers that were drawn at random; "_by_name16" for 16-bit tiles that are run by name.
+// - Casts: "quantize_lines", "quantize_mx", and with groups or a batch "quantize_experts", "gated-activation_experts".
+// - FP8 outputs whose blocks are not of 128: "rms-norm_lines" and the like.
 std::string digest_of(const std::string& command, const std::string& configuration = "");
 inline constexpr const char* kNarrowDigest = "gemm_narrow";
 

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace octet::tool {
 namespace {
@@ -64,7 +65,6 @@ Json origin_of(const std::string& op) {
   json["octet"] =
       fmt::format("{}.{}.{}", OCTET_VERSION_MAJOR, OCTET_VERSION_MINOR, OCTET_VERSION_PATCH);
   json["commit"] = commit();
-  json["device_sources"] = device_sources(op);
   json["time"] = utc_now();
   json["op"] = op;
   return json;
@@ -116,14 +116,18 @@ void JsonFile::write(const ResultKind& kind, const bench::Row& header,
   if (path_.empty()) return;
   Json json = origin_of(kind.op);
   std::vector<double> rates;
+  std::set<std::string> digests;
   Json list = Json::array();
   for (const auto& row : rows) {
     if (!row) continue;
     list.push_back(row_object(header, *row));
     const bench::Record record(header, *row);
+    digests.insert(record.at("Device Sources"));
     const double rate = rate_of(kind, record);
     if (record.at("Check") == "PASS" && !std::isnan(rate)) rates.push_back(rate);
   }
+  // Rows may have run other kernels than each other; then each has its own digest only.
+  if (digests.size() == 1) json["device_sources"] = *digests.begin();
   json["score"] = bench::geometric_mean(rates);  // NaN becomes null
   json["score_unit"] = kind.unit;
   json["score_column"] = kind.rates.back().column;
@@ -135,6 +139,7 @@ void JsonFile::write(const std::string& op, const bench::Row& header,
                      const std::vector<bench::Row>& rows) {
   if (path_.empty()) return;
   Json json = origin_of(op);
+  json["device_sources"] = device_sources(op);
   Json list = Json::array();
   for (const bench::Row& row : rows) list.push_back(row_object(header, row));
   json["rows"] = std::move(list);

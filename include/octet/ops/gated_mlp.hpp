@@ -12,8 +12,8 @@
 // are quantised 1x128 both ways, weights 128x128. The activation writes h, and its backward
 // d_gate_up, as FP8 in one pass: no 16-bit h or d_gate_up is stored. The bits are those of the chain
 // of single operators, which `unfused` runs.
-// Blockwise layers have that one pass, and rowwise layers without weight gradients (in inference, or
-// with frozen weights). All others run the chain: the scale of a column or of a whole tensor is known
+// Blockwise layers have that one pass, and so have rowwise layers without weight gradients (in inference,
+// or with frozen weights), forward and, on the CPU, backward. All others run the chain: the scale of a column or of a whole tensor is known
 // only after the last row, and only the quantiser writes mx blocks.
 // Without `down` the FP8 layer writes h in FP8 for the products that follow, and its backward takes
 // dh in `dtype`.
