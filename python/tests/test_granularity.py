@@ -484,6 +484,19 @@ def test_a_block_of_fused_modules_is_its_parts(options, recompute):
     assert same(step(block, normal(2, 16, 128)), step(want, normal(2, 16, 128)))
 
 
+def test_inputs_of_hybrid_layers_are_made_with_the_format_of_the_layers():
+    x, g, w = normal(4, 64), normal(64), normal(32, 64)
+    for made in (
+        lambda f: ot.quantize_activation(x, format=f),
+        lambda f: ot.rms_norm(x, g, quantized=True, format=f),
+        lambda f: ot.swiglu(x, quantized=True, format=f),
+        lambda f: ot.RMSNorm(64, quantized=True, format=f)(x),
+    ):
+        hybrid = made("hybrid")
+        assert hybrid.format == "e4m3" and torch.equal(hybrid.values, made("e4m3").values)
+    assert ot.linear(ot.quantize_activation(x, format="hybrid"), w, format="hybrid").shape == (4, 32)
+
+
 @pytest.mark.parametrize("format", ["e4m3", "hybrid"])
 @pytest.mark.parametrize("granularity", OTHERS)
 def test_converted_model_trains(granularity, format):

@@ -18,6 +18,7 @@ from octet.torch._formats import (
     check_dtype,
     empty_quantized,
     number,
+    operand_format,
     rows_of,
     scaling_of,
 )
@@ -242,7 +243,7 @@ def quantize_activation(
     Args:
         x: ``[..., K]``, float32, float16 or bfloat16.
         wgrad: blocks of the transposed copy, ``"1d"`` or ``"2d"``; see :func:`octet.torch.linear`.
-        format: ``"e4m3"`` or ``"e5m2"``.
+        format: ``"e4m3"`` or ``"e5m2"``; ``"hybrid"``, as layers have it, is e4m3 here.
         recompute: keep x and cast x^T in backward, once per layer. Saves memory where something else keeps x as well.
         granularity, mx_scale: those of the layers; see :func:`octet.torch.linear`.
 
@@ -254,6 +255,7 @@ def quantize_activation(
     flat = rows_of(x)
     recompute = recompute and is_plain(x)
     save_x = torch.is_grad_enabled() and not recompute
+    format = operand_format(format)
     recipe = recipe_of(format, wgrad, granularity, mx_scale)
     copies = call(ops.cast_activation, flat.detach(), *recipe, save_x)
     source = Source(flat, None, 0.0) if recompute and torch.is_grad_enabled() else None

@@ -88,6 +88,11 @@ def formats_of(format: str | None, grad_format: str | None) -> tuple[str | None,
     return "e4m3", "e5m2"
 
 
+def operand_format(format: str) -> str:
+    """That of x and w, where it is given as that of a layer."""
+    return "e4m3" if format == "hybrid" else format
+
+
 def check_dtype(argument: str, tensor: Tensor) -> None:
     """Refuses what is not a tensor of f32, f16 or bf16."""
     if not isinstance(tensor, Tensor):

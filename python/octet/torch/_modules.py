@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from octet.torch._activation import QuantizedActivation
 from octet.torch._cache import cached_weight
 from octet.torch._cross_entropy import PRECISIONS, REDUCTIONS, linear_cross_entropy
-from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, formats_of, number, scaling_of
+from octet.torch._formats import DEFAULT_WGRAD, FORMATS, WGRADS, formats_of, number, operand_format, scaling_of
 from octet.torch._linear import linear
 from octet.torch._main_grad import main_grad_of
 from octet.torch._norm import rms_norm
@@ -152,6 +152,7 @@ class RMSNorm(nn.RMSNorm):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(dim, eps=eps, device=device, dtype=dtype)
+        format = operand_format(format)
         check_recipe(wgrad, format, format)
         scaling_of(granularity, wgrad, mx_scale)
         self.quantized, self.wgrad, self.format, self.recompute = quantized, wgrad, format, recompute

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, Source, empty_carrier, empty_copies, recipe_of
 from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
-from octet.torch._formats import DEFAULT_WGRAD, WGRAD_BLOCKS, check_dtype, empty_quantized, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, WGRAD_BLOCKS, check_dtype, empty_quantized, operand_format, rows_of
 from octet.torch._operators import differentiable, is_plain, ops
 
 
@@ -178,6 +178,7 @@ def rms_norm(
     """
     check_dtype("x", x)
     check_dtype("g", g)
+    format = operand_format(format)
     recipe = recipe_of(format, wgrad, granularity, mx_scale)  # refuses wrong names, used or not
     if residual is not None:
         check_dtype("residual", residual)

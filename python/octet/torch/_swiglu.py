@@ -7,7 +7,7 @@ from torch import Tensor
 
 from octet.torch._activation import QuantizedActivation, empty_carrier, empty_copies, recipe_of
 from octet.torch._dtensor import inner_shard_dim, shaped, with_dim_in_front
-from octet.torch._formats import DEFAULT_WGRAD, check_dtype, rows_of
+from octet.torch._formats import DEFAULT_WGRAD, check_dtype, operand_format, rows_of
 from octet.torch._operators import differentiable, ops
 
 
@@ -105,6 +105,7 @@ def swiglu(
         ``[..., F]``
     """
     check_dtype("gate", gate)
+    format = operand_format(format)
     recipe = recipe_of(format, wgrad, granularity, mx_scale)  # refuses wrong names, used or not
     if up is not None:
         check_dtype("up", up)
