@@ -19,7 +19,8 @@ ratio is the peer's time over ours, the median over the rounds: above 1 octet is
 less than a millisecond are launched as a graph. The launches of gemm take sets of operands in turn
 that exceed twice the L2 cache. Only like is compared with like: the weight gradient that adds to f32
 has rows of its own, and `wgrad 2d`, which only octet has, is compared with the best peer's
-1x128 . 1x128 product. The peers' casts, padding and layouts are not timed.
+1x128 . 1x128 product. `cublaslt fast` alone is not like: fast accumulation, beside octet's promoted
+products with scales of tensors or rows. The peers' casts, padding and layouts are not timed.
 
 With -o the same command continues a run that was stopped or killed.
 
@@ -105,7 +106,7 @@ def open_table(options, octet_c, builds, properties, gpu):
     for name in ("torch.compile", "torch eager", "torch rms_norm", "torch bf16", "torch rowwise",
                  "torch flash"):
         versions[name] = libraries.torch.__version__
-    versions["cublaslt"] = libraries.cublaslt_version()
+    versions["cublaslt"] = versions["cublaslt fast"] = libraries.cublaslt_version()
     versions["torch cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
         versions[name] = f"device sources {wrapper.device_sources(peers_options.digest_of(options))}"

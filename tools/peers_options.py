@@ -11,7 +11,7 @@ from peers_cases import (SHAPES, SUITES, WORDS, extents_of, random_layers, selec
 from peers_rounds import OURS, ROUND_SECONDS
 
 COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
-LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_engine"],
+LIBRARIES = {"gemm": ["cublaslt", "cublaslt fast", "torch", "triton", "deep_gemm", "transformer_engine"],
              "quantize": ["torch.compile", "triton", "device copy"],
              "rms-norm": ["torch eager", "torch.compile", "torch rms_norm", "octet unfused",
                           "device copy"],
@@ -178,6 +178,10 @@ def check_libraries(options, parser):
         if "=" not in text and text not in known:
             parser.error(f"--library must be one of {', '.join(known)} with {options.op}, or "
                          f"NAME=LIBRARY[:TOOLS], got {text}")
+        if text == "cublaslt fast" and (options.granularity == "blockwise" or options.fast_accumulation):
+            given = "--fast-accumulation" if options.fast_accumulation else "blocks or unscaled operands"
+            parser.error(f"--library '{text}' goes with promoted products of --granularity tensorwise or "
+                         f"rowwise, got it with {given}")
         if "=" not in text:
             continue
         try:

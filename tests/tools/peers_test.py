@@ -393,7 +393,7 @@ class CommandLine(CommandLineTest):
         self.assertEqual(list(peers.chosen(all_of_them, ["torch"])), ["octet", "torch", "torch 1d"])
         self.assertEqual(list(peers.chosen(all_of_them | {"before": 5}, ["before=x.so"])),
                          ["octet", "before"])
-        self.assertIn("cublaslt, torch, triton", self.refusal("--library", "tritn"))
+        self.assertIn("cublaslt, cublaslt fast, torch, triton", self.refusal("--library", "tritn"))
 
     def test_refuses_a_build_with_what_was_given_and_wanted(self):
         for text in ("=x.so", "before="):
@@ -442,6 +442,20 @@ class CommandLine(CommandLineTest):
                     "torch eager"),
             "tools/peers.py --op rope --shape 8x2048x4096 --head-dim 128 --kv-heads 4 --rounds 5 "
             "--compile-mode default --library 'torch eager'")
+
+    def test_cublaslts_fast_mode_is_a_contender_of_promoted_products(self):
+        fast = ("--library", "cublaslt fast")
+        for granularity in ("tensorwise", "rowwise"):
+            options = peers_options.parse_arguments(["--granularity", granularity, *fast])
+            self.assertEqual(list(peers.chosen({"octet": 1, "cublaslt": 2, "cublaslt fast": 3}, options.library)),
+                             ["octet", "cublaslt fast"])
+        promoted = "--library 'cublaslt fast' goes with promoted products of --granularity tensorwise or rowwise, "
+        self.assertIn(promoted + "got it with blocks or unscaled operands", self.refusal(*fast))
+        self.assertIn(promoted + "got it with blocks or unscaled operands", self.refusal("--dtype", "bf16", *fast))
+        self.assertIn(promoted + "got it with --fast-accumulation",
+                      self.refusal("--granularity", "rowwise", "--fast-accumulation", *fast))
+        self.assertEqual(list(peers.chosen({"octet": 1, "cublaslt": 2, "cublaslt fast": 3}, ["cublaslt"])),
+                         ["octet", "cublaslt"])
 
     def test_has_the_shapes_of_its_operator(self):
         self.assertEqual(len(peers_options.parse_arguments([]).shape), 12)
