@@ -42,6 +42,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import peers_ahead  # noqa: E402
 import peers_builds  # noqa: E402
 import peers_cases  # noqa: E402
+import peers_digests  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
@@ -109,12 +110,15 @@ def open_table(options, octet_c, builds, properties, gpu):
     versions["cublaslt"] = versions["cublaslt fast"] = libraries.cublaslt_version()
     versions["torch cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
-        versions[name] = f"device sources {wrapper.device_sources(peers_options.digest_of(options))}"
+        versions[name] = f"device sources {peers_digests.of_build(options, wrapper.device_sources)}"
+
+    def sources_of(ran):
+        return octet_c.device_sources(peers_digests.digest_of(options, ran))
+
+    # The tool beside the library names the kernels of whole operators, a row those that it ran.
     provenance = peers_table.Provenance(
         octet_c.library_path, options.op, octet_c.device_sources(options.op), properties.name,
-        gpu.driver())
-    # The tool beside the library names the kernels of whole operators, a row those that it ran.
-    provenance.device_sources = octet_c.device_sources(peers_options.digest_of(options))
+        gpu.driver(), sources_of)
     return peers_table.Table(options.op, options.output, provenance, versions,
                              peers_options.repeats(options), any(options.names), options.fresh)
 

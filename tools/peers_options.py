@@ -2,7 +2,10 @@
 
 import argparse
 import math
+import os
 import pathlib
+import re
+import shlex
 
 import peers_builds
 import peers_table
@@ -231,21 +234,19 @@ def parse_arguments(arguments, description=None):
     return options
 
 
-def digest_of(options):
-    """The name of the digest of octet's kernels, as `octet bench` has it."""
-    if options.dtype != "fp8":
-        return f"{options.op}_{options.dtype}"
-    if options.granularity != "blockwise" and options.op == "quantize":
-        return "quantize_lines"
-    if options.granularity != "blockwise":
-        return "fp8_linear_fast" if options.fast_accumulation else "fp8_linear_whole"
-    # Layers drawn at random have narrow tiles among them.
-    return "gemm_narrow" if any(options.names) else options.op
+def forced_choice(environment):
+    """What forces octet's choice, as `octet bench` has it in front of a command: "OCTET_GEMM_BACKEND=cpu_simd "."""
+    forced = [f"{name}={shlex.quote(value)} " for name, value in sorted(environment.items())
+              if re.fullmatch("OCTET_.+_BACKEND", name) and value]
+    if table := environment.get("OCTET_TUNING_TABLE"):
+        # One table has one text, wherever the command was given.
+        forced.append(f"OCTET_TUNING_TABLE={shlex.quote(os.path.abspath(table))} ")
+    return "".join(forced)
 
 
 def repeats(options):
     """The command that repeats a row."""
-    more = []
+    forced, more = forced_choice(os.environ), []
     if "rope" in options.op:
         more.append(f"--head-dim {options.head_dim}")
     if options.op == "rope":
@@ -268,6 +269,6 @@ def repeats(options):
             dtype += " --fast-accumulation"
         of_words = [f"{WORDS[options.op][0]} {word}" for word in words_of(case.shape)]
         shape = shape_text(extents_of(case.shape))
-        return " ".join([f"tools/peers.py --op {options.op}{dtype} --shape {shape}", *of_words,
+        return " ".join([f"{forced}tools/peers.py --op {options.op}{dtype} --shape {shape}", *of_words,
                          *more])
     return command

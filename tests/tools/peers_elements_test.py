@@ -99,7 +99,7 @@ class Elements(unittest.TestCase):
             options = peers_options.parse_arguments(
                 ["--op", "rope", "--shape", "2x3x16", "--head-dim", "8", "--kv-heads", "1",
                  "--library", "torch eager", "-o", str(path)])
-            provenance = types.SimpleNamespace(fields=lambda _, command: {"Command": command})
+            provenance = types.SimpleNamespace(fields=lambda _, command, ran: {"Command": command})
             table = peers_table.Table(options.op, options.output, provenance, {"torch eager": "2"},
                                       peers_options.repeats(options))
 
@@ -251,7 +251,7 @@ class EndScaled(unittest.TestCase):
             options = peers_options.parse_arguments(
                 ["--op", "gemm", "--dtype", "fp8", "--shape", "64x96x128", "--shape", "65x21x33", "-o", str(path),
                  *arguments])
-            provenance = types.SimpleNamespace(fields=lambda _, command: {"Command": command})
+            provenance = types.SimpleNamespace(fields=lambda _, command, ran: {"Command": command})
             table = peers_table.Table(options.op, options.output, provenance, {}, peers_options.repeats(options))
 
             def compare(case, contenders, same):
