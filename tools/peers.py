@@ -19,7 +19,8 @@ ratio is the peer's time over ours, the median over the rounds: above 1 octet is
 less than a millisecond are launched as a graph. The launches of gemm take sets of operands in turn
 that exceed twice the L2 cache. Only like is compared with like: the weight gradient that adds to f32
 has rows of its own, and `wgrad 2d`, which only octet has, is compared with the best peer's
-1x128 . 1x128 product. The peers' casts, padding and layouts are not timed.
+1x128 . 1x128 product. `cublaslt fast` alone is not like: fast accumulation, beside octet's promoted
+products with scales of tensors or rows. The peers' casts, padding and layouts are not timed.
 
 With -o the same command continues a run that was stopped or killed.
 
@@ -41,6 +42,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import peers_ahead  # noqa: E402
 import peers_builds  # noqa: E402
 import peers_cases  # noqa: E402
+import peers_digests  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
@@ -105,15 +107,18 @@ def open_table(options, octet_c, builds, properties, gpu):
     for name in ("torch.compile", "torch eager", "torch rms_norm", "torch bf16", "torch rowwise",
                  "torch flash"):
         versions[name] = libraries.torch.__version__
-    versions["cublaslt"] = libraries.cublaslt_version()
+    versions["cublaslt"] = versions["cublaslt fast"] = libraries.cublaslt_version()
     versions["torch cudnn"] = libraries.cudnn_version()
     for name, (wrapper, _) in builds.items():
-        versions[name] = f"device sources {wrapper.device_sources(peers_options.digest_of(options))}"
+        versions[name] = f"device sources {peers_digests.of_build(options, wrapper.device_sources)}"
+
+    def sources_of(ran):
+        return octet_c.device_sources(peers_digests.digest_of(options, ran))
+
+    # The tool beside the library names the kernels of whole operators, a row those that it ran.
     provenance = peers_table.Provenance(
         octet_c.library_path, options.op, octet_c.device_sources(options.op), properties.name,
-        gpu.driver())
-    # The tool beside the library names the kernels of whole operators, a row those that it ran.
-    provenance.device_sources = octet_c.device_sources(peers_options.digest_of(options))
+        gpu.driver(), sources_of)
     return peers_table.Table(options.op, options.output, provenance, versions,
                              peers_options.repeats(options), any(options.names), options.fresh)
 

@@ -11,7 +11,7 @@ import torch
 
 import peers_libraries
 from octet_c_grouped import SLICE
-from peers_rounds import noted
+from peers_rounds import judged, noted
 from peers_torch import close
 
 BF16, FP8 = torch.bfloat16, torch.float8_e4m3fn
@@ -36,11 +36,6 @@ def agree(groups, bound=1e-4, places=None):
         return all(close(one, other, bound) for one, other in pairs if len(one))
 
     return judge
-
-
-def judged(call, judge):
-    call.same = judge
-    return call
 
 
 def dequantized(values, scales, block):

@@ -46,9 +46,9 @@ def read(path, columns, op):
             raise ValueError(f"-o {path}: row {number} has {len(row)} fields, wanted "
                              f"{len(columns)}; mend it, {way_out}")
         words = shlex.split(row[columns.index("Command")])
-        if words[1:3] != ["--op", op]:
-            raise ValueError(f"-o {path}: row {number} is of {' '.join(words[2:3])}, this run of {op}; "
-                             f"{way_out}")
+        of = words[words.index("--op") + 1:][:1] if "--op" in words else []
+        if of != [op]:
+            raise ValueError(f"-o {path}: row {number} is of {' '.join(of)}, this run of {op}; {way_out}")
     if not text.endswith("\n"):
         raise ValueError(f"-o {path}: row {len(rows)} does not end with a line end: was it cut short? "
                          f"Mend it, {way_out}")
@@ -89,6 +89,11 @@ def by_case(files):
             found[key].append(row)
             last = key
     return found
+
+
+def note_of_octet(libraries_and_notes):
+    """What octet ran in a case; empty if it has no row."""
+    return next((note for library, note in libraries_and_notes if library == OURS), "")
 
 
 def are_done(rows, origin, version_of):

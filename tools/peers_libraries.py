@@ -57,7 +57,9 @@ CUBLASLT = Multiples(8, 8, 16)
 
 
 class Torch:
-    """torch.nn.functional.scaled_mm, and torch.mm for unquantised operands."""
+    """torch.nn.functional.scaled_mm, and torch.mm for unquantised operands. With a scale per tensor or
+    per row it wants N and K in sixteens."""
+    END_SCALED = Multiples(n=16, k=16)
 
     def __init__(self):
         self.version = torch.__version__
@@ -91,16 +93,21 @@ class Torch:
         return lambda: scaled_mm(a.values, b.values.t(), left, ScalingType.BlockWise1x128, right,
                                  recipe, output_dtype=dtype)
 
-    @staticmethod
-    def end_scaled(a, b, dtype, fast):
+    def end_scaled(self, given_a, given_b, dtype, fast):
         """A scale per tensor or per row, fast accumulation as asked."""
-        whole = a.block == (-1, -1)
-        left = a.scales.reshape(()) if whole else a.scales.reshape(-1, 1).contiguous()
-        right = b.scales.reshape(()) if whole else b.scales.reshape(1, -1).contiguous()
-        # It takes no padding between rows.
+        a, b = self.END_SCALED.padded(given_a, given_b)
+        n, whole = given_b.values.shape[0], a.block == (-1, -1)
+        # Newer versions want a stride of 1 where a dimension has one entry, too.
+        left = a.scales.reshape(()) if whole else a.scales.flatten()[:, None]
+        right = b.scales.reshape(()) if whole else b.scales.flatten()[None]
+        # It takes no gaps between rows.
         a_values, b_values = a.values.contiguous(), b.values.contiguous()
-        return lambda: torch._scaled_mm(a_values, b_values.t(), scale_a=left, scale_b=right, out_dtype=dtype,
-                                        use_fast_accum=fast)
+
+        def call():
+            return torch._scaled_mm(a_values, b_values.t(), scale_a=left, scale_b=right, out_dtype=dtype,
+                                    use_fast_accum=fast)[:, :n]
+
+        return noted(call, Multiples.note((given_a, given_b), (a, b)))
 
 
 class Triton:

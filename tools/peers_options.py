@@ -2,7 +2,10 @@
 
 import argparse
 import math
+import os
 import pathlib
+import re
+import shlex
 
 import peers_builds
 import peers_table
@@ -11,7 +14,7 @@ from peers_cases import (SHAPES, SUITES, WORDS, extents_of, random_layers, selec
 from peers_rounds import OURS, ROUND_SECONDS
 
 COMPILE_MODES = ("default", "max-autotune-no-cudagraphs")
-LIBRARIES = {"gemm": ["cublaslt", "torch", "triton", "deep_gemm", "transformer_engine"],
+LIBRARIES = {"gemm": ["cublaslt", "cublaslt fast", "torch", "triton", "deep_gemm", "transformer_engine"],
              "quantize": ["torch.compile", "triton", "device copy"],
              "rms-norm": ["torch eager", "torch.compile", "torch rms_norm", "octet unfused",
                           "device copy"],
@@ -178,6 +181,10 @@ def check_libraries(options, parser):
         if "=" not in text and text not in known:
             parser.error(f"--library must be one of {', '.join(known)} with {options.op}, or "
                          f"NAME=LIBRARY[:TOOLS], got {text}")
+        if text == "cublaslt fast" and (options.granularity == "blockwise" or options.fast_accumulation):
+            given = "--fast-accumulation" if options.fast_accumulation else "blocks or unscaled operands"
+            parser.error(f"--library '{text}' goes with promoted products of --granularity tensorwise or "
+                         f"rowwise, got it with {given}")
         if "=" not in text:
             continue
         try:
@@ -227,21 +234,19 @@ def parse_arguments(arguments, description=None):
     return options
 
 
-def digest_of(options):
-    """The name of the digest of octet's kernels, as `octet bench` has it."""
-    if options.dtype != "fp8":
-        return f"{options.op}_{options.dtype}"
-    if options.granularity != "blockwise" and options.op == "quantize":
-        return "quantize_lines"
-    if options.granularity != "blockwise":
-        return "fp8_linear_fast" if options.fast_accumulation else "fp8_linear_whole"
-    # Layers drawn at random have narrow tiles among them.
-    return "gemm_narrow" if any(options.names) else options.op
+def forced_choice(environment):
+    """What forces octet's choice, as `octet bench` has it in front of a command: "OCTET_GEMM_BACKEND=cpu_simd "."""
+    forced = [f"{name}={shlex.quote(value)} " for name, value in sorted(environment.items())
+              if re.fullmatch("OCTET_.+_BACKEND", name) and value]
+    if table := environment.get("OCTET_TUNING_TABLE"):
+        # One table has one text, wherever the command was given.
+        forced.append(f"OCTET_TUNING_TABLE={shlex.quote(os.path.abspath(table))} ")
+    return "".join(forced)
 
 
 def repeats(options):
     """The command that repeats a row."""
-    more = []
+    forced, more = forced_choice(os.environ), []
     if "rope" in options.op:
         more.append(f"--head-dim {options.head_dim}")
     if options.op == "rope":
@@ -264,6 +269,6 @@ def repeats(options):
             dtype += " --fast-accumulation"
         of_words = [f"{WORDS[options.op][0]} {word}" for word in words_of(case.shape)]
         shape = shape_text(extents_of(case.shape))
-        return " ".join([f"tools/peers.py --op {options.op}{dtype} --shape {shape}", *of_words,
+        return " ".join([f"{forced}tools/peers.py --op {options.op}{dtype} --shape {shape}", *of_words,
                          *more])
     return command

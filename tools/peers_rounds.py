@@ -69,6 +69,12 @@ def noted(call, note):
     return call
 
 
+def judged(call, same):
+    """The call with a judge of its own."""
+    call.same = same
+    return call
+
+
 def quickest(calls, seconds):
     """The fastest of the calls by mode; modes that fail are skipped."""
     if len(calls) == 1:

@@ -28,18 +28,19 @@ def rate_unit(op):
 
 class Provenance:
     """The origin of every row. The hash of the device sources is the library's own; the commit is
-    that of the `octet` beside it, which must have the same hash."""
+    that of the `octet` beside it, which must have the same hash of the operator. `sources_of(ran)`: the
+    hash of the kernels that octet ran in a case, for all rows of it."""
 
-    def __init__(self, library_path, op, device_sources, gpu_name, driver):
-        self.gpu_name, self.driver, self.device_sources = gpu_name, driver, device_sources
+    def __init__(self, library_path, op, device_sources, gpu_name, driver, sources_of):
+        self.gpu_name, self.driver, self.sources_of = gpu_name, driver, sources_of
         self.commit = commit_of(tool_beside(library_path), op, device_sources)
 
-    def origin(self):
-        """What a row of an earlier run must share with one of this."""
-        return {"GPU": self.gpu_name, "Device Sources": self.device_sources}
+    def origin(self, ran):
+        """What a row of an earlier run must share with one of this. `ran`: the note of octet's row."""
+        return {"GPU": self.gpu_name, "Device Sources": self.sources_of(ran)}
 
-    def fields(self, result, command):
-        return {**self.origin(), "Driver": self.driver, "Commit": self.commit,
+    def fields(self, result, command, ran):
+        return {**self.origin(ran), "Driver": self.driver, "Commit": self.commit,
                 "Clock (MHz)": number(result.clock_mhz, ".0f"),
                 "Power (W)": number(result.power_w, ".1f"), "Command": command}
 
@@ -136,8 +137,11 @@ class Table:
         """Whether an earlier run measured the case as this one would."""
         wanted = self.beginning(case)
         rows = self.earlier.get(peers_kept.key_of(wanted))
-        return bool(rows) and peers_kept.are_done(
-            rows, self.provenance.origin() | {"Command": wanted["Command"]}, self.version_of)
+        if not rows:
+            return False
+        ran = peers_kept.note_of_octet((row["Library"], row["Note"]) for row in rows)
+        return peers_kept.are_done(
+            rows, self.provenance.origin(ran) | {"Command": wanted["Command"]}, self.version_of)
 
     def keep(self, case):
         """The results that the earlier run had."""
@@ -151,9 +155,10 @@ class Table:
         """All results of a case."""
         self.results += results
         if self.file and results:
-            self.write([self.row_of(result) for result in results])
+            ran = peers_kept.note_of_octet((result.library, result.note) for result in results)
+            self.write([self.row_of(result, ran) for result in results])
 
-    def row_of(self, result):
+    def row_of(self, result, ran):
         timed, row = bool(result.seconds), self.beginning(result.case)
         row |= {"Library": result.library, "Version": self.version_of(result.library),
                 "Check": result.check,
@@ -162,7 +167,7 @@ class Table:
                 "Ratio": number(result.ratio, ".4f"),
                 "Spread (%)": f"{result.spread_percent:.3g}" if timed else "",
                 "Note": result.note}
-        return row | self.provenance.fields(result, row["Command"])
+        return row | self.provenance.fields(result, row["Command"], ran)
 
     def close(self):
         if not self.file:

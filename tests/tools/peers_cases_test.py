@@ -132,7 +132,7 @@ class RandomLayers(CommandLineTest):
         options = peers_options.parse_arguments(["--random", "2", "--seed", "7", "-o", str(path)])
 
         class Provenance:
-            def fields(self, result, command):
+            def fields(self, result, command, ran):
                 return {"Command": command}
 
         table = peers_table.Table("gemm", options.output, Provenance(), {},

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
@@ -20,6 +21,7 @@ try:
     import peers_elements
     import peers_gated_activation
     import peers_gemm
+    import peers_libraries
     import peers_rms_norm
     import peers_rms_norm_rope
     import peers_rope
@@ -97,7 +99,7 @@ class Elements(unittest.TestCase):
             options = peers_options.parse_arguments(
                 ["--op", "rope", "--shape", "2x3x16", "--head-dim", "8", "--kv-heads", "1",
                  "--library", "torch eager", "-o", str(path)])
-            provenance = types.SimpleNamespace(fields=lambda _, command: {"Command": command})
+            provenance = types.SimpleNamespace(fields=lambda _, command, ran: {"Command": command})
             table = peers_table.Table(options.op, options.output, provenance, {"torch eager": "2"},
                                       peers_options.repeats(options))
 
@@ -229,7 +231,85 @@ class Operands(unittest.TestCase):
                 self.assertTrue(close_enough(other.float(), sums * first.float()), product)
 
 
+class EndScaled(unittest.TestCase):
+    """Whole runs with a scale per tensor or per row. octet stands in for cuBLASLt, whose rules it must meet."""
+    RAGGED = {"forward": "padded to 72x24x48", "dgrad": "padded to 72x40x32", "wgrad": "padded to 24x40x80",
+              "wgrad f32 +=": "padded to 24x40x80"}
+
+    def rows_of(self, *arguments):
+        """Those of an even shape and an odd one."""
+        gemm_plan = octet_c.gemm_plan
+
+        def plan(a, b, d, accumulate=False, backend=None, fast_accumulation=False):
+            if backend == "cublaslt":
+                (m, k), n = a.values.shape, b.values.shape[0]
+                self.assertEqual((m % 8, n % 8, k % 16), (0, 0, 0))
+            return gemm_plan(a, b, d, accumulate, None, fast_accumulation)
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.csv"
+            options = peers_options.parse_arguments(
+                ["--op", "gemm", "--dtype", "fp8", "--shape", "64x96x128", "--shape", "65x21x33", "-o", str(path),
+                 *arguments])
+            provenance = types.SimpleNamespace(fields=lambda _, command, ran: {"Command": command})
+            table = peers_table.Table(options.op, options.output, provenance, {}, peers_options.repeats(options))
+
+            def compare(case, contenders, same):
+                return peers_rounds.compare(case, peers.chosen(contenders, options.library),
+                                            peers_rounds.Protocol(), same, CallTimer())
+
+            torch_alone = {"torch": peers_libraries.Torch()}
+            with (mock.patch.object(octet_c, "gemm_plan", plan), contextlib.redirect_stdout(io.StringIO()),
+                  mock.patch.object(peers_libraries, "available", lambda: torch_alone)):
+                peers.run(options, lambda shape, timed: peers_gemm.cases(
+                    shape, timed, options, 0, device="cpu"), compare, table)
+            rows = list(csv.DictReader(path.read_text().splitlines()))
+        self.assertEqual([row for row in rows if row["Check"] != "PASS"], [])
+        self.assertEqual(list(dict.fromkeys(row["Product"] for row in rows)), list(self.RAGGED))
+        for row in rows:
+            if row["Library"] == "octet":
+                self.assertIn("cpu_", row["Note"])
+            elif row["Library"].startswith("cublaslt"):
+                self.assertEqual(row["Note"], self.RAGGED[row["Product"]] if row["M"] == "65" else "")
+        return rows
+
+    def test_products_pass_in_every_mode(self):
+        for granularity in ("tensorwise", "rowwise"):
+            for mode, names in (([], ["octet", "cublaslt", "cublaslt fast", "torch"]),
+                                (["--fast-accumulation"], ["octet", "cublaslt", "torch"])):
+                found = {}
+                for row in self.rows_of("--granularity", granularity, *mode):
+                    found.setdefault((row["Product"], row["M"]), []).append(row["Library"])
+                self.assertEqual(len(found), 8)
+                for (product, _), libraries in found.items():
+                    wanted = [name for name in names if name != "torch"] if "f32" in product else names
+                    self.assertEqual(libraries, ["octet"] if (product, granularity) == ("wgrad f32 +=", "rowwise")
+                                     else wanted)
+
+    def test_one_library_asked_for_is_alone_beside_octet(self):
+        for mode in ([], ["--fast-accumulation"]):
+            rows = self.rows_of("--granularity", "tensorwise", "--library", "cublaslt", *mode)
+            self.assertEqual([row["Library"] for row in rows], ["octet", "cublaslt"] * 8)
+
+    def test_torch_gets_n_and_k_in_sixteens(self):
+        rows = self.rows_of("--granularity", "rowwise", "--library", "torch")
+        self.assertEqual([row["Note"] for row in rows if (row["M"], row["Library"]) == ("65", "torch")],
+                         ["padded to 65x32x48", "padded to 65x48x32", "padded to 21x48x80"])
+
+
 class Judge(unittest.TestCase):
+    def test_fast_accumulation_may_be_less_exact_but_no_tile_may_be_wrong(self):
+        generator = torch.Generator("cpu").manual_seed(1)
+        wanted = torch.randn(512, 4096, generator=generator)
+        noise = torch.randn(512, 4096, generator=generator)
+        for decibels, is_close, is_close_to_fast in ((45, True, True), (35, False, True), (25, False, False)):
+            given = wanted + 10 ** (-decibels / 20) * noise
+            self.assertEqual((peers_torch.close(given, wanted), peers_gemm.close_to_fast(given, wanted)),
+                             (is_close, is_close_to_fast))
+        wrong = wanted.clone()
+        wrong[:128, 128:256] = 0
+        self.assertFalse(peers_gemm.close_to_fast(wrong, wanted))
+
     def test_few_rows_may_have_sums_near_zero_and_still_no_wrong_tile(self):
         generator = torch.Generator("cpu").manual_seed(1)
         wanted = torch.randn(1, 4096, generator=generator)

@@ -145,6 +145,46 @@ class Kept(Folder):
         self.run_more(*self.shapes(1), "--library=torch")
         self.assertEqual(len(read_rows(self.path)), 16)
 
+    def test_a_case_whose_products_are_missing_in_part_is_completed(self):
+        """--max-seconds ends a run between two products of a shape."""
+        ticks = iter([0, 11])
+        first, _ = self.run_more(*self.shapes(1, 2), "--max-seconds=10", clock=lambda: next(ticks))
+        self.assertEqual(first, [(1, "forward")])
+        rest, _ = self.run_more(*self.shapes(1, 2), "--max-seconds=10")
+        self.assertEqual(rest, [(1, "wgrad f32 +="), (2, "forward"), (2, "wgrad f32 +=")])
+        self.assertEqual(self.run_more(*self.shapes(1, 2))[0], [])
+        self.assertEqual([(row["M"], row["Product"]) for row in read_rows(self.path)[::4]],
+                         [(str(m), product) for m, product in [*first, *rest]])
+
+    def test_what_forces_octets_choice_makes_cases_of_their_own(self):
+        self.run_more(*self.shapes(1))
+        forced = {"OCTET_GEMM_BACKEND": "cpu_simd"}, {"OCTET_TUNING_TABLE": "x.json"}
+        for environment in forced:
+            with unittest.mock.patch.dict("os.environ", environment):
+                self.assertEqual(len(self.run_more(*self.shapes(1))[0]), 2)
+                self.assertEqual(self.run_more(*self.shapes(1))[0], [])
+        self.assertEqual(self.run_more(*self.shapes(1))[0], [])
+        self.assertEqual([row["Command"].split("=")[0] for row in read_rows(self.path)[::8]],
+                         ["tools/peers.py --op gemm --dtype fp8 --shape 1x1x1 --rounds 5", "OCTET_GEMM_BACKEND",
+                          "OCTET_TUNING_TABLE"])
+
+    def test_all_rows_of_a_case_have_the_digest_of_what_octet_ran(self):
+        whole = self.results
+
+        def results(case, contenders):
+            measured = whole(case, contenders)
+            measured[1].note = "narrow" if case.product == "forward" else "wide"
+            return measured
+
+        self.results = results
+        digests = {"narrow": "111111111111", "wide": "222222222222"}
+        self.run_more(*self.shapes(1), sources=digests.get)
+        self.assertEqual([(row["Product"], row["Device Sources"]) for row in read_rows(self.path)],
+                         [("forward", "111111111111")] * 4 + [("wgrad f32 +=", "222222222222")] * 4)
+        self.assertEqual(self.run_more(*self.shapes(1), sources=digests.get)[0], [])
+        digests["narrow"] = "333333333333"
+        self.assertEqual(self.run_more(*self.shapes(1), sources=digests.get)[0], [(1, "forward")])
+
     def test_fresh_measures_all_again_and_replaces_the_file(self):
         self.run_more(*self.shapes(1, 2))
         self.assertEqual(len(self.run_more(*self.shapes(2), "--fresh")[0]), 2)

@@ -4,6 +4,7 @@ runs through the C API and plain torch stands in for the peers. Needs torch and 
 import itertools
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -20,8 +21,10 @@ try:
 except (ImportError, OSError) as error:
     raise unittest.SkipTest(f"no torch or no liboctet: {error}") from error
 
+import peers  # noqa: E402
 import peers_rounds  # noqa: E402
 from peers_support import CallTimer  # noqa: E402
+from peers_test import read_rows, run  # noqa: E402
 
 
 def results_of(operator, shape, dtype="fp8"):
@@ -100,10 +103,10 @@ class Grouped(unittest.TestCase):
             results = results_of(peers_grouped_gemm, (3, 600, 256, 384, "skewed"))
         self.assertEqual(list(results), ["forward", "dgrad", "wgrad 1d", "wgrad 1d f32 +=",
                                          "wgrad 2d"])
-        for product, peers in (("forward", ["deep_gemm", "torch bf16"]),
-                               ("dgrad", ["deep_gemm", "torch bf16"]), ("wgrad 1d", ["torch bf16"]),
-                               ("wgrad 1d f32 +=", ["deep_gemm"])):
-            for library in ("octet", *peers):
+        for product, others in (("forward", ["deep_gemm", "torch bf16"]),
+                                ("dgrad", ["deep_gemm", "torch bf16"]), ("wgrad 1d", ["torch bf16"]),
+                                ("wgrad 1d f32 +=", ["deep_gemm"])):
+            for library in ("octet", *others):
                 result = results[product][library]
                 self.assertEqual(result.check, "PASS", f"{product} {library}: {result.note}")
         self.assertEqual(results["forward"]["octet"].case.work, 2 * 600 * 256 * 384)
@@ -115,14 +118,46 @@ class Grouped(unittest.TestCase):
         libraries = {"deep_gemm": types.SimpleNamespace(library=PlainDeepGemm)}
         with mock.patch("peers_libraries.available", lambda: libraries):
             results = results_of(peers_grouped_gemm, (3, 600, 256, 384, "skewed"), "bf16")
-        peers = {"forward": ["deep_gemm", "torch bf16"], "dgrad": ["deep_gemm", "torch bf16"],
-                 "wgrad": ["torch bf16"], "wgrad f32 +=": ["deep_gemm"]}
-        self.assertEqual(list(results), list(peers))
+        others = {"forward": ["deep_gemm", "torch bf16"], "dgrad": ["deep_gemm", "torch bf16"],
+                  "wgrad": ["torch bf16"], "wgrad f32 +=": ["deep_gemm"]}
+        self.assertEqual(list(results), list(others))
         for product, result in results.items():
-            self.assertEqual(list(result), ["octet", *peers[product]])
+            self.assertEqual(list(result), ["octet", *others[product]])
             for library, one in result.items():
                 self.assertEqual(one.case.dtype, "bf16")
                 self.assertEqual(one.check, "PASS", f"{product} {library}: {one.note}")
+
+    def test_a_run_that_was_cut_between_two_products_is_completed(self):
+        shapes = ["--shape=2x96x64x128", "--shape=3x80x64x128"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.csv"
+            arguments = ["--op=grouped-gemm", "--dtype=bf16", *shapes, "--library=torch bf16", "--max-seconds=10",
+                         "-o", str(path)]
+
+            def products(clock):
+                """Those that a run measures."""
+                measured = []
+
+                def compare(case, contenders, same):
+                    measured.append((case.shape[0], case.product))
+                    return peers_rounds.compare(case, peers.chosen(contenders, ["torch bf16"]), peers_rounds.Protocol(),
+                                                same, CallTimer(), say=lambda _: None)
+
+                run(arguments, lambda shape, timed: peers_grouped_gemm.cases(
+                    shape, timed, types.SimpleNamespace(dtype="bf16"), 0, device="cpu"), compare, clock)
+                return measured
+
+            with mock.patch("peers_libraries.available", dict):
+                ticks = iter([0, 0, 11])
+                self.assertEqual(products(lambda: next(ticks)), [(2, "forward"), (2, "dgrad")])
+                rest = [(2, "wgrad"), (2, "wgrad f32 +="),
+                        *((3, product) for product in ("forward", "dgrad", "wgrad", "wgrad f32 +="))]
+                self.assertEqual(products(lambda: 0), rest)
+                self.assertEqual(products(lambda: 0), [])
+            rows = [(int(row["Groups"]), row["Product"], row["Library"], row["Check"]) for row in read_rows(path)]
+        self.assertEqual(rows, [(groups, product, library, "PASS")
+                                for groups, product in [(2, "forward"), (2, "dgrad"), *rest]
+                                for library in ("octet", "torch bf16") if library == "octet" or "f32" not in product])
 
     def test_one_wrong_group_is_told(self):
         groups = octet_c_grouped.Groups([5, 0, 200], "cpu")

@@ -9,7 +9,9 @@ import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 
-from peers_rounds import Case  # noqa: E402
+import peers_rounds  # noqa: E402
+from peers_rounds import OURS, Case, LeftOut  # noqa: E402
+from peers_support import CallTimer  # noqa: E402
 
 
 class Matrix:
@@ -40,10 +42,12 @@ class Quantized:
 
 class Plan:
     """Notes what it is called with."""
-    ran = []
+    ran, made, chosen = [], [], "cuda_sm90_wgmma"
 
     def __init__(self, a, b, out, accumulate=False, backend=None, fast_accumulation=False):
-        self.implementation = backend or "cuda_sm90_wgmma"
+        self.implementation = backend or Plan.chosen
+        self.configuration = "128x256x4"
+        Plan.made.append((backend or OURS, fast_accumulation))
         self.extents = (*a.values.shape, *b.values.shape, *out.shape)
 
     def __call__(self, args):
@@ -156,19 +160,19 @@ class Padding(unittest.TestCase):
         return a.values.shape, b.values.shape, out.shape
 
     def test_cublaslt_gets_multiples_of_8_and_16_and_gives_what_was_asked_for(self):
-        call = peers_gemm.octet_call(self.ragged, "f32", True, "cublaslt")
+        call = peers_gemm.cublaslt_call(self.ragged, "f32", True)
         self.assertEqual(call().shape, (639, 367))
         self.assertEqual(self.ran(), ((640, 752), (368, 752), (640, 368)))
         self.assertEqual(call.note, "padded to 640x368x752")
 
     def test_octet_gets_them_as_they_are(self):
         call = peers_gemm.octet_call(self.ragged, "f32", True)
-        self.assertEqual((call().shape, call.note), ((639, 367), ""))
+        self.assertEqual((call().shape, call.note), ((639, 367), "cuda_sm90_wgmma: 128x256x4"))
         self.assertEqual(self.ran(), ((639, 739), (367, 739), (639, 367)))
 
     def test_nothing_is_padded_that_need_not_be(self):
         even = peers_gemm.Operands(Quantized(640, 736), Quantized(368, 736), 0)
-        call = peers_gemm.octet_call(even, "bf16", False, "cublaslt")
+        call = peers_gemm.cublaslt_call(even, "bf16")
         call()
         self.assertEqual((self.ran(), call.note), (((640, 736), (368, 736), (640, 368)), ""))
         self.assertIs(Plan.ran[0][0], even.a)
@@ -186,6 +190,101 @@ class Padding(unittest.TestCase):
                                 None)
         self.assertEqual(call().shape, (5, 367))
         self.assertEqual(deep_gemm.ran, [((5, 739), (368, 739), (5, 368), None)])
+
+
+def both_ways(x, block, transposed_block):
+    rows, cols = x.shape
+    return Quantized(rows, cols, block), Quantized(cols, rows, transposed_block)
+
+
+class EndScaled(unittest.TestCase):
+    """Products with a scale per tensor or per row, octet's and cuBLASLt's."""
+    PRODUCTS = ["forward", "dgrad", "wgrad", "wgrad f32 +="]
+
+    def setUp(self):
+        for patch in (unittest.mock.patch.object(peers_gemm, "both_ways", both_ways),
+                      unittest.mock.patch.object(peers_gemm, "randn", lambda rows, cols, *_: Matrix(rows, cols)),
+                      unittest.mock.patch.object(peers_libraries, "available", dict)):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def products(self, shape=(64, 96, 128), granularity="tensorwise", fast=False):
+        """Product -> case, contenders, judge."""
+        found = {}
+
+        def compare(case, contenders, same):
+            found[case.product] = case, contenders, same
+
+        options = types.SimpleNamespace(granularity=granularity, fast_accumulation=fast)
+        for _ in peers_gemm.end_scaled_cases(shape, options, compare, None, 0):
+            pass
+        self.assertEqual(list(found), self.PRODUCTS)
+        return found
+
+    def ran(self, make):
+        """The call, and backend and mode of the plan that it runs, which is the last one made."""
+        call = make()
+        call()
+        return call, Plan.made[-1]
+
+    def test_promoted_products_are_beside_cublaslt_in_both_modes(self):
+        for granularity in ("tensorwise", "rowwise"):
+            for product, (case, makers, same) in self.products(granularity=granularity).items():
+                self.assertEqual(list(makers), ["octet", "cublaslt", "cublaslt fast"])
+                self.assertEqual((case.dtype, case.other_data), (f"fp8 {granularity}", frozenset()))
+                self.assertIs(same, peers_torch.close)
+                self.assertEqual(self.ran(makers["octet"])[1], ("octet", False))
+                if granularity == "rowwise" and "f32" in product:
+                    continue
+                call, made = self.ran(makers["cublaslt"])
+                self.assertEqual((made, hasattr(call, "same")), (("cublaslt", False), False))
+                call, made = self.ran(makers["cublaslt fast"])
+                self.assertEqual((made, call.same), (("cublaslt", True), peers_gemm.close_to_fast))
+
+    def test_fast_products_are_beside_cublaslts_fast_ones(self):
+        for case, makers, same in self.products(fast=True).values():
+            self.assertEqual((list(makers), case.dtype), (["octet", "cublaslt"], "fp8 tensorwise fast"))
+            self.assertIs(same, peers_gemm.close_to_fast)
+            self.assertEqual([self.ran(make)[1] for make in makers.values()],
+                             [("octet", True), ("cublaslt", True)])
+
+    def test_odd_shapes_are_padded_for_cublaslt_alone(self):
+        for fast in (False, True):
+            extents = {"forward": (65, 21, 33), "dgrad": (65, 33, 21), "wgrad": (21, 33, 65),
+                       "wgrad f32 +=": (21, 33, 65)}
+            for product, (_, makers, _) in self.products((65, 21, 33), fast=fast).items():
+                m, n, k = extents[product]
+                for name, make in makers.items():
+                    Plan.ran.clear()
+                    call = make()
+                    self.assertEqual(call().shape, (m, n))
+                    (a, b, _), = Plan.ran
+                    padded = tuple(-(-e // to) * to for e, to in zip((m, n, k), (8, 8, 16)))
+                    self.assertEqual((*a.values.shape, *b.values.shape),
+                                     (m, k, n, k) if name == "octet" else
+                                     (padded[0], padded[2], padded[1], padded[2]))
+                    wanted = "cuda_sm90_wgmma: 128x256x4" if name == "octet" else "padded to {}x{}x{}".format(*padded)
+                    self.assertEqual(call.note, wanted)
+
+    def test_f32_of_scales_of_rows_is_left_out_and_no_error(self):
+        for fast in (False, True):
+            case, makers, _ = self.products(granularity="rowwise", fast=fast)["wgrad f32 +="]
+            said = []
+            results = peers_rounds.compare(case, makers, peers_rounds.Protocol(), lambda *_: True, CallTimer(),
+                                           said.append)
+            self.assertEqual([(r.library, r.check) for r in results], [("octet", "PASS")])
+            self.assertEqual([line.split(None, 3)[-1] for line in said],
+                             [f"{name}: left out, cuBLASLt gives bf16 of scales of rows, not f32"
+                              for name in list(makers)[1:]])
+
+    def test_what_octet_itself_chooses_is_left_out_in_its_mode_alone(self):
+        with unittest.mock.patch.object(Plan, "chosen", "cublaslt"):
+            _, makers, _ = self.products()["forward"]
+            with self.assertRaisesRegex(LeftOut, "this is what octet itself chooses"):
+                makers["cublaslt"]()
+            self.assertEqual(self.ran(makers["cublaslt fast"])[1], ("cublaslt", True))
+            with self.assertRaisesRegex(LeftOut, "this is what octet itself chooses"):
+                self.products(fast=True)["forward"][1]["cublaslt"]()
 
 
 class FakeGpu:

@@ -5,16 +5,19 @@ import csv
 import io
 import os
 import pathlib
+import re
 import stat
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import peers  # noqa: E402
 import peers_builds  # noqa: E402
+import peers_digests  # noqa: E402
 import peers_options  # noqa: E402
 import peers_rounds  # noqa: E402
 import peers_table  # noqa: E402
@@ -171,14 +174,15 @@ class Quickest(unittest.TestCase):
 
 
 class Provenance:
+    """`sources`: the digest of every case, or a function of what octet ran."""
     def __init__(self, sources="012345678901"):
-        self.sources = sources
+        self.sources_of = sources if callable(sources) else lambda ran: sources
 
-    def origin(self):
-        return {"GPU": "H", "Device Sources": self.sources}
+    def origin(self, ran):
+        return {"GPU": "H", "Device Sources": self.sources_of(ran)}
 
-    def fields(self, result, command):
-        return {**self.origin(), "Driver": "1", "Commit": "abc", "Command": command}
+    def fields(self, result, command, ran):
+        return {**self.origin(ran), "Driver": "1", "Commit": "abc", "Command": command}
 
 
 class Folder(unittest.TestCase):
@@ -386,6 +390,50 @@ class CommitOf(Folder):
             peers_table.commit_of(self.folder / "none", "gemm", "0123")
 
 
+class Digests(unittest.TestCase):
+    def name(self, ran, *arguments):
+        return peers_digests.digest_of(peers_options.parse_arguments(arguments), ran)
+
+    def test_are_those_of_the_tiles_that_octet_ran(self):
+        for tile in peers_digests.NARROW_TILES:
+            ran = f"cuda_sm90_wgmma: {tile} e4m3.e4m3"
+            self.assertEqual(self.name(ran), "gemm_narrow")
+            # Of other products and operators these tiles are among the usual kernels.
+            self.assertEqual(self.name(ran, "--granularity", "rowwise"), "fp8_linear_whole")
+            self.assertEqual(self.name(f"rows {ran}", "--op", "grouped-gemm"), "grouped-gemm")
+        for ran in ("cuda_sm90_wgmma: 256x128x4 1x128.128x128 e4m3.e4m3 cluster", "cpu_simd: avx512 8x48 threads=2", "",
+                    "cuda_sm90_wgmma: 128x256x4 1x128.128x128 e4m3.e4m3 cluster"):
+            self.assertEqual(self.name(ran), "gemm")
+
+    def test_of_16_bit_tiles_by_name_are_their_own(self):
+        cluster, widths = "128x256x4 bf16.bf16 k.k cluster", "rows 128x256x4 bf16.bf16 k.k or narrower"
+        for dtype in ("bf16", "f16"):
+            self.assertEqual(self.name(cluster, "--dtype", dtype), "gemm_by_name16")
+            self.assertEqual(self.name("128x256x4 bf16.bf16 k.k", "--dtype", dtype), f"gemm_{dtype}")
+            self.assertEqual(self.name("128x128x6 bf16.bf16 k.k cluster", "--dtype", dtype), f"gemm_{dtype}")
+        grouped = "--op", "grouped-gemm", "--dtype", "bf16"
+        self.assertEqual(self.name(widths, *grouped), "grouped-gemm_by_name16")
+        self.assertEqual(self.name("rows 128x256x4 bf16.bf16 k.k", *grouped), "grouped-gemm_bf16")
+        self.assertEqual(self.name(widths.replace("bf16", "e4m3"), *grouped[:2]), "grouped-gemm")
+
+    def test_of_the_rest_do_not_ask_what_ran(self):
+        fast = "--granularity", "tensorwise", "--fast-accumulation"
+        self.assertEqual(self.name("", *fast), "fp8_linear_fast")
+        self.assertEqual(self.name("", "--op", "quantize", "--granularity", "rowwise"), "quantize_lines")
+        self.assertEqual(self.name("", "--op", "rms-norm"), "rms-norm")
+
+    def test_name_the_tiles_that_the_tool_names(self):
+        text = (TOOLS.parent / "tool/results/command_line.cpp").read_text()
+        listed = text[text.index("kNarrow[] = {"):]
+        self.assertEqual(re.findall('"(.*?)"', listed[:listed.index("}")]), list(peers_digests.NARROW_TILES))
+
+    def test_of_another_build_are_those_of_all_that_it_may_choose(self):
+        options = peers_options.parse_arguments([])
+        of_trees = {"gemm": "1", "gemm_narrow": "2"}, {"gemm": "3"}
+        self.assertEqual([peers_digests.of_build(options, lambda name, tree=tree: tree.get(name, ""))
+                          for tree in of_trees], ["2", "3"])
+
+
 class CommandLine(CommandLineTest):
     def test_times_octet_and_the_libraries_asked_for(self):
         all_of_them = {"octet": 1, "torch": 2, "torch 1d": 3, "triton": 4}
@@ -393,7 +441,7 @@ class CommandLine(CommandLineTest):
         self.assertEqual(list(peers.chosen(all_of_them, ["torch"])), ["octet", "torch", "torch 1d"])
         self.assertEqual(list(peers.chosen(all_of_them | {"before": 5}, ["before=x.so"])),
                          ["octet", "before"])
-        self.assertIn("cublaslt, torch, triton", self.refusal("--library", "tritn"))
+        self.assertIn("cublaslt, cublaslt fast, torch, triton", self.refusal("--library", "tritn"))
 
     def test_refuses_a_build_with_what_was_given_and_wanted(self):
         for text in ("=x.so", "before="):
@@ -419,6 +467,19 @@ class CommandLine(CommandLineTest):
         self.assertIn("quantize reads bf16", self.refusal("--op", "quantize", "--dtype", "f16"))
         self.assertIn("no product here is compiled", self.refusal("--compile-mode", "default"))
 
+    def test_the_command_of_a_row_has_what_forces_octets_choice(self):
+        """As octet bench has it, so that a shell runs the same again."""
+        options = peers_options.parse_arguments(["--shape", "1x2x3"])
+        forced = {"OCTET_QUANTIZE_BACKEND": "cuda_sm90_lines", "OCTET_GEMM_BACKEND": "fp8:cublaslt,other:cpu_simd",
+                  "OCTET_TUNING_TABLE": "build/../my tables/x.json", "OCTET_ROPE_BACKEND": "",
+                  "OCTET_LIBRARY": "liboctet.so"}
+        with mock.patch.dict(os.environ, forced):
+            command = peers_options.repeats(options)(Case((1, 2, 3), "forward", "fp8", 1))
+        self.assertEqual(command, "OCTET_GEMM_BACKEND=fp8:cublaslt,other:cpu_simd "
+                         "OCTET_QUANTIZE_BACKEND=cuda_sm90_lines "
+                         f"OCTET_TUNING_TABLE='{os.getcwd()}/my tables/x.json' tools/peers.py --op gemm --dtype fp8 "
+                         "--shape 1x2x3 --rounds 5")
+
     def test_asks_for_whole_heads_where_there_are_heads(self):
         rope = ("--op", "rope")
         self.assertIn("BatchxSeqxHidden with rope, got 3x4", self.refusal(*rope, "--shape", "3x4"))
@@ -442,6 +503,20 @@ class CommandLine(CommandLineTest):
                     "torch eager"),
             "tools/peers.py --op rope --shape 8x2048x4096 --head-dim 128 --kv-heads 4 --rounds 5 "
             "--compile-mode default --library 'torch eager'")
+
+    def test_cublaslts_fast_mode_is_a_contender_of_promoted_products(self):
+        fast = ("--library", "cublaslt fast")
+        for granularity in ("tensorwise", "rowwise"):
+            options = peers_options.parse_arguments(["--granularity", granularity, *fast])
+            self.assertEqual(list(peers.chosen({"octet": 1, "cublaslt": 2, "cublaslt fast": 3}, options.library)),
+                             ["octet", "cublaslt fast"])
+        promoted = "--library 'cublaslt fast' goes with promoted products of --granularity tensorwise or rowwise, "
+        self.assertIn(promoted + "got it with blocks or unscaled operands", self.refusal(*fast))
+        self.assertIn(promoted + "got it with blocks or unscaled operands", self.refusal("--dtype", "bf16", *fast))
+        self.assertIn(promoted + "got it with --fast-accumulation",
+                      self.refusal("--granularity", "rowwise", "--fast-accumulation", *fast))
+        self.assertEqual(list(peers.chosen({"octet": 1, "cublaslt": 2, "cublaslt fast": 3}, ["cublaslt"])),
+                         ["octet", "cublaslt"])
 
     def test_has_the_shapes_of_its_operator(self):
         self.assertEqual(len(peers_options.parse_arguments([]).shape), 12)
