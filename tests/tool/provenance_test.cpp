@@ -5,6 +5,7 @@
 #include "ops/gemm/sm90/compiled.hpp"
 #include "ops/grouped_gemm/sm90/wgmma.hpp"
 #include "tool/results/command_line.hpp"
+#include "tool/results/provenance.hpp"
 
 #include <octet/octet.h>
 
@@ -120,6 +121,21 @@ TEST(CommandLine, KeepsAPathWithSpacesOneWord) {
     EXPECT_EQ(settings_of(command), variable);
     EXPECT_EQ(repeated_command(command + " --seed 3"), command);
   }
+}
+
+TEST(StaleResults, OfPeersFollowTheConfigurationInTheNoteOfOctet) {
+  const std::string command = "tools/peers.py --op gemm --dtype fp8 --shape 512x5120x13824";
+  const auto measured = [&](const std::string& note) {
+    return measured_in(
+        parse_csv("Product,Library,Device Sources,Note,Command\nforward,cublaslt,aaa,," + command +
+                      "\nforward,octet,aaa," + note + "," + command + "\n",
+                  "peers.csv"));
+  };
+  EXPECT_EQ(measured("cuda_sm90_wgmma: 128x160x5 1x128.128x128 e4m3.e4m3"),
+            (std::set<Measured>{{"gemm_narrow", "aaa"}}));
+  EXPECT_EQ(measured("cuda_sm90_wgmma: 128x256x4 1x128.128x128 e4m3.e4m3"),
+            (std::set<Measured>{{"gemm", "aaa"}}));
+  EXPECT_EQ(measured(""), (std::set<Measured>{{"gemm", "aaa"}}));
 }
 
 TEST(StaleResults, AreNamedWithBothHashes) {

@@ -13,6 +13,7 @@
 #include <compare>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,20 +53,36 @@ struct Measured {
   friend auto operator<=>(const Measured&, const Measured&) = default;
 };
 
-// Rows of tools/peers.py have no configuration; layers drawn at random may have had any.
-inline std::string digest_of_row(const bench::Record& record) {
-  const std::string op = digest_of(record.at("Command"), record.at("Configuration"));
+// What a row of tools/peers.py was run for; all rows of a case have the digest of octet's kernels.
+inline std::string peers_case(const bench::Record& record) {
+  return record.at("Case") + "\n" + record.at("Command") + "\n" + record.at("Product");
+}
+
+// Rows of tools/peers.py have octet's configuration in the note of octet's row. Older ones have none, and layers drawn at
+// random may have had any.
+inline std::string digest_of_row(const bench::Record& record,
+                                 const std::map<std::string, std::string>& notes) {
+  std::string configuration = record.at("Configuration");
+  if (const auto note = notes.find(peers_case(record)); note != notes.end()) {
+    configuration += note->second;
+  }
+  const std::string op = digest_of(record.at("Command"), configuration);
   const bool is_random = !random_group(record.at("Case")).empty();
-  return op == "gemm" && is_random && record.at("Configuration").empty() ? kNarrowDigest : op;
+  return op == "gemm" && is_random && configuration.empty() ? kNarrowDigest : op;
 }
 
 // `rows`: a file, with its header first.
 inline std::set<Measured> measured_in(const std::vector<bench::Row>& rows) {
+  std::map<std::string, std::string> notes;
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    const bench::Record record(rows[0], rows[r]);
+    if (record.at("Library") == "octet") notes[peers_case(record)] = record.at("Note");
+  }
   std::set<Measured> measured;
   for (std::size_t r = 1; r < rows.size(); ++r) {
     const bench::Record record(rows[0], rows[r]);
     const std::string hash = record.at("Device Sources");
-    if (!hash.empty()) measured.insert({digest_of_row(record), hash});
+    if (!hash.empty()) measured.insert({digest_of_row(record, notes), hash});
   }
   return measured;
 }

@@ -73,6 +73,9 @@ struct Peers {
   std::map<std::string, std::vector<BetterCase>> cases;  // by label
 };
 
+// "cublaslt fast" sums with fewer bits than octet beside it, so it is not among those that could have been taken instead.
+bool has_fewer_bits(const std::string& peer) { return peer.ends_with(" fast"); }
+
 // "better of cublaslt, deep_gemm"
 std::string better_of(const std::set<std::string>& names) {
   return fmt::format("{} of {}", names.size() == 2 ? "better" : "best", fmt::join(names, ", "));
@@ -166,7 +169,7 @@ std::vector<BetterCase> better_cases(const ParsedResults& results) {
                                [&](const Peers& peers) { return same_problem(peers.key, key); });
     if (of_row == problems.end()) of_row = problems.insert(of_row, Peers{key, {}, {}});
     for (const PairedCase& pair : paired_cases(results, i)) {
-      if (pair.is_octet || role_of(pair.peer) != Role::peer) continue;
+      if (pair.is_octet || role_of(pair.peer) != Role::peer || has_fewer_bits(pair.peer)) continue;
       of_row->names.insert(pair.peer);
       of_row->cases[results.rows[i].label()].push_back({key, i, pair.ratio});
     }
