@@ -34,6 +34,14 @@ inline bool is_refusal(const std::string& answer) { return answer.rfind("no: ", 
 
 inline constexpr Dtype kProbeFloats[] = {Dtype::bf16, Dtype::f16, Dtype::f32};
 inline constexpr Dtype kProbeFp8[] = {Dtype::e4m3, Dtype::e5m2};
+// Of layers: that of x and w, and that of the gradients.
+struct ProbeFormats {
+  const char* name;
+  Dtype format, grad_format;
+};
+inline constexpr ProbeFormats kProbeFormats[] = {{"e4m3", Dtype::e4m3, Dtype::e4m3},
+                                                 {"hybrid", Dtype::e4m3, Dtype::e5m2},
+                                                 {"e5m2", Dtype::e5m2, Dtype::e5m2}};
 inline constexpr std::int64_t kProbeExtent = 256;
 
 struct ProbeDevice {

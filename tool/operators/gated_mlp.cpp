@@ -10,12 +10,15 @@
 namespace octet::tool {
 namespace {
 
-GatedMlpProblem probe_mlp(std::optional<Granularity> granularity, Dtype dtype) {
+GatedMlpProblem probe_mlp(std::optional<Granularity> granularity, Dtype dtype,
+                          const ProbeFormats& formats) {
   GatedMlpProblem problem;
   problem.m = problem.f = problem.k = kProbeExtent;
   problem.down = true;
   problem.fp8 = granularity.has_value();
   problem.granularity = granularity.value_or(problem.granularity);
+  problem.format = formats.format;
+  problem.grad_format = formats.grad_format;
   problem.dtype = dtype;
   if (!problem.fp8) problem.dw_dtype = dtype;
   return problem;
@@ -53,14 +56,17 @@ std::vector<Support> probe_gated_mlp() {
         std::optional(Granularity::rowwise), std::optional(Granularity::mxfp8),
         std::optional<Granularity>()}) {
     for (const Dtype dtype : kProbeFloats) {
-      const GatedMlpProblem problem = probe_mlp(granularity, dtype);
-      const GatedMlpForwardPlan forward = plan_gated_mlp_forward(problem);
-      const GatedMlpBackwardPlan backward = plan_gated_mlp_backward(problem);
-      result.push_back(
-          {"gated_mlp", granularity ? std::string(octet::name(*granularity)) : "none",
-           std::string(octet::name(dtype)), granularity ? "e4m3" : "the same",
-           mlp_answers(*static_cast<const GatedMlpForwardState*>(forward.state.get()),
-                       *static_cast<const GatedMlpBackwardState*>(backward.state.get()))});
+      for (const ProbeFormats& formats : kProbeFormats) {
+        const GatedMlpProblem problem = probe_mlp(granularity, dtype, formats);
+        const GatedMlpForwardPlan forward = plan_gated_mlp_forward(problem);
+        const GatedMlpBackwardPlan backward = plan_gated_mlp_backward(problem);
+        result.push_back(
+            {"gated_mlp", granularity ? std::string(octet::name(*granularity)) : "none",
+             std::string(octet::name(dtype)), granularity ? formats.name : "the same",
+             mlp_answers(*static_cast<const GatedMlpForwardState*>(forward.state.get()),
+                         *static_cast<const GatedMlpBackwardState*>(backward.state.get()))});
+        if (!granularity) break;
+      }
     }
   }
   return result;

@@ -87,18 +87,18 @@ std::vector<Support> probe_fp8_linear() {
   std::vector<Support> result;
   for (const LayerProbe& probe : kLayerProbes) {
     for (const Dtype input : kProbeFloats) {
-      for (const Dtype grad_format : kProbeFp8) {
+      for (const ProbeFormats& formats : kProbeFormats) {
         Fp8LinearProblem problem;
         problem.m = problem.n = problem.k = kProbeExtent;
         problem.dtype = input;
-        problem.grad_format = grad_format;
+        problem.format = formats.format;
+        problem.grad_format = formats.grad_format;
         problem.granularity = probe.granularity;
         problem.wgrad_blocks = probe.blocks;
         const Fp8LinearForwardPlan forward = plan_fp8_linear_forward(problem);
         const Fp8LinearBackwardPlan backward = plan_fp8_linear_backward(problem);
         result.push_back(
-            {"fp8_linear", probe.text, std::string(name(input)),
-             fmt::format("e4m3 (dy {})", name(grad_format)),
+            {"fp8_linear", probe.text, std::string(name(input)), formats.name,
              layer_answers(*static_cast<const Fp8LinearForwardState*>(forward.state.get()),
                            *static_cast<const Fp8LinearBackwardState*>(backward.state.get()))});
       }
