@@ -54,7 +54,8 @@ TEST(Advise, HasEveryPrecisionWithTheOptionsOfTheBenchmark) {
                 "--dtype bf16 ", "--dtype fp8 --granularity blockwise --wgrad-blocks 1d ",
                 "--dtype fp8 --granularity blockwise --wgrad-blocks 2d ",
                 "--dtype fp8 --granularity tensorwise ", "--dtype fp8 --granularity rowwise ",
-                "--dtype fp8 --granularity mxfp8 "}));
+                "--dtype fp8 --granularity mxfp8 --wgrad-blocks 1d ",
+                "--dtype fp8 --granularity mxfp8 --wgrad-blocks 2d "}));
 }
 
 TEST(Advise, ASmallLayerIsCheckedAndTimedHere) {
@@ -125,7 +126,8 @@ TEST(Advise, SavedBytesAreThoseOfTheLayer) {
       {"fp8 blockwise 2d", Granularity::blockwise, WgradBlocks::square},
       {"fp8 tensorwise", Granularity::tensorwise, WgradBlocks::rows},
       {"fp8 rowwise", Granularity::rowwise, WgradBlocks::rows},
-      {"mxfp8", Granularity::mxfp8, WgradBlocks::rows}};
+      {"mxfp8 1d", Granularity::mxfp8, WgradBlocks::rows},
+      {"mxfp8 2d", Granularity::mxfp8, WgradBlocks::square}};
   for (const LayerShape& shape : {LayerShape{4096, 1024, 512}, LayerShape{33, 130, 257}}) {
     Fp8LinearProblem problem{.m = shape.m, .n = shape.n, .k = shape.k};
     for (const auto& [name, granularity, blocks] : layers) {
@@ -155,6 +157,9 @@ TEST(Advise, CalculatesOperationsOverRatesAndBytesOverBandwidth) {
   const LayerCost rows = calculated_cost(precision("fp8 rowwise"), kPublished, kH200);
   EXPECT_NEAR(rows.cast_seconds.value, 6 * (inputs + 8192.0 * 6144) / 3.77e12, 1e-12);
   EXPECT_EQ(rows.forward_seconds.source, Source::calculated);
+  EXPECT_EQ(rows.snr_db.source, Source::calculated);
+  EXPECT_NEAR(rows.snr_db.value, 28.5, 0.1);
+  EXPECT_FALSE(plain.snr_db.known()) << "its products round to 16 bits only";
   EXPECT_FALSE(
       calculated_cost(precision("bf16"), kPublished, "Another GPU").forward_seconds.known());
 }

@@ -63,14 +63,16 @@ const char* name(Source source) {
 const std::vector<Precision>& precisions() {
   static const std::vector<Precision> all{
       {"bf16", {"--dtype", "bf16"}},
-      {"fp8 blockwise 1d", fp8({"blockwise", "--wgrad-blocks", "1d"}), 1, kBlock1x128,
+      {"fp8 blockwise 1d", fp8({"blockwise", "--wgrad-blocks", "1d"}), 28.6, 1, kBlock1x128,
        kBlock128x128, true},
-      {"fp8 blockwise 2d", fp8({"blockwise", "--wgrad-blocks", "2d"}), 1, kBlock128x128,
+      {"fp8 blockwise 2d", fp8({"blockwise", "--wgrad-blocks", "2d"}), 28.6, 1, kBlock128x128,
        kBlock128x128},
-      {"fp8 tensorwise", fp8({"tensorwise"}), 2, kWholeTensor, kWholeTensor},
-      {"fp8 rowwise", fp8({"rowwise"}), 2, kEachRow, kEachRow},
-      // Folded to the blocks of blockwise 1d.
-      {"mxfp8", fp8({"mxfp8"}), 1, kBlock1x128, kBlock128x128, true}};
+      {"fp8 tensorwise", fp8({"tensorwise"}), 28.5, 2, kWholeTensor, kWholeTensor},
+      {"fp8 rowwise", fp8({"rowwise"}), 28.5, 2, kEachRow, kEachRow},
+      // Folded to the blocks of blockwise.
+      {"mxfp8 1d", fp8({"mxfp8", "--wgrad-blocks", "1d"}), 27.6, 1, kBlock1x128, kBlock128x128,
+       true},
+      {"mxfp8 2d", fp8({"mxfp8", "--wgrad-blocks", "2d"}), 28.0, 1, kBlock128x128, kBlock128x128}};
   return all;
 }
 
@@ -109,7 +111,7 @@ LayerCost calculated_cost(const Precision& precision, const LayerShape& shape,
       launched(forward_casts + product(x, w, y, tflops), 2, 1),
       launched(backward_casts + product(y, w, x, tflops) + product(y, x, w, wgrad_tflops), 1, 2),
       is_fp8 ? launched(forward_casts + backward_casts, 3, 0) : Figure{},
-      {}};
+      is_fp8 ? calculated(precision.normal_snr_db) : Figure{}};
 }
 
 }  // namespace octet::tool
