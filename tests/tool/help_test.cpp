@@ -220,7 +220,7 @@ TEST(Completions, OfBashCompleteCommandsOptionsValuesAndFiles) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(bash_offers("octet ben"), Words{"bench"});
   EXPECT_EQ(bash_offers("octet bench rms-norm-"), Words{"rms-norm-rope"});
-  EXPECT_EQ(bash_offers("octet bench gemm --dtype ''"), (Words{"fp8", "bf16", "f16"}));
+  EXPECT_EQ(bash_offers("octet bench gemm --dtype ''"), (Words{"fp8", "bf16", "f16", "f32"}));
   EXPECT_EQ(bash_offers("octet bench gemm --dtype = b"), Words{"bf16"});
   EXPECT_EQ(bash_offers("octet check gemm --seed 7 --dev"), Words{"--device"});
   EXPECT_EQ(bash_offers("octet check gemm --device c"), (Words{"cpu", "cuda"}));

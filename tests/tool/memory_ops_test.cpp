@@ -300,7 +300,13 @@ TEST(ToolMemoryOps, WriteFp8BothWaysUnlessACopyIsToldOtherwise) {
   EXPECT_TRUE(has_text(checked(norm + " --block 128x128"), blocks("128x128", "1x128")));
   EXPECT_TRUE(has_text(checked(norm + " --transposed-block none"), blocks("1x128", "none")));
   EXPECT_TRUE(has_text(run_tool("check rms-norm --help", "COLUMNS=100").out,
-                       "transposed copy; none leaves it out. [default: 1x128]"));
+                       "[default: 1x128; none beside 1xall, allx1, allxall and mx blocks]"));
+  // No kernel writes them and blocks of 128 in one pass.
+  for (const char* block : {"1xall", "allxall", "1x32"}) {
+    EXPECT_TRUE(has_text(checked(norm + " --block " + block), blocks(block, "none"))) << block;
+  }
+  EXPECT_TRUE(has_text(checked(norm + " --block 1xall --transposed-block 1x128"),
+                       blocks("1xall", "1x128")));
 }
 
 TEST(ToolQuantize, MakesOnlyTheNamedCopy) {

@@ -154,7 +154,8 @@ Fp8Output cast_output(const Fp8Options& options) {
 OptionalBlock block_beside(const Fp8Options& options) {
   for (const std::string& text : {options.block, options.transposed_block}) {
     const auto block = parse_block(text);
-    if (block && (block->rows == 0 || block->cols == 0 || is_mx(*block))) return std::nullopt;
+    const bool is_whole = block && (block->rows == kAll || block->cols == kAll);
+    if (is_whole || (block && is_mx(*block))) return std::nullopt;
   }
   return kBlock1x128;
 }

@@ -240,11 +240,12 @@ INSTANTIATE_TEST_SUITE_P(All, GroupedGemmCudaConfigs,
                          ::testing::ValuesIn(sm90_grouped_gemm_configs()), test_name);
 
 // A launch by sizes takes one width, so each is made to be taken: one slice, and rings that go round from tile to tile.
+// In FP8 a fixed width runs in that kernel, so the tests of all configurations reach each.
 // Its bits are the CPU's on integers and those of the dense products on random numbers.
 TEST(GroupedGemmCudaWidths, GiveTheBitsOfEveryWidth) {
   OCTET_NEEDS_HOPPER();
   for (const Sm90GroupedGemmConfig& config : sm90_grouped_gemm_configs()) {
-    if (config.width != Width::by_sizes) continue;
+    if (config.width != Width::by_sizes || is_fp8(config.gemm.a)) continue;
     for (const Sm90GroupedGemmConfig& width : sm90_row_widths(config.gemm)) {
       std::uint64_t seed = 40;
       for (const Way& way : kWays) {

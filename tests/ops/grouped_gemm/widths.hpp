@@ -35,15 +35,15 @@ struct WidthCase {
 
 inline constexpr int kFewMultiprocessors = 3;
 
-// N just fits one column of this width, so that narrower ones have two and wider ones waste more. Many tiles per
+// For 16-bit operands. N just fits one column of this width, so that narrower ones have two and wider ones waste more. Many tiles per
 // block, in groups of every remainder, some empty, and rows behind the last group.
 inline WidthCase case_of_width(const Sm90GemmConfig& gemm, std::int64_t slices) {
   WidthCase one;
   GroupedGemmProblem& problem = one.problem;
   problem.n = gemm.tile_n - 8;
   problem.k = slices * slice_elements(gemm) - 24;
-  problem.a = {gemm.a, is_fp8(gemm.a) ? kBlock1x128 : kUnscaled, gemm.a_major};
-  problem.b = {gemm.b, is_fp8(gemm.b) ? kBlock128x128 : kUnscaled, gemm.b_major};
+  problem.a = {gemm.a, kUnscaled, gemm.a_major};
+  problem.b = {gemm.b, kUnscaled, gemm.b_major};
   problem.max_multiprocessors = kFewMultiprocessors;
   std::mt19937_64 random(gemm.tile_n);
   problem.rows = 200;
