@@ -161,6 +161,23 @@ __device__ __forceinline__ void store_edge(const QuantizedCopy& copy, std::int64
   }
 }
 
+// The transposed copy of a tile at the edge of the matrix, which ends after `rows`, from shared memory.
+// Every thread has filled its column_slot() before.
+__device__ __forceinline__ void write_transposed_edge(const QuantizeStorage& shared,
+                                                      const QuantizeParams& params,
+                                                      const PatchPlace& place, std::int64_t rows) {
+#pragma unroll 1
+  for (int pass = 0; pass < 4; ++pass) {
+    const auto col = static_cast<int>(pass * 32 + threadIdx.x / 8);
+    const auto chunk = static_cast<int>(threadIdx.x % 8);
+    if (place.tile_col0() + col >= params.cols) continue;
+    const uint4 bytes = load_chunk(shared, col, chunk, has_swapped_slots(col));
+    const std::uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+    store_edge(params.transposed, place.tile_col0() + col, place.tile_row0() + chunk * 16, rows,
+               words);
+  }
+}
+
 // Writes the copies of a tile at the edge of the matrix, or of one with elements that are not
 // finite.
 template <bool kE5m2, TileRows kRows, Dtype kDtype>
@@ -189,16 +206,7 @@ __device__ __forceinline__ void write_edge(QuantizeStorage& shared, const Quanti
           cast_eight<kE5m2, false>(x, shared.col_scale[place.tx * kPatch + j]);
     }
     __syncthreads();
-#pragma unroll 1
-    for (int pass = 0; pass < 4; ++pass) {
-      const auto col = static_cast<int>(pass * 32 + threadIdx.x / 8);
-      const auto chunk = static_cast<int>(threadIdx.x % 8);
-      if (place.tile_col0() + col >= params.cols) continue;
-      const uint4 bytes = load_chunk(shared, col, chunk, has_swapped_slots(col));
-      const std::uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
-      store_edge(params.transposed, place.tile_col0() + col, place.tile_row0() + chunk * 16,
-                 kRows == TileRows::of_group ? kTile : params.rows, words);
-    }
+    write_transposed_edge(shared, params, place, kRows == TileRows::of_group ? kTile : params.rows);
   }
 }
 

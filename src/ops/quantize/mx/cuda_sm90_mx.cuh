@@ -3,7 +3,7 @@
 #pragma once
 
 #include "device/ptx/fp8_halves.cuh"
-#include "ops/quantize/cuda_sm90_edge.cuh"
+#include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/quantize/mx/fold.hpp"
 #include "ops/quantize/mx_scale.hpp"
 
@@ -284,7 +284,7 @@ __device__ __forceinline__ void write_mx_edge(MxStorage& shared, const QuantizeP
           x, shared.transposed, place.ty / kMxPatches, place.tx * kPatch + j);
     }
     __syncthreads();
-    write_transposed_edge(shared.tile, copies, place);
+    write_transposed_edge(shared.tile, copies, place, copies.rows);
   }
 }
 

@@ -3,7 +3,7 @@
 // one in `col_scale`, by row or by column of the tile.
 #pragma once
 
-#include "ops/quantize/cuda_sm90_edge.cuh"
+#include "ops/quantize/cuda_sm90_copies.cuh"
 #include "ops/quantize/whole/lines.hpp"
 
 namespace octet::sm90 {
@@ -183,7 +183,7 @@ __device__ __forceinline__ void write_any(QuantizeStorage& shared, const LinesPa
       column_slot(shared, place, j) = make_uint2(words[0], words[1]);
     }
     __syncthreads();
-    write_transposed_edge(shared, copies, place);
+    write_transposed_edge(shared, copies, place, copies.rows);
   }
 }
 
