@@ -281,6 +281,29 @@ TEST_F(TunedGemm, AnEntryThatCannotRunIsNotUsed) {
   }
 }
 
+// An implementation that finds out while it plans that it cannot run the problem, as libraries of others do.
+using OnePlan = Planned<int>;
+OnePlan plan_that_throws(const GemmProblem&, const Machine&) {
+  fail(ErrorCode::unsupported, "cudnn: no plan");
+}
+OnePlan plan_that_breaks(const GemmProblem&, const Machine&) {
+  fail(ErrorCode::device_error, "cuda: broken");
+}
+std::string takes_all(const GemmProblem&, const Machine&) { return ""; }
+
+TEST(TunedEntry, ThatIsUnsupportedWhenItIsPlannedIsNotUsed) {
+  const std::vector<Implementation<GemmProblem, int>> list{{"library", takes_all, plan_that_throws},
+                                                           {"broken", takes_all, plan_that_breaks}};
+  const std::vector<Candidate> all = candidates(std::span(list), GemmProblem{}, Machine{});
+  TableEntry entry{"library", "algorithm 3", "t.table", ""};
+  EXPECT_FALSE(plan_entry(std::span(list), all, GemmProblem{}, Machine{}, entry));
+  EXPECT_EQ(entry.refusal, "cudnn: no plan");
+  TableEntry broken{"broken", "algorithm 3", "t.table", ""};
+  EXPECT_EQ(refusal([&] { plan_entry(std::span(list), all, GemmProblem{}, Machine{}, broken); },
+                    ErrorCode::device_error),
+            "cuda: broken");
+}
+
 // Every configuration has the bits of every other.
 TEST_F(TunedGemm, NoConfigurationChangesABit) {
   problem_ = {.m = 61, .n = 150, .k = 300};
