@@ -266,7 +266,7 @@ TEST_F(ToolTune, ClearsTheStoreAndItsTable) {
   EXPECT_TRUE(has(run_tool("tune clear --stale " + store(), "OCTET_NUM_THREADS=1").out,
                   "0 entries removed"));
   EXPECT_TRUE(has(tune("clear ").out, "3 entries removed"));
-  EXPECT_EQ(table(), "octet tuning table 1\n");
+  EXPECT_EQ(table(), "octet tuning table 2, entries: 0\n");
   EXPECT_TRUE(has(run_tool("tune clear --store " + folder_.file("none.sqlite")).out,
                   "no problem is tuned"));
 }
@@ -365,7 +365,7 @@ TEST_F(ToolTune, BenchTunesWhatIsMissingWhereItIsAsked) {
   EXPECT_TRUE(has(second.err, "(by the tuning table " + folder_.file("state/tuning.table") + ")"))
       << second.err;
   // A table that lacks what a killed process had stored.
-  std::ofstream(folder_.file("state/tuning.table")) << "octet tuning table 1\n";
+  std::ofstream(folder_.file("state/tuning.table")) << "octet tuning table 2, entries: 0\n";
   EXPECT_TRUE(has(run_tool(bench, environment + "1 OCTET_LOG=dispatch").err,
                   "(by the tuning table " + folder_.file("state/tuning.table") + ")"));
   EXPECT_EQ(lines_with(run_tool(bench, environment + "0").err, "tuning"), 0u);

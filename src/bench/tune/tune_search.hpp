@@ -32,8 +32,8 @@ Tuned search(const TuneRequest& request, const std::string& device, const std::s
 using Warn = std::function<void(const std::string&)>;
 
 TunedChoice choice_of(const Configuration& configuration);
-// Broken lines are skipped with a warning, and so is a file that is something else. A missing file
-// counts as empty.
+// Broken and missing lines cost a warning each, and so does a file that is something else. A missing
+// file counts as empty.
 std::optional<Configuration> read_choice(const std::string& path, const TuningKey& key,
                                          const Warn& warn);
 // Replaces the choice of the same key. A file that is something else is kept, with a warning.
