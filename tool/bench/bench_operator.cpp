@@ -11,6 +11,8 @@
 #include "tool/results/result_kind.hpp"
 #include "tool/tune/tuner.hpp"
 
+#include "bench/workloads/memory.hpp"
+
 #include <octet/bench/timing.hpp>
 
 #include <fmt/format.h>
@@ -126,6 +128,8 @@ void run_case(Planned& planned, const bench::Protocol& protocol, Progress& progr
   CaseResult& result = planned.result;
   const Case& one = result.chosen;
   try {
+    // The check takes as much: where memory is short, Linux would end the process.
+    bench::require_free(planned.workload->bytes(), bench::free_bytes(one.device), one.device);
     progress.phase("checking");
     result.gates = one.check(result.data);
     result.check = result.gates.pass() ? "PASS" : "FAIL";

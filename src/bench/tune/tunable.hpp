@@ -41,7 +41,7 @@ class Tunable {
   virtual Part part(std::size_t candidate) = 0;
   // What the library chooses now, with the table of this process.
   virtual TunedChoice chosen_now() const = 0;
-  // All gates of the problem, through that choice.
+  // All gates of the problem, through that choice. Throws Error, for example where memory is short.
   virtual GateReport check() const = 0;
 
  protected:
