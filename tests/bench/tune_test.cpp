@@ -68,11 +68,15 @@ class FakeKernel {
           const double first_seconds = seconds_.at(last_);
           second(0);
           return seconds_.at(last_) / first_seconds;
+        },
+        [this] {
+          if (synchronize) synchronize();
         });
   }
 
   std::int64_t wrong = -1;
   std::string device = "H200";
+  std::function<void()> synchronize;  // after a kernel threw
   int comparisons = 0;
 
  private:
@@ -247,6 +251,20 @@ TEST(Tune, APipeIsNoCache) {
   EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
   EXPECT_NE(warning.find("is not a file and is not changed"), std::string::npos) << warning;
   EXPECT_TRUE(std::filesystem::is_fifo(cache.path()));
+}
+
+// As after an illegal address on a GPU: the default would be kept as the best of what was never timed.
+TEST(Tune, ABrokenDeviceEndsTheSearchAndKeepsNothing) {
+  const CacheFile cache;
+  FakeKernel kernel{{64, 1}};
+  kernel.synchronize = [] { throw Error(ErrorCode::device_error, "cuda: an illegal address"); };
+  EXPECT_EQ(refusal(
+                [&] {
+                  kernel.tune(request_of({64, 128, 256}, cache.path()));
+                },
+                ErrorCode::device_error),
+            "cuda: an illegal address");
+  EXPECT_EQ(cache.files(), 0);
 }
 
 TEST(Tune, ACacheThatCannotBeWrittenCostsAWarning) {

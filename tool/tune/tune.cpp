@@ -183,10 +183,13 @@ int tune_operator(const TuneCommand& command) {
            entry.choice == entry.usual ? "default" : fmt::format("{:.3f}x", entry.gain)});
       tally.add_gain(entry);
       ++tally.tuned;
-    } catch (const Error& error) {
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const std::exception& error) {  // std::bad_alloc, too
       progress.clear();
       say_on_stderr(wanted[i].problem, error);
       ++tally.failed;
+      require_working(wanted[i].device, error);
     }
   }
   progress.clear();

@@ -7,6 +7,8 @@
 #include "tool/tune/problem_text.hpp"
 
 #include "bench/tune/search.hpp"
+#include "core/message.hpp"
+#include "device/cuda_runtime.hpp"
 #include "dispatch/choose.hpp"
 
 #include <octet/bench/timing.hpp>
@@ -72,21 +74,23 @@ class Tuner {
       tunable_.allocate(kMostSets, timing_.stream());
       const bench::SearchResult found = bench::search_fastest(
           order.size(), [&](std::size_t i) { return judge(order[i]); },
-          [&](std::size_t i, std::size_t best) { return compare(order[i], order[best]); });
+          [&](std::size_t i, std::size_t best) { return compare(order[i], order[best]); },
+          [&] { tunable_.synchronize(); });
       for (std::size_t i = 1; i < order.size(); ++i) note(order[i], found.trials[i]);
-      chosen = order[found.chosen];
-      // Against the library's own choice, and for longer: a gain that was noise is gone here.
-      if (chosen != 0) {
-        gain = time(chosen, 0, full(2 * options_.seconds));
-        if (gain <= bench::kLeastGain) chosen = 0;
+      for (const std::size_t i : fastest_first(found)) {
+        // Against the library's own choice, and for longer: a gain that was noise is gone here.
+        gain = time(order[i], 0, full(2 * options_.seconds));
+        if (gain <= bench::kLeastGain) break;
+        results_[order[i]] = gate(order[i]);
+        if (!results_[order[i]].empty()) continue;
+        chosen = order[i];
+        break;
       }
     }
-    if (chosen != 0) {
-      phase_("checking");
-      if (const std::string refusal = refuse_choice(tunable_, candidates[chosen].choice);
-          !refusal.empty()) {
-        results_[chosen] = refusal;
-        chosen = 0;
+    if (chosen == 0) {
+      if (const std::string refusal = gate(0); !refusal.empty()) {
+        fail(ErrorCode::internal, "the default, ", choice_text(candidates[0].choice),
+             ", may not be used: ", refusal);
       }
     }
     TunedEntry entry;
@@ -126,6 +130,31 @@ class Tuner {
       return candidates[a].predicted < candidates[b].predicted;
     });
     return order;
+  }
+
+  // Those that seemed faster than the default, the one that the search chose before all.
+  static std::vector<std::size_t> fastest_first(const bench::SearchResult& found) {
+    std::vector<double> speedups{1};  // over the default, by way of what was the best then
+    std::vector<std::size_t> faster;
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < found.trials.size(); ++i) {
+      const bench::Trial& trial = found.trials[i];
+      speedups.push_back(trial.speedup * speedups[best]);
+      if (!trial.verdict.pass) continue;
+      if (trial.speedup > bench::kLeastGain) best = i;
+      if (speedups[i] > bench::kLeastGain) faster.push_back(i);
+    }
+    std::ranges::stable_sort(faster, [&](std::size_t a, std::size_t b) {
+      if (a == found.chosen || b == found.chosen) return a == found.chosen && b != found.chosen;
+      return speedups[a] > speedups[b];
+    });
+    return faster;
+  }
+
+  // Why a candidate may not stand; empty: it may.
+  std::string gate(std::size_t candidate) {
+    phase_("checking");
+    return refuse_choice(tunable_, tunable_.candidates()[candidate].choice);
   }
 
   bench::Verdict judge(std::size_t candidate) {
@@ -181,7 +210,7 @@ std::string first_failure(const GateReport& report) {
 }
 
 void say_not_tuned(const std::string& what, const std::exception& error) {
-  fmt::print(stderr, "octet: not tuned: {}: {}\n", printable(what), printable(error.what()));
+  fmt::print(stderr, "octet: not tuned: {}: {}\n", printable(what), printable(explain(error)));
 }
 
 // An entry that the library cannot run is none.
@@ -216,8 +245,11 @@ void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store) {
       if (is_known(*tunable, store)) continue;  // a layer may have two products of one shape
       fmt::print(stderr, "octet: tuning {}\n", problem);
       store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
-    } catch (const Error& error) {
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const std::exception& error) {  // std::bad_alloc, too
       say_not_tuned(problem, error);
+      require_working(device, error);
     }
   }
 }
@@ -273,6 +305,12 @@ void refuse_forced_backends(const std::set<std::string>& ops) {
           variable, value);
     }
   }
+}
+
+void require_working(Device device, const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  if (ours == nullptr || ours->code() != ErrorCode::device_error) return;
+  if (device.type == DeviceType::cuda) cuda::synchronize(device.index);
 }
 
 void auto_tune(const Operator& op) {

@@ -53,7 +53,7 @@ bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice);
 std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choice);
 
 // Measures one problem. The entry has the library's own choice where nothing is more than 2 % faster. Throws Error where
-// the problem cannot be run.
+// the problem cannot be run, or that choice fails its gates.
 TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
                         const std::function<void(const std::string&)>& phase);
 
@@ -63,6 +63,10 @@ void refuse_forced_backends(const std::set<std::string>& ops);
 
 // "cpu_simd avx512 tile=8x48 ..."
 std::string choice_text(const TunedChoice& choice);
+
+// After an error of a problem: throws Error where the device is broken, as by a kernel that wrote where it may not. All
+// that follows would fail, too.
+void require_working(Device device, const std::exception& error);
 
 // With OCTET_AUTO_TUNE=1: tunes the problems of the cases that the user's store does not have, and takes its table. A
 // store that cannot be written costs a line on stderr where a problem is missing.

@@ -121,6 +121,9 @@ class OperatorTunable : public Tunable {
     require_memory(1);
     return check_(problem_, options_);
   }
+  void synchronize() const override {
+    if (device_.type == DeviceType::cuda) cuda::synchronize(device_.index);
+  }
 
  private:
   static constexpr int kGiven = 0;
@@ -147,10 +150,6 @@ class OperatorTunable : public Tunable {
       std::memset(output.data, 0, bytes);
     }
   }
-  void synchronize() const {
-    if (device_.type == DeviceType::cuda) cuda::synchronize(device_.index);
-  }
-
   void require_memory(std::int64_t sets) const {
     require_free(static_cast<std::size_t>(sets) * data_.bytes() + 2 * data_.output_bytes() +
                      workspace_bytes_,

@@ -21,8 +21,10 @@ std::optional<Configuration> parse_configuration(std::string_view text);
 // The second's time over the first's, in interleaved rounds.
 using CompareKernels = std::function<double(const Part& first, const Part& second)>;
 
+// `synchronize`: as of search_fastest(), after a candidate threw.
 Tuned search(const TuneRequest& request, const std::string& device, const std::string& driver,
-             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare);
+             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare,
+             const std::function<void()>& synchronize);
 
 // The cache is a tuning table (dispatch/tuning_table.hpp) whose entries name no implementation.
 //
