@@ -155,7 +155,7 @@ int tune_operator(const TuneCommand& command) {
   set_process_table(nullptr);
   Tally tally;
   const std::vector<CaseProblem> wanted = wanted_problems(command, tally);
-  TuningStore store(store_path(command.store), true);
+  TuningStore store(store_path(command.store), StoreUse::write);
   std::vector<bench::Row> table{{"problem", "fastest", "gain"}};
   Progress progress(std::vector<double>(wanted.size(), 1.0));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -174,6 +174,7 @@ int tune_operator(const TuneCommand& command) {
         ++tally.kept;
         continue;
       }
+      store.require_writable();
       const TunedEntry entry = tune_problem(*tunable, options, [&](const std::string& phase) {
         progress.phase(phase, phase == "timing");
       });
@@ -253,7 +254,7 @@ void add_tune(CLI::App& octet, Chosen& chosen) {
       try {
         return tune_operator(*command);
       } catch (const DatabaseError& error) {
-        refuse_usage("{}", error.what());
+        refuse_usage("{}", explain_store(error));
       }
     });
   }

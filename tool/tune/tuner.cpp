@@ -329,16 +329,17 @@ void auto_tune(const Operator& op) {
   const std::string path = store_path("");
   set_process_table(nullptr);  // what runs without a table is what is tuned
   try {
-    if (const auto missing = missing_problems(op, {path, false}); !missing.empty()) {
-      TuningStore store(path, true);
+    if (const auto missing = missing_problems(op, {path, StoreUse::read}); !missing.empty()) {
+      TuningStore store(path, StoreUse::write);
+      store.require_writable();
       tune_missing(missing, store);
     }
   } catch (const DatabaseError& error) {
-    fmt::print(stderr, "octet: not tuned: {}\n", printable(error.what()));
+    fmt::print(stderr, "octet: not tuned: {}\n", printable(explain_store(error)));
   }
   // The store's own entries: the file beside it may be from before a process was killed.
   try {
-    if (TuningEntries entries = TuningStore(path, false).table(); !entries.empty()) {
+    if (TuningEntries entries = TuningStore(path, StoreUse::read).table(); !entries.empty()) {
       set_process_table(
           std::make_shared<const TuningTable>(TuningTable{table_path(path), std::move(entries)}));
     }
