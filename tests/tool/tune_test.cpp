@@ -85,22 +85,80 @@ TEST_F(ToolTune, ReadsTheCallsOfALog) {
   EXPECT_TRUE(has(tuned.out, "gemm --shape 8x80x24")) << tuned.out;
   // Windows ends, a line that another process began, and one that was cut.
   std::ofstream(folder_.file("torn.log"))
-      << "octet call: gemm --shaoctet call: gemm --shape 8x16x32 --a bf16 --b bf16 --out bf16 "
+      << "octet call: gemm --shape 8x16x64 --a bf16 --b bf16 --out bf16 --device c\n"
+         "octet call: gemm --shape 8x16x64 --a bf16:1x --b bf16 --out bf16 --device cpu\n"
+         "octet call: gemm --shaoctet call: gemm --shape 8x16x32 --a bf16 --b bf16 --out bf16 "
          "--device cpu\r\noctet call: gemm --shape 8x1";
   const Outcome torn = tune("gemm " + kQuick + "--from-log " + folder_.file("torn.log") + " ");
   EXPECT_EQ(torn.status, 0) << torn.err;
   EXPECT_TRUE(has(torn.out, "1 problem tuned")) << torn.out;
-  EXPECT_TRUE(has(torn.err, "torn.log: skipped: ")) << torn.err;
+  EXPECT_EQ(lines_with(torn.err, "torn.log: skipped: "), 3u) << torn.err;
   const Outcome shape = tune("gemm --shape 8x16x32 --from-log " + folder_.file("job.log") + " ");
   EXPECT_EQ(shape.status, 2);
   EXPECT_TRUE(has(shape.err, "--shape does not go with --from-log, whose calls say what is tuned"))
       << shape.err;
+  const Outcome left =
+      tune("gemm --max-multiprocessors 64 --from-log " + folder_.file("job.log") + " ");
+  EXPECT_EQ(left.status, 2);
+  EXPECT_TRUE(has(left.err, "--max-multiprocessors does not go with --from-log")) << left.err;
   std::ofstream(folder_.file("other.log")) << "nothing\n";
   const Outcome none = tune("gemm --from-log " + folder_.file("other.log") + " ");
   EXPECT_EQ(none.status, 2);
   EXPECT_TRUE(
       has(none.err, "no line has a call of gemm; OCTET_LOG=calls prints \"octet call: gemm ...\""))
       << none.err;
+}
+
+// A log says which groups and sequences there were, but not how long they are.
+TEST_F(ToolTune, TheSpreadOfGroupsAndSequencesIsGivenBesideALog) {
+  const auto log_of = [&](const std::string& check) {
+    const std::string log = folder_.file("job.log");
+    std::ofstream(log)
+        << run_tool("check " + check + " --device cpu --threads 1", "OCTET_LOG=calls").err;
+    return "--threads 1 " + kQuick + "--from-log " + log + " ";
+  };
+  const std::string groups = "grouped-gemm " + log_of("grouped-gemm --groups 3 --shape 50x40x130");
+  const Outcome skewed = tune(groups + "--group-sizes skewed ");
+  EXPECT_EQ(skewed.status, 0) << skewed.err;
+  EXPECT_TRUE(has(skewed.out, "3 problems tuned")) << skewed.out;
+  const Outcome sizes = tune(groups + "--again --group-sizes 1,2 ");
+  EXPECT_EQ(sizes.status, 1);
+  EXPECT_TRUE(has(sizes.err, "2 sizes were given for 3 groups")) << sizes.err;
+  EXPECT_TRUE(has(tune(groups + "--group-sizes some ").err, "got \"some\""));
+  EXPECT_TRUE(has(tune(groups + "--groups 4 ").err, "--groups does not go with --from-log"));
+  const std::string sequences =
+      "attention " + log_of("attention --lengths 7,40 --heads 2 --head-dim 16");
+  const Outcome lengths = tune(sequences + "--lengths 20,27 ");
+  EXPECT_EQ(lengths.status, 0) << lengths.err;
+  EXPECT_TRUE(has(lengths.out, "2 problems tuned")) << lengths.out;
+  EXPECT_TRUE(has(tune(sequences + "--causal ").err, "--causal does not go with --from-log"));
+  EXPECT_TRUE(has(tune(sequences + "--seq 40 ").err, "--seq does not go with --from-log"));
+}
+
+// Where memory ends Linux ends the process: so much is not even tried.
+TEST_F(ToolTune, AProblemTooLargeForTheMemoryFailsByItself) {
+  const std::string rest = " --a bf16 --b bf16 --out bf16 --device cpu\n";
+  std::ofstream(folder_.file("job.log")) << "octet call: gemm --shape 2000000x2000000x8" << rest
+                                         << "octet call: gemm --shape 8x16x32" << rest;
+  const Outcome outcome =
+      tune("gemm --threads 1 " + kQuick + "--from-log " + folder_.file("job.log") + " ");
+  EXPECT_EQ(outcome.status, 1) << outcome.out;
+  EXPECT_TRUE(has(outcome.err,
+                  "2000000x8" + rest.substr(0, rest.size() - 1) + ": bench: the workload takes "))
+      << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "1 problem tuned, 0 already in the store, 1 that cannot be run"))
+      << outcome.out;
+}
+
+TEST_F(ToolTune, AnInterruptedRunSaysWhatIsKeptAndHowToGoOn) {
+  const Outcome outcome = run_tool(
+      "tune gemm --device cpu --threads 1 --shape 4096x4096x4096 --seconds-per-candidate 100 " +
+          store(),
+      "timeout --signal=INT 2");
+  EXPECT_TRUE(
+      has(outcome.err, "octet tune: interrupted after 0 of 2 problems; what is tuned is in " +
+                           path_ + ", rerun the same command to continue\n"))
+      << outcome.err;
 }
 
 TEST_F(ToolTune, TunesGroupsAndAttention) {
@@ -148,6 +206,12 @@ TEST_F(ToolTune, RefusesWhatWouldNotBeRun) {
       << forced.err;
   const Outcome backend = tune("gemm --backend cpu_simd " + kShape);
   EXPECT_TRUE(has(backend.err, "--allow NAME lets it choose one whose bits differ")) << backend.err;
+  const std::string help = run_tool("tune gemm --help").out;
+  EXPECT_EQ(lines_with(help, "--backend"), 0u) << "it is always refused\n" << help;
+  EXPECT_EQ(lines_with(help, "--quantize-backend"), 0u) << help;
+  const Outcome zero = tune("gemm --seconds-per-candidate 0 " + kShape);
+  EXPECT_EQ(zero.status, 2);
+  EXPECT_TRUE(has(zero.err, "--seconds-per-candidate must be more than 0, got 0")) << zero.err;
   const Outcome allowed = tune("gemm --allow cpu_smid " + kShape);
   EXPECT_EQ(allowed.status, 2);
   EXPECT_TRUE(has(allowed.err, "--allow must name an implementation of gemm: ")) << allowed.err;
