@@ -219,14 +219,18 @@ bool is_known(const bench::Tunable& tunable, const TuningStore& store) {
   return known && is_candidate(tunable, known->choice);
 }
 
-// Those that the store does not have. A case that cannot be planned has none: the benchmark says why.
-std::vector<CaseProblem> missing_problems(const Operator& op, const TuningStore& store) {
+// Those that the store does not have, each once. A case that cannot be planned has none: the benchmark says why.
+std::vector<CaseProblem> missing_problems(const std::vector<Case>& cases, const DataOptions& data,
+                                          const TuningStore& store) {
   std::vector<CaseProblem> missing;
-  for (const Case& one : op.chosen_cases()) {
+  std::set<TuningKey> keys;  // a layer may have two products of one shape
+  for (const Case& one : cases) {
     try {
-      for (const CaseProblem& asked : problems_of(one, op.data_options())) {
+      for (const CaseProblem& asked : problems_of(one, data)) {
         const auto tunable = read_problem(asked.problem, asked.device, asked.data);
-        if (!is_known(*tunable, store)) missing.push_back(asked);
+        if (!is_known(*tunable, store) && keys.insert(tunable->key()).second) {
+          missing.push_back(asked);
+        }
       }
     } catch (const Error& error) {
       say_not_tuned(one.arguments, error);
@@ -235,14 +239,18 @@ std::vector<CaseProblem> missing_problems(const Operator& op, const TuningStore&
   return missing;
 }
 
-void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store) {
-  std::set<std::string> ops;
-  for (const CaseProblem& one : missing) ops.insert(operator_of(one.problem));
-  refuse_forced_backends(ops);
-  for (const auto& [problem, device, data] : missing) {
+void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store,
+                  const RunClock& clock) {
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (clock.is_over()) {
+      fmt::print(stderr, "octet: {} not tuned (--max-seconds reached)\n",
+                 counted(missing.size() - i, "problem"));
+      return;
+    }
+    const auto& [problem, device, data] = missing[i];
     try {
       const auto tunable = read_problem(problem, device, data);
-      if (is_known(*tunable, store)) continue;  // a layer may have two products of one shape
+      if (is_known(*tunable, store)) continue;  // by another process
       fmt::print(stderr, "octet: tuning {}\n", problem);
       store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
     } catch (const DatabaseError&) {
@@ -252,6 +260,42 @@ void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store) {
       require_working(device, error);
     }
   }
+}
+
+// What forces an implementation that octet tune would choose: "OCTET_GEMM_BACKEND=cpu_simd"; empty: nothing.
+std::string forced_by(const Operator& op) {
+  if (const std::string& given = op.data_options().backend; !given.empty()) {
+    return "--backend " + given;
+  }
+  for (std::string chosen : op.chosen_operators()) {
+    const std::string variable = backend_variable(chosen);
+    std::ranges::replace(chosen, '_', '-');
+    const char* value = is_tunable(chosen) ? environment(variable.c_str()) : nullptr;
+    if (value != nullptr) return variable + "=" + value;
+  }
+  return "";
+}
+
+// What OCTET_AUTO_TUNE says. Throws UsageError.
+bool wants_auto_tune() {
+  const char* wanted = environment("OCTET_AUTO_TUNE");
+  if (wanted == nullptr || std::string_view(wanted) == "0") return false;
+  if (std::string_view(wanted) != "1") {
+    refuse_usage("OCTET_AUTO_TUNE must be 0 or 1, got \"{}\"", wanted);
+  }
+  if (const char* table = environment("OCTET_TUNING_TABLE")) {
+    refuse_usage(
+        "OCTET_AUTO_TUNE=1 takes the table of the user's store, OCTET_TUNING_TABLE={} names "
+        "another one; unset one of them",
+        table);
+  }
+  return true;
+}
+
+// The store's own entries: the file beside it may be from before a process was killed.
+std::shared_ptr<const TuningTable> table_of(const std::string& store) {
+  return std::make_shared<const TuningTable>(
+      TuningTable{table_path(store), TuningStore(store, StoreUse::read).table()});
 }
 
 }  // namespace
@@ -313,36 +357,33 @@ void require_working(Device device, const std::exception& error) {
   if (device.type == DeviceType::cuda) cuda::synchronize(device.index);
 }
 
-void auto_tune(const Operator& op) {
-  const char* wanted = environment("OCTET_AUTO_TUNE");
-  if (wanted == nullptr || std::string_view(wanted) == "0") return;
-  if (std::string_view(wanted) != "1") {
-    refuse_usage("OCTET_AUTO_TUNE must be 0 or 1, got \"{}\"", wanted);
+void auto_tune(const Operator& op, const std::function<std::vector<Case>()>& timed,
+               const RunClock& clock) {
+  if (!wants_auto_tune()) return;
+  if (const std::string forced = forced_by(op); !forced.empty()) {
+    fmt::print(stderr,
+               "octet: not tuned: {} forces an implementation, which no tuning table changes\n",
+               printable(forced));
+    return;
   }
-  if (const char* table = environment("OCTET_TUNING_TABLE")) {
-    refuse_usage(
-        "OCTET_AUTO_TUNE=1 takes the table of the user's store, OCTET_TUNING_TABLE={} names "
-        "another one; unset one of them",
-        table);
-  }
-  if (!op.data_options().backend.empty()) return;  // a forced implementation has no use for a table
   const std::string path = store_path("");
-  set_process_table(nullptr);  // what runs without a table is what is tuned
   try {
-    if (const auto missing = missing_problems(op, {path, StoreUse::read}); !missing.empty()) {
+    set_process_table(table_of(path));  // a case that has a row with it is not timed again
+    const std::vector<Case> cases = timed();
+    set_process_table(nullptr);  // what runs without a table is what is tuned
+    if (const auto missing =
+            missing_problems(cases, op.data_options(), TuningStore(path, StoreUse::read));
+        !missing.empty()) {
       TuningStore store(path, StoreUse::write);
       store.require_writable();
-      tune_missing(missing, store);
+      tune_missing(missing, store, clock);
     }
   } catch (const DatabaseError& error) {
     fmt::print(stderr, "octet: not tuned: {}\n", printable(explain_store(error)));
   }
-  // The store's own entries: the file beside it may be from before a process was killed.
+  set_process_table(nullptr);
   try {
-    if (TuningEntries entries = TuningStore(path, StoreUse::read).table(); !entries.empty()) {
-      set_process_table(
-          std::make_shared<const TuningTable>(TuningTable{table_path(path), std::move(entries)}));
-    }
+    if (const auto table = table_of(path); !table->entries.empty()) set_process_table(table);
   } catch (const DatabaseError&) {
     // Said above.
   }

@@ -16,6 +16,7 @@ namespace octet::tool {
 
 struct Case;
 class Operator;
+class RunClock;
 
 struct TunerOptions {
   bool all = false;      // also what the cost model says is far behind
@@ -68,8 +69,10 @@ std::string choice_text(const TunedChoice& choice);
 // that follows would fail, too.
 void require_working(Device device, const std::exception& error);
 
-// With OCTET_AUTO_TUNE=1: tunes the problems of the cases that the user's store does not have, and takes its table. A
-// store that cannot be written costs a line on stderr where a problem is missing.
-void auto_tune(const Operator& op);
+// With OCTET_AUTO_TUNE=1: tunes the problems that the user's store does not have until the clock is over, and takes its
+// table. `timed` is called with the table so far and returns the cases that will be timed. A store that cannot be
+// written costs a line on stderr where a problem is missing, and so does an implementation that is forced.
+void auto_tune(const Operator& op, const std::function<std::vector<Case>()>& timed,
+               const RunClock& clock);
 
 }  // namespace octet::tool
