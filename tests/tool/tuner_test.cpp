@@ -189,7 +189,7 @@ TEST(Tuner, AWinnerThatFailsItsGatesIsNotChosen) {
 TEST(Tuner, TheNextFastestTakesThePlaceOfOneThatFails) {
   FakeTunable problem(
       {candidate("usual"), candidate("second"), candidate("fast"), candidate("third")});
-  problem.micros = {{0, 1200}, {1, 500}, {2, 300}, {3, 800}};
+  problem.micros = {{0, 3000}, {1, 800}, {2, 200}, {3, 2000}};
   problem.failing = {"fast"};
   const TunedEntry entry = tune(problem);
   EXPECT_EQ(entry.choice.implementation, "second");
