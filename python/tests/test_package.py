@@ -75,7 +75,7 @@ def test_a_tuning_table_decides_for_octet_torch(tmp_path):
 
 def test_sets_a_tuning_table_and_refuses_what_is_none(tmp_path):
     table = tmp_path / "job.table"
-    table.write_text("octet tuning table 1\n")
+    table.write_text("octet tuning table 2, entries: 0\n")
     octet.set_tuning_table(table)
     try:
         assert octet.tuning_table() == str(table)

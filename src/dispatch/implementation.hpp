@@ -148,9 +148,15 @@ std::optional<Planned<Args>> plan_entry(std::span<const Implementation<Problem, 
     if (list[i].name != entry.implementation) continue;
     entry.refusal = candidates[i].refusal;
     if (!entry.refusal.empty()) return std::nullopt;
-    auto result = plan_configuration(list[i], problem, machine, entry.configuration);
-    if (auto* planned = std::get_if<Planned<Args>>(&result)) return std::move(*planned);
-    entry.refusal = std::get<Refusal>(result).reason;
+    try {
+      auto result = plan_configuration(list[i], problem, machine, entry.configuration);
+      if (auto* planned = std::get_if<Planned<Args>>(&result)) return std::move(*planned);
+      entry.refusal = std::get<Refusal>(result).reason;
+    } catch (const Error& error) {
+      // Libraries of others find out while they plan that they cannot run a problem.
+      if (error.code() != ErrorCode::unsupported) throw;
+      entry.refusal = error.what();
+    }
     return std::nullopt;
   }
   entry.refusal = "no implementation has this name";

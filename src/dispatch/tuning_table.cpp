@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,8 +17,10 @@
 namespace octet {
 namespace {
 
-constexpr std::string_view kFirstLine = "octet tuning table 1";
-constexpr std::size_t kFields = 6;
+// The first line, before the number of entries. Without it a file that was cut at a line end would be a whole one.
+constexpr std::string_view kFirstWords = "octet tuning table 2, entries: ";
+constexpr std::string_view kFirstLineWithoutCount = "octet tuning table 1";
+constexpr std::ptrdiff_t kFields = 6;
 
 // Cuts the text at the first `separator`: what is before it, while `text` keeps what is behind.
 std::string_view cut(std::string_view& text, char separator) {
@@ -27,18 +30,57 @@ std::string_view cut(std::string_view& text, char separator) {
   return before;
 }
 
-bool add_line(std::string_view line, TuningEntries& entries) {
-  if (std::count(line.begin(), line.end(), '\t') != kFields - 1) return false;
+std::string first_line(std::size_t entries) { return text(kFirstWords, entries); }
+
+// The number of entries that a first line has; nothing if it is another line.
+std::optional<std::size_t> count_of(std::string_view first) {
+  if (!first.starts_with(kFirstWords)) return std::nullopt;
+  first.remove_prefix(kFirstWords.size());
+  std::size_t count = 0;
+  const char* last = first.data() + first.size();
+  const auto [end, error] = std::from_chars(first.data(), last, count);
+  if (first.empty() || error != std::errc() || end != last) return std::nullopt;
+  return count;
+}
+
+constexpr std::string_view kCarriageReturn =
+    "has a carriage return: lines must end with \\n, not with \\r\\n";
+
+// What is wrong with a first line that has no count; `rest`: what is behind it.
+std::string first_line_fault(std::string_view first, std::string_view rest) {
+  if (first.ends_with('\r') && first.starts_with("octet tuning table")) {
+    return text("line 1 ", kCarriageReturn);
+  }
+  if (first == kFirstLineWithoutCount) {
+    const auto lines = std::count(rest.begin(), rest.end(), '\n');
+    return text("its first line does not say how many entries it has; if it is whole, with ", lines,
+                ", make that line \"", first_line(static_cast<std::size_t>(lines)), '"');
+  }
+  constexpr std::size_t kShown = 60;
+  return text("the first line must be \"", kFirstWords, "N\", got \"", first.substr(0, kShown),
+              first.size() > kShown ? "..." : "", '"');
+}
+
+// Why a line is no entry, after its number; empty: it was added.
+std::string add_line(std::string_view line, TuningEntries& entries) {
+  if (line.find('\r') != std::string_view::npos) return std::string(kCarriageReturn);
+  const auto fields_given = std::count(line.begin(), line.end(), '\t') + 1;
+  if (fields_given != kFields) {
+    return text("has ", fields_given, " fields separated by tabs, wanted ", kFields);
+  }
   std::array<std::string, kFields> fields;
   for (std::string& field : fields) {
     field = cut(line, '\t');
-    if (field.empty()) return false;
+    if (field.empty()) return "has an empty field";
   }
   auto& [problem, device, driver, kernels, implementation, configuration] = fields;
-  return entries
-      .try_emplace({std::move(problem), std::move(device), std::move(driver), std::move(kernels)},
-                   TunedChoice{std::move(implementation), std::move(configuration)})
-      .second;
+  const bool is_new =
+      entries
+          .try_emplace(
+              {std::move(problem), std::move(device), std::move(driver), std::move(kernels)},
+              TunedChoice{std::move(implementation), std::move(configuration)})
+          .second;
+  return is_new ? "" : "repeats an entry";
 }
 
 // What lies at `path`, whole. Opening a pipe would wait for a writer, and a device may never end.
@@ -74,8 +116,7 @@ Process& process() {
 }  // namespace
 
 std::string table_text(const TuningEntries& entries) {
-  std::string result(kFirstLine);
-  result += '\n';
+  std::string result = first_line(entries.size()) + '\n';
   for (const auto& [key, choice] : entries) {
     result += text(key.problem, '\t', key.device, '\t', key.driver, '\t', key.kernels, '\t',
                    choice.implementation, '\t', choice.configuration, '\n');
@@ -83,16 +124,29 @@ std::string table_text(const TuningEntries& entries) {
   return result;
 }
 
-std::optional<TuningEntries> parse_table(std::string_view text, const BrokenLine& broken) {
-  TuningEntries entries;
+std::optional<TuningEntries> parse_table(std::string_view text, const TableFault& fault) {
   const bool is_whole = text.ends_with('\n');
-  if (cut(text, '\n') != kFirstLine) return std::nullopt;
-  if (text.empty() && !is_whole) broken(1);
+  const std::string_view first = cut(text, '\n');
+  const auto count = count_of(first);
+  if (!count) {
+    fault(first_line_fault(first, text));
+    return std::nullopt;
+  }
+  bool broken = text.empty() && !is_whole;
+  if (broken) fault("line 1 has no end of line");
+  TuningEntries entries;
   for (int line = 2; !text.empty(); ++line) {
     const std::string_view one = cut(text, '\n');
     // The last line of a file that was cut off may read as an entry, of another configuration.
     const bool is_cut = text.empty() && !is_whole;
-    if (is_cut || !add_line(one, entries)) broken(line);
+    const std::string what = is_cut ? "has no end of line" : add_line(one, entries);
+    if (what.empty()) continue;
+    broken = true;
+    fault(octet::text("line ", line, ' ', what));
+  }
+  if (!broken && entries.size() != *count) {
+    fault(octet::text("has ", entries.size(), entries.size() == 1 ? " entry" : " entries",
+                      ", its first line says ", *count));
   }
   return entries;
 }
@@ -102,16 +156,9 @@ TuningTable read_table(const std::string& path) {
   if (content.empty()) {
     refuse_argument("tuning table ", path, ": is empty; octet tune export writes a whole table");
   }
-  auto entries = parse_table(content, [&](int line) {
-    refuse_argument(
-        "tuning table ", path, ": line ", line, " is not ", kFields,
-        " fields separated by tabs, has no end of line, or repeats an entry; octet tune "
-        "export writes a whole table");
+  auto entries = parse_table(content, [&](const std::string& what) {
+    refuse_argument("tuning table ", path, ": ", what, "; octet tune export writes a whole table");
   });
-  if (!entries) {
-    refuse_argument("tuning table ", path, ": the first line must be \"", kFirstLine,
-                    "\"; octet tune writes such a file");
-  }
   return {path, *std::move(entries)};
 }
 

@@ -1,7 +1,7 @@
 // The tuning table: for a problem on a device, the implementation and configuration that octet tune measured to be
-// fastest. A text file that every rank of a job can read: a first line that says what it is, then one entry a line
-// in the order of their keys, with fields separated by tabs: problem, device, driver, kernels, implementation,
-// configuration. The library only reads it.
+// fastest. A text file that every rank of a job can read: a first line that says what it is and how many entries it
+// has, then one entry a line in the order of their keys, with fields separated by tabs: problem, device, driver,
+// kernels, implementation, configuration. The library only reads it.
 #pragma once
 
 #include <functional>
@@ -33,6 +33,9 @@ struct TunedChoice {
 
 using TuningEntries = std::map<TuningKey, TunedChoice>;
 
+// In the place of the implementation where the entry is of a user's kernel: octet::bench::tune() chose it.
+inline constexpr std::string_view kUsersKernel = "kernel";
+
 struct TuningTable {
   std::string path;
   TuningEntries entries;
@@ -41,12 +44,12 @@ struct TuningTable {
 // The file with these entries.
 std::string table_text(const TuningEntries& entries);
 
-// Called with the number of a line that is no entry.
-using BrokenLine = std::function<void(int line)>;
-// The entries of a file's text; nothing if it begins with another line.
-std::optional<TuningEntries> parse_table(std::string_view text, const BrokenLine& broken);
+// Called with what is wrong with a text: "line 3 has a carriage return: ...".
+using TableFault = std::function<void(const std::string& what)>;
+// The entries of a file's text without its broken lines; nothing if its first line is another.
+std::optional<TuningEntries> parse_table(std::string_view text, const TableFault& fault);
 // The table of a file. Throws Error(file_error) if it cannot be read, and Error(invalid_argument) if it is
-// something else or a line is broken: a job whose ranks read different tables hangs or, worse, does not.
+// something else, a line is broken or an entry is missing: a job whose ranks read different tables hangs or, worse, does not.
 TuningTable read_table(const std::string& path);
 
 // Throws Error(invalid_argument) if a field is empty or has a tab or an end of line; `owner` begins the message.

@@ -68,11 +68,15 @@ class FakeKernel {
           const double first_seconds = seconds_.at(last_);
           second(0);
           return seconds_.at(last_) / first_seconds;
+        },
+        [this] {
+          if (synchronize) synchronize();
         });
   }
 
   std::int64_t wrong = -1;
   std::string device = "H200";
+  std::function<void()> synchronize;  // after a kernel threw
   int comparisons = 0;
 
  private:
@@ -136,7 +140,8 @@ TEST(Tune, KeepsChoicesByProblemDeviceAndVersion) {
   EXPECT_TRUE(again.from_cache);
   EXPECT_EQ(describe(again.chosen), "block=128");
   EXPECT_EQ(kernel.comparisons, 1) << "the second time measured nothing";
-  EXPECT_EQ(cache.read(), "octet tuning table 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=128\n");
+  EXPECT_EQ(cache.read(),
+            "octet tuning table 2, entries: 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=128\n");
   EXPECT_EQ(cache.files(), 1) << "nothing is left beside it";
 
   request.version = "2";
@@ -150,17 +155,18 @@ TEST(Tune, KeepsChoicesByProblemDeviceAndVersion) {
 
 TEST(Tune, MeasuringAgainKeepsTheChoiceUnlessItIsBeaten) {
   const CacheFile cache;
-  cache.write("octet tuning table 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=128\n");
+  cache.write("octet tuning table 2, entries: 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=128\n");
   TuneRequest request = request_of({64, 128}, cache.path());
   request.again = true;
   EXPECT_EQ(describe(FakeKernel{{64, 0.99}, {128, 1}}.tune(request).chosen), "block=128");
   EXPECT_EQ(describe(FakeKernel{{64, 0.9}, {128, 1}}.tune(request).chosen), "block=64");
-  EXPECT_EQ(cache.read(), "octet tuning table 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=64\n");
+  EXPECT_EQ(cache.read(),
+            "octet tuning table 2, entries: 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=64\n");
 }
 
 TEST(Tune, AKeptChoiceOfAnotherSpaceIsMeasuredAgain) {
   const CacheFile cache;
-  cache.write("octet tuning table 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=32\n");
+  cache.write("octet tuning table 2, entries: 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=32\n");
   const Tuned tuned = FakeKernel{{64, 1}}.tune(request_of({64}, cache.path()));
   EXPECT_FALSE(tuned.from_cache);
   EXPECT_EQ(describe(tuned.chosen), "block=64");
@@ -168,7 +174,7 @@ TEST(Tune, AKeptChoiceOfAnotherSpaceIsMeasuredAgain) {
 
 TEST(Tune, AKeptChoiceThatNoLongerPassesIsReported) {
   const CacheFile cache;
-  cache.write("octet tuning table 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=128\n");
+  cache.write("octet tuning table 2, entries: 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=128\n");
   TuneRequest request = request_of({64, 128}, cache.path());
   std::string warning;
   request.warn = [&](const std::string& message) { warning = message; };
@@ -182,7 +188,7 @@ TEST(Tune, AKeptChoiceThatNoLongerPassesIsReported) {
 TEST(Tune, BrokenLinesAreReportedAndTheOthersKept) {
   const CacheFile cache;
   cache.write(
-      "octet tuning table 1\n"
+      "octet tuning table 2, entries: 3\n"
       "other\tH200\t-\t1\tkernel\tblock=1\n"
       "saxpy --n 8\tH200\t-\t1\tkernel\n"
       "cut sho");
@@ -190,30 +196,49 @@ TEST(Tune, BrokenLinesAreReportedAndTheOthersKept) {
   std::vector<std::string> warnings;
   request.warn = [&](const std::string& message) { warnings.push_back(message); };
   EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
-  EXPECT_EQ(warnings, (std::vector<std::string>{cache.path() + ": line 3 is broken and ignored",
-                                                cache.path() + ": line 4 is broken and ignored"}));
+  EXPECT_EQ(warnings,
+            (std::vector<std::string>{
+                cache.path() + ": line 3 has 5 fields separated by tabs, wanted 6; what "
+                               "is missing is measured again",
+                cache.path() + ": line 4 has no end of line; what is missing is measured again"}));
   EXPECT_EQ(cache.read(),
-            "octet tuning table 1\nother\tH200\t-\t1\tkernel\tblock=1\nsaxpy --n "
+            "octet tuning table 2, entries: 2\nother\tH200\t-\t1\tkernel\tblock=1\nsaxpy --n "
             "8\tH200\t-\t1\tkernel\tblock=64\n");
+}
+
+TEST(Tune, AFileThatWasCutIsReportedAndTheRestKept) {
+  const CacheFile cache;
+  cache.write("octet tuning table 2, entries: 2\nother\tH200\t-\t1\tkernel\tblock=1\n");
+  TuneRequest request = request_of({64}, cache.path());
+  std::string warning;
+  request.warn = [&](const std::string& message) { warning = message; };
+  EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
+  EXPECT_EQ(warning, cache.path() +
+                         ": has 1 entry, its first line says 2; what is missing is measured again");
+  EXPECT_TRUE(cache.read().starts_with("octet tuning table 2, entries: 2\nother\t"))
+      << cache.read();
 }
 
 TEST(Tune, AFileThatIsSomethingElseIsReportedAndNotChanged) {
   const CacheFile cache;
-  for (const std::string content : {"my thesis\n", "\n", "octet tuning table 2\n"}) {
+  for (const std::string first : {"my thesis", "", "octet tuning table 3, entries: 0"}) {
+    const std::string content = first + "\n";
     cache.write(content);
     TuneRequest request = request_of({64}, cache.path());
     std::vector<std::string> warnings;
     request.warn = [&](const std::string& message) { warnings.push_back(message); };
     EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
-    EXPECT_EQ(warnings,
-              (std::vector<std::string>{
-                  cache.path() +
-                  ": is not a tuning table and is not changed; remove it or give another file"}));
+    EXPECT_EQ(
+        warnings,
+        (std::vector<std::string>{
+            cache.path() + ": the first line must be \"octet tuning table 2, entries: N\", got \"" +
+            first + "\"; it is not changed: remove it or give another file"}));
     EXPECT_EQ(cache.read(), content);
   }
   cache.write("");
   FakeKernel{{64, 1}}.tune(request_of({64}, cache.path()));
-  EXPECT_EQ(cache.read(), "octet tuning table 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=64\n")
+  EXPECT_EQ(cache.read(),
+            "octet tuning table 2, entries: 1\nsaxpy --n 8\tH200\t-\t1\tkernel\tblock=64\n")
       << "an empty file is an empty cache";
 }
 
@@ -224,8 +249,22 @@ TEST(Tune, APipeIsNoCache) {
   std::string warning;
   request.warn = [&](const std::string& message) { warning = message; };
   EXPECT_EQ(describe(FakeKernel{{64, 1}}.tune(request).chosen), "block=64");
-  EXPECT_NE(warning.find("is not a tuning table and is not changed"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("is not a file and is not changed"), std::string::npos) << warning;
   EXPECT_TRUE(std::filesystem::is_fifo(cache.path()));
+}
+
+// As after an illegal address on a GPU: the default would be kept as the best of what was never timed.
+TEST(Tune, ABrokenDeviceEndsTheSearchAndKeepsNothing) {
+  const CacheFile cache;
+  FakeKernel kernel{{64, 1}};
+  kernel.synchronize = [] { throw Error(ErrorCode::device_error, "cuda: an illegal address"); };
+  EXPECT_EQ(refusal(
+                [&] {
+                  kernel.tune(request_of({64, 128, 256}, cache.path()));
+                },
+                ErrorCode::device_error),
+            "cuda: an illegal address");
+  EXPECT_EQ(cache.files(), 0);
 }
 
 TEST(Tune, ACacheThatCannotBeWrittenCostsAWarning) {
@@ -253,7 +292,7 @@ TEST(TuneThreads, ManyWritersNeverBreakTheFile) {
   for (std::thread& writer : writers) writer.join();
   EXPECT_EQ(cache.files(), 1);
   const std::string content = cache.read();
-  EXPECT_EQ(content.rfind("octet tuning table 1\n", 0), 0u);
+  EXPECT_EQ(content.rfind("octet tuning table 2, entries: ", 0), 0u);
   EXPECT_EQ(content.back(), '\n');
 }
 

@@ -1,5 +1,7 @@
 // The workloads that are timed compute what they claim: they really run, on small layers.
 #include "bench/timing/device_timing.hpp"
+#include "bench/timing/machine_facts.hpp"
+#include "bench/workloads/memory.hpp"
 #include "bench/workloads/openblas.hpp"
 #include "bench/workloads/tensors.hpp"
 #include "bench/workloads/workload.hpp"
@@ -49,6 +51,12 @@ TEST(Inputs, WhatIsNotFreeIsRefusedWithBothNumbers) {
     EXPECT_STREQ(error.what(),
                  "bench: the workload takes 3.0 GiB on cuda:1, of which 0.5 GiB are free");
   }
+}
+
+TEST(Inputs, TheMemoryOfTheCpuIsLimited) {
+  if (memory_bytes() == 0) GTEST_SKIP() << "/proc/meminfo does not say how much memory there is";
+  EXPECT_GT(free_bytes(kCpu), 0u);
+  EXPECT_LT(free_bytes(kCpu), memory_bytes());
 }
 
 TEST(Inputs, EverySetHoldsTheSameNumbers) {

@@ -62,66 +62,97 @@ TEST(TuningTable, IsReadAsItIsWritten) {
   entries[{"attention --batch 1, backward", "H200", "-", "def"}] = {"cudnn", "9.19 plan 3"};
   const std::string text = table_text(entries);
   EXPECT_EQ(text,
-            "octet tuning table 1\n"
+            "octet tuning table 2, entries: 2\n"
             "attention --batch 1, backward\tH200\t-\tdef\tcudnn\t9.19 plan 3\n" +
                 kLine)
       << "in the order of the keys";
-  const auto read = parse_table(text, [](int line) { FAIL() << line; });
+  const auto read = parse_table(text, [](const std::string& what) { FAIL() << what; });
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, entries);
 }
 
 // What is left where a disk was full: an empty file would be the default without a word.
 TEST(TuningTable, AnEmptyFileIsRefused) {
-  EXPECT_FALSE(parse_table("", [](int line) { FAIL() << line; }));
+  EXPECT_FALSE(parse_table("", [](const std::string&) {}));
   const TableFile empty("");
   EXPECT_EQ(refusal([&] { read_table(empty.path()); }, ErrorCode::invalid_argument),
             "tuning table " + empty.path() + ": is empty; octet tune export writes a whole table");
 }
 
-// Wherever a table is cut, as by a copy that was killed, a part of it is not taken for a whole one, unless it ends with
-// a line.
+// What read_table() says of a file with this text.
+std::string refusal_of(const std::string& content) {
+  const TableFile file(content);
+  std::string message = refusal([&] { read_table(file.path()); }, ErrorCode::invalid_argument);
+  const std::string start = "tuning table " + file.path() + ": ";
+  return message.starts_with(start) ? message.substr(start.size()) : message;
+}
+
+// Wherever a table is cut, as by a copy that was killed, a part of it is not taken for a whole one.
 TEST(TuningTable, AFileThatWasCutIsRefused) {
-  const std::string whole = "octet tuning table 1\n" + kLine;
+  TuningEntries entries{{kKey, kChoice}};
+  entries[{"gemm --shape 4x5x6", "H200", "-", "def"}] = {"cpu_simd", "tile=8x48"};
+  const std::string whole = table_text(entries);
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    if (length > 0 && whole[length - 1] == '\n') continue;
-    const TableFile cut(whole.substr(0, length));
-    EXPECT_NE(refusal([&] { read_table(cut.path()); }, ErrorCode::invalid_argument),
-              "nothing was refused")
-        << length << " bytes";
+    EXPECT_NE(refusal_of(whole.substr(0, length)), "nothing was refused") << length << " bytes";
   }
-  EXPECT_EQ(read_table(TableFile(whole).path()).entries, (TuningEntries{{kKey, kChoice}}));
+  EXPECT_EQ(read_table(TableFile(whole).path()).entries, entries);
+  EXPECT_EQ(refusal_of(whole.substr(0, whole.find("gemm --shape 4x5x6"))),
+            "has 1 entry, its first line says 2; octet tune export writes a whole table");
+  EXPECT_EQ(refusal_of(whole + "a\tb\tc\td\te\tf\n"),
+            "has 3 entries, its first line says 2; octet tune export writes a whole table");
+}
+
+TEST(TuningTable, ATableOfBeforeSaysWhatItLacks) {
+  EXPECT_EQ(refusal_of("octet tuning table 1\n" + kLine),
+            "its first line does not say how many entries it has; if it is whole, with 1, make "
+            "that line \"octet tuning table 2, entries: 1\"; octet tune export writes a whole "
+            "table");
+  EXPECT_EQ(read_table(TableFile("octet tuning table 2, entries: 1\n" + kLine).path()).entries,
+            (TuningEntries{{kKey, kChoice}}));
+}
+
+// As git writes text on Windows. The configuration of such a line would end with \r, and run nowhere.
+TEST(TuningTable, CarriageReturnsAreRefused) {
+  const std::string crlf = kLine.substr(0, kLine.size() - 1) + "\r\n";
+  EXPECT_EQ(refusal_of("octet tuning table 2, entries: 1\n" + crlf),
+            "line 2 has a carriage return: lines must end with \\n, not with \\r\\n; octet tune "
+            "export writes a whole table");
+  EXPECT_EQ(refusal_of("octet tuning table 2, entries: 1\r\n" + crlf),
+            "line 1 has a carriage return: lines must end with \\n, not with \\r\\n; octet tune "
+            "export writes a whole table");
 }
 
 TEST(TuningTable, BrokenLinesAreNumberedAndTheOthersRead) {
-  std::vector<int> broken;
-  const auto read = parse_table("octet tuning table 1\nfive\tfields\tare\tnot\tenough\n" + kLine +
-                                    "a\tb\tc\td\te\t\n" + kLine + "a\tb\tc\td\te\tcut sho",
-                                [&](int line) { broken.push_back(line); });
+  std::vector<std::string> broken;
+  const auto read =
+      parse_table("octet tuning table 2, entries: 5\nfive\tfields\tare\tnot\tenough\n" + kLine +
+                      "a\tb\tc\td\te\t\n" + kLine + "a\tb\tc\td\te\tcut sho",
+                  [&](const std::string& what) { broken.push_back(what); });
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, (TuningEntries{{kKey, kChoice}}));
-  EXPECT_EQ(broken, (std::vector<int>{2, 4, 5, 6}))
-      << "too few, an empty one, a repeated one, a cut one";
+  EXPECT_EQ(broken,
+            (std::vector<std::string>{"line 2 has 5 fields separated by tabs, wanted 6",
+                                      "line 4 has an empty field", "line 5 repeats an entry",
+                                      "line 6 has no end of line"}));
 }
 
 TEST(TuningTable, AFileThatIsSomethingElseIsRefused) {
-  for (const std::string content : {"my thesis\n", "octet tuning table 2\n", "\n"}) {
-    const TableFile file(content);
-    EXPECT_EQ(
-        refusal([&] { read_table(file.path()); }, ErrorCode::invalid_argument),
-        "tuning table " + file.path() +
-            ": the first line must be \"octet tuning table 1\"; octet tune writes such a file");
+  const std::string long_line(100, 'x');
+  for (const auto& [content, shown] :
+       {std::pair<std::string, std::string>("my thesis\n", "my thesis"),
+        {"octet tuning table 3, entries: 0\n", "octet tuning table 3, entries: 0"},
+        {"octet tuning table 2, entries: \n", "octet tuning table 2, entries: "},
+        {"octet tuning table 2, entries: -1\n", "octet tuning table 2, entries: -1"},
+        {"\n", ""},
+        {long_line, long_line.substr(0, 60) + "..."}}) {
+    EXPECT_EQ(refusal_of(content),
+              "the first line must be \"octet tuning table 2, entries: N\", got \"" + shown +
+                  "\"; octet tune export writes a whole table");
   }
-  const TableFile cut("octet tuning table 1\n" + kLine.substr(0, 30));
-  EXPECT_EQ(
-      refusal([&] { read_table(cut.path()); }, ErrorCode::invalid_argument),
-      "tuning table " + cut.path() +
-          ": line 2 is not 6 fields separated by tabs, has no end of line, or repeats an entry; "
-          "octet tune export writes a whole table");
 }
 
 TEST(TuningTable, WhatCannotBeReadIsRefusedAndTheTableStays) {
-  const TableFile good("octet tuning table 1\n" + kLine);
+  const TableFile good("octet tuning table 2, entries: 1\n" + kLine);
   set_tuning_table(good.path());
   EXPECT_EQ(refusal([] { set_tuning_table("/nonexistent/t"); }, ErrorCode::file_error),
             "tuning table /nonexistent/t: there is no such file");
@@ -133,7 +164,7 @@ TEST(TuningTable, WhatCannotBeReadIsRefusedAndTheTableStays) {
 }
 
 TEST(TuningTable, IsSetAndNamedInC) {
-  const TableFile good("octet tuning table 1\n" + kLine);
+  const TableFile good("octet tuning table 2, entries: 1\n" + kLine);
   EXPECT_EQ(octet_set_tuning_table(good.path().c_str()), OCTET_OK);
   EXPECT_EQ(octet_tuning_table(), good.path());
   EXPECT_EQ(octet_set_tuning_table("/nonexistent/t"), OCTET_FILE_ERROR);
@@ -279,6 +310,29 @@ TEST_F(TunedGemm, AnEntryThatCannotRunIsNotUsed) {
     EXPECT_EQ(plan().configuration, usual_);
     EXPECT_NE(log().find(std::string("is not used: ") + reason), std::string::npos) << log();
   }
+}
+
+// An implementation that finds out while it plans that it cannot run the problem, as libraries of others do.
+using OnePlan = Planned<int>;
+OnePlan plan_that_throws(const GemmProblem&, const Machine&) {
+  fail(ErrorCode::unsupported, "cudnn: no plan");
+}
+OnePlan plan_that_breaks(const GemmProblem&, const Machine&) {
+  fail(ErrorCode::device_error, "cuda: broken");
+}
+std::string takes_all(const GemmProblem&, const Machine&) { return ""; }
+
+TEST(TunedEntry, ThatIsUnsupportedWhenItIsPlannedIsNotUsed) {
+  const std::vector<Implementation<GemmProblem, int>> list{{"library", takes_all, plan_that_throws},
+                                                           {"broken", takes_all, plan_that_breaks}};
+  const std::vector<Candidate> all = candidates(std::span(list), GemmProblem{}, Machine{});
+  TableEntry entry{"library", "algorithm 3", "t.table", ""};
+  EXPECT_FALSE(plan_entry(std::span(list), all, GemmProblem{}, Machine{}, entry));
+  EXPECT_EQ(entry.refusal, "cudnn: no plan");
+  TableEntry broken{"broken", "algorithm 3", "t.table", ""};
+  EXPECT_EQ(refusal([&] { plan_entry(std::span(list), all, GemmProblem{}, Machine{}, broken); },
+                    ErrorCode::device_error),
+            "cuda: broken");
 }
 
 // Every configuration has the bits of every other.

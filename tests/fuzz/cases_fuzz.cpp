@@ -36,7 +36,7 @@ void every_case_of(const octet::tool::Model& model) {
 }
 
 void read_table_again(const std::string& text) {
-  const auto skip = [](int) {};
+  const auto skip = [](const std::string&) {};
   const auto entries = octet::parse_table(text, skip);
   if (entries && octet::parse_table(octet::table_text(*entries), skip) != entries) std::abort();
 }

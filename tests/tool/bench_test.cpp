@@ -21,6 +21,18 @@ void expect_rate(const Fields& record, const std::string& part, double products)
   EXPECT_NEAR(number_in(record, part + " TFLOPS") / expected, 1, 1e-4) << part;
 }
 
+// Where memory ends Linux ends the process: so much is not even tried.
+TEST(ToolBench, ACaseTooLargeForTheMemoryIsAnErrorByItself) {
+  const BenchRun run(
+      "gemm --device cpu --shape 2000000x2000000x8 --shape 8x16x32 --warmup 1 --iters 2");
+  EXPECT_EQ(run.outcome.status, 1) << run.text();
+  ASSERT_EQ(run.results.records.size(), 2u) << run.text();
+  EXPECT_EQ(run.row().at("Check"), "ERROR");
+  EXPECT_EQ(run.row().at("Note").rfind("bench: the workload takes ", 0), 0u)
+      << run.row().at("Note");
+  EXPECT_EQ(run.results.records[1].at("Check"), "PASS");
+}
+
 TEST(ToolBench, WritesOneCheckedRowPerShape) {
   const Folder folder;
   const std::string path = folder.file("x.csv");

@@ -394,7 +394,7 @@ TEST_F(ProfileRun, EndsNcuAndWhatItStartedWhenItIsStopped) {
 
 TEST_F(ProfileRun, PassesItsOptionsOnAsTheyAre) {
   const std::string table = folder_.file("octet bench my.table");
-  std::ofstream(table) << "octet tuning table 1\n";
+  std::ofstream(table) << "octet tuning table 2, entries: 0\n";
   const Outcome outcome = run("--seed 7", "OCTET_TUNING_TABLE='" + table + "'");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   expect_in(calls(), "profile gemm ");

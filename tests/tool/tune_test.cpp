@@ -1,42 +1,8 @@
-// octet tune: from problems to a store, a table and what the library chooses; many writers, and what may go wrong.
-#include "background_tool.hpp"
-#include "run_tool.hpp"
-
-#include "bench/tune/search.hpp"
-#include "bench/tune/tunable.hpp"
-#include "dispatch/machine.hpp"
-#include "tool/tune/problem_text.hpp"
-#include "tool/tune/tuner.hpp"
-#include "tool/tune/tuning_store.hpp"
-#include "refusal.hpp"
-
-#include <octet/octet.hpp>
-
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <map>
+// octet tune: from problems and logs to what the library chooses.
+#include "tune_tool.hpp"
 
 namespace octet::tool {
 namespace {
-
-const std::string kShape = "--device cpu --threads 1 --shape 40x600x256 ";
-const std::string kQuick = "--seconds-per-candidate 0.01 ";
-
-class ToolTune : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!this_machine(kCpu, 1).avx2) GTEST_SKIP() << "this CPU has no AVX2: nothing to tune";
-  }
-  std::string store() const { return "--store " + path_ + " "; }
-  Outcome tune(const std::string& arguments) const {
-    return run_tool("tune " + arguments + store() + "--wide");
-  }
-  std::string table() const { return read_file(folder_.file("state/tuning.table")); }
-
-  Folder folder_;
-  std::string path_ = folder_.file("state/tuning.sqlite");
-};
 
 TEST_F(ToolTune, KeepsTheThreeProductsOfALayer) {
   EXPECT_TRUE(has(tune("list ").out, "no problem is tuned in " + path_));
@@ -119,22 +85,80 @@ TEST_F(ToolTune, ReadsTheCallsOfALog) {
   EXPECT_TRUE(has(tuned.out, "gemm --shape 8x80x24")) << tuned.out;
   // Windows ends, a line that another process began, and one that was cut.
   std::ofstream(folder_.file("torn.log"))
-      << "octet call: gemm --shaoctet call: gemm --shape 8x16x32 --a bf16 --b bf16 --out bf16 "
+      << "octet call: gemm --shape 8x16x64 --a bf16 --b bf16 --out bf16 --device c\n"
+         "octet call: gemm --shape 8x16x64 --a bf16:1x --b bf16 --out bf16 --device cpu\n"
+         "octet call: gemm --shaoctet call: gemm --shape 8x16x32 --a bf16 --b bf16 --out bf16 "
          "--device cpu\r\noctet call: gemm --shape 8x1";
   const Outcome torn = tune("gemm " + kQuick + "--from-log " + folder_.file("torn.log") + " ");
   EXPECT_EQ(torn.status, 0) << torn.err;
   EXPECT_TRUE(has(torn.out, "1 problem tuned")) << torn.out;
-  EXPECT_TRUE(has(torn.err, "torn.log: skipped: ")) << torn.err;
+  EXPECT_EQ(lines_with(torn.err, "torn.log: skipped: "), 3u) << torn.err;
   const Outcome shape = tune("gemm --shape 8x16x32 --from-log " + folder_.file("job.log") + " ");
   EXPECT_EQ(shape.status, 2);
   EXPECT_TRUE(has(shape.err, "--shape does not go with --from-log, whose calls say what is tuned"))
       << shape.err;
+  const Outcome left =
+      tune("gemm --max-multiprocessors 64 --from-log " + folder_.file("job.log") + " ");
+  EXPECT_EQ(left.status, 2);
+  EXPECT_TRUE(has(left.err, "--max-multiprocessors does not go with --from-log")) << left.err;
   std::ofstream(folder_.file("other.log")) << "nothing\n";
   const Outcome none = tune("gemm --from-log " + folder_.file("other.log") + " ");
   EXPECT_EQ(none.status, 2);
   EXPECT_TRUE(
       has(none.err, "no line has a call of gemm; OCTET_LOG=calls prints \"octet call: gemm ...\""))
       << none.err;
+}
+
+// A log says which groups and sequences there were, but not how long they are.
+TEST_F(ToolTune, TheSpreadOfGroupsAndSequencesIsGivenBesideALog) {
+  const auto log_of = [&](const std::string& check) {
+    const std::string log = folder_.file("job.log");
+    std::ofstream(log)
+        << run_tool("check " + check + " --device cpu --threads 1", "OCTET_LOG=calls").err;
+    return "--threads 1 " + kQuick + "--from-log " + log + " ";
+  };
+  const std::string groups = "grouped-gemm " + log_of("grouped-gemm --groups 3 --shape 50x40x130");
+  const Outcome skewed = tune(groups + "--group-sizes skewed ");
+  EXPECT_EQ(skewed.status, 0) << skewed.err;
+  EXPECT_TRUE(has(skewed.out, "3 problems tuned")) << skewed.out;
+  const Outcome sizes = tune(groups + "--again --group-sizes 1,2 ");
+  EXPECT_EQ(sizes.status, 1);
+  EXPECT_TRUE(has(sizes.err, "2 sizes were given for 3 groups")) << sizes.err;
+  EXPECT_TRUE(has(tune(groups + "--group-sizes some ").err, "got \"some\""));
+  EXPECT_TRUE(has(tune(groups + "--groups 4 ").err, "--groups does not go with --from-log"));
+  const std::string sequences =
+      "attention " + log_of("attention --lengths 7,40 --heads 2 --head-dim 16");
+  const Outcome lengths = tune(sequences + "--lengths 20,27 ");
+  EXPECT_EQ(lengths.status, 0) << lengths.err;
+  EXPECT_TRUE(has(lengths.out, "2 problems tuned")) << lengths.out;
+  EXPECT_TRUE(has(tune(sequences + "--causal ").err, "--causal does not go with --from-log"));
+  EXPECT_TRUE(has(tune(sequences + "--seq 40 ").err, "--seq does not go with --from-log"));
+}
+
+// Where memory ends Linux ends the process: so much is not even tried.
+TEST_F(ToolTune, AProblemTooLargeForTheMemoryFailsByItself) {
+  const std::string rest = " --a bf16 --b bf16 --out bf16 --device cpu\n";
+  std::ofstream(folder_.file("job.log")) << "octet call: gemm --shape 2000000x2000000x8" << rest
+                                         << "octet call: gemm --shape 8x16x32" << rest;
+  const Outcome outcome =
+      tune("gemm --threads 1 " + kQuick + "--from-log " + folder_.file("job.log") + " ");
+  EXPECT_EQ(outcome.status, 1) << outcome.out;
+  EXPECT_TRUE(has(outcome.err,
+                  "2000000x8" + rest.substr(0, rest.size() - 1) + ": bench: the workload takes "))
+      << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "1 problem tuned, 0 already in the store, 1 that cannot be run"))
+      << outcome.out;
+}
+
+TEST_F(ToolTune, AnInterruptedRunSaysWhatIsKeptAndHowToGoOn) {
+  const Outcome outcome = run_tool(
+      "tune gemm --device cpu --threads 1 --shape 4096x4096x4096 --seconds-per-candidate 100 " +
+          store(),
+      "timeout --signal=INT 2");
+  EXPECT_TRUE(
+      has(outcome.err, "octet tune: interrupted after 0 of 2 problems; what is tuned is in " +
+                           path_ + ", rerun the same command to continue\n"))
+      << outcome.err;
 }
 
 TEST_F(ToolTune, TunesGroupsAndAttention) {
@@ -172,170 +196,6 @@ TEST_F(ToolTune, TheGatesOfAttentionRunWhatTheTableHas) {
       << check.err;
 }
 
-// Only CSV tables, notes and stores of other names are safe from octet tune if it asks before it writes.
-TEST_F(ToolTune, TheTableOverwritesNothingElse) {
-  std::ofstream(folder_.file("job.table")) << "a dining table\n";
-  const Outcome notes = run_tool("tune gemm " + kShape + "--store " + folder_.file("job.sqlite"));
-  EXPECT_EQ(notes.status, 2) << notes.out;
-  EXPECT_TRUE(has(notes.err, "is not written over it: move it away, or give another store"))
-      << notes.err;
-  EXPECT_EQ(read_file(folder_.file("job.table")), "a dining table\n");
-  EXPECT_FALSE(std::filesystem::exists(folder_.file("job.sqlite")));
-  const Outcome table = run_tool("tune gemm " + kShape + "--store " + folder_.file("job.table"));
-  EXPECT_EQ(table.status, 2);
-  EXPECT_TRUE(has(table.err, "a tuning store is an SQLite file with a name such as job.sqlite"))
-      << table.err;
-  EXPECT_EQ(table_path("runs/job.sqlite"), "runs/job.table");
-  EXPECT_EQ(table_path("runs/job.v2"), "runs/job.v2.table") << "beside that of job.v1";
-  const Outcome bare = run_tool("tune gemm " + kShape + "--store " + folder_.file("job"));
-  EXPECT_TRUE(has(bare.err, "an SQLite file with a name such as job.sqlite")) << bare.err;
-}
-
-// A table under version control is the store's, where the store was lost or a colleague added entries.
-TEST_F(ToolTune, TakesInWhatOnlyTheTableHas) {
-  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
-  const std::string kept = table();
-  std::filesystem::remove(path_);
-  EXPECT_EQ(lines_with(tune("list ").out, "fresh"), 3u) << "before it has a store, too";
-  EXPECT_EQ(run_tool("tune export - " + store()).out, kept);
-  const Outcome other = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
-  EXPECT_EQ(other.status, 0) << other.err;
-  EXPECT_EQ(lines_with(table(), "gemm --shape"), 6u) << table();
-  EXPECT_EQ(lines_with(tune("list ").out, "imported"), 3u);
-  // Of two choices the store's stays, and that is said.
-  std::string text = table();
-  text.replace(text.find("\tcpu_simd\t"), 10, "\tcpu_else\t");
-  std::ofstream(folder_.file("state/tuning.table")) << text;
-  const Outcome again = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
-  EXPECT_TRUE(has(again.err, "had another choice for 1 problem than its store")) << again.err;
-  EXPECT_EQ(lines_with(table(), "cpu_else"), 0u);
-  std::filesystem::remove(path_);
-  EXPECT_TRUE(has(tune("clear ").out, "6 entries removed"));
-  EXPECT_EQ(lines_with(tune("list ").out, "gemm --shape"), 0u) << "what was removed stays removed";
-}
-
-// Entries of other drivers and kernels stay beside: two machines may share a store.
-TEST_F(ToolTune, StaleEntriesStayUntilTheyAreCleared) {
-  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
-  std::string text = table();
-  const std::size_t kernels = text.rfind('\t', text.find("\tcpu_simd\t") - 1) + 1;
-  text.replace(kernels, 12, "000000000000");
-  std::ofstream(folder_.file("old.table")) << text;
-  ASSERT_EQ(tune("import " + folder_.file("old.table") + " ").status, 0);
-  const Outcome list = tune("list ");
-  EXPECT_EQ(lines_with(list.out, "stale: kernels"), 1u) << list.out;
-  EXPECT_EQ(lines_with(list.out, "fresh"), 3u) << list.out;
-  EXPECT_TRUE(
-      has(tune("verify ").out, "3 entries passed, 0 failed, 1 not for this machine as it is"));
-  EXPECT_TRUE(has(tune("clear --stale ").out, "1 entry removed"));
-  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u);
-}
-
-TEST_F(ToolTune, TablesTravelBetweenStores) {
-  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
-  const std::string file = folder_.file("job.table");
-  ASSERT_EQ(tune("export " + file + " ").status, 0);
-  EXPECT_EQ(read_file(file), table());
-  EXPECT_EQ(run_tool("tune export - " + store()).out, table());
-  const std::string other = "--store " + folder_.file("other.sqlite") + " ";
-  const Outcome imported = run_tool("tune import " + file + " " + other);
-  EXPECT_EQ(imported.status, 0) << imported.err;
-  EXPECT_EQ(read_file(folder_.file("other.table")), table()) << "equal choices";
-  EXPECT_EQ(run_tool("tune diff " + file + " " + other).status, 0);
-  EXPECT_EQ(run_tool("tune diff " + path_ + " " + folder_.file("other.sqlite")).status, 0);
-  EXPECT_EQ(lines_with(run_tool("tune list --wide " + other).out, "imported"), 3u);
-
-  const std::string before = tune("list ").out;
-  EXPECT_TRUE(has(tune("import " + file + " ").out, "0 new, 0 in the place of others, 3 already"));
-  EXPECT_EQ(tune("list ").out, before) << "what was measured is still known";
-
-  std::string text = table();
-  text.replace(text.find("\tcpu_simd\t"), 10, "\tcpu_else\t");
-  std::ofstream(file) << text;
-  const Outcome diff = run_tool("tune diff " + file + " " + path_ + " --wide");
-  EXPECT_EQ(diff.status, 1);
-  EXPECT_EQ(lines_with(diff.out, "cpu_else"), 1u) << diff.out;
-  EXPECT_TRUE(has(diff.out, "1 entry of 3 and 3 differ")) << diff.out;
-  // An entry that the library cannot run is not taken for an answer.
-  ASSERT_EQ(tune("import " + file + " ").status, 0);
-  EXPECT_TRUE(has(tune("gemm " + kShape + kQuick).out, "1 problem tuned, 2 already in the store"));
-}
-
-TEST_F(ToolTune, ClearsTheStoreAndItsTable) {
-  ASSERT_EQ(tune("gemm " + kShape + kQuick).status, 0);
-  EXPECT_TRUE(has(run_tool("tune clear --stale " + store(), "OCTET_NUM_THREADS=1").out,
-                  "0 entries removed"));
-  EXPECT_TRUE(has(tune("clear ").out, "3 entries removed"));
-  EXPECT_EQ(table(), "octet tuning table 1\n");
-  EXPECT_TRUE(has(run_tool("tune clear --store " + folder_.file("none.sqlite")).out,
-                  "no problem is tuned"));
-}
-
-TEST_F(ToolTune, ManyProcessesWriteOneStore) {
-  std::vector<std::unique_ptr<BackgroundTool>> tools;
-  for (int i = 0; i < 3; ++i) {
-    tools.push_back(std::make_unique<BackgroundTool>(
-        std::vector<std::string>{"tune", "gemm", "--device", "cpu", "--threads", "1", "--shape",
-                                 "8x" + std::to_string(16 + i) + "x32", "--seconds-per-candidate",
-                                 "0.01", "--store", path_}));
-  }
-  for (const auto& one : tools) {
-    EXPECT_TRUE(wait_until([&] { return has_ended(one->pid()); }));
-    EXPECT_EQ(one->end(0), 0);
-  }
-  EXPECT_EQ(lines_with(table(), "gemm --shape"), 9u) << table();
-  EXPECT_EQ(lines_with(tune("list ").out, "gemm --shape"), 9u);
-}
-
-// What was stored stays, and the next run goes on with the rest.
-TEST_F(ToolTune, AKilledRunLosesNothingItHadStored) {
-  const std::vector<std::string> arguments{"tune",
-                                           "gemm",
-                                           "--device",
-                                           "cpu",
-                                           "--threads",
-                                           "1",
-                                           "--shape",
-                                           "8x16x32",
-                                           "--shape",
-                                           "2048x2048x2048",
-                                           "--seconds-per-candidate",
-                                           "1",
-                                           "--store",
-                                           path_};
-  {
-    BackgroundTool tool(arguments);
-    EXPECT_TRUE(wait_until([&] { return lines_with(table(), "gemm --shape") >= 1; }));
-    tool.end(SIGKILL);
-  }
-  const std::size_t stored = lines_with(tune("list ").out, "gemm --shape");
-  EXPECT_GE(stored, 1u);
-  const Outcome rest = tune("gemm --device cpu --threads 1 --shape 8x16x32 " + kQuick);
-  EXPECT_EQ(rest.status, 0) << rest.err;
-  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u) << table();
-}
-
-TEST_F(ToolTune, WhatIsNoStoreIsRefusedAndKept) {
-  std::ofstream(folder_.file("notes.txt")) << "my notes\n";
-  for (const std::string command : {"list ", "clear ", "gemm --device cpu --shape 8x16x32 "}) {
-    const Outcome outcome = run_tool("tune " + command + "--store " + folder_.file("notes.txt"));
-    EXPECT_EQ(outcome.status, 2) << command;
-    EXPECT_TRUE(has(outcome.err, folder_.file("notes.txt") + ": file is not a database"))
-        << outcome.err;
-  }
-  EXPECT_EQ(read_file(folder_.file("notes.txt")), "my notes\n");
-  const Outcome folder = run_tool("tune list --store " + folder_.path().string());
-  EXPECT_TRUE(has(folder.err, "is a folder, wanted a tuning store of octet")) << folder.err;
-  EXPECT_EQ(run_tool("tune export " + folder_.file("notes.txt") + " " + store()).status, 2);
-  EXPECT_EQ(read_file(folder_.file("notes.txt")), "my notes\n");
-}
-
-TEST_F(ToolTune, AStoreThatCannotBeWrittenIsRefusedBeforeAnythingIsMeasured) {
-  const Outcome outcome = run_tool("tune gemm " + kShape + "--store /proc/tuning.sqlite");
-  EXPECT_EQ(outcome.status, 2) << outcome.out;
-  EXPECT_TRUE(has(outcome.err, "/proc/tuning.sqlite: unable to open database file")) << outcome.err;
-}
-
 TEST_F(ToolTune, RefusesWhatWouldNotBeRun) {
   const Outcome forced =
       run_tool("tune gemm " + kShape + store(), "OCTET_GEMM_BACKEND=cpu_reference");
@@ -346,44 +206,17 @@ TEST_F(ToolTune, RefusesWhatWouldNotBeRun) {
       << forced.err;
   const Outcome backend = tune("gemm --backend cpu_simd " + kShape);
   EXPECT_TRUE(has(backend.err, "--allow NAME lets it choose one whose bits differ")) << backend.err;
+  const std::string help = run_tool("tune gemm --help").out;
+  EXPECT_EQ(lines_with(help, "--backend"), 0u) << "it is always refused\n" << help;
+  EXPECT_EQ(lines_with(help, "--quantize-backend"), 0u) << help;
+  const Outcome zero = tune("gemm --seconds-per-candidate 0 " + kShape);
+  EXPECT_EQ(zero.status, 2);
+  EXPECT_TRUE(has(zero.err, "--seconds-per-candidate must be more than 0, got 0")) << zero.err;
   const Outcome allowed = tune("gemm --allow cpu_smid " + kShape);
   EXPECT_EQ(allowed.status, 2);
   EXPECT_TRUE(has(allowed.err, "--allow must name an implementation of gemm: ")) << allowed.err;
   EXPECT_TRUE(has(allowed.err, "got \"cpu_smid\"")) << allowed.err;
   EXPECT_TRUE(has(tune("show 7 ").err, "has no entry 7; octet tune list prints the entries"));
-}
-
-TEST_F(ToolTune, BenchTunesWhatIsMissingWhereItIsAsked) {
-  const std::string bench = "bench gemm --warmup 1 --iters 2 " + kShape;
-  const std::string environment = "OCTET_TUNING_STORE=" + path_ + " OCTET_AUTO_TUNE=";
-  const Outcome first = run_tool(bench, environment + "1");
-  EXPECT_EQ(first.status, 0) << first.err;
-  EXPECT_EQ(lines_with(first.err, "octet: tuning gemm --shape"), 3u) << first.err;
-  EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u);
-  const Outcome second = run_tool(bench, environment + "1 OCTET_LOG=dispatch");
-  EXPECT_EQ(lines_with(second.err, "octet: tuning"), 0u);
-  EXPECT_TRUE(has(second.err, "(by the tuning table " + folder_.file("state/tuning.table") + ")"))
-      << second.err;
-  // A table that lacks what a killed process had stored.
-  std::ofstream(folder_.file("state/tuning.table")) << "octet tuning table 1\n";
-  EXPECT_TRUE(has(run_tool(bench, environment + "1 OCTET_LOG=dispatch").err,
-                  "(by the tuning table " + folder_.file("state/tuning.table") + ")"));
-  EXPECT_EQ(lines_with(run_tool(bench, environment + "0").err, "tuning"), 0u);
-  EXPECT_EQ(
-      lines_with(run_tool(bench + "--backend cpu_reference", environment + "1").err, "tuning"), 0u)
-      << "nothing that runs would change";
-  const Outcome huge = run_tool(bench + "--shape 4000000000x4000000x128", environment + "1");
-  EXPECT_TRUE(has(huge.err, "octet: not tuned: gemm --shape 4000000000x")) << huge.err;
-  EXPECT_TRUE(has(huge.out, "1 PASS, 0 FAIL, 1 ERROR")) << "the other is timed\n" << huge.out;
-  EXPECT_TRUE(
-      has(run_tool(bench, environment + "yes").err, "OCTET_AUTO_TUNE must be 0 or 1, got \"yes\""));
-  const Outcome unwritable = run_tool(bench, "OCTET_AUTO_TUNE=1 OCTET_TUNING_STORE=/proc/t.sqlite");
-  EXPECT_EQ(unwritable.status, 0) << "the benchmark runs without";
-  EXPECT_TRUE(has(unwritable.err, "octet: not tuned: /proc/t.sqlite")) << unwritable.err;
-  const Outcome both = run_tool(bench, environment + "1 OCTET_TUNING_TABLE=job.table");
-  EXPECT_EQ(both.status, 2);
-  EXPECT_TRUE(has(both.err, "OCTET_TUNING_TABLE=job.table names another one; unset one of them"))
-      << both.err;
 }
 
 // The table of OCTET_TUNING_TABLE may be what octet tune is to write.
@@ -392,178 +225,6 @@ TEST_F(ToolTune, TunesWithATableThatIsNotThereYet) {
                                    "OCTET_TUNING_TABLE=" + folder_.file("state/tuning.table"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(lines_with(table(), "gemm --shape"), 3u);
-}
-
-TEST(ProblemText, ReadsWhatDescribeWrites) {
-  std::vector<std::string> problems;
-  GemmProblem gemm{.m = 33, .n = 40, .k = 130};
-  problems.push_back(describe(gemm));
-  gemm.a = {Dtype::e5m2, kEachRow};
-  gemm.b = {Dtype::e4m3, kWholeTensor};
-  gemm.fast_accumulation = true;
-  gemm.bias_dtype = Dtype::f32;
-  gemm.max_multiprocessors = 7;
-  problems.push_back(describe(gemm));
-  gemm = {.m = 1, .n = 2, .k = 3};
-  gemm.a = {Dtype::bf16, {}, Major::mn};
-  gemm.b = {Dtype::bf16, {}, Major::k};
-  gemm.out_dtype = Dtype::f32;
-  gemm.accumulate = true;
-  problems.push_back(describe(gemm));
-  GroupedGemmProblem grouped;
-  grouped.groups = 3;
-  grouped.rows = 50;
-  grouped.n = 40;
-  grouped.k = 130;
-  grouped.tail = GroupTail::untouched;
-  grouped.expected_rows = 44;
-  problems.push_back(describe(grouped));
-  grouped = {.over = GroupedOver::contraction, .groups = 2, .rows = 30, .n = 20, .k = 10};
-  grouped.b.block = kBlock1x128;
-  grouped.out_dtype = Dtype::f32;
-  grouped.accumulate = true;
-  problems.push_back(describe(grouped));
-  AttentionProblem attention;
-  attention.batch = 2;
-  attention.seq_q = 30;
-  attention.seq_kv = 40;
-  attention.heads_q = 4;
-  attention.heads_kv = 2;
-  attention.dim_qk = 32;
-  attention.dim_v = 16;
-  attention.mask.left = 5;
-  attention.mask.right = 0;
-  attention.sink = true;
-  attention.scale = 0.3f;
-  attention.out_dtype = Dtype::f32;
-  problems.push_back(describe(attention));
-  attention = {};
-  attention.batch = 2;
-  attention.seq_q = attention.seq_kv = 30;
-  attention.heads_q = attention.heads_kv = 2;
-  attention.dim_qk = 16;
-  attention.mask.right = 0;
-  attention.offsets_dtype = Dtype::i32;
-  attention.total_q = attention.total_kv = 60;
-  problems.push_back(describe(attention));
-  problems.push_back(describe(attention) + ", backward");
-  for (const std::string& problem : problems) {
-    const auto tunable = read_problem(problem, kCpu, {});
-    EXPECT_GE(tunable->candidates().size(), 1u) << problem;
-    std::string text = problem;
-    text.erase(text.find(" --device cpu"), 13);
-    EXPECT_EQ(tunable->key().problem, text);
-    EXPECT_EQ(read_problem(text, kCpu, {})->key(), tunable->key()) << "as a table has it";
-  }
-}
-
-TEST(ProblemText, RefusesOtherTexts) {
-  for (const std::string text :
-       {"rope --shape 1x2x3", "gemm", "gemm --shape 1x2 --a bf16 --b bf16 --out bf16",
-        "gemm --shape 1x2x3 --a bf16 --b bf16 --out bf17",
-        "gemm --shape 1x2x3 --a bf16 --b bf16 --out bf16 --unknown 3",
-        "attention --batch 1 --seq x --heads 1 --head-dim 8 --dtype bf16"}) {
-    EXPECT_NE(refusal([&] { read_problem(text, kCpu, {}); }), "nothing was refused") << text;
-  }
-}
-
-// A problem whose candidates take as long as they say and write the bits that they say.
-class FakeTunable : public bench::Tunable {
- public:
-  explicit FakeTunable(std::vector<bench::TuneCandidate> candidates) {
-    candidates_ = std::move(candidates);
-    key_ = {"fake", "device", "-", "abc"};
-  }
-  void allocate(std::int64_t, void*) override { allocated = true; }
-  std::int64_t differences(std::size_t candidate) override { return different[candidate]; }
-  bench::Part part(std::size_t candidate) override {
-    return [this, candidate](std::int64_t) {
-      ++calls[candidate];
-      const auto end =
-          std::chrono::steady_clock::now() + std::chrono::microseconds(micros[candidate]);
-      while (std::chrono::steady_clock::now() < end) {
-      }
-    };
-  }
-  TunedChoice chosen_now() const override {
-    return takes_table ? process_table()->entries.at(key_) : candidates_[0].choice;
-  }
-  GateReport check() const override { return {{{"G2", "d", gates_pass, "3 dB", "> 50 dB", 3}}}; }
-
-  bool allocated = false, takes_table = true, gates_pass = true;
-  std::map<std::size_t, std::int64_t> different, micros;
-  std::map<std::size_t, int> calls;
-};
-
-bench::TuneCandidate candidate(const std::string& implementation, double predicted = 1,
-                               bool only_forced = false) {
-  return {{implementation, "configuration of " + implementation}, predicted, only_forced};
-}
-
-TunedEntry tune(FakeTunable& problem, const TunerOptions& options = {.seconds = 0.05}) {
-  return tune_problem(problem, options, [](const std::string&) {});
-}
-
-TEST(Tuner, TakesTheFastestOfThoseWithTheSameBits) {
-  FakeTunable problem(
-      {candidate("usual"), candidate("slow"), candidate("fast"), candidate("wrong")});
-  problem.micros = {{0, 1000}, {1, 3000}, {2, 400}, {3, 10}};
-  problem.different[3] = 12;
-  const TunedEntry entry = tune(problem);
-  EXPECT_EQ(entry.choice.implementation, "fast");
-  EXPECT_EQ(entry.usual.implementation, "usual");
-  EXPECT_GT(entry.gain, 1.5);
-  ASSERT_EQ(entry.trials.size(), 4u);
-  EXPECT_EQ(entry.trials[0].result, "default");
-  EXPECT_TRUE(entry.trials[2].result.ends_with("x, chosen")) << entry.trials[2].result;
-  EXPECT_EQ(entry.trials[3].result, "changes 12 elements");
-  EXPECT_EQ(problem.calls[3], 0) << "never timed";
-}
-
-TEST(Tuner, OtherBitsAreChosenOnlyByName) {
-  FakeTunable problem({candidate("usual"), candidate("other"), candidate("forced", 1, true)});
-  problem.micros = {{0, 1000}, {1, 300}, {2, 100}};
-  problem.different = {{1, 12}, {2, 12}};
-  EXPECT_EQ(tune(problem).choice.implementation, "usual");
-  const TunedEntry named = tune(problem, {.seconds = 0.05, .allow = {"other"}});
-  EXPECT_EQ(named.choice.implementation, "other");
-  EXPECT_EQ(named.trials[2].result, "not tried: only with --allow forced");
-}
-
-TEST(Tuner, LeavesOutWhatTheModelSaysIsFarBehind) {
-  FakeTunable problem({candidate("usual"), candidate("hopeless", 1.4)});
-  problem.micros = {{0, 1000}, {1, 100}};
-  EXPECT_EQ(tune(problem).choice.implementation, "usual");
-  EXPECT_FALSE(problem.allocated) << "nothing to compare";
-  EXPECT_EQ(tune(problem).trials[1].result, "not tried: predicted 1.40 of the time");
-  EXPECT_EQ(tune(problem, {.all = true, .seconds = 0.05}).choice.implementation, "hopeless");
-}
-
-TEST(Tuner, AWinnerThatFailsItsGatesIsNotChosen) {
-  FakeTunable problem({candidate("usual"), candidate("fast")});
-  problem.micros = {{0, 1000}, {1, 300}};
-  problem.gates_pass = false;
-  const TunedEntry failed = tune(problem);
-  EXPECT_EQ(failed.choice.implementation, "usual");
-  EXPECT_EQ(failed.trials[1].result, "FAIL: G2 of d: 3 dB, wanted > 50 dB");
-  problem.gates_pass = true;
-  problem.takes_table = false;
-  EXPECT_EQ(tune(problem).trials[1].result,
-            "FAIL: with it in a table the library runs usual configuration of usual");
-}
-
-TEST(Search, OneThatThrowsFailsOnlyItself) {
-  const bench::SearchResult result = bench::search_fastest(
-      3,
-      [](std::size_t i) {
-        if (i == 1) throw std::runtime_error("too large");
-        bench::Verdict verdict;
-        verdict.pass = true;
-        return verdict;
-      },
-      [](std::size_t, std::size_t) { return 1.5; });
-  EXPECT_EQ(result.chosen, 2u);
-  EXPECT_EQ(result.trials[1].verdict.note, "too large");
 }
 
 }  // namespace

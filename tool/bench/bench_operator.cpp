@@ -11,6 +11,8 @@
 #include "tool/results/result_kind.hpp"
 #include "tool/tune/tuner.hpp"
 
+#include "bench/workloads/memory.hpp"
+
 #include <octet/bench/timing.hpp>
 
 #include <fmt/format.h>
@@ -126,6 +128,8 @@ void run_case(Planned& planned, const bench::Protocol& protocol, Progress& progr
   CaseResult& result = planned.result;
   const Case& one = result.chosen;
   try {
+    // The check takes as much: where memory is short, Linux would end the process.
+    bench::require_free(planned.workload->bytes(), bench::free_bytes(one.device), one.device);
     progress.phase("checking");
     result.gates = one.check(result.data);
     result.check = result.gates.pass() ? "PASS" : "FAIL";
@@ -251,6 +255,26 @@ void list_cases(const BenchCommand& command) {
   }
 }
 
+std::vector<bench::Row> rows_of(const std::vector<Planned>& cases, const RowLayout& layout) {
+  std::vector<bench::Row> rows;
+  rows.reserve(cases.size());
+  for (const Planned& planned : cases) rows.push_back(layout.fields(planned.result));
+  return rows;
+}
+
+// Those of the shard that have no row yet, with the table of this process. Throws UsageError if the output file cannot
+// take their rows, before minutes of tuning.
+std::vector<Case> cases_to_time(const BenchCommand& command, const RowLayout& layout) {
+  const std::vector<Planned> cases = plan_cases(command);
+  const ResultFile file(command.timing.output, layout.header, rows_of(cases, layout),
+                        command.timing.fresh);
+  std::vector<Case> wanted;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (!file.rows()[i] && in_shard(command.timing, i)) wanted.push_back(cases[i].result.chosen);
+  }
+  return wanted;
+}
+
 int bench_operator(const BenchCommand& command) {
   check_options(command);
   if (command.timing.list) {
@@ -259,19 +283,19 @@ int bench_operator(const BenchCommand& command) {
   }
   const Operator& op = *command.op;
   const RunClock clock(command.timing.max_seconds);
-  auto_tune(op);
   const RowLayout layout = layout_of(op.rows(), op.baseline());
+  JsonFile json(command.timing.json);  // takes stdout for itself if it is "-"
+  auto_tune(
+      op, [&] { return cases_to_time(command, layout); }, clock);
   std::vector<Planned> cases = plan_cases(command);
-  std::vector<bench::Row> planned_rows;
   std::vector<std::string> repeats;
   std::vector<PlannedRun> runs;
   for (const Planned& planned : cases) {
     runs.push_back({planned.result.chosen.device, planned.result.implementation});
-    planned_rows.push_back(layout.fields(planned.result));
     repeats.push_back(op.check_command(planned.result.chosen));
   }
-  ResultFile file(command.timing.output, layout.header, planned_rows, command.timing.fresh);
-  JsonFile json(command.timing.json);  // takes stdout for itself if it is "-"
+  ResultFile file(command.timing.output, layout.header, rows_of(cases, layout),
+                  command.timing.fresh);
   fmt::print("{}\n{}\n", machine_headline(runs, op.data_options().threads),
              output_headline(command.timing));
   std::fflush(stdout);

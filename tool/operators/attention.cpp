@@ -173,6 +173,12 @@ class Attention : public Operator {
     add_op_examples(app, timed);
   }
 
+  DataOptions data_of_problems() const override {
+    DataOptions data = data_;
+    data.sequence_spread = spread();
+    return data;
+  }
+
   void add_bench_options(CLI::App& app) override {
     option_group(app, "Timing");
     add_choice(app, "--baseline", baseline_, {"cudnn"},

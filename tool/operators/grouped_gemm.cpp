@@ -181,6 +181,8 @@ class GroupedGemm : public ShapeOperator {
     }
   }
 
+  DataOptions data_of_problems() const override { return with_groups(data_, chosen_groups()); }
+
  private:
   const char* shape_form() const override { return "TxNxK"; }
   const char* shape_help() const override {

@@ -100,6 +100,8 @@ class Operator {
   // On the device of --device, or else on the best one that has an implementation.
   virtual std::vector<Case> chosen_cases() const = 0;
   const DataOptions& data_options() const { return data_; }
+  // The same for problems that come without a case, as from a log: with how rows and sequences spread.
+  virtual DataOptions data_of_problems() const { return data_; }
   const std::optional<Device>& given_device() const { return common_.device; }
 
   // The command lines that repeat a case. Choices forced by the environment come first:

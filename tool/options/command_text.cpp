@@ -23,6 +23,8 @@ bool is_repeatable(const CLI::Option& option) {
   return option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
 }
 
+bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
+
 OptionText option_text(const CLI::Option& option) {
   OptionText text;
   text.is_argument = option.get_positional();
@@ -75,7 +77,8 @@ std::string explain_unknown_option(const CLI::App& app, const std::string& given
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     const OptionText text = option_text(*option);
-    if (!text.is_argument) names.insert(names.end(), text.names.begin(), text.names.end());
+    if (!text.is_argument && !is_hidden(*option))
+      names.insert(names.end(), text.names.begin(), text.names.end());
   }
   return no_such(given.substr(0, given.find('=')), names,
                  command_path(app) + " --help lists the options");
@@ -125,7 +128,9 @@ CommandText command_text(const CLI::App& app) {
   text.about = app.get_description();
   text.group = app.get_group();
   text.is_root = app.get_parent() == nullptr;
-  for (const CLI::Option* option : app.get_options()) text.options.push_back(option_text(*option));
+  for (const CLI::Option* option : app.get_options()) {
+    if (!is_hidden(*option)) text.options.push_back(option_text(*option));
+  }
   for (const CLI::App* command : commands_of(app)) text.commands.push_back(command_text(*command));
   text.needs_command = app.get_require_subcommand_min() > 0;
   text.examples = lines_of(app.get_footer());

@@ -173,12 +173,25 @@ void add_optional_argument(CLI::App& app, const std::string& name, std::string& 
   add_path(app, name, value, with_default(help, value));
 }
 
-void refuse_group(const CLI::App& app, const std::string& group, const std::string& because) {
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group() == group && option->count() > 0) {
-      refuse_usage("{} does not go with {}", option->get_name(), because);
-    }
+void refuse_option(const CLI::App& app, const std::string& name, const std::string& because) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (option != nullptr && option->count() > 0) {
+    refuse_usage("{} does not go with {}", name, because);
   }
+}
+
+void refuse_group(const CLI::App& app, const std::string& group, const std::string& because,
+                  const std::vector<std::string>& but) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->get_group() != group || std::find(but.begin(), but.end(), name) != but.end())
+      continue;
+    refuse_option(app, name, because);
+  }
+}
+
+void hide_option(CLI::App& app, const std::string& name) {
+  if (CLI::Option* option = app.get_option_no_throw(name); option != nullptr) option->group("");
 }
 
 void require_option(CLI::App& app, const std::string& name) { app.get_option(name)->required(); }

@@ -118,8 +118,12 @@ void add_argument(CLI::App& app, const std::string& name, std::string& value,
 // The same, with the text of `value` as its default.
 void add_optional_argument(CLI::App& app, const std::string& name, std::string& value,
                            const std::string& help);
-// Throws UsageError if an option of a group was given: `because` says why it may not be.
-void refuse_group(const CLI::App& app, const std::string& group, const std::string& because);
+// Throws UsageError if this option, or one of a group without `but` those, was given: `because` says why it may not be.
+void refuse_option(const CLI::App& app, const std::string& name, const std::string& because);
+void refuse_group(const CLI::App& app, const std::string& group, const std::string& because,
+                  const std::vector<std::string>& but = {});
+// Not in the help, the manual or the completions. Where it is given it is read all the same, to be refused with a reason.
+void hide_option(CLI::App& app, const std::string& name);
 // An option or argument that was added must be given.
 void require_option(CLI::App& app, const std::string& name);
 void add_device(CLI::App& app, std::optional<Device>& value,

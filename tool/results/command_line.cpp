@@ -222,6 +222,12 @@ std::string repeated_command(const std::string& command) {
   return joined(without(words_of(command), kHowItWasRun));
 }
 
+std::string without_tuning_table(const std::string& command) {
+  Words words = words_of(command);
+  std::erase_if(words, [](const std::string& word) { return word.starts_with(kTuningTable); });
+  return joined(words);
+}
+
 std::string settings_of(const std::string& command) {
   Words words = without(without(words_of(command), kHowItWasRun), {"--shape", "--dtype"});
   // Variables of the environment may come before the three words octet bench OP.

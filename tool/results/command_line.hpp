@@ -35,14 +35,17 @@ std::map<std::string, std::string> options_of(const std::string& command);
 // `said_elsewhere`: more options of the shape.
 std::map<std::string, std::string> problem_options_of(
     const std::string& command, const std::vector<std::string_view>& said_elsewhere = {});
+// Before the value, where it is a variable of the environment of a command.
+inline constexpr std::string_view kTuningTable = "OCTET_TUNING_TABLE=";
 // {"OCTET_GEMM_BACKEND=cublaslt"}: the variables of the environment before the program.
 std::vector<std::string> environment_of(const std::string& command);
 // The options of a problem except shape, dtype and device.
 std::string other_options(const std::string& problem);
 
 // The command without the options that say where, for how long and on which data it ran. It is the
-// same for every run of a case.
+// same for every run of a case, apart from its environment.
 std::string repeated_command(const std::string& command);
+std::string without_tuning_table(const std::string& command);
 // Rows of the same shape and dtype on the same device are comparable if these are equal: the
 // variables of the environment and the options, except those that say which case, where, for how
 // long and on which data.

@@ -41,12 +41,10 @@ std::string seed(const bench::Record& record) {
   return option.empty() ? "1" : option;
 }
 
-constexpr std::string_view kTable = "OCTET_TUNING_TABLE=";
-
 // The table that a command was run with, or nothing.
 std::string tuning_table_of(const std::string& command) {
   for (const std::string& word : environment_of(command)) {
-    if (word.starts_with(kTable)) return word.substr(kTable.size());
+    if (word.starts_with(kTuningTable)) return word.substr(kTuningTable.size());
   }
   return "";
 }
@@ -117,7 +115,7 @@ class Differences {
 
 std::string forced_backends(const std::string& command) {
   std::vector<std::string> forced = environment_of(command);
-  std::erase_if(forced, [](const std::string& word) { return word.starts_with(kTable); });
+  std::erase_if(forced, [](const std::string& word) { return word.starts_with(kTuningTable); });
   for (const char* option : {"--backend", "--quantize-backend"}) {
     const std::string name = option_of(command, option);
     if (!name.empty()) forced.push_back(fmt::format("{} {}", option, name));

@@ -23,9 +23,10 @@ namespace {
 // The first columns of every operator's results.
 constexpr std::string_view kFirstColumns = "TestID,Platform,GPU,";
 
-// Equal for two rows of the same case, however they were run.
+// Equal for two rows of the same case, however they were run: also with another tuning table, since with
+// OCTET_AUTO_TUNE=1 a suite does not know ahead which table the rows of its processes will have.
 std::string problem_key(const std::string& name, const std::string& command) {
-  return name + " " + repeated_command(command);
+  return name + " " + repeated_command(without_tuning_table(command));
 }
 
 // Numbers first, in numeric order, then everything else.

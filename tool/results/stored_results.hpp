@@ -50,7 +50,7 @@ void require_rows_that_fit(const std::string& path, const bench::Row& header,
 // Identifies the case of a row.
 struct CaseKey {
   std::string test_id;
-  std::string problem;  // the name of the case and its repeated_command()
+  std::string problem;  // the name of the case and its repeated_command(), without a tuning table
 
   friend auto operator<=>(const CaseKey&, const CaseKey&) = default;
 };

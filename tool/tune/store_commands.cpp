@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <set>
 
@@ -63,13 +64,35 @@ std::optional<KnownDevice> device_of(const TuningKey& key) {
   return std::nullopt;
 }
 
-// "fresh", "stale: kernels", "other device", or "not octet's" of kernels that users tune.
-std::string state_of(const TuningKey& key) {
-  if (!is_tunable(key.problem)) return "not octet's";
+// As octet tune takes it: with the threads of the entry.
+std::unique_ptr<bench::Tunable> tunable_of(const TunedEntry& entry, const KnownDevice& here) {
+  DataOptions options;
+  options.threads = here.threads;
+  return read_problem(entry.key.problem, here.device, options);
+}
+
+bool can_run(const TunedEntry& entry, const KnownDevice& here) {
+  try {
+    return is_candidate(*tunable_of(entry, here), entry.choice);
+  } catch (const std::exception&) {
+    return false;  // no problem, or none that this machine runs
+  }
+}
+
+constexpr const char* kFresh = "fresh";
+constexpr const char* kCannotRun =
+    "cannot run";  // measured here as it is, but the library has no such choice
+
+// One of these, "stale: kernels", "other device", or "not octet's" of kernels that users tune.
+std::string state_of(const TunedEntry& entry) {
+  const TuningKey& key = entry.key;
+  // A user's problem may have any text.
+  if (entry.choice.implementation == kUsersKernel || !is_tunable(key.problem)) return "not octet's";
   const auto here = device_of(key);
   if (!here) return "other device";
   if (here->key.driver != key.driver) return "stale: driver";
-  return here->key.kernels == key.kernels ? "fresh" : "stale: kernels";
+  if (here->key.kernels != key.kernels) return "stale: kernels";
+  return can_run(entry, *here) ? kFresh : kCannotRun;
 }
 
 std::string entries_text(std::size_t count) {
@@ -81,7 +104,7 @@ std::string gain_text(double gain) {
 }
 
 int list_entries(const StoreOptions& options) {
-  const TuningStore store(store_path(options.store), false);
+  const TuningStore store(store_path(options.store), StoreUse::read);
   const std::vector<TunedEntry> entries = store.entries();
   if (entries.empty()) {
     fmt::print("no problem is tuned in {} yet\n", printable(store.path()));
@@ -90,8 +113,8 @@ int list_entries(const StoreOptions& options) {
   std::vector<bench::Row> table{
       {"id", "problem", "device", "state", "implementation", "configuration", "gain"}};
   for (const TunedEntry& entry : entries) {
-    table.push_back({std::to_string(entry.id), entry.key.problem, entry.key.device,
-                     state_of(entry.key), entry.choice.implementation, entry.choice.configuration,
+    table.push_back({std::to_string(entry.id), entry.key.problem, entry.key.device, state_of(entry),
+                     entry.choice.implementation, entry.choice.configuration,
                      gain_text(entry.gain)});
   }
   print_table(table, 6, options.wide);
@@ -99,7 +122,7 @@ int list_entries(const StoreOptions& options) {
 }
 
 int show_entry(const StoreOptions& options) {
-  const TuningStore store(store_path(options.store), false);
+  const TuningStore store(store_path(options.store), StoreUse::read);
   const auto entry = store.find(options.id);
   if (!entry) {
     refuse_usage("{} has no entry {}; octet tune list prints the entries", store.path(),
@@ -107,7 +130,7 @@ int show_entry(const StoreOptions& options) {
   }
   fmt::print("{}\n  on {}, {}, kernels {}: {}\n", printable(entry->key.problem),
              printable(entry->key.device), printable(entry->key.driver),
-             printable(entry->key.kernels), state_of(entry->key));
+             printable(entry->key.kernels), state_of(*entry));
   if (entry->trials.empty()) {
     fmt::print("  {}: {}\n",
                entry->time.empty() ? "in the table" : "imported " + printable(entry->time),
@@ -127,13 +150,11 @@ int show_entry(const StoreOptions& options) {
 
 // Checks the choice of an entry that holds here: the library takes it, and its gates pass.
 std::string verify(const TunedEntry& entry) {
-  const std::string state = state_of(entry.key);
-  if (state != "fresh") return state;
+  const std::string state = state_of(entry);
+  if (state != kFresh && state != kCannotRun) return state;
   const auto here = device_of(entry.key);
   try {
-    DataOptions options;
-    options.threads = here->threads;
-    const auto tunable = read_problem(entry.key.problem, here->device, options);
+    const auto tunable = tunable_of(entry, *here);
     const std::string refusal = refuse_choice(*tunable, entry.choice);
     return refusal.empty() ? "PASS" : refusal;
   } catch (const std::exception& error) {
@@ -143,10 +164,12 @@ std::string verify(const TunedEntry& entry) {
 
 int verify_entries(const StoreOptions& options) {
   set_process_table(nullptr);  // each entry is a table of its own
-  const TuningStore store(store_path(options.store), false);
+  const TuningStore store(store_path(options.store), StoreUse::read);
   const std::vector<TunedEntry> entries = store.entries();
   std::set<std::string> ops;
-  for (const TunedEntry& entry : entries) ops.insert(operator_of(entry.key.problem));
+  for (const TunedEntry& entry : entries) {
+    if (entry.choice.implementation != kUsersKernel) ops.insert(operator_of(entry.key.problem));
+  }
   refuse_forced_backends(ops);
   std::vector<bench::Row> table{{"id", "problem", "result"}};
   std::size_t passed = 0, failed = 0;
@@ -168,7 +191,7 @@ TuningEntries entries_of(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) refuse_usage("{}: there is no such file", path);
   constexpr std::string_view kSqlite = "SQLite format 3";
-  if (text_if_any(path).starts_with(kSqlite)) return TuningStore(path, false).table();
+  if (text_if_any(path).starts_with(kSqlite)) return TuningStore(path, StoreUse::read).table();
   return read_table(path).entries;
 }
 
@@ -198,7 +221,7 @@ int diff_tables(const StoreOptions& options) {
 }
 
 int export_table(const StoreOptions& options) {
-  const TuningStore store(store_path(options.store), false);
+  const TuningStore store(store_path(options.store), StoreUse::read);
   const std::string text = table_text(store.table());
   if (options.file == "-") {
     fmt::print("{}", text);
@@ -218,7 +241,12 @@ int export_table(const StoreOptions& options) {
 
 int import_table(const StoreOptions& options) {
   const TuningEntries entries = entries_of(options.file);
-  TuningStore store(store_path(options.store), true);
+  const std::string path = store_path(options.store);
+  // Of its own table all is taken, so that none of it is overruled.
+  std::error_code ignored;
+  const bool is_own =
+      std::filesystem::equivalent(options.file, table_path(bench::link_target(path)), ignored);
+  TuningStore store(path, is_own ? StoreUse::import : StoreUse::write);
   std::vector<TunedEntry> taken;
   std::size_t replaced = 0;
   for (const auto& [key, choice] : entries) {
@@ -242,10 +270,10 @@ int clear_store(const StoreOptions& options) {
     fmt::print("no problem is tuned in {} yet\n", printable(path));
     return 0;
   }
-  TuningStore store(path, true);
+  TuningStore store(path, StoreUse::write);
   std::vector<std::int64_t> ids;
   for (const TunedEntry& entry : store.entries()) {
-    if (!options.stale || state_of(entry.key).starts_with("stale")) ids.push_back(entry.id);
+    if (!options.stale || state_of(entry).starts_with("stale")) ids.push_back(entry.id);
   }
   store.remove(ids);
   fmt::print("{} removed from {}\n", entries_text(ids.size()), printable(path));
@@ -272,7 +300,7 @@ void add_tune_store(CLI::App& tune, Chosen& chosen) {
       try {
         return run(*options);
       } catch (const DatabaseError& error) {
-        refuse_usage("{}", error.what());
+        refuse_usage("{}", explain_store(error));
       }
     });
   };

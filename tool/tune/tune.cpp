@@ -77,6 +77,7 @@ std::vector<CaseProblem> problems_of_log(const TuneCommand& command) {
   const std::string text = read_text_file("--from-log " + command.log, command.log,
                                           "a log with the lines that OCTET_LOG=calls prints");
   const Operator& op = *command.op;
+  const DataOptions data = op.data_of_problems();
   std::istringstream lines(text);
   std::vector<CaseProblem> wanted;
   for (std::string line; std::getline(lines, line);) {
@@ -88,8 +89,8 @@ std::vector<CaseProblem> problems_of_log(const TuneCommand& command) {
     if (operator_of(problem) != op.name()) continue;
     try {
       const Device device = device_of_call(problem);
-      wanted.push_back({problem, op.given_device().value_or(device), op.data_options()});
-    } catch (const UsageError& error) {
+      wanted.push_back({problem, op.given_device().value_or(device), data});
+    } catch (const std::runtime_error& error) {  // of the text, or of a dtype or device in it
       fmt::print(stderr, "octet tune: {}: skipped: {}\n", printable(command.log),
                  printable(error.what()));
     }
@@ -113,6 +114,10 @@ std::vector<CaseProblem> wanted_problems(const TuneCommand& command, Tally& tall
 }
 
 void check_options(const TuneCommand& command) {
+  if (command.seconds && *command.seconds == 0) {
+    refuse_usage(
+        "--seconds-per-candidate must be more than 0, got 0: without timing, noise would choose");
+  }
   const DataOptions& data = command.op->data_options();
   if (!data.backend.empty() || !data.quantize_backend.empty()) {
     refuse_usage(
@@ -146,6 +151,23 @@ void print_tally(const Tally& tally, const TuningStore& store) {
              printable(store.path()), printable(table_path(store.path())));
 }
 
+// What Ctrl-C prints: what is kept of the run so far, and how to continue.
+std::string interrupt_text(std::size_t done, std::size_t wanted, const TuningStore& store) {
+  return fmt::format(
+      "octet tune: interrupted after {} of {}; what is tuned is in {}, rerun the same command to "
+      "continue\n",
+      done, counted(wanted, "problem"), printable(store.path()));
+}
+
+// The calls of a log say what is tuned, but not how the rows of groups and the sequences spread.
+void refuse_beside_log(const CLI::App& app) {
+  constexpr const char* kBecause = "--from-log, whose calls say what is tuned";
+  for (const char* group : {kCaseOptions, kNumericOptions, kMaskOptions, kGroupOptions}) {
+    refuse_group(app, group, kBecause, {"--group-sizes", "--lengths"});
+  }
+  refuse_option(app, "--max-multiprocessors", kBecause);
+}
+
 int tune_operator(const TuneCommand& command) {
   check_options(command);
   const RunClock clock(command.max_seconds);
@@ -155,10 +177,12 @@ int tune_operator(const TuneCommand& command) {
   set_process_table(nullptr);
   Tally tally;
   const std::vector<CaseProblem> wanted = wanted_problems(command, tally);
-  TuningStore store(store_path(command.store), true);
+  TuningStore store(store_path(command.store), StoreUse::write);
   std::vector<bench::Row> table{{"problem", "fastest", "gain"}};
   Progress progress(std::vector<double>(wanted.size(), 1.0));
+  InterruptMessage interrupt;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
+    interrupt.set(interrupt_text(i, wanted.size(), store));
     if (clock.is_over()) {
       tally.left = wanted.size() - i;
       break;
@@ -174,6 +198,7 @@ int tune_operator(const TuneCommand& command) {
         ++tally.kept;
         continue;
       }
+      store.require_writable();
       const TunedEntry entry = tune_problem(*tunable, options, [&](const std::string& phase) {
         progress.phase(phase, phase == "timing");
       });
@@ -183,10 +208,13 @@ int tune_operator(const TuneCommand& command) {
            entry.choice == entry.usual ? "default" : fmt::format("{:.3f}x", entry.gain)});
       tally.add_gain(entry);
       ++tally.tuned;
-    } catch (const Error& error) {
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const std::exception& error) {  // std::bad_alloc, too
       progress.clear();
       say_on_stderr(wanted[i].problem, error);
       ++tally.failed;
+      require_working(wanted[i].device, error);
     }
   }
   progress.clear();
@@ -239,18 +267,15 @@ void add_tune(CLI::App& octet, Chosen& chosen) {
         add_command(tune, command->op->name(),
                     fmt::format("Tune the problems of octet bench {}.", command->op->name()));
     command->op->add_options(app, true);
+    for (const char* forced : {"--backend", "--quantize-backend"}) hide_option(app, forced);
     add_tune_options(app, *command);
     add_examples(app, examples_of(*command->op));
     choose_when_given(app, chosen, [command, &app] {
-      if (!command->log.empty()) {
-        for (const char* group : {kCaseOptions, kNumericOptions, kMaskOptions, kGroupOptions}) {
-          refuse_group(app, group, "--from-log, whose calls say what is tuned");
-        }
-      }
+      if (!command->log.empty()) refuse_beside_log(app);
       try {
         return tune_operator(*command);
       } catch (const DatabaseError& error) {
-        refuse_usage("{}", error.what());
+        refuse_usage("{}", explain_store(error));
       }
     });
   }

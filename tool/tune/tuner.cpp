@@ -7,6 +7,8 @@
 #include "tool/tune/problem_text.hpp"
 
 #include "bench/tune/search.hpp"
+#include "core/message.hpp"
+#include "device/cuda_runtime.hpp"
 #include "dispatch/choose.hpp"
 
 #include <octet/bench/timing.hpp>
@@ -72,21 +74,23 @@ class Tuner {
       tunable_.allocate(kMostSets, timing_.stream());
       const bench::SearchResult found = bench::search_fastest(
           order.size(), [&](std::size_t i) { return judge(order[i]); },
-          [&](std::size_t i, std::size_t best) { return compare(order[i], order[best]); });
+          [&](std::size_t i, std::size_t best) { return compare(order[i], order[best]); },
+          [&] { tunable_.synchronize(); });
       for (std::size_t i = 1; i < order.size(); ++i) note(order[i], found.trials[i]);
-      chosen = order[found.chosen];
-      // Against the library's own choice, and for longer: a gain that was noise is gone here.
-      if (chosen != 0) {
-        gain = time(chosen, 0, full(2 * options_.seconds));
-        if (gain <= bench::kLeastGain) chosen = 0;
+      for (const std::size_t i : fastest_first(found)) {
+        // Against the library's own choice, and for longer: a gain that was noise is gone here.
+        gain = time(order[i], 0, full(2 * options_.seconds));
+        if (gain <= bench::kLeastGain) break;
+        results_[order[i]] = gate(order[i]);
+        if (!results_[order[i]].empty()) continue;
+        chosen = order[i];
+        break;
       }
     }
-    if (chosen != 0) {
-      phase_("checking");
-      if (const std::string refusal = refuse_choice(tunable_, candidates[chosen].choice);
-          !refusal.empty()) {
-        results_[chosen] = refusal;
-        chosen = 0;
+    if (chosen == 0) {
+      if (const std::string refusal = gate(0); !refusal.empty()) {
+        fail(ErrorCode::internal, "the default, ", choice_text(candidates[0].choice),
+             ", may not be used: ", refusal);
       }
     }
     TunedEntry entry;
@@ -126,6 +130,31 @@ class Tuner {
       return candidates[a].predicted < candidates[b].predicted;
     });
     return order;
+  }
+
+  // Those that seemed faster than the default, the one that the search chose before all.
+  static std::vector<std::size_t> fastest_first(const bench::SearchResult& found) {
+    std::vector<double> speedups{1};  // over the default, by way of what was the best then
+    std::vector<std::size_t> faster;
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < found.trials.size(); ++i) {
+      const bench::Trial& trial = found.trials[i];
+      speedups.push_back(trial.speedup * speedups[best]);
+      if (!trial.verdict.pass) continue;
+      if (trial.speedup > bench::kLeastGain) best = i;
+      if (speedups[i] > bench::kLeastGain) faster.push_back(i);
+    }
+    std::ranges::stable_sort(faster, [&](std::size_t a, std::size_t b) {
+      if (a == found.chosen || b == found.chosen) return a == found.chosen && b != found.chosen;
+      return speedups[a] > speedups[b];
+    });
+    return faster;
+  }
+
+  // Why a candidate may not stand; empty: it may.
+  std::string gate(std::size_t candidate) {
+    phase_("checking");
+    return refuse_choice(tunable_, tunable_.candidates()[candidate].choice);
   }
 
   bench::Verdict judge(std::size_t candidate) {
@@ -181,7 +210,7 @@ std::string first_failure(const GateReport& report) {
 }
 
 void say_not_tuned(const std::string& what, const std::exception& error) {
-  fmt::print(stderr, "octet: not tuned: {}: {}\n", printable(what), printable(error.what()));
+  fmt::print(stderr, "octet: not tuned: {}: {}\n", printable(what), printable(explain(error)));
 }
 
 // An entry that the library cannot run is none.
@@ -190,14 +219,18 @@ bool is_known(const bench::Tunable& tunable, const TuningStore& store) {
   return known && is_candidate(tunable, known->choice);
 }
 
-// Those that the store does not have. A case that cannot be planned has none: the benchmark says why.
-std::vector<CaseProblem> missing_problems(const Operator& op, const TuningStore& store) {
+// Those that the store does not have, each once. A case that cannot be planned has none: the benchmark says why.
+std::vector<CaseProblem> missing_problems(const std::vector<Case>& cases, const DataOptions& data,
+                                          const TuningStore& store) {
   std::vector<CaseProblem> missing;
-  for (const Case& one : op.chosen_cases()) {
+  std::set<TuningKey> keys;  // a layer may have two products of one shape
+  for (const Case& one : cases) {
     try {
-      for (const CaseProblem& asked : problems_of(one, op.data_options())) {
+      for (const CaseProblem& asked : problems_of(one, data)) {
         const auto tunable = read_problem(asked.problem, asked.device, asked.data);
-        if (!is_known(*tunable, store)) missing.push_back(asked);
+        if (!is_known(*tunable, store) && keys.insert(tunable->key()).second) {
+          missing.push_back(asked);
+        }
       }
     } catch (const Error& error) {
       say_not_tuned(one.arguments, error);
@@ -206,20 +239,63 @@ std::vector<CaseProblem> missing_problems(const Operator& op, const TuningStore&
   return missing;
 }
 
-void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store) {
-  std::set<std::string> ops;
-  for (const CaseProblem& one : missing) ops.insert(operator_of(one.problem));
-  refuse_forced_backends(ops);
-  for (const auto& [problem, device, data] : missing) {
+void tune_missing(const std::vector<CaseProblem>& missing, TuningStore& store,
+                  const RunClock& clock) {
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (clock.is_over()) {
+      fmt::print(stderr, "octet: {} not tuned (--max-seconds reached)\n",
+                 counted(missing.size() - i, "problem"));
+      return;
+    }
+    const auto& [problem, device, data] = missing[i];
     try {
       const auto tunable = read_problem(problem, device, data);
-      if (is_known(*tunable, store)) continue;  // a layer may have two products of one shape
+      if (is_known(*tunable, store)) continue;  // by another process
       fmt::print(stderr, "octet: tuning {}\n", problem);
       store.put({tune_problem(*tunable, {}, [](const std::string&) {})});
-    } catch (const Error& error) {
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const std::exception& error) {  // std::bad_alloc, too
       say_not_tuned(problem, error);
+      require_working(device, error);
     }
   }
+}
+
+// What forces an implementation that octet tune would choose: "OCTET_GEMM_BACKEND=cpu_simd"; empty: nothing.
+std::string forced_by(const Operator& op) {
+  if (const std::string& given = op.data_options().backend; !given.empty()) {
+    return "--backend " + given;
+  }
+  for (std::string chosen : op.chosen_operators()) {
+    const std::string variable = backend_variable(chosen);
+    std::ranges::replace(chosen, '_', '-');
+    const char* value = is_tunable(chosen) ? environment(variable.c_str()) : nullptr;
+    if (value != nullptr) return variable + "=" + value;
+  }
+  return "";
+}
+
+// What OCTET_AUTO_TUNE says. Throws UsageError.
+bool wants_auto_tune() {
+  const char* wanted = environment("OCTET_AUTO_TUNE");
+  if (wanted == nullptr || std::string_view(wanted) == "0") return false;
+  if (std::string_view(wanted) != "1") {
+    refuse_usage("OCTET_AUTO_TUNE must be 0 or 1, got \"{}\"", wanted);
+  }
+  if (const char* table = environment("OCTET_TUNING_TABLE")) {
+    refuse_usage(
+        "OCTET_AUTO_TUNE=1 takes the table of the user's store, OCTET_TUNING_TABLE={} names "
+        "another one; unset one of them",
+        table);
+  }
+  return true;
+}
+
+// The store's own entries: the file beside it may be from before a process was killed.
+std::shared_ptr<const TuningTable> table_of(const std::string& store) {
+  return std::make_shared<const TuningTable>(
+      TuningTable{table_path(store), TuningStore(store, StoreUse::read).table()});
 }
 
 }  // namespace
@@ -275,35 +351,39 @@ void refuse_forced_backends(const std::set<std::string>& ops) {
   }
 }
 
-void auto_tune(const Operator& op) {
-  const char* wanted = environment("OCTET_AUTO_TUNE");
-  if (wanted == nullptr || std::string_view(wanted) == "0") return;
-  if (std::string_view(wanted) != "1") {
-    refuse_usage("OCTET_AUTO_TUNE must be 0 or 1, got \"{}\"", wanted);
+void require_working(Device device, const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  if (ours == nullptr || ours->code() != ErrorCode::device_error) return;
+  if (device.type == DeviceType::cuda) cuda::synchronize(device.index);
+}
+
+void auto_tune(const Operator& op, const std::function<std::vector<Case>()>& timed,
+               const RunClock& clock) {
+  if (!wants_auto_tune()) return;
+  if (const std::string forced = forced_by(op); !forced.empty()) {
+    fmt::print(stderr,
+               "octet: not tuned: {} forces an implementation, which no tuning table changes\n",
+               printable(forced));
+    return;
   }
-  if (const char* table = environment("OCTET_TUNING_TABLE")) {
-    refuse_usage(
-        "OCTET_AUTO_TUNE=1 takes the table of the user's store, OCTET_TUNING_TABLE={} names "
-        "another one; unset one of them",
-        table);
-  }
-  if (!op.data_options().backend.empty()) return;  // a forced implementation has no use for a table
   const std::string path = store_path("");
-  set_process_table(nullptr);  // what runs without a table is what is tuned
   try {
-    if (const auto missing = missing_problems(op, {path, false}); !missing.empty()) {
-      TuningStore store(path, true);
-      tune_missing(missing, store);
+    set_process_table(table_of(path));  // a case that has a row with it is not timed again
+    const std::vector<Case> cases = timed();
+    set_process_table(nullptr);  // what runs without a table is what is tuned
+    if (const auto missing =
+            missing_problems(cases, op.data_options(), TuningStore(path, StoreUse::read));
+        !missing.empty()) {
+      TuningStore store(path, StoreUse::write);
+      store.require_writable();
+      tune_missing(missing, store, clock);
     }
   } catch (const DatabaseError& error) {
-    fmt::print(stderr, "octet: not tuned: {}\n", printable(error.what()));
+    fmt::print(stderr, "octet: not tuned: {}\n", printable(explain_store(error)));
   }
-  // The store's own entries: the file beside it may be from before a process was killed.
+  set_process_table(nullptr);
   try {
-    if (TuningEntries entries = TuningStore(path, false).table(); !entries.empty()) {
-      set_process_table(
-          std::make_shared<const TuningTable>(TuningTable{table_path(path), std::move(entries)}));
-    }
+    if (const auto table = table_of(path); !table->entries.empty()) set_process_table(table);
   } catch (const DatabaseError&) {
     // Said above.
   }

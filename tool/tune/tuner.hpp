@@ -16,6 +16,7 @@ namespace octet::tool {
 
 struct Case;
 class Operator;
+class RunClock;
 
 struct TunerOptions {
   bool all = false;      // also what the cost model says is far behind
@@ -53,7 +54,7 @@ bool is_candidate(const bench::Tunable& tunable, const TunedChoice& choice);
 std::string refuse_choice(const bench::Tunable& tunable, const TunedChoice& choice);
 
 // Measures one problem. The entry has the library's own choice where nothing is more than 2 % faster. Throws Error where
-// the problem cannot be run.
+// the problem cannot be run, or that choice fails its gates.
 TunedEntry tune_problem(bench::Tunable& tunable, const TunerOptions& options,
                         const std::function<void(const std::string&)>& phase);
 
@@ -64,8 +65,14 @@ void refuse_forced_backends(const std::set<std::string>& ops);
 // "cpu_simd avx512 tile=8x48 ..."
 std::string choice_text(const TunedChoice& choice);
 
-// With OCTET_AUTO_TUNE=1: tunes the problems of the cases that the user's store does not have, and takes its table. A
-// store that cannot be written costs a line on stderr where a problem is missing.
-void auto_tune(const Operator& op);
+// After an error of a problem: throws Error where the device is broken, as by a kernel that wrote where it may not. All
+// that follows would fail, too.
+void require_working(Device device, const std::exception& error);
+
+// With OCTET_AUTO_TUNE=1: tunes the problems that the user's store does not have until the clock is over, and takes its
+// table. `timed` is called with the table so far and returns the cases that will be timed. A store that cannot be
+// written costs a line on stderr where a problem is missing, and so does an implementation that is forced.
+void auto_tune(const Operator& op, const std::function<std::vector<Case>()>& timed,
+               const RunClock& clock);
 
 }  // namespace octet::tool

@@ -11,7 +11,11 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
@@ -108,7 +112,14 @@ std::string table_path(const std::string& store) {
                                        : store + kTableEnding;
 }
 
-TuningStore::TuningStore(const std::string& path, bool write) : path_(bench::link_target(path)) {
+std::string explain_store(const DatabaseError& error) {
+  constexpr int kBasicCode = 0xff;  // SQLite's extended codes have more above it
+  if ((error.code() & kBasicCode) != SQLITE_CORRUPT) return error.what();
+  return fmt::format("{}; move it away: octet tune takes in what the table beside it has",
+                     error.what());
+}
+
+TuningStore::TuningStore(const std::string& path, StoreUse use) : path_(bench::link_target(path)) {
   // Without an ending, "job" and "job.sqlite" would have one table.
   const auto ending = std::filesystem::path(path_).extension();
   if (ending == kTableEnding || (ending.empty() && !std::filesystem::is_directory(path_))) {
@@ -120,14 +131,16 @@ TuningStore::TuningStore(const std::string& path, bool write) : path_(bench::lin
         SQLITE_CANTOPEN);
   }
   std::error_code ignored;
-  if (!write && !std::filesystem::exists(path_, ignored)) {
+  const bool write = use != StoreUse::read;
+  if (write) table_beside(path_);  // refused before a store is made
+  if (write || std::filesystem::exists(path_, ignored)) {
+    database_ = open_state(kStore, path_, write);
+  }
+  if (!database_) {  // missing, or an empty file
     for (const auto& [key, choice] : table_beside(path_)) {
       of_table_.push_back({.id = std::ssize(of_table_) + 1, .key = key, .choice = choice});
     }
-    return;
   }
-  if (write) table_beside(path_);  // refused before a store is made
-  database_ = open_state(kStore, path_, write);
   if (!write) return;
   database_->execute("PRAGMA foreign_keys = ON");
   // Now, not after minutes of measuring. The table may lack what a killed process had stored.
@@ -138,7 +151,7 @@ TuningStore::TuningStore(const std::string& path, bool write) : path_(bench::lin
     if (!known) insert({.key = key, .choice = choice});
     if (known && !(known->choice == choice)) ++overruled;
   }
-  if (overruled > 0) {
+  if (overruled > 0 && use != StoreUse::import) {
     fmt::print(stderr,
                "octet: {} had another choice for {} than its store, and has the store's now; octet "
                "tune import takes those of a table\n",
@@ -146,6 +159,25 @@ TuningStore::TuningStore(const std::string& path, bool write) : path_(bench::lin
   }
   write_table();
   transaction.commit();
+}
+
+void TuningStore::require_writable() const {
+  constexpr const char* kWayOut = "--store or OCTET_TUNING_STORE names another place";
+  if (sqlite3_db_readonly(database_->handle(), "main") != 0) {
+    throw DatabaseError(fmt::format("{}: may not be written; {}", path_, kWayOut), SQLITE_READONLY);
+  }
+  // Both the journal of the store and the new table that is renamed into place.
+  for (const std::string& file : {path_, bench::link_target(table_path(path_))}) {
+    const std::string beside = bench::name_beside(file);
+    const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+      throw DatabaseError(fmt::format("{}: its folder may not be written: {}; {}", file,
+                                      std::strerror(errno), kWayOut),
+                          SQLITE_READONLY);
+    }
+    ::close(descriptor);
+    ::unlink(beside.c_str());
+  }
 }
 
 std::vector<TunedEntry> TuningStore::entries() const {

@@ -33,6 +33,12 @@ struct TunedEntry {
   std::vector<TunedTrial> trials{};
 };
 
+// Of a store and its table. import: the table beside it is about to be taken in, whatever it has.
+enum class StoreUse { read, write, import };
+
+// What a DatabaseError of a store says, with the way out if there is one.
+std::string explain_store(const DatabaseError& error);
+
 // --store, else $OCTET_TUNING_STORE, else octet/tuning.sqlite in the state folder.
 std::string store_path(const std::string& given);
 // "tuning.table" beside "tuning.sqlite", "job.store.table" beside "job.store".
@@ -40,12 +46,15 @@ std::string table_path(const std::string& store);
 
 class TuningStore {
  public:
-  // Throws DatabaseError. `write`: makes a missing file, refuses one that cannot be written, and takes in the entries
-  // that only the table beside it has, as where a table is kept under version control and the store is not. Without
-  // it, a missing store has what its table has.
-  TuningStore(const std::string& path, bool write);
+  // Throws DatabaseError. To write it: makes a missing file and takes in the entries that only the table beside it has,
+  // as where a table is kept under version control and the store is not. To read it: a store that is missing or empty
+  // has what its table has.
+  TuningStore(const std::string& path, StoreUse use);
 
   const std::string& path() const { return path_; }
+  // Throws DatabaseError if nothing can be stored. To be asked before minutes of measuring: a store that is read-only
+  // may still be opened to be written, and is good enough where nothing is missing.
+  void require_writable() const;
   // In the order of their keys, without trials.
   std::vector<TunedEntry> entries() const;
   std::optional<TunedEntry> find(const TuningKey& key) const;

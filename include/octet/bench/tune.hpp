@@ -61,8 +61,8 @@ struct Tuned {
 // Launches the kernel; `call` counts up, so that inputs can rotate.
 using TunableKernel = std::function<void(const Configuration& configuration, std::int64_t call)>;
 
-// Throws Error(invalid_argument) for an invalid space, and Error(unsupported) with the reason of
-// every candidate if none passes.
+// Throws Error(invalid_argument) for an invalid space, Error(unsupported) with the reason of every
+// candidate if none passes, and the device's error if a kernel broke the device; then nothing is kept.
 OCTET_API Tuned tune(DeviceTiming& timing, const TuneRequest& request, const TunableKernel& kernel,
                      const Gate& gate);
 

@@ -27,6 +27,12 @@ std::vector<std::string> proc_values(const char* path, const std::string& name) 
   return values;
 }
 
+// Of a line "MemTotal:  24608400 kB"; 0 if it is not there.
+std::size_t meminfo_bytes(const std::string& name) {
+  const auto values = proc_values("/proc/meminfo", name);
+  return values.empty() ? 0 : std::strtoull(values.front().c_str(), nullptr, 10) << 10;
+}
+
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -109,10 +115,8 @@ double cpu_clock_mhz() {
   return clocks.empty() ? 0 : sum / static_cast<double>(clocks.size());
 }
 
-std::size_t memory_bytes() {
-  const auto total = proc_values("/proc/meminfo", "MemTotal");
-  return total.empty() ? 0 : std::strtoull(total.front().c_str(), nullptr, 10) << 10;
-}
+std::size_t memory_bytes() { return meminfo_bytes("MemTotal"); }
+std::size_t available_memory_bytes() { return meminfo_bytes("MemAvailable"); }
 
 std::vector<Cache> cpu_caches() {
   std::vector<Cache> caches;

@@ -19,6 +19,8 @@ struct Cache {
 
 double cpu_clock_mhz();      // the mean over the cores now; 0 if not reported
 std::size_t memory_bytes();  // 0 if not reported
+// What may still be allocated and written, as Linux estimates it; 0 if not reported.
+std::size_t available_memory_bytes();
 std::vector<Cache> cpu_caches();
 std::size_t last_level_cache_bytes();
 

@@ -31,9 +31,10 @@ class AttentionData {
     return all;
   }
 
+  // Half of that: out and lse, or dq, dk and dv.
+  std::size_t output_bytes() const { return bytes() / 2; }
+
   void make(std::int64_t sets) {
-    require_free(static_cast<std::size_t>(sets + 1) * bytes(), free_bytes(problem_.device),
-                 problem_.device);
     for (Outputs& outputs : outputs_) outputs = make_outputs();
     for (std::int64_t i = 0; i < sets; ++i) sets_.push_back(make_set());
     if (kBackward) {

@@ -70,11 +70,12 @@ class GemmData {
            operand_bytes(problem_.b, problem_.n, problem_.k);
   }
 
+  std::size_t output_bytes() const {
+    return tensor_bytes(problem_.out_dtype, {problem_.m, problem_.n});
+  }
+
   void make(std::int64_t sets) {
     const auto& [m, n, k, device] = std::tie(problem_.m, problem_.n, problem_.k, problem_.device);
-    const std::size_t output_bytes = tensor_bytes(problem_.out_dtype, {m, n});
-    require_free(static_cast<std::size_t>(sets) * bytes() + 2 * output_bytes, free_bytes(device),
-                 device);
     for (Tensor& output : outputs_) output = Tensor(problem_.out_dtype, {m, n}, device);
     if (problem_.bias_dtype) {
       bias_ = Tensor(*problem_.bias_dtype, {n}, device);
@@ -120,15 +121,14 @@ class GroupedGemmData {
                : operand_bytes(problem_.a, rows, n) + operand_bytes(problem_.b, rows, k);
   }
 
+  std::size_t output_bytes() const {
+    return tensor_bytes(problem_.out_dtype, {output_rows(), output_cols()});
+  }
+
   void make(std::int64_t sets) {
     const Device device = problem_.device;
-    const std::int64_t output_rows = over_rows() ? problem_.rows : problem_.groups * problem_.n;
-    const std::int64_t output_cols = over_rows() ? problem_.n : problem_.k;
-    require_free(static_cast<std::size_t>(sets) * bytes() +
-                     2 * tensor_bytes(problem_.out_dtype, {output_rows, output_cols}),
-                 free_bytes(device), device);
     for (Tensor& output : outputs_)
-      output = Tensor(problem_.out_dtype, {output_rows, output_cols}, device);
+      output = Tensor(problem_.out_dtype, {output_rows(), output_cols()}, device);
     const std::int64_t filled = problem_.expected_rows > 0 ? problem_.expected_rows : problem_.rows;
     table_ =
         make_group_table(group_sizes(options_.group_spread, problem_.groups, filled, options_.seed),
@@ -157,6 +157,10 @@ class GroupedGemmData {
     Operand a, b;
   };
   bool over_rows() const { return problem_.over == GroupedOver::rows; }
+  std::int64_t output_rows() const {
+    return over_rows() ? problem_.rows : problem_.groups * problem_.n;
+  }
+  std::int64_t output_cols() const { return over_rows() ? problem_.n : problem_.k; }
 
   // Rows of groups: [T, features], or in FP8 over the contraction their token blocks.
   Operand tokens(const GemmOperand& form, std::int64_t features, std::uint32_t stream) const {

@@ -55,7 +55,8 @@ std::vector<TuneCandidate> candidates_of(std::span<const Implementation<Problem,
 }
 
 // Data has Args args(std::int64_t set, int outputs), std::vector<TensorView> outputs(int outputs) with two sets of
-// outputs, std::size_t bytes(), the bytes of one set of inputs, and make(std::int64_t sets).
+// outputs, std::size_t bytes(), the bytes of one set of inputs, std::size_t output_bytes(), of one set of outputs, and
+// make(std::int64_t sets).
 template <class Problem, class Pass, class Data>
 class OperatorTunable : public Tunable {
  public:
@@ -90,6 +91,7 @@ class OperatorTunable : public Tunable {
   void allocate(std::int64_t most_sets, void* stream) override {
     stream_ = stream;
     sets_ = input_set_count(data_.bytes(), data_.bytes(), device_, most_sets);
+    require_memory(sets_);
     data_.make(sets_);
     workspace_ = Buffer(workspace_bytes_, device_);
     write(0, kWanted);
@@ -114,7 +116,14 @@ class OperatorTunable : public Tunable {
     const Plan plan = make_plan_(problem_, {.threads = options_.threads});
     return {plan.implementation, plan.configuration};
   }
-  GateReport check() const override { return check_(problem_, options_); }
+  // The gates make data of their own.
+  GateReport check() const override {
+    require_memory(1);
+    return check_(problem_, options_);
+  }
+  void synchronize() const override {
+    if (device_.type == DeviceType::cuda) cuda::synchronize(device_.index);
+  }
 
  private:
   static constexpr int kGiven = 0;
@@ -141,8 +150,10 @@ class OperatorTunable : public Tunable {
       std::memset(output.data, 0, bytes);
     }
   }
-  void synchronize() const {
-    if (device_.type == DeviceType::cuda) cuda::synchronize(device_.index);
+  void require_memory(std::int64_t sets) const {
+    require_free(static_cast<std::size_t>(sets) * data_.bytes() + 2 * data_.output_bytes() +
+                     workspace_bytes_,
+                 free_bytes(device_), device_);
   }
 
   Problem problem_;

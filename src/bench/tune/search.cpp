@@ -13,10 +13,10 @@ Verdict failed(const std::exception& error) {
 
 }  // namespace
 
-// An exception fails only its own candidate: too much shared memory, for example.
 SearchResult search_fastest(std::size_t candidates,
                             const std::function<Verdict(std::size_t)>& judge,
-                            const std::function<double(std::size_t, std::size_t)>& compare) {
+                            const std::function<double(std::size_t, std::size_t)>& compare,
+                            const std::function<void()>& synchronize) {
   SearchResult result;
   result.trials.resize(candidates);
   result.chosen = candidates;
@@ -27,7 +27,8 @@ SearchResult search_fastest(std::size_t candidates,
       trial.verdict = judge(i);
       if (trial.verdict.pass && !first) trial.speedup = compare(i, result.chosen);
     } catch (const std::exception& error) {
-      trial.verdict = failed(error);
+      trial.verdict = failed(error);  // too much shared memory, for example
+      synchronize();
     }
     if (trial.verdict.pass && (first || trial.speedup > kLeastGain)) result.chosen = i;
   }

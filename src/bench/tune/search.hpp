@@ -25,9 +25,12 @@ struct SearchResult {
   std::size_t chosen = 0;     // trials.size() if none passed
 };
 
-// `judge` and `compare` name candidates by their index; compare(i, best) is the time of `best` over that of i.
+// `judge` and `compare` name candidates by their index; compare(i, best) is the time of `best` over that of i. An
+// exception of theirs fails only its own candidate, unless `synchronize` then throws, too: a CUDA device that a kernel
+// broke runs nothing any more, and what would pass or be fast no longer shows. The search ends with that error.
 SearchResult search_fastest(std::size_t candidates,
                             const std::function<Verdict(std::size_t)>& judge,
-                            const std::function<double(std::size_t, std::size_t)>& compare);
+                            const std::function<double(std::size_t, std::size_t)>& compare,
+                            const std::function<void()>& synchronize);
 
 }  // namespace octet::bench

@@ -39,9 +39,11 @@ class Tunable {
   // Elements of all outputs in which a candidate's bits are not those of the first.
   virtual std::int64_t differences(std::size_t candidate) = 0;
   virtual Part part(std::size_t candidate) = 0;
+  // Waits for the device. Throws Error where a kernel broke it.
+  virtual void synchronize() const = 0;
   // What the library chooses now, with the table of this process.
   virtual TunedChoice chosen_now() const = 0;
-  // All gates of the problem, through that choice.
+  // All gates of the problem, through that choice. Throws Error, for example where memory is short.
   virtual GateReport check() const = 0;
 
  protected:

@@ -26,7 +26,8 @@ void warn_on_stderr(const std::string& message) {
 }  // namespace
 
 Tuned search(const TuneRequest& request, const std::string& device, const std::string& driver,
-             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare) {
+             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare,
+             const std::function<void()>& synchronize) {
   const TuningKey key{request.problem, device, driver, request.version};
   check_entry("tune", key, choice_of({}));
   if (!kernel || !gate) refuse_argument("tune: the ", kernel ? "gate" : "kernel", " is empty");
@@ -40,8 +41,9 @@ Tuned search(const TuneRequest& request, const std::string& device, const std::s
     const auto found = known ? std::find(space.begin(), space.end(), *known) : space.end();
     if (found != space.end()) {
       if (!request.again) {
-        const Trial trial =
-            search_fastest(1, [&](std::size_t) { return judge(*known); }, {}).trials[0];
+        const Trial trial = search_fastest(
+                                1, [&](std::size_t) { return judge(*known); }, {}, synchronize)
+                                .trials[0];
         if (trial.verdict.pass) return {*known, true, {{*known, trial.verdict}}};
         warn(text(describe(*known), " of ", request.cache,
                   " no longer passes: ", trial.verdict.note));
@@ -54,7 +56,8 @@ Tuned search(const TuneRequest& request, const std::string& device, const std::s
   };
   const SearchResult result = search_fastest(
       space.size(), [&](std::size_t index) { return judge(space[index]); },
-      [&](std::size_t index, std::size_t best) { return compare(part(index), part(best)); });
+      [&](std::size_t index, std::size_t best) { return compare(part(index), part(best)); },
+      synchronize);
   Tuned tuned;
   for (std::size_t i = 0; i < space.size(); ++i) {
     tuned.candidates.push_back({space[i], result.trials[i].verdict, result.trials[i].speedup});
@@ -69,11 +72,15 @@ Tuned tune(DeviceTiming& timing, const TuneRequest& request, const TunableKernel
            const Gate& gate) {
   const Device device = timing.device();
   const bool on_cuda = device.type == DeviceType::cuda;
-  return search(request, tuning_device(device, this_machine(device, 0)),
-                on_cuda ? cuda::driver_status() : "-", kernel, gate,
-                [&](const Part& first, const Part& second) {
-                  return timing.compare({first}, {second}, request.protocol).ratio;
-                });
+  return search(
+      request, tuning_device(device, this_machine(device, 0)),
+      on_cuda ? cuda::driver_status() : "-", kernel, gate,
+      [&](const Part& first, const Part& second) {
+        return timing.compare({first}, {second}, request.protocol).ratio;
+      },
+      [&] {
+        if (on_cuda) cuda::synchronize(device.index);
+      });
 }
 
 }  // namespace octet::bench

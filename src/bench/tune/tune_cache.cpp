@@ -5,12 +5,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 namespace octet::bench {
 namespace {
-
-// In the place of an implementation.
-constexpr const char* kKernel = "kernel";
 
 struct Cache {
   bool usable = true;  // false: not a table, do not overwrite it
@@ -21,24 +19,29 @@ Cache read_cache(const std::string& path, const Warn& warn) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
   // Opening a pipe would wait for a writer, and a device such as /dev/zero never ends.
-  std::optional<TuningEntries> entries;
-  if (std::filesystem::is_regular_file(path, ignored)) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string content{std::istreambuf_iterator<char>(file), {}};
-    if (file.is_open() && content.empty()) return {};  // made ahead, as mktemp does
-    entries = parse_table(
-        content, [&](int line) { warn(text(path, ": line ", line, " is broken and ignored")); });
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    warn(text(path, ": is not a file and is not changed; remove it or give another file"));
+    return {false, {}};
   }
-  if (entries) return {true, *std::move(entries)};
-  warn(text(path, ": is not a tuning table and is not changed; remove it or give another file"));
-  return {false, {}};
+  std::ifstream file(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  if (file.is_open() && content.empty()) return {};  // made ahead, as mktemp does
+  std::vector<std::string> faults;
+  std::optional<TuningEntries> entries =
+      parse_table(content, [&](const std::string& what) { faults.push_back(what); });
+  for (const std::string& what : faults) {
+    warn(text(path, ": ", what,
+              entries ? "; what is missing is measured again"
+                      : "; it is not changed: remove it or give another file"));
+  }
+  return {entries.has_value(), std::move(entries).value_or(TuningEntries{})};
 }
 
 }  // namespace
 
 // A search need not have chosen yet where only its key is checked.
 TunedChoice choice_of(const Configuration& configuration) {
-  return {kKernel, configuration.values.empty() ? "-" : describe(configuration)};
+  return {std::string(kUsersKernel), configuration.values.empty() ? "-" : describe(configuration)};
 }
 
 std::optional<Configuration> read_choice(const std::string& path, const TuningKey& key,

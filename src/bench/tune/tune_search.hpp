@@ -21,8 +21,10 @@ std::optional<Configuration> parse_configuration(std::string_view text);
 // The second's time over the first's, in interleaved rounds.
 using CompareKernels = std::function<double(const Part& first, const Part& second)>;
 
+// `synchronize`: as of search_fastest(), after a candidate threw.
 Tuned search(const TuneRequest& request, const std::string& device, const std::string& driver,
-             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare);
+             const TunableKernel& kernel, const Gate& gate, const CompareKernels& compare,
+             const std::function<void()>& synchronize);
 
 // The cache is a tuning table (dispatch/tuning_table.hpp) whose entries name no implementation.
 //
@@ -32,8 +34,8 @@ Tuned search(const TuneRequest& request, const std::string& device, const std::s
 using Warn = std::function<void(const std::string&)>;
 
 TunedChoice choice_of(const Configuration& configuration);
-// Broken lines are skipped with a warning, and so is a file that is something else. A missing file
-// counts as empty.
+// Broken and missing lines cost a warning each, and so does a file that is something else. A missing
+// file counts as empty.
 std::optional<Configuration> read_choice(const std::string& path, const TuningKey& key,
                                          const Warn& warn);
 // Replaces the choice of the same key. A file that is something else is kept, with a warning.

@@ -47,8 +47,9 @@ std::size_t cache_bytes(Device device) {
 }
 
 std::size_t free_bytes(Device device) {
-  return device.type == DeviceType::cuda ? free_cuda_bytes(device)
-                                         : std::numeric_limits<std::size_t>::max();
+  if (device.type == DeviceType::cuda) return free_cuda_bytes(device);
+  const std::size_t available = available_memory_bytes();
+  return available > 0 ? available : std::numeric_limits<std::size_t>::max();
 }
 
 std::size_t tensor_bytes(Dtype dtype, std::initializer_list<std::int64_t> shape) {

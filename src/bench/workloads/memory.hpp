@@ -13,7 +13,8 @@
 namespace octet::bench {
 
 std::size_t cache_bytes(Device device);  // the last level; 0 if not reported
-std::size_t free_bytes(Device device);   // unlimited on the CPU, where pages are allocated on write
+// On the CPU MemAvailable, beyond which Linux ends processes; unlimited if it is not reported.
+std::size_t free_bytes(Device device);
 
 std::size_t tensor_bytes(Dtype dtype, std::initializer_list<std::int64_t> shape);
 QuantizedTensor allocate_quantized(const QuantizedLayout& layout, Device device);
