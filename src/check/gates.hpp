@@ -31,14 +31,18 @@
 // - A wrong cast cannot excuse the wrong product that follows from it: the dequantised operands of
 //   G2 and G3 come from quantize_oracle on the CPU. On CUDA they come from the device quantiser;
 //   each has a Q of its own, and what the layer saves must equal them in every bit.
-// - SNRs need 1,024 zero-mean outputs, and G1 also as many elements in each operand, of data with
-//   outliers 64 times as many: with fewer, a few roundings decide the result. With fewer, and on
-//   one-signed data, G1, G2 and G4 check the bound per element instead. For G1 it follows from the formats: a cast changes a normal value by
-//   at most 2^-4 of it (e4m3; 2^-3 e5m2) and a subnormal by half its step, so the product of two is
-//   off by at most ((1 + ea)(1 + eb) - 1) sum |a b| plus the share of the subnormals. Of mx blocks
-//   the largest values may be off by 2^-3 in e4m3, too: they saturate where the scale, a power of
-//   two, is too small for them. This is a worst case, and weak for long sums; G2 and G3 judge the
-//   kernel there.
+// - SNRs need 1,024 zero-mean outputs, and G1 also as many elements in each operand. G1 and G2 also
+//   need them to share the energy: an effective number (findings.hpp) of 128 outputs, and for G1 of
+//   128 elements of each operand, by the energy that they bring into the product. 1,024 normal
+//   numbers count for 341; of outliers in a small tensor, or where one row is far larger than the
+//   others, few count, and a few roundings decide the SNR. The operands and the reference say which
+//   rule applies, never the output. G3 and G4 need no such number: their bounds hold for one element.
+// - Where SNRs do not apply, G1, G2 and G4 check the bound per element instead. For G1 it follows
+//   from the formats: a cast changes a normal value by at most 2^-4 of it (e4m3; 2^-3 e5m2) and a
+//   subnormal by half its step, so the product of two is off by at most ((1 + ea)(1 + eb) - 1)
+//   sum |a b| plus the share of the subnormals. Of mx blocks the largest values may be off by 2^-3 in
+//   e4m3, too: they saturate where the scale, a power of two, is too small for them. This is a worst
+//   case, and weak for long sums; G2 and G3 judge the kernel there.
 // - G2 of mx operands takes them as they are folded. M says what folding them costs, on the first 512
 //   rows of each: the product of folded operands beside that of the mx ones. With fewer outputs than
 //   SNRs need, its bound per element is the subnormals' share of G1's.

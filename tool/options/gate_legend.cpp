@@ -53,8 +53,8 @@ std::string gate_legend(std::size_t columns) {
   return wrapped(
              "Every output is judged against an f64 reference that shares no code with the kernel. "
              "dB is the ratio of signal to error: 20 dB more is an error 10 times smaller. With "
-             "fewer than 1024 outputs G1, G2 and G4 judge every element instead, and value and "
-             "bound say so.",
+             "fewer than 1024 outputs, and G1 and G2 where few numbers have most of the energy, "
+             "G1, G2 and G4 judge every element instead, and value and bound say so.",
              columns) +
          "\n" + lists_text({list}, columns) +
          "\ndocs/gates.md says what each gate sees and misses.";

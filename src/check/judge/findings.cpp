@@ -101,6 +101,7 @@ class TileSearch {
     const Strip along{energy(row_.ref), energy(row_.error), energy(row_.magnitude), row_.counted};
     findings_.signal += along.signal;
     findings_.noise += along.noise;
+    findings_.fourth_powers += fourth_powers(row_.ref);
     judge_strip(along, row, false);
     if (!pass_.strips_down) return;
     add_squares(row_.ref, signal_);
@@ -150,6 +151,7 @@ class TileSearch {
 void merge(Findings& into, Findings&& part) {
   into.signal += part.signal;
   into.noise += part.noise;
+  into.fourth_powers += part.fourth_powers;
   into.close_share = std::max(into.close_share, part.close_share);
   if (part.strip_db < into.strip_db) {
     into.strip_db = part.strip_db;

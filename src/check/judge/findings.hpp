@@ -42,6 +42,12 @@ struct SearchOptions {
   int threads = 0;
 };
 
+// How many numbers have the energy of all, (sum x^2)^2 / sum x^4: all of them if they are of one
+// size, a third of normal numbers, one if it is far larger than the others.
+inline double effective_number(double squares, double fourth_powers) {
+  return fourth_powers > 0 ? squares * squares / fourth_powers : 0;
+}
+
 struct Findings {
   static constexpr double kNone = std::numeric_limits<double>::infinity();
 
@@ -49,6 +55,7 @@ struct Findings {
   bool sampled = false;
   double signal = 0;
   double noise = 0;
+  double fourth_powers = 0;  // sum of ref^4
   double strip_db = kNone;   // of the worst strip; infinite if no strip was judged
   std::string strip;         // "row 3, columns 128..255"
   double element_share = 0;  // of its bound, at the worst element
@@ -56,6 +63,7 @@ struct Findings {
   double close_share = 0;    // of 1e-2 (|ref| + sum |a * b| / sqrt(K)), at the worst element
 
   double snr_db() const;
+  double effective_outputs() const { return effective_number(signal, fourth_powers); }
 };
 
 Findings search_product(const ProductClaim& claim, const SearchOptions& options);

@@ -90,18 +90,6 @@ double kernel_bound_db(Dtype out, DeviceType device) {
   return device == DeviceType::cuda ? 70 : 120;
 }
 
-double largest_finite(const TensorView& matrix) {
-  if (matrix.device.type == DeviceType::cuda) return cuda::largest_finite(matrix);
-  double largest = 0;
-  for (std::int64_t r = 0; r < matrix.rows(); ++r) {
-    for (std::int64_t c = 0; c < matrix.cols(); ++c) {
-      const double magnitude = std::fabs(decode(matrix, r, c));
-      if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
-    }
-  }
-  return largest;
-}
-
 // The error bound of a cast to FP8: a share of the value where it is normal, and half the step of
 // the subnormals, which grows with the scale.
 struct CastError {
@@ -133,6 +121,44 @@ ElementBound quantisation_bound(const ProductClaim& claim, const QuantizedFormat
           k * (a.absolute * 2 * largest_b + b.absolute * 2 * largest_a + a.absolute * b.absolute)};
 }
 
+// Sums over the rows of a matrix, for each of its columns. Of large matrices some rows are enough.
+struct ColumnSums {
+  std::vector<double> squares;
+  std::vector<double> fourth_powers;
+
+  ColumnSums(const TensorView& matrix, JudgeOptions options)
+      : squares(static_cast<std::size_t>(matrix.cols())), fourth_powers(squares.size()) {
+    options.sample_beyond = std::int64_t{1} << 20;
+    const std::vector<std::int64_t> rows = judged_rows(matrix.rows(), matrix.cols(), options);
+    const DecodedRows source(matrix, rows);
+    std::vector<double> values(squares.size());
+    for (const std::int64_t row : rows) {
+      source.read(row, values);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double square = values[i] * values[i];
+        squares[i] += square;
+        fourth_powers[i] += square * square;
+      }
+    }
+  }
+};
+
+// How many elements of an operand have the energy of the product, of the operand with fewer: element
+// a[m, k] brings a[m, k]^2 times the sum of b[n, k]^2 over n.
+double effective_operand(const ProductClaim& claim, const JudgeOptions& options) {
+  const ColumnSums a(claim.a.values, options);
+  const ColumnSums b(claim.b.values, options);
+  double energy = 0;
+  double squares_a = 0;  // of the energies that the elements of a bring
+  double squares_b = 0;
+  for (std::size_t k = 0; k < a.squares.size(); ++k) {
+    energy += a.squares[k] * b.squares[k];
+    squares_a += a.fourth_powers[k] * b.squares[k] * b.squares[k];
+    squares_b += b.fourth_powers[k] * a.squares[k] * a.squares[k];
+  }
+  return effective_number(energy, std::max(squares_a, squares_b));
+}
+
 // The first rows of an operand, as mx blocks and folded.
 struct FoldedRows {
   PartOnHost input;
@@ -152,17 +178,34 @@ std::int64_t elements(const TensorView& matrix) { return matrix.rows() * matrix.
 
 }  // namespace
 
+double largest_finite(const TensorView& matrix) {
+  if (matrix.device.type == DeviceType::cuda) return cuda::largest_finite(matrix);
+  double largest = 0;
+  for (std::int64_t r = 0; r < matrix.rows(); ++r) {
+    for (std::int64_t c = 0; c < matrix.cols(); ++c) {
+      const double magnitude = std::fabs(decode(matrix, r, c));
+      if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+    }
+  }
+  return largest;
+}
+
 GateResult judge_g1(const std::string& tensor, const ProductClaim& claim,
                     const QuantizedFormats& formats, const JudgeOptions& options) {
-  const std::int64_t fewest = std::min(elements(claim.a.values), elements(claim.b.values));
-  if (options.zero_mean && elements(claim.out) >= kSnrOutputs && fewest >= options.snr_operand) {
+  const std::int64_t fewest =
+      std::min({elements(claim.out), elements(claim.a.values), elements(claim.b.values)});
+  if (options.zero_mean && fewest >= kSnrOutputs &&
+      effective_operand(claim, options) >= kSnrEffective) {
     SearchOptions search = search_options(options, {});
     search.elements = false;
+    const Findings findings = search_product(claim, search);
     const bool e4m3 = formats.a == Dtype::e4m3 && formats.b == Dtype::e4m3;
     // Of mx scales that are rounded down, one block in five has a largest value that saturates, off by
     // up to an eighth of it. Outliers are such values: they leave 24.4 dB in e4m3.
     const double bound_db = !e4m3 ? 20 : formats.saturates ? 23 : 25;
-    return snr_result("G1", tensor, search_product(claim, search), bound_db);
+    if (findings.effective_outputs() >= kSnrEffective) {
+      return snr_result("G1", tensor, findings, bound_db);
+    }
   }
   const ElementBound bound = quantisation_bound(claim, formats, options.device);
   return element_result("G1", tensor, search_product(claim, search_options(options, bound)));
@@ -173,7 +216,8 @@ std::vector<GateResult> judge_kernel(const std::string& tensor, const ProductCla
   const Findings findings =
       search_product(claim, search_options(options, {summation_error(options.device), 0}));
   const Dtype out = claim.out.dtype;
-  const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs;
+  const bool has_snr = options.zero_mean && findings.outputs >= kSnrOutputs &&
+                       findings.effective_outputs() >= kSnrEffective;
   return {has_snr ? snr_result("G2", tensor, findings, kernel_bound_db(out, options.device))
                   : element_result("G2", tensor, findings),
           has_strips(options) ? strip_result(tensor, findings, strip_bound_db(out))

@@ -81,6 +81,12 @@ OCTET_CPU_CLONES double energy(const double (&x)[kTile]) {
   return sum;
 }
 
+OCTET_CPU_CLONES double fourth_powers(const double (&x)[kTile]) {
+  double squares[kTile];
+  for (int i = 0; i < kTile; ++i) squares[i] = x[i] * x[i];
+  return energy(squares);
+}
+
 Largest largest(const double (&x)[kTile]) {
   const double* found = std::max_element(x, x + kTile);
   return {*found, static_cast<int>(found - x)};

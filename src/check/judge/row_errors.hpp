@@ -34,6 +34,8 @@ struct RowErrors {
 
 // The sum of x[i] * x[i], in a fixed order.
 double energy(const double (&x)[kTile]);
+// The sum of x[i]^4.
+double fourth_powers(const double (&x)[kTile]);
 // The largest of x and where it is; x has no NaN.
 struct Largest {
   double value;

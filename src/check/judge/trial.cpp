@@ -64,10 +64,6 @@ double GateReport::snr_db(const std::string& gate, const std::string& tensor) co
 JudgeOptions judge_options(const DataOptions& options, Device device) {
   JudgeOptions result;
   result.zero_mean = options.distribution != Distribution::one_signed;
-  // Outliers have nearly all of the energy: there must be as many of them.
-  if (options.distribution == Distribution::outliers) {
-    result.snr_operand = kSnrOutputs * static_cast<std::int64_t>(kOutlierRun);
-  }
   result.device = device.type;
   if (device.type == DeviceType::cuda) result.sample_beyond = kSampleBeyondOnCuda;
   result.seed = options.seed;
