@@ -1,5 +1,5 @@
-// Layers of several products on data whose energy a few numbers have: correct ones pass every gate.
-// Seeds that failed once.
+// Layers of several products on data whose energy a few numbers have, and heads whose softmax passes
+// on the noise of their casts: correct ones pass every gate. Seeds that failed once.
 #include "support/gates.hpp"
 
 #include <octet/octet.hpp>
@@ -54,6 +54,30 @@ TEST(FewCarriersOfLayers, OutliersOfAGatedMlpIn16BitsPass) {
   problem.down = true;
   problem.dw_dtype = Dtype::f16;
   expect_pass(check_gated_mlp(problem, data_of(Distribution::outliers, 344619)), "f16 overflows");
+}
+
+TEST(FewCarriersOfLayers, AHeadOfLargeLogitsPasses) {
+  LinearCrossEntropyProblem problem{.m = 257, .v = 257, .k = 64};
+  expect_pass(check_linear_cross_entropy(problem, data_of(Distribution::skewed, 30668)), "bf16");
+  problem = {.m = 30, .v = 385, .k = 129};
+  problem.fp8 = true;
+  problem.wgrad_blocks = WgradBlocks::square;
+  expect_pass(check_linear_cross_entropy(problem, data_of(Distribution::outliers, 634856)), "FP8");
+}
+
+// 1 / 240, the large gradient of every token, is half a step from what e4m3 has.
+TEST(FewCarriersOfLayers, AHeadWhoseGradientsAllRoundAlikePasses) {
+  LinearCrossEntropyProblem problem{.m = 260, .v = 300, .k = 65};
+  problem.fp8 = true;
+  problem.pow2_scales = true;
+  const GateReport report = check_linear_cross_entropy(problem, data_of(Distribution::normal, 260));
+  expect_pass(report, describe(problem));
+  EXPECT_GT(report.snr_db("G1", "dw"), 23);
+  EXPECT_LT(report.snr_db("G1", "dw"), 24.5);
+  problem.pow2_scales = false;
+  EXPECT_GT(
+      check_linear_cross_entropy(problem, data_of(Distribution::normal, 260)).snr_db("G1", "dw"),
+      28);
 }
 
 }  // namespace
