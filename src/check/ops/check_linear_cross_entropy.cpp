@@ -3,13 +3,20 @@
 //   G2 to G4  logits, dx and dw against f64 products of the operands they are made from
 //   E1, E2    lse, loss and dlogits against f64 on the logits
 //   G1        dx and dw against f64 on the unquantised inputs
-//             FP8 > 25 dB, > 20 dB if a format is e5m2; 16 bits > 45 dB; all f32 > 100 dB
+//             FP8 > 25 dB, > 20 dB if a format is e5m2, on skewed data > 10 dB, 2 dB less with
+//             powers of two as scales; 16 bits > 45 dB, all f32 > 100 dB, 15 dB less on skewed data,
+//             30 on outliers
 //
 // Logits and dlogits, which the operator never exposes, come from its parts. G1 has the casts of
 // dlogits and of w or x (28.5 dB in e4m3), and the noise that the casts of x and w leave in the
 // softmax. It is small beside the one-hot part of dlogits while the logits are near N(0, 1). Skewed
 // data makes logits of 4 to 8 standard deviations, whose noise the softmax passes on: 16 to 21 dB
 // in e4m3, 12 to 17 in e5m2 were seen, so G1 asks for 10 there and the other gates judge the stages.
+// Outliers make logits of hundreds: the noise of FP8 casts decides which word the softmax chooses, so
+// there is no G1. In bf16, 34 dB were seen on skewed data and 21 on outliers.
+//
+// The one-hot part has about one size in all rows. A scale that is a power of two leaves it where one
+// cast may be off by 1/17 (e5m2: 1/9) in every row: 23.8 dB (18.2) with the cast of w or x.
 #include "check/judge/trial.hpp"
 #include "check/ops/gated_mlp.hpp"
 #include "check/reference/decode.hpp"
@@ -284,11 +291,15 @@ class Judge {
   }
 
   double least_db(Dtype out) const {
+    const bool skewed = options_.distribution == Distribution::skewed;
+    const bool outliers = options_.distribution == Distribution::outliers;
     if (problem_.fp8) {
-      if (options_.distribution == Distribution::skewed) return 10;
-      return problem_.format == Dtype::e4m3 && problem_.grad_format == Dtype::e4m3 ? 25 : 20;
+      const bool e4m3 = problem_.format == Dtype::e4m3 && problem_.grad_format == Dtype::e4m3;
+      return (skewed ? 10 : e4m3 ? 25 : 20) - (problem_.pow2_scales ? 2 : 0);
     }
-    return problem_.dtype == Dtype::f32 && out == Dtype::f32 ? 100 : 45;
+    return (problem_.dtype == Dtype::f32 && out == Dtype::f32 ? 100 : 45) - (skewed     ? 15
+                                                                             : outliers ? 30
+                                                                                        : 0);
   }
 
   void whole(const char* name, const std::optional<GuardedMatrix>& out, const TensorView& a,
@@ -314,6 +325,7 @@ class Judge {
     const std::int64_t m = problem_.m, v = problem_.v, k = problem_.k;
     // One-signed data have logits of one size, whose rounding alone is beyond the bounds.
     if (std::min({m * k, m * v, v * k}) < kSnrOutputs || !judge_.zero_mean) return;
+    if (problem_.fp8 && options_.distribution == Distribution::outliers) return;
     const Tensor host(Dtype::f32, {m, v});
     auto* data = static_cast<float*>(host.data());
     for_each_tile({inputs_.x.view(), inputs_.w.view(), {}, false, options_.threads},

@@ -125,6 +125,13 @@ class GatedMlpStages {
   std::vector<QuantizedOperand> casts_;
 };
 
+// Whether the errors of casts average out over a layer; where few numbers have the energy they do not.
+inline bool casts_average_out(Distribution distribution) {
+  return distribution == Distribution::normal || distribution == Distribution::one_signed;
+}
+// The least G1 of a gated MLP in FP8, in dB; check_gated_mlp.cpp says why.
+double gated_mlp_g1_db(Dtype format, Dtype grad_format, Distribution distribution);
+
 // G2 and G3 for FP8 operands, G4 and G3 for others.
 std::vector<GateResult> judge_any_product(const std::string& tensor, const ProductClaim& claim,
                                           const JudgeOptions& options);
