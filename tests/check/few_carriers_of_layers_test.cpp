@@ -9,13 +9,6 @@
 namespace octet {
 namespace {
 
-DataOptions data_of(Distribution distribution, std::uint64_t seed) {
-  DataOptions options;
-  options.distribution = distribution;
-  options.seed = seed;
-  return options;
-}
-
 GateReport report_of(const MoeMlpProblem& problem, Distribution distribution, std::uint64_t seed) {
   const GateReport report = check_moe_mlp(problem, data_of(distribution, seed));
   expect_pass(report, describe(problem) + ", seed " + std::to_string(seed));

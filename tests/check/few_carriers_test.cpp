@@ -7,13 +7,6 @@
 namespace octet {
 namespace {
 
-DataOptions data_of(Distribution distribution, std::uint64_t seed) {
-  DataOptions options;
-  options.distribution = distribution;
-  options.seed = seed;
-  return options;
-}
-
 std::string data_text(Distribution distribution, std::uint64_t seed) {
   return text(" --seed ", seed, " --distribution ",
               distribution == Distribution::outliers ? "outliers" : "skewed");

@@ -20,6 +20,13 @@ inline std::string describe(const std::vector<GateResult>& results) {
   return text;
 }
 
+inline DataOptions data_of(Distribution distribution, std::uint64_t seed) {
+  DataOptions options;
+  options.distribution = distribution;
+  options.seed = seed;
+  return options;
+}
+
 // Expects at least one gate, and that all pass. `problem` is the argument of octet check that
 // repeats it.
 inline void expect_pass(const GateReport& report, const std::string& problem) {
