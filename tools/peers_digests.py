@@ -9,18 +9,21 @@ NARROW_TILES = ("128x192x4 1x128.128x128", "128x160x5 1x128.128x128", "64x128x8 
                 "64x64x10 1x128.1x128")
 
 
+# 16-bit tiles that run only by name or by a tuning table.
+TILES_BY_NAME_16 = ("128x256x4 bf16.bf16 k.k cluster", "128x256x4 f16.f16 k.k cluster", "or narrower")
+
+
 def has_narrow_tile(ran):
     return any(tile in ran for tile in NARROW_TILES)
 
 
-def is_by_name16(ran):
-    """16-bit tiles that run only by name or by a tuning table."""
-    return "or narrower" in ran or ("128x256x4" in ran and "cluster" in ran)
+def has_tile_by_name16(ran):
+    return any(tile in ran for tile in TILES_BY_NAME_16)
 
 
 # Digest -> the digest that also has the tiles with kernels of their own, and whether such a tile ran.
 WIDER = {"gemm": ("gemm_narrow", has_narrow_tile),
-         **{f"{op}_{dtype}": (f"{op}_by_name16", is_by_name16)
+         **{f"{op}_{dtype}": (f"{op}_by_name16", has_tile_by_name16)
             for op in ("gemm", "grouped-gemm") for dtype in ("bf16", "f16")}}
 
 

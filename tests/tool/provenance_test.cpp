@@ -55,7 +55,8 @@ TEST(DeviceSources, AreThoseOfExpertsWithGroupsOrABatch) {
     EXPECT_EQ(digest_of("octet bench gemm --dtype fp8", tiles), "gemm_narrow") << tiles;
   }
   EXPECT_EQ(digest_of("octet bench gemm --dtype bf16", "128x256x4 bf16.bf16 k.k"), "gemm_bf16");
-  EXPECT_EQ(digest_of("octet bench gemm --dtype bf16", "256x128x4 bf16.bf16 k.mn cluster"),
+  EXPECT_EQ(digest_of("octet bench gemm --dtype bf16",
+                      "128x256x4 bf16.bf16 k.k; 256x128x4 bf16.bf16 k.mn cluster"),
             "gemm_bf16");
   for (const Sm90GemmConfig& wide : kSm90WideConfigs) {
     const std::string tiles = "128x256x4 bf16.bf16 k.mn; " + name(wide);

@@ -424,8 +424,11 @@ class Digests(unittest.TestCase):
 
     def test_name_the_tiles_that_the_tool_names(self):
         text = (TOOLS.parent / "tool/results/command_line.cpp").read_text()
-        listed = text[text.index("kNarrow[] = {"):]
-        self.assertEqual(re.findall('"(.*?)"', listed[:listed.index("}")]), list(peers_digests.NARROW_TILES))
+        for function, tiles in (("has_narrow_tile", peers_digests.NARROW_TILES),
+                                ("has_tile_by_name16", peers_digests.TILES_BY_NAME_16)):
+            listed = text[text.index(f"bool {function}("):]
+            listed = listed[:listed.index("});")]
+            self.assertEqual(re.findall('"(.*?)"', listed), list(tiles), function)
 
     def test_of_another_build_are_those_of_all_that_it_may_choose(self):
         options = peers_options.parse_arguments([])

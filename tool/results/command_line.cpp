@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -106,20 +107,22 @@ std::string digest_of_cast(const std::string& command) {
   return has_option(command, "--given-scales") ? "quantize_lines" : "quantize";
 }
 
-// The tiles of kSm90NarrowConfigs, which have kernels of their own.
-bool has_narrow_tile(const std::string& configuration) {
-  constexpr std::string_view kNarrow[] = {"128x192x4 1x128.128x128", "128x160x5 1x128.128x128",
-                                          "64x128x8 1x128.1x128", "64x64x10 1x128.1x128"};
-  return std::ranges::any_of(kNarrow, [&](std::string_view tile) {
-    return configuration.find(tile) != std::string::npos;
-  });
+// Whether one of a row's configurations has one of these texts.
+bool has_one_of(const std::string& configuration, std::initializer_list<std::string_view> texts) {
+  return std::ranges::any_of(
+      texts, [&](std::string_view text) { return configuration.find(text) != std::string::npos; });
 }
 
-// 16-bit tiles that are run by name, from kernels of their own: clusters of 128x256, and all widths over rows.
-bool is_by_name16(const std::string& configuration) {
-  return configuration.find("or narrower") != std::string::npos ||
-         (configuration.find("128x256x4") != std::string::npos &&
-          configuration.find("cluster") != std::string::npos);
+// The tiles of kSm90NarrowConfigs, which have kernels of their own.
+bool has_narrow_tile(const std::string& configuration) {
+  return has_one_of(configuration, {"128x192x4 1x128.128x128", "128x160x5 1x128.128x128",
+                                    "64x128x8 1x128.1x128", "64x64x10 1x128.1x128"});
+}
+
+// 16-bit tiles that are run by name, from kernels of their own: kSm90WideConfigs, and all widths over rows.
+bool has_tile_by_name16(const std::string& configuration) {
+  return has_one_of(configuration, {"128x256x4 bf16.bf16 k.k cluster",
+                                    "128x256x4 f16.f16 k.k cluster", "or narrower"});
 }
 
 // FP8 outputs with scales of whole lines have kernels of their own, or are cast apart, as mx blocks are.
@@ -139,7 +142,7 @@ std::string digest_of(const std::string& command, const std::string& configurati
   if (is_product || op == "gated-mlp" || op == "linear-cross-entropy") {
     const std::string layer = op == "gemm" ? "fp8_linear" : op;
     if (dtype == "bf16" || dtype == "f16") {
-      return op + "_" + (is_product && is_by_name16(configuration) ? "by_name16" : dtype);
+      return op + "_" + (is_product && has_tile_by_name16(configuration) ? "by_name16" : dtype);
     }
     if (granularity == "tensorwise" || granularity == "rowwise") {
       return layer + (has_option(command, "--fast-accumulation") ? "_fast" : "_whole");
