@@ -43,8 +43,8 @@ inline std::optional<PlannedRow> planned_row(const std::string& gpu, const std::
   op->add_options(app, true);
   add_timing_options(app, timing, op->cpu_seconds_text());
   op->add_bench_options(app);
-  const std::string program =
-      "octet bench " + name;  // a tuning table before it may have the name in its path
+  // A tuning table before the program may have the operator's name in its path.
+  const std::string program = "octet bench " + name;
   app.parse(command.substr(command.find(program) + program.size()), false);
   const std::vector<Case> cases = op->chosen_cases();
   if (cases.size() != 1) refuse_usage("{} cases instead of one: {}", cases.size(), command);
