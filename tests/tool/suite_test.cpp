@@ -271,6 +271,16 @@ TEST_F(ToolSuite, RefusesBeforeAnythingIsWritten) {
   }
 }
 
+TEST_F(ToolSuite, SaysThatATaskOfAGpuRunsOnTheCpu) {
+  const Outcome outcome =
+      run("groups: {g: {tasks: [{label: a, op: gemm, options: {shape: 8x16x32, backend: "
+          "cuda_sm90_wgmma}}]}}");
+  EXPECT_EQ(outcome.status, 2) << outcome.out;
+  EXPECT_TRUE(has(outcome.err, "task a: gemm: cuda_sm90_wgmma, forced by argument")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "the suite runs on the CPU: there is no GPU here, or -n 0"))
+      << outcome.err;
+}
+
 TEST_F(ToolSuite, KeepsWhatStandsInItsPlace) {
   std::filesystem::create_directory(out());
   std::ofstream(out("casts.csv")) << "mine\n";

@@ -63,6 +63,11 @@ std::vector<BenchCase> cases_of(const Task& task, const std::string& device) {
     return chosen.cases();
   } catch (const CLI::ParseError& error) {
     refuse_usage("{}: {}", place, explain(*bench.get_subcommand(task.op), error));
+  } catch (const Error& error) {
+    const bool needs_gpu = error.code() == ErrorCode::unsupported && device == "cpu";
+    refuse_usage(
+        "{}: {}{}", place, error.what(),
+        needs_gpu ? "\n  the suite runs on the CPU: there is no GPU here, or -n 0 was given" : "");
   } catch (const std::runtime_error& error) {
     refuse_usage("{}: {}", place, error.what());
   }
