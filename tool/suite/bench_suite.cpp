@@ -64,7 +64,9 @@ std::vector<BenchCase> cases_of(const Task& task, const std::string& device) {
   } catch (const CLI::ParseError& error) {
     refuse_usage("{}: {}", place, explain(*bench.get_subcommand(task.op), error));
   } catch (const Error& error) {
-    const bool needs_gpu = error.code() == ErrorCode::unsupported && device == "cpu";
+    const bool is_forced = std::ranges::any_of(
+        task.arguments, [](const std::string& word) { return word.starts_with("--backend="); });
+    const bool needs_gpu = is_forced && error.code() == ErrorCode::unsupported && device == "cpu";
     refuse_usage(
         "{}: {}{}", place, error.what(),
         needs_gpu ? "\n  the suite runs on the CPU: there is no GPU here, or -n 0 was given" : "");
