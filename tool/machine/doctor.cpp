@@ -132,7 +132,8 @@ std::vector<std::string> names_with_digests() {
   std::vector<std::string> names;
   for (const MakeOperator make : operators()) names.emplace_back(make()->name());
   const auto table = nlohmann::json::parse(embedded_kernel_file("operators.json"));
-  for (const auto& [name, folders] : table.at("operators").items()) {
+  for (const auto& entry : table.at("operators").items()) {
+    const std::string& name = entry.key();
     const bool is_operator = std::any_of(names.begin(), names.end(), [&](const std::string& op) {
       return with_underscores(op) == name;
     });

@@ -394,7 +394,9 @@ class GroupedGemm : public ShapeOperator {
       }
       one.device = device;
       one.arguments += groups.arguments();
-      one.own_data = [groups](DataOptions data) { return with_groups(std::move(data), groups); };
+      one.own_data = [spread = groups](DataOptions data) {
+        return with_groups(std::move(data), spread);
+      };
       cases.push_back(std::move(one));
     }
     return cases;

@@ -1,6 +1,9 @@
 #include "tool/options/layer_options.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
+#include <utility>
 
 namespace octet::tool {
 
