@@ -93,7 +93,8 @@ class LinearCrossEntropy : public ShapeOperator {
         usual);
     add_scale_options(app, layer_.amax_floor, layer_.pow2_scales);
     if (!timed) add_flag(app, "--inference", inference_, "The loss only.");
-    add_weight_gradient(app, layer_, "the weight gradient", usual.dw_dtype);
+    add_weight_gradient(app, layer_, "the weight gradient", usual.dw_dtype, true,
+                        "dw, which must be f32,");
     add_whole(app, "--chunk-rows", chunk_rows_, 1, std::int64_t{1} << 31,
               with_default("Tokens of a chunk, a multiple of 128.",
                            "as many as keep their logits within 512 MiB"));

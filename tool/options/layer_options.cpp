@@ -58,13 +58,13 @@ void add_layer_formats(CLI::App& app, LayerOptions& options, const LayerWords& w
 }
 
 void add_weight_gradient(CLI::App& app, LayerOptions& options, const char* gradient, Dtype usual,
-                         bool plain) {
+                         bool plain, const char* sum) {
   const std::string of_fp8(name(usual));
   add_dtype(app, "--dw", options.dw, kFloats,
             with_default(fmt::format("Data type of {}.", gradient),
                          plain ? of_fp8 + " for fp8, else that of --dtype" : of_fp8));
   add_flag(app, "--accumulate-dw", options.accumulate_dw,
-           fmt::format("Add {} to dw instead of overwriting it.", gradient));
+           fmt::format("Add {} to {} instead of overwriting it.", gradient, sum));
 }
 
 void add_granularity(CLI::App& app, LayerOptions& options, const std::string& about) {

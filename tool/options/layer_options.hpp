@@ -63,9 +63,10 @@ void add_layer_formats(CLI::App& app, LayerOptions& options, const LayerWords& w
                        const Problem& usual) {
   add_layer_formats(app, options, words, usual.dtype, usual.format, usual.grad_format);
 }
-// --dw and --accumulate-dw. `gradient`: "the weight gradient"; `plain`: whether there are layers without FP8.
+// --dw and --accumulate-dw. `gradient`: "the weight gradient"; `plain`: whether there are layers without FP8; `sum`: what
+// it is added to.
 void add_weight_gradient(CLI::App& app, LayerOptions& options, const char* gradient, Dtype usual,
-                         bool plain = true);
+                         bool plain = true, const char* sum = "dw");
 // --granularity, whose help is `about`, --mx-scale and --fast-accumulation.
 void add_granularity(CLI::App& app, LayerOptions& options, const std::string& about);
 // --max-multiprocessors: what products leave to others on a GPU.
